@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # everything here is many processes: what one of them compiled, the others only read
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install install-test run test check unit e2e screenshots stress interop azure bench bench-pages clean
+.PHONY: help install install-test run test check unit e2e screenshots stress interop azure s3 bench bench-pages clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,8 +68,11 @@ interop: install-test ## Take turns with delta-spark at the same tables; skipped
 azure: install-test ## Test the stores against an Azure emulator; skipped aloud without npm
 	@$(BIN)/python -m tests.engine.storage.azurite
 
-bench: install-test ## Side-by-side ratios into benchmarks/results.md
-	@$(BIN)/python -m benchmarks
+s3: install-test ## Test Spark on a second S3 server; skipped aloud without Go or Maven
+	@$(BIN)/python -m tests.engine.storage.versitygw
+
+bench: install-test ## Side-by-side ratios into benchmarks/results.md; S=B15 shows one of them
+	@$(BIN)/python -m benchmarks $(S)
 
 bench-pages: install-test ## Pages over ten million mirrored commits, into the same file (minutes, 10 GB)
 	@$(BIN)/python -m benchmarks.dashboard_load --write

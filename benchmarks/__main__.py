@@ -1,4 +1,4 @@
-"""Every measurement, written to `benchmarks/results.md`."""
+"""Every measurement, written to `benchmarks/results.md`; or one, by its name or number, shown alone."""
 
 import os
 import platform
@@ -8,17 +8,40 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import commits, compaction, deletion, frames, history, open_table, small_statements
-from benchmarks.measuring import HEAD, Comparison
+from benchmarks import (
+    commits,
+    compaction,
+    deletion,
+    frames,
+    history,
+    large_changes,
+    open_table,
+    reads,
+    small_statements,
+)
+from benchmarks.measuring import HEAD, Comparison, show
 
 _MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
     "Small statements and concurrent writers": small_statements.measure,
     "PySpark programs": frames.measure,
+    "Batch reads": reads.measure,
+    "Large changes": large_changes.measure,
     "Opening": open_table.measure,
     "History": history.measure,
     "Committing": commits.measure,
     "Compaction": compaction.measure,
     "Deletion": deletion.measure,
+}
+_NUMBERS = {
+    "B1": "Opening",
+    "B2": "Opening",
+    "B4": "Committing",
+    "B5": "Small statements and concurrent writers",
+    "B7": "Large changes",
+    "B8": "Large changes",
+    "B12": "Small statements and concurrent writers",
+    "B13": "Compaction",
+    "B15": "Batch reads",
 }
 _RESULTS = Path(__file__).with_name("results.md")
 _INTRODUCTION = """# Measurements
@@ -32,7 +55,10 @@ to compare. Nothing in the tests depends on time.
 
 
 def main() -> None:
-    """Measure, show, write."""
+    """Measure, show, write; what is named in the arguments is shown alone."""
+    if len(sys.argv) > 1:
+        show(_named(" ".join(sys.argv[1:]))())
+        return
     parts = [_INTRODUCTION.format(machine=_machine())]
     for title, measure in _MEASUREMENTS.items():
         sys.stdout.write(f"{title} …\n")
@@ -43,6 +69,16 @@ def main() -> None:
     text = "\n".join(parts) + _kept()
     _RESULTS.write_text(text, "utf-8")
     sys.stdout.write(text)
+
+
+def _named(name: str) -> Callable[[], list[Comparison]]:
+    title = _NUMBERS.get(name.upper(), name)
+    for known, measure in _MEASUREMENTS.items():
+        module = measure.__module__.rpartition(".")[2]
+        if title.lower() in {known.lower(), module}:
+            return measure
+    names = ", ".join([*_NUMBERS, *_MEASUREMENTS])
+    sys.exit(f"No measurement is called {name}: there are {names}.")
 
 
 def _kept() -> str:

@@ -1,6 +1,7 @@
 """What delta-spark takes, in an environment of its own: this imports nothing of the repository.
 
-`python delta_spark_peer.py statements|frames JARS SCRATCH PLAN` writes one line of JSON.
+`python delta_spark_peer.py statements|frames JARS SCRATCH PLAN` writes one line of JSON; `turns` writes
+one for each line that it reads.
 """
 
 import json
@@ -69,6 +70,19 @@ def frames(spark: SparkSession, scratch: str, work: dict[str, Any]) -> dict[str,
     return took
 
 
+def turns(spark: SparkSession, _scratch: str, _work: dict[str, Any]) -> dict[str, Any]:
+    """Do statements when asked, `{"sql": [...]}` a line: their seconds, and the last one's rows."""
+    for line in sys.stdin:
+        began = time.perf_counter()
+        rows: list[list[Any]] = []
+        for text in json.loads(line)["sql"]:
+            rows = [list(row) for row in spark.sql(text).collect()]
+        took = time.perf_counter() - began
+        sys.stdout.write(json.dumps({"took": took, "rows": rows}, default=str) + "\n")
+        sys.stdout.flush()
+    return {}
+
+
 def _seconds(action: Callable[[], None]) -> float:
     began = time.perf_counter()
     action()
@@ -134,7 +148,7 @@ def _session(jars: Path, scratch: Path) -> SparkSession:
     return session
 
 
-_PARTS = {"statements": statements, "frames": frames}
+_PARTS = {"statements": statements, "frames": frames, "turns": turns}
 
 if __name__ == "__main__":
     main(*sys.argv[1:5])

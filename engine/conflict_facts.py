@@ -63,7 +63,7 @@ class Verdict(StrEnum):
     RESOLVED = "resolved"  # by files there was one, by rows none
     CONFLICT = "conflict"
     UNDECIDABLE = "undecidable"  # what is recorded does not tell
-    NOTHING = "none"  # the winning commit holds nothing that the check looks at
+    NOTHING = "none"  # the winning commit holds nothing that the check examines
     NOT_REACHED = "not reached"  # an earlier check found a conflict
 
     @classmethod
@@ -80,6 +80,7 @@ class RemedyKind(StrEnum):
     """
 
     CREATE_FIRST = "create_first"
+    READ_AGAIN = "read_again"
     RETRY = "retry"
     RESTART_STREAM = "restart_stream"
     FEWER_COMMITS = "fewer_commits"
@@ -124,8 +125,8 @@ class ConflictFile:
     path: str
     partition_values: dict[str, str | None] = field(default_factory=dict)
     role: str = ""  # "added", "removed", "rewritten": what the winner did to it
-    rows: tuple[int, ...] = ()  # physical positions in the file, the first 100
-    row_count: int | None = None
+    rows: tuple[int, ...] = ()  # physical positions in the file, the first 100: a sample
+    row_count: int | None = None  # of all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,8 @@ class SharedFile:
 
     The counts: rows that current changed (`did` "changed") or read ("read"), rows that the winner
     removed or added, rows that were deleted before either, and rows that are both sides'. The
-    positions are physical, in ascending order, at most 200 of each, spread evenly over all.
+    positions are physical, in ascending order, at most 200 of each, spread evenly over all. At
+    `version` the rows that are both sides' can be read; None: recorded before version 0.2.
     """
 
     path: str
@@ -196,6 +198,7 @@ class SharedFile:
     winner_rows: tuple[int, ...] = ()
     gone_before_rows: tuple[int, ...] = ()
     common_rows: tuple[int, ...] = ()
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +239,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ConflictFacts:
-    """A conflict with both sides: everything a person needs to see why the write was aborted."""
+    """A conflict with both sides: everything a person needs to see why the write was aborted.
+
+    `file_count` and `row_count` are of everything that both sides touched, also where `files` and
+    their rows are the first ones only. `row_count` is None where files decided.
+    """
 
     table: str
     read_version: int
@@ -247,6 +254,7 @@ class ConflictFacts:
     winner: ConflictSide
     files: tuple[ConflictFile, ...] = ()
     file_count: int = 0
+    row_count: int | None = None
     partitions: tuple[str, ...] = ()
     can_retry: bool = True
     remedies: tuple[Remedy, ...] = ()

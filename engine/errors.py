@@ -55,7 +55,7 @@ class StorageOutcomeUnknownError(StorageError):
 
 
 class FileMissingError(StorageError):
-    """A file that was asked for is not there."""
+    """A file that was requested is not there."""
 
     code = "LAKE_FILE_MISSING"
     sqlstate = "42K03"
@@ -193,7 +193,7 @@ class InvalidSchemaError(RequestError):
 class SchemaMismatchError(RequestError):
     """Data whose schema does not fit the table's."""
 
-    code = "DELTA_SCHEMA_MISMATCH"
+    code = "DELTA_METADATA_MISMATCH"
     sqlstate = "42KDG"
 
 
@@ -221,6 +221,13 @@ class StatementError(RequestError):
     ) -> None:
         super().__init__(what, remedy, field=field)
         self.position = position
+
+
+class OnlyReadsError(StatementError):
+    """A statement that reads: a `page` of the `table` has the answer, for a `condition`, "" for none."""
+
+    code = "LAKE_STATEMENT_ONLY_READS"
+    table, page, condition = "", "", ""
 
 
 class ExpressionError(StatementError):

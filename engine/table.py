@@ -20,7 +20,7 @@ from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits
 
 
 class DeltaTable:
-    """A handle on a table. It remembers the newest snapshot it saw, and reads on from there."""
+    """A handle on a table. It remembers the latest snapshot it saw, and reads on from there."""
 
     def __init__(
         self,
@@ -128,13 +128,13 @@ class DeltaTable:
         return self._allowed_roots
 
     def version(self) -> int:
-        """The newest version."""
+        """The latest version."""
         return self.snapshot().version
 
     def snapshot(
         self, version: int | None = None, timestamp: datetime | int | str | None = None
     ) -> Snapshot:
-        """The table at its newest version, at another, or as it was at a time.
+        """The table at its latest version, at another, or as it was at a time.
 
         Args:
             version: a version that the log can rebuild.
@@ -168,7 +168,7 @@ class DeltaTable:
         limits: CommitLimits | None = None,
         version: int | None = None,
     ) -> OptimisticTransaction:
-        """A transaction that reads the newest version, or another that the caller has seen.
+        """A transaction that reads the latest version, or another that the caller has seen.
 
         Args:
             txn_id: the id its commit carries; a transaction recognises an earlier commit by it.
@@ -190,11 +190,11 @@ class DeltaTable:
         )
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:
-        """The commits that the log still holds, newest first."""
+        """The commits that the log still holds, latest first."""
         return list(self.iter_history(limit))
 
     def iter_history(self, limit: int | None = None) -> Iterator[CommitInfo]:
-        """The commits that the log still holds, latest first, read as they are asked for."""
+        """The commits that the log still holds, latest first, read as they are requested."""
         newest_version = None if self._newest is None else self._newest.version
         return iter_history(self.store, limit, known_version=newest_version)
 

@@ -203,8 +203,11 @@ JOB_MAX_RETRIES = env.int("JOB_MAX_RETRIES", default=20)
 JOB_TIME_LIMIT_SECONDS = env.int("JOB_TIME_LIMIT_SECONDS", default=6 * 3600)  # 0: none
 JOB_MAX_TIME_LIMIT_SECONDS = env.int("JOB_MAX_TIME_LIMIT_SECONDS", default=7 * 86_400)
 IN_PROCESS_BYTES = env.int("IN_PROCESS_BYTES", default=64 * 1024 * 1024)  # 0: all on Spark
+DRY_RUN_COUNT_BYTES = env.int("DRY_RUN_COUNT_BYTES", default=256 * 1024 * 1024)  # 0: none
 ROW_CONFLICT_SECONDS = env.float("ROW_CONFLICT_SECONDS", default=10.0)
 SPARK_TASK_KILL_SECONDS = env.int("SPARK_TASK_KILL_SECONDS", default=120)
+SPARK_START_SECONDS = env.float("SPARK_START_SECONDS", default=180)
+SPARK_CONNECTORS = Path(env.str("SPARK_CONNECTORS", default=str(LAKEUI_HOME / "connectors")))
 SPARK_MASTER = env.str("SPARK_MASTER", default=f"local[{min(os.cpu_count() or 1, 8)}]")
 
 _broker_file = LAKEUI_HOME / "run" / "broker_url"  # written by the running embedded stack
@@ -317,7 +320,6 @@ SPECTACULAR_SETTINGS = {
         "StepResultEnum": "lakeui.conflicts.lanes.path.RESULTS",
         "OverlapVerdictEnum": "lakeui.conflicts.isolation.overlap_rows.ENDS",
         "FormerStepVerdictEnum": "lakeui.api.former_words.STEP_CHOICES",
-        "CheckEnum": "lakeui.monitoring.checks.Check",
         "CheckToMuteEnum": "lakeui.api.serializers.attention.CHECKS_TO_MUTE",
         "FormerOverlapOutcomeEnum": "lakeui.api.former_words.OVERLAP_CHOICES",
     },

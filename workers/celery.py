@@ -4,13 +4,17 @@ The SparkSession starts while the worker is built, before its pool has threads: 
 forks, and a fork beside running threads can hang.
 """
 
+import logging
 from typing import Any
 
 from celery.signals import worker_init, worker_shutdown
 
+from engine.errors import EngineError
 from lakeui.celery import app
 from lakeui.task_names import SPARK_QUEUE
 from workers import spark_session
+
+logger = logging.getLogger(__name__)
 
 app.conf.imports = (
     "workers.jobs",
@@ -26,7 +30,11 @@ app.conf.imports = (
 def start_spark(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's worker
     """Start Spark where the worker takes Spark jobs; light workers never load a JVM."""
     if SPARK_QUEUE in sender.app.amqp.queues.consume_from:
-        spark_session.start()
+        try:
+            spark_session.start()
+        except EngineError as error:  # Celery would only log it, and take jobs that cannot run
+            logger.critical("%s", error)
+            raise SystemExit(1) from error
 
 
 @worker_shutdown.connect

@@ -104,7 +104,7 @@ class LatestProgress:
 
     `check` raises when the job is no longer wanted; the operation stops with what it raises.
     `landed` has the versions of the job's table that this attempt committed, `running` is how many
-    tasks of it ran when Spark was last looked at.
+    tasks of it ran when Spark was last asked.
     """
 
     def __init__(

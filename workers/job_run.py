@@ -41,6 +41,7 @@ from workers.outages import hand_back, outage_behind, patiently
 from workers.rehearsal import announce_end
 from workers.run_options import options_of
 from workers.script import ScriptWork, run_script
+from workers.stages import START, SYNC
 
 logger = logging.getLogger(__name__)
 
@@ -77,11 +78,14 @@ def run_attempt(lease: leases.Lease) -> None:
 def _attempt(lease: leases.Lease) -> None:
     job = Job.objects.select_related("table", "requested_by").get(pk=lease.job_id)
     with Heartbeat(lease, job.time_limit_s) as heartbeat:
+        stages = heartbeat.progress.stages
         try:
+            stages.enter(START)
             ending = _ending(job, lease, heartbeat)
+            stages.enter(SYNC)
+            refresh_table(job.table)
         finally:
             heartbeat.end_stages()
-        refresh_table(job.table)
         patiently(partial(_finish, job, lease, ending))
 
 
@@ -248,10 +252,11 @@ def _crashed(error: Exception, heartbeat: Heartbeat) -> Ending:
 def _finish(job: Job, lease: leases.Lease, ending: Ending) -> None:
     """The job, its attempt and its log end in one step: a worker that dies in it leaves all three."""
     level = JobEvent.Level.INFO if ending.state == Job.State.SUCCEEDED else JobEvent.Level.ERROR
+    now = timezone.now()
     with transaction.atomic():
-        leases.finish(lease, ending.state, **ending.fields)
+        leases.finish(lease, ending.state, **{"finished_at": now, **ending.fields})
         JobAttempt.objects.filter(job=job, outcome=Outcome.RUNNING).update(
-            outcome=ending.outcome, finished_at=timezone.now(), message=ending.message
+            outcome=ending.outcome, finished_at=now, message=ending.message
         )
         log_event(job.pk, ending.message, level)
         if ending.state == Job.State.SUCCEEDED and _was_cancelled(job):

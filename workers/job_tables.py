@@ -6,8 +6,8 @@ from django.db.models import Min
 from engine.errors import TableNotFoundError
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from engine.transaction.log_tail import find_own_commit
 from engine.transaction.outcome import CommitLimits
-from engine.transaction.self_recognition import find_own_commit
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import names_others
 from lakeui.catalog.roots import allowed_table_uri, storage_options

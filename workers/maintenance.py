@@ -48,7 +48,7 @@ def tidy_uploads() -> None:
 def forget_spent_rows() -> int:
     """Remove them, and what the audit trail and pipelines told before the days kept; how many went.
 
-    Jobs and conflicts stay, with the transaction of each: a loser is written down nowhere else,
+    Jobs and conflicts stay, with the transaction of each: an aborted write is written down nowhere else,
     and the metrics count them.
     """
     now, days = timezone.now(), settings.AUDIT_KEEP_DAYS

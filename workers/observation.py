@@ -8,6 +8,7 @@ from engine.errors import ConflictError, ConflictSide
 from engine.log.commits import Commit
 from engine.operations.execution import COMMIT
 from engine.storage.base import Store
+from engine.transaction.log_tail import find_own_commit
 from engine.transaction.observer import (
     ObservedTransaction,
     TransactionObserver,
@@ -15,7 +16,6 @@ from engine.transaction.observer import (
     staged_bytes,
 )
 from engine.transaction.outcome import ResolvedConflict
-from engine.transaction.self_recognition import find_own_commit
 from lakeui.conflicts.recording import Origin, record_aborted, record_resolved
 from lakeui.jobs import leases
 from lakeui.jobs.events import log_event
@@ -103,7 +103,7 @@ class JobObserver(TransactionObserver):
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
         """The last moment to stop."""
         if not self._committing:
-            self._rehearsal.let_losers_read()
+            self._rehearsal.let_waiting_jobs_read()
             self._rehearsal.hold()
             leases.to_committing(self._lease)
             self._committing = True

@@ -58,7 +58,9 @@ def _read(preview: Preview) -> None:
     table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
     snapshot = table.snapshot(version=preview.version)
     names = snapshot.schema.names
-    rows = snapshot.to_arrow(columns=names[:PREVIEW_COLUMNS], limit=PREVIEW_ROWS)
+    rows = snapshot.to_arrow(
+        columns=names[:PREVIEW_COLUMNS], condition=preview.where or None, limit=PREVIEW_ROWS
+    )
     preview.columns = column_texts(snapshot.schema.fields[:PREVIEW_COLUMNS])
     preview.rows = row_texts(rows)
     preview.omitted_columns = len(names) - rows.num_columns

@@ -1,7 +1,7 @@
 """`Job.commit_after`: two jobs that are made to meet, so that a conflict can be seen on purpose.
 
-The loser reads, stages and then holds until the other job has ended. The other one, before its own
-commit, waits until the loser holds. Both waits sleep on a Redis list, wake at least every second to
+The job that is to be aborted reads, stages and then holds until the other job has ended. The other one, before its own
+commit, waits until the first holds. Both waits sleep on a Redis list, wake at least every second to
 look at the rows, and end at a limit: a rehearsal that cannot happen is a job like any other.
 """
 
@@ -68,11 +68,11 @@ class Rehearsal:
             self._heartbeat.progress(Progress(HOLDING, 0, 0, ""))
             self._wait(other, lambda: not _is_active(other))
 
-    def let_losers_read(self) -> None:
+    def let_waiting_jobs_read(self) -> None:
         """Wait until the jobs that are to lose against this one hold."""
-        losers = Job.objects.filter(commit_after=self._job.pk, state__in=Job.ACTIVE)
-        for loser in losers.values_list("pk", flat=True):
-            self._wait(loser, partial(_has_read, loser))
+        waiting_jobs = Job.objects.filter(commit_after=self._job.pk, state__in=Job.ACTIVE)
+        for waiting in waiting_jobs.values_list("pk", flat=True):
+            self._wait(waiting, partial(_has_read, waiting))
 
     def _wait(self, other: UUID, over: Callable[[], bool]) -> None:
         until = _CLOCK.monotonic_s() + settings.REHEARSAL_LIMIT_SECONDS
@@ -86,9 +86,9 @@ def announce_end(job_id: UUID) -> None:
     _bell().ring(_ended_key(job_id))
 
 
-def _has_read(loser: UUID) -> bool:
+def _has_read(waiting: UUID) -> bool:
     """It holds, or it will never come to it."""
-    reading = Job.objects.filter(pk=loser, state__in=Job.ACTIVE).exclude(progress_stage=HOLDING)
+    reading = Job.objects.filter(pk=waiting, state__in=Job.ACTIVE).exclude(progress_stage=HOLDING)
     return not reading.exists()
 
 

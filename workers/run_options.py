@@ -32,5 +32,6 @@ def options_of(
         user_name=person.get_username() if person else None,
         writers_elsewhere=other_writers(job) if job.dry_run else None,
         in_process_bytes=settings.IN_PROCESS_BYTES,
+        count_bytes=settings.DRY_RUN_COUNT_BYTES,
         then=asks_for_follow_ups(asker, job.table),
     )

@@ -11,8 +11,9 @@ from django.conf import settings
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from engine.spark.session import build_session
+from engine.spark.session import SparkUnavailableError, build_session, run_first_task
 from engine.spark.task_counts import Cluster, cluster_of
+from engine.storage.connectors import connector_jars
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +26,23 @@ class _Held:
 
 
 def start() -> None:
-    """Start Spark and run a first small job, so that nobody's job pays for the warm-up."""
+    """Start Spark and run a first small job.
+
+    Raises:
+        SparkUnavailableError: there is no Java, or Spark gives this worker no core.
+    """
     kill_after = {"spark.task.reaper.killTimeout": f"{settings.SPARK_TASK_KILL_SECONDS}s"}
-    session = build_session("lakeui", master=settings.SPARK_MASTER, settings=kill_after)
-    session.range(1).count()
+    session = build_session(
+        "lakeui",
+        master=settings.SPARK_MASTER,
+        settings=kill_after,
+        jars=connector_jars(settings.SPARK_CONNECTORS),
+    )
+    try:
+        run_first_task(session, settings.SPARK_START_SECONDS)
+    except SparkUnavailableError:
+        session.stop()
+        raise
     _Held.session = session
 
 

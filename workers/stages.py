@@ -9,6 +9,7 @@ from engine.clock import Clock, utc_from_ms
 from engine.spark.jobs import Progress
 from engine.spark.task_counts import TaskCounts, TaskTimes
 
+START, SYNC = "start", "sync"  # before the operation, and after it
 _NAME, _FOUND, _UNIT = 100, 200, 30
 
 

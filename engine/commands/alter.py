@@ -8,15 +8,18 @@ from engine.commands.column_sql import column_sql
 from engine.commands.command import Command, check_columns, check_new_columns, column_path
 from engine.commands.fields import parameter
 from engine.commands.names import column_list, name_sql, table_sql
-from engine.commands.sql_columns import type_definition
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import RequestError
-from engine.expressions.parse import parse_condition
+from engine.expressions.parse import parse_expression
 from engine.expressions.render import quote_string
 from engine.expressions.scope import Scope
-from engine.expressions.tree import Expression
+from engine.expressions.traits import is_deterministic
+from engine.expressions.tree import VOID, Expression
+from engine.expressions.type_grammar import read_type
+from engine.expressions.types import sql_name
 from engine.schema.text_lengths import TEXT_TYPE, has_limits
-from engine.schema.types import DataType, StructType
+from engine.schema.types import BOOLEAN, DataType, StructField, StructType
+from engine.schema.write_errors import ConstraintNotBooleanError, NotDeterministicError
 
 
 class _Alter(Command):
@@ -46,6 +49,15 @@ class AddColumns(_Alter):
     parent: str = parameter("Inside", "text", default="", help="The struct column they go into.")
     first: bool = parameter("First", "boolean", default=False)
     after: str = parameter("After", "text", default="")
+    parents: tuple[str, ...] = parameter(
+        "Inside, one by one", "texts", default=(), help="For each column: the struct it goes into."
+    )
+    places: tuple[str, ...] = parameter(
+        "Places, one by one",
+        "texts",
+        default=(),
+        help="For each column: FIRST, AFTER name, or none.",
+    )
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
@@ -55,17 +67,52 @@ class AddColumns(_Alter):
         if self.first and self.after:
             what = "FIRST and AFTER exclude one another."
             raise RequestError(what, "Choose one.", field="first")
-        check_new_columns(self.columns, "columns")
-        if self.parent and any(TEXT_TYPE in column.metadata for column in self.columns):
-            what = f"A field of {self.parent} cannot be CHAR or VARCHAR once the column is there."
+        self._check_places()
+        if not any(self.parents):
+            check_new_columns(self.columns, "columns")
+        inside = next((parent for parent in (self.parent, *self.parents) if parent), "")
+        if inside and any(TEXT_TYPE in column.metadata for column in self.columns):
+            what = f"A field of {inside} cannot be CHAR or VARCHAR once the column is there."
             raise RequestError(what, "Make it STRING.", field="columns")
-        if schema is not None and self.parent:
-            Scope.of(schema).resolve(column_path(self.parent))
+        for parent in (self.parent, *self.parents):
+            if schema is not None and parent:
+                Scope.of(schema).resolve(column_path(parent))
+
+    def _check_places(self) -> None:
+        count = len(self.columns.fields)
+        for name, given in (("parents", self.parents), ("places", self.places)):
+            if given and (len(given) != count or self.parent or self.first or self.after):
+                what = (
+                    f"{name} are for each of the {count} columns, and stand for the other places."
+                )
+                raise RequestError(what, "Give one for each column, and these alone.", field=name)
+        for place in self.places:
+            if place and place != "FIRST" and not place.startswith("AFTER "):
+                what = f"{place[:100]!r} is no place of a column."
+                raise RequestError(what, "Use FIRST, or AFTER and a name.", field="places")
+
+    def added(self) -> list[tuple[StructField, str, bool, str]]:
+        """Each column, the struct it goes into, whether it is first there, and what it comes after."""
+        fields = self.columns.fields
+        if not self.parents and not self.places:
+            behind = [self.after, *(field.name for field in fields)]
+            moves = self.first or bool(self.after)
+            return [
+                (field, self.parent, self.first and at == 0, behind[at] if moves else "")
+                for at, field in enumerate(fields)
+            ]
+        parents = self.parents or ("",) * len(fields)
+        places = self.places or ("",) * len(fields)
+        return [
+            (field, parent, place == "FIRST", place.removeprefix("AFTER ") if " " in place else "")
+            for field, parent, place in zip(fields, parents, places, strict=True)
+        ]
 
     def _change(self) -> str:
-        prefix = f"{self.parent}." if self.parent else ""
-        shown = [prefix + column_sql(column) for column in self.columns]
-        shown[-1] += _place(self.after, first=self.first)
+        shown = [
+            (f"{parent}." if parent else "") + column_sql(field) + _place(after, first=first)
+            for field, parent, first, after in self.added()
+        ]
         return f"ADD COLUMNS ({', '.join(shown)})"
 
 
@@ -141,7 +188,7 @@ class ChangeColumn(_Alter):
             self.after,
         ]
         if sum(map(bool, given)) != 1:
-            what = f"{sum(map(bool, given))} changes of {self.column} are asked for."
+            what = f"{sum(map(bool, given))} changes of {self.column} are requested."
             raise RequestError(what, "Ask for one.", field="column")
         check_columns((self.column,), schema, "column")
         self.parsed_type()
@@ -155,7 +202,7 @@ class ChangeColumn(_Alter):
         if not self.new_type:
             return None
         cursor = StatementCursor.over(self.new_type)
-        data_type = type_definition(cursor)
+        data_type = read_type(cursor)
         cursor.end()
         if has_limits(data_type):
             what = (
@@ -196,8 +243,21 @@ class AddConstraint(_Alter):
             self.checked(schema)
 
     def checked(self, schema: StructType) -> Expression:
-        """The condition as a tree."""
-        return parse_condition(self.check, self.scope(schema))
+        """The condition as a tree.
+
+        Raises:
+            ConstraintNotBooleanError: it is neither true nor false.
+            NotDeterministicError: the same row would not get the same answer each time.
+        """
+        tree = parse_expression(self.check, self.scope(schema))
+        name = f"The constraint {self.name}"
+        if tree.type not in {BOOLEAN, VOID}:
+            what = f"{name} ({self.check[:200]}) is a {sql_name(tree.type)}, not a condition."
+            raise ConstraintNotBooleanError(what, "Compare it with something.", field="check")
+        if not is_deterministic(tree):
+            what = f"{name} ({self.check[:200]}) gives another answer each time it is asked."
+            raise NotDeterministicError(what, "Leave out rand and its like.", field="check")
+        return tree
 
     def _change(self) -> str:
         return f"ADD CONSTRAINT {name_sql(self.name)} CHECK ({self.check})"
@@ -230,7 +290,7 @@ class ClusterBy(_Alter):
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
         if len(self.columns) > 4:
-            what = f"{len(self.columns)} clustering columns are asked for."
+            what = f"{len(self.columns)} clustering columns are requested."
             raise RequestError(what, "Use at most four.", field="columns")
         check_columns(self.columns, schema, "columns")
 

@@ -40,6 +40,11 @@ class Clone(Command):
         help="The clone stands on its own. Done again, with replace, it copies what is new alone.",
     )
 
+    @property
+    def removes_rows(self) -> bool:
+        """As `Command.removes_rows`: a table that is there gives way with OR REPLACE alone."""
+        return self.replace
+
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`; the schema of a table that is there does not matter."""
         if not self.source_table:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from engine.commands.fields import Parameter, parameter, parameters_of, to_json, values_from_json
 from engine.commands.sources import QuerySource, Source, TableSource, source_from_json
 from engine.errors import RequestError
-from engine.expressions.given import condition_of
+from engine.expressions.given import asked_of_rows
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import nested_in, unbound
 from engine.expressions.queries.tables import tables_in_condition
@@ -28,7 +28,8 @@ class Command(ABC):
 
     Attributes:
         table: the name or URI in the statement, "" where the job names it.
-        destructive: whether rows or history may be gone afterwards.
+        destructive: whether rows or history may be gone afterwards, whatever its parameters say;
+            `removes_rows` is of this one.
         subqueries: whether its condition may hold them.
     """
 
@@ -43,6 +44,11 @@ class Command(ABC):
         super().__init_subclass__()
         if cls.kind:
             COMMANDS[cls.kind] = cls
+
+    @property
+    def removes_rows(self) -> bool:
+        """Whether rows or history may be gone after it, with the parameters that it has."""
+        return self.destructive
 
     @classmethod
     def declared(cls) -> tuple[Parameter, ...]:
@@ -88,6 +94,9 @@ class Command(ABC):
         """Its WHERE over the table's schema; None where it has none.
 
         Subqueries are bound where `tables` knows their tables, else read for their form alone.
+
+        Raises:
+            NotDeterministicError: the same row would not get the same answer each time.
         """
         where = getattr(self, "where", None)
         if not where:
@@ -95,7 +104,8 @@ class Command(ABC):
         nested = None
         if self.subqueries:
             nested = unbound if tables is None else nested_in(tables)
-        return condition_of(where, self.scope(schema), now_ms=now_ms, nested=nested)
+        scope, clause = self.scope(schema), self.kind.upper()
+        return asked_of_rows(where, scope, clause, now_ms=now_ms, nested=nested)
 
     def tables_read(self) -> tuple[str, ...]:
         """The tables that its source and its conditions name, as written.

@@ -15,6 +15,9 @@ from engine.expressions.render import quote_string
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.types import StructType
 
+DESCRIPTION = "comment"
+"""The property by which SET TBLPROPERTIES, as in Spark, changes the table's description."""
+
 
 @dataclass(frozen=True)
 class Create(Command):
@@ -37,6 +40,11 @@ class Create(Command):
         "Replace", "boolean", default=False, help="A table that is there gives way, schema and all."
     )
     description: str = parameter("Description", "text", default="")
+
+    @property
+    def removes_rows(self) -> bool:
+        """As `Command.removes_rows`: a table that is there gives way with OR REPLACE alone."""
+        return self.replace
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`; the schema of a table that is there does not matter."""

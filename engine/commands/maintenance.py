@@ -7,11 +7,13 @@ from engine.commands.command import Command, check_columns
 from engine.commands.fields import parameter
 from engine.commands.names import column_list, options_sql, table_sql, where_sql
 from engine.commands.time_travel import check_point, point_sql
-from engine.errors import RequestError
+from engine.errors import RequestError, RetentionTooShortError
 from engine.schema.types import StructType
 
 MIN_FILES = 2
 MAX_RETENTION_HOURS = 24 * 365 * 100
+
+HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,29 @@ class Vacuum(Command):
         if hours is not None and not 0 <= hours <= MAX_RETENTION_HOURS:
             what = f"A retention of {hours} hours cannot be."
             raise RequestError(what, "Use hours of a century at most.", field="retention_hours")
+
+    def retention_ms(self, table: str, default_ms: int) -> int:
+        """How long files of older versions stay, where the table retains them for `default_ms`.
+
+        Raises:
+            RetentionTooShortError: shorter than the table's retention without saying so on purpose.
+        """
+        if self.retention_hours is None:
+            return default_ms
+        asked_ms = round(self.retention_hours * HOUR_MS)
+        if asked_ms < default_ms and not self.override_retention:
+            msg = (
+                f"VACUUM of {table} was asked to keep {self.retention_hours:g} hours,"
+                f" less than the {default_ms / HOUR_MS:g} the table retains: versions that readers and"
+                " running jobs may still use would break."
+            )
+            raise RetentionTooShortError(
+                msg,
+                "Keep at least that long, or allow less by WITH ('overrideRetention' = 'true') or, in"
+                " PySpark, spark.databricks.delta.retentionDurationCheck.enabled = false.",
+                field="retention_hours",
+            )
+        return max(asked_ms, 0)
 
     def statement(self) -> str:
         """As `Command.statement`."""

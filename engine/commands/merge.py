@@ -4,16 +4,18 @@ Columns of the target carry the relation "target", those of the source "source".
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from engine.commands.after_write import OPTION, choice_option, compaction_choice
 from engine.commands.command import PARSE, Command, check_source, column_path
+from engine.commands.defaults import or_default
 from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import name_sql, options_sql, table_sql
-from engine.commands.sources import DataFrameSource, RowsSource, Source, TableSource
+from engine.commands.sources import RowsSource, Source, TableSource
 from engine.errors import ExpressionError, MultipleSourceRowsError, RequestError
-from engine.expressions.given import Given, condition_of, stored_in, value_of
+from engine.expressions.by_field import by_field
+from engine.expressions.given import Given, asked_of_rows, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import nested_in
 from engine.expressions.queries.tables import tables_in_condition
@@ -27,7 +29,9 @@ from engine.expressions.traits import (
     without_relation,
 )
 from engine.expressions.tree import TRUE, Column, Expression
+from engine.schema.evolution import taken
 from engine.schema.types import StructType
+from engine.schema.write_errors import SetTwiceError
 
 MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not_matched", "not_matched_by_source"
 UPDATE, UPDATE_ALL, DELETE, INSERT, INSERT_ALL = (
@@ -156,9 +160,17 @@ class Merge(Command):
         """
         sides = _Sides(self, target, source, now_ms, tables)
         return AnalysedMerge(
-            condition_of(self.on, sides.scope(MATCHED), now_ms=now_ms),
-            tuple(sides.clause(clause) for clause in self.clauses),
+            asked_of_rows(self.on, sides.scope(MATCHED), "ON", now_ms=now_ms),
+            tuple(sides.clause(clause, i + 1) for i, clause in enumerate(self.clauses)),
         )
+
+    def taken(self, source: StructType) -> StructType:
+        """The source's columns that the target is to have: those of `*`, and those set."""
+        names = {self.target_alias.lower(), self.table.rpartition(".")[2].lower()}
+        keys = (column_path(key.lower()) for clause in self.clauses for key in clause.assignments)
+        paths = {path[1:] if len(path) > 1 and path[0] in names else path for path in keys}
+        takes_all = any(clause.action in {UPDATE_ALL, INSERT_ALL} for clause in self.clauses)
+        return taken(source, paths, takes_all=takes_all)
 
     def statement(self) -> str:
         """As `Command.statement`."""
@@ -172,32 +184,41 @@ class Merge(Command):
         )
 
     def _source_sql(self) -> str:
-        plain = isinstance(self.source, TableSource) and self.source == TableSource(
-            self.source.table
-        )
-        if plain and isinstance(self.source, TableSource):
-            return table_sql(self.source.table)
-        return f"({self.source.sql()})"
+        source = self.source
+        if isinstance(source, TableSource) and source == TableSource(source.table):
+            return table_sql(source.table)
+        return f"({source.sql()})"
 
     def _source_columns(self) -> str:
         columns = self.source.columns if isinstance(self.source, RowsSource) else ()
         return f" ({', '.join(columns)})" if columns else ""
 
 
+def _words(number: int, when: str) -> str:
+    return f"clause {number} (WHEN {_WHEN_SQL[when]})"
+
+
 @dataclass(frozen=True)
 class AnalysedClause:
-    """A clause as trees; `*` is written out. Paths are the target's."""
+    """A clause as trees; `*` is written out. Paths are the target's, `number` counts from 1."""
 
     when: str
     action: str
     condition: Expression | None
     assignments: Mapping[tuple[str, ...], Expression]
+    number: int = 1
+    fills_fields: bool = False
+
+    @property
+    def words(self) -> str:
+        """Which clause it is, for people."""
+        return _words(self.number, self.when)
 
     def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
         """This clause with every tree changed."""
         condition = None if self.condition is None else change(self.condition)
         values = {path: change(value) for path, value in self.assignments.items()}
-        return AnalysedClause(self.when, self.action, condition, values)
+        return replace(self, condition=condition, assignments=values)
 
 
 @dataclass(frozen=True)
@@ -296,7 +317,6 @@ class _Sides:
         self._target = Relation(target, "target", names)
         self._source = Relation(source, "source", (merge.source_alias, named))
         self._evolves = merge.schema_evolution
-        self._casts = isinstance(merge.source, DataFrameSource)
         self._now_ms = now_ms
 
     def scope(self, when: str) -> Scope:
@@ -304,20 +324,20 @@ class _Sides:
             return Scope((self._source,))
         return Scope((self._target,) if when == BY_SOURCE else (self._target, self._source))
 
-    def clause(self, clause: MergeClause) -> AnalysedClause:
-        scope = self.scope(clause.when)
+    def clause(self, clause: MergeClause, number: int) -> AnalysedClause:
+        scope, words = self.scope(clause.when), _words(number, clause.when)
         condition = (
-            condition_of(clause.condition, scope, now_ms=self._now_ms, nested=self._nested)
+            asked_of_rows(clause.condition, scope, words, now_ms=self._now_ms, nested=self._nested)
             if clause.condition
             else None
         )
         if clause.action in {UPDATE_ALL, INSERT_ALL}:
-            assignments = self._star()
+            assignments = self._star(keeps_fields=clause.action == UPDATE_ALL)
         else:
             own = Scope((self._target,))
             assignments = dict(
                 value_of(
-                    value,
+                    or_default(value, self._target.schema, column_path(key)),
                     scope,
                     own.resolve(column_path(key)),
                     now_ms=self._now_ms,
@@ -325,18 +345,29 @@ class _Sides:
                 )
                 for key, value in clause.assignments.items()
             )
-            if len(assignments) < len(clause.assignments):
-                what = "A clause sets one column twice."
-                raise RequestError(what, "Set it once.", field="clauses")
-        return AnalysedClause(clause.when, clause.action, condition, assignments)
+        analysed = AnalysedClause(
+            clause.when, clause.action, condition, assignments, number, self._evolves
+        )
+        if clause.assignments and len(assignments) < len(clause.assignments):
+            what = f"{words} sets one column twice."
+            raise SetTwiceError(what, "Set it once.", field="clauses")
+        return analysed
 
-    def _star(self) -> dict[tuple[str, ...], Expression]:
+    def _star(self, *, keeps_fields: bool) -> dict[tuple[str, ...], Expression]:
+        """What `*` sets.
+
+        Where the schema evolves, and rows that are there are updated, a struct that lacks fields is
+        set field by field: the target's other fields stay.
+        """
         assignments: dict[tuple[str, ...], Expression] = {}
         for field in self._target.schema:
             mine = self._source.schema.get(field.name)
             if mine is not None:
                 value = Column((mine.name,), mine.type, "source")
-                assignments[(field.name,)] = stored_in(value, field.type) if self._casts else value
+                if self._evolves and keeps_fields:
+                    assignments |= by_field((field.name,), field.type, value)
+                else:
+                    assignments[(field.name,)] = value
             elif not self._evolves and not _FILLED_BY_TABLE & field.metadata.keys():
                 what = f"* needs the column {field.name}, which the source does not have."
                 raise ExpressionError(what, "List the columns instead.", field="clauses")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from engine.expressions.given import Given
-from engine.expressions.operands import KEYWORDS
+from engine.expressions.operands import KEYWORDS, RESERVED
 from engine.expressions.render import quote_string
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -27,6 +27,10 @@ _STATEMENT_WORDS = frozenset(
         "PARTITION",
         "TO",
         "DELTA",
+        "IF",
+        "BY",
+        "REPLACE",
+        "SELECT",
     ]
 )
 
@@ -42,7 +46,7 @@ def table_sql(table: str) -> str:
 
 def name_sql(name: str) -> str:
     """One name, in backticks where it needs them."""
-    plain = _PLAIN.match(name) and name.upper() not in KEYWORDS | _STATEMENT_WORDS
+    plain = _PLAIN.match(name) and name.upper() not in KEYWORDS | RESERVED | _STATEMENT_WORDS
     return name if plain else quoted(name)
 
 

@@ -32,6 +32,11 @@ class Script(Command):
         "Steps", "steps", help="Commands, each with its kind and parameters."
     )
 
+    @property
+    def removes_rows(self) -> bool:
+        """As `Command.removes_rows`, of any step."""
+        return any(step.removes_rows for step in self.steps)
+
     def parameters(self) -> dict[str, Any]:
         """As `Command.parameters`."""
         steps = [{"kind": step.kind, "parameters": step.parameters()} for step in self.steps]

@@ -193,13 +193,17 @@ class DataFrameSource:
     """Rows of a DataFrame of the calling program. Trusted code alone makes one: it has no JSON.
 
     `frame` is Spark's, and `names` are what may stand before its columns in conditions and values.
-    `columns`, where given, are the table's columns that its own are for, in order.
+    `columns`, where given, are the table's columns that its own are for, in order. `save_mode` is that
+    of `df.write.save`: the log calls the commit a WRITE of that mode also where it makes the table.
+    `is_made_anew` says that whoever runs the command again makes the frame again, as of SQL text.
     """
 
     kind: ClassVar[str] = "data_frame"
     frame: Any = field(compare=False, repr=False)
     names: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    save_mode: str = ""
+    is_made_anew: bool = False
 
     def sql(self) -> str:
         """A name for it."""

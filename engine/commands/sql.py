@@ -8,12 +8,14 @@ from typing import Any
 
 from engine.commands.clone import Clone
 from engine.commands.command import Command
+from engine.commands.common_tables import TAKES_COMMON_TABLES, CommonTables
 from engine.commands.definition import Create
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from engine.commands.script import Script
-from engine.commands.sql_alter import alter
+from engine.commands.sql_alter import alter, comment
 from engine.commands.sql_columns import column_definitions
 from engine.commands.sql_merge import merge
+from engine.commands.sql_refusals import not_known
 from engine.commands.sql_sources import source
 from engine.commands.sql_writes import delete, insert, truncate, update
 from engine.commands.statement_cursor import StatementCursor
@@ -173,7 +175,7 @@ def _layout(cursor: StatementCursor, definition: dict[str, Any]) -> bool:
     return True
 
 
-_STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
+STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
     "INSERT": insert,
     "DELETE": delete,
     "UPDATE": update,
@@ -186,11 +188,9 @@ _STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
     "CREATE": create,
     "REPLACE": create,
     "ALTER": alter,
+    "COMMENT": comment,
 }
-_TRANSACTIONS = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT"})
-_READS = frozenset(
-    {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN"}
-)
+"""What reads a statement, by its first word."""
 
 
 def parse_statement(text: str) -> Command:
@@ -244,34 +244,18 @@ def _statements(cursor: StatementCursor) -> list[list[Token]]:
 
 def _one(text: str, tokens: list[Token]) -> tuple[Command, bool]:
     cursor = StatementCursor(tokens, text)
-    read = _STATEMENTS.get(cursor.peek())
+    common = None
+    if cursor.peek() == "WITH":
+        common = CommonTables.ahead(cursor)
+        if cursor.peek() not in TAKES_COMMON_TABLES:
+            cursor.index = 0
+            raise not_known(cursor, tuple(STATEMENTS))
+    read = STATEMENTS.get(cursor.peek())
     if read is None:
-        raise _not_known(cursor)
+        raise not_known(cursor, tuple(STATEMENTS))
     command = read(cursor)
+    if common is not None:
+        command = common.given_to(command)
     dry_run = cursor.take("DRY", "RUN")
     cursor.end()
     return command, dry_run
-
-
-def _not_known(cursor: StatementCursor) -> StatementError:
-    word = cursor.peek() or (cursor.tokens[0].text if cursor.tokens else "")
-    position = cursor.position
-    if word in _TRANSACTIONS:
-        what = f"{word} is not supported: a transaction covers one table and one statement."
-        remedy = (
-            "Use MERGE to change a table in one commit, or send statements with ; between them: each "
-            "commits by itself, in order."
-        )
-        return StatementError(what, remedy, position=position)
-    if word in _READS:
-        what = f"{word[:60]} reads, and jobs only write."
-        return StatementError(
-            what, "Use the preview and the history of the table.", position=position
-        )
-    if word == "DROP":
-        what = "DROP is not supported: tables are unregistered, not dropped."
-        return StatementError(
-            what, "Unregister the table on its page or by REST; its files stay.", position=position
-        )
-    what = f"No statement begins with {word[:60]!r}."
-    return StatementError(what, f"Use {', '.join(_STATEMENTS)}.", position=position)

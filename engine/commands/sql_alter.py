@@ -1,4 +1,4 @@
-"""ALTER TABLE: from tokens to commands."""
+"""ALTER TABLE and COMMENT ON: from tokens to commands."""
 
 from collections.abc import Callable
 
@@ -13,10 +13,10 @@ from engine.commands.alter import (
     RenameColumn,
 )
 from engine.commands.command import Command
-from engine.commands.definition import SetProperties, UnsetProperties
-from engine.commands.sql_columns import check, column_definition, type_definition
+from engine.commands.definition import DESCRIPTION, SetProperties, UnsetProperties
+from engine.commands.sql_columns import check, column_definition
 from engine.commands.statement_cursor import StatementCursor
-from engine.errors import StatementError
+from engine.expressions.type_grammar import read_type
 from engine.schema.types import StructField, StructType
 
 
@@ -24,7 +24,7 @@ def alter(cursor: StatementCursor) -> Command:
     """ALTER TABLE t and one change."""
     cursor.need("ALTER", "TABLE")
     table = cursor.table()
-    change = next((read for words, read in _CHANGES if cursor.take(*words)), None)
+    change = next((read for words, read in CHANGES if cursor.take(*words)), None)
     if change is None:
         cursor.refuse("this change of a table is not understood")
     return change(cursor, table)
@@ -47,25 +47,27 @@ def _unset(cursor: StatementCursor, table: str) -> Command:
 def _add_columns(cursor: StatementCursor, table: str) -> Command:
     bracket = cursor.take("(")
     fields: list[StructField] = []
-    parent = after = ""
-    first = False
+    parents: list[str] = []
+    places: list[tuple[bool, str]] = []
     while True:
-        position = cursor.position
-        inside = _parent(cursor)
+        parents.append(_parent(cursor))
         fields.append(column_definition(cursor))
-        first, after = _place(cursor)
-        if len(fields) > 1 and (inside or first or after or parent):
-            what = "Columns with a place, or inside a struct, are added one at a time."
-            raise StatementError(what, "Use a statement for each.", position=position)
-        parent = inside
+        places.append(_place(cursor))
         if not cursor.take(","):
             break
-        if parent or first or after:
-            what = "Columns with a place, or inside a struct, are added one at a time."
-            raise StatementError(what, "Use a statement for each.", position=cursor.position)
     if bracket:
         cursor.need(")")
-    return AddColumns(StructType(tuple(fields)), parent, first, after, table=table)
+    columns = StructType(tuple(fields))
+    (first, after), parent = places[0], parents[0]
+    together = AddColumns(columns, parent, first, after, table=table)
+    asked = [(parent, *place) for parent, place in zip(parents, places, strict=True)]
+    if [tuple(place) for _, *place in together.added()] == asked:
+        return together
+    texts = tuple(
+        "FIRST" if first else f"AFTER {after}" if after else "" for first, after in places
+    )
+    inside = tuple(parents) if any(parents) else ()
+    return AddColumns(columns, parents=inside, places=texts if any(texts) else (), table=table)
 
 
 def _parent(cursor: StatementCursor) -> str:
@@ -99,7 +101,7 @@ def _change(cursor: StatementCursor, table: str) -> Command:
     column = cursor.column()
     if cursor.take("TYPE"):
         start = cursor.index
-        type_definition(cursor)
+        read_type(cursor)
         return ChangeColumn(column, new_type=cursor.slice(start), table=table)
     if cursor.take("COMMENT"):
         return ChangeColumn(column, comment=cursor.string("a comment"), table=table)
@@ -141,7 +143,7 @@ def _drop_feature(cursor: StatementCursor, table: str) -> Command:
     return DropFeature(feature, cursor.take("TRUNCATE", "HISTORY"), table=table)
 
 
-_CHANGES: tuple[tuple[tuple[str, ...], Callable[[StatementCursor, str], Command]], ...] = (
+CHANGES: tuple[tuple[tuple[str, ...], Callable[[StatementCursor, str], Command]], ...] = (
     (("SET", "TBLPROPERTIES"), _set),
     (("UNSET", "TBLPROPERTIES"), _unset),
     (("ADD", "COLUMNS"), _add_columns),
@@ -156,3 +158,24 @@ _CHANGES: tuple[tuple[tuple[str, ...], Callable[[StatementCursor, str], Command]
     (("CLUSTER", "BY"), _cluster),
     (("DROP", "FEATURE"), _drop_feature),
 )
+"""What reads a change, by its words."""
+
+
+def comment(cursor: StatementCursor) -> SetProperties | ChangeColumn:
+    """COMMENT ON TABLE t IS 'text', or COMMENT ON COLUMN t.c IS 'text'; IS NULL takes it away."""
+    cursor.need("COMMENT", "ON")
+    if cursor.take("TABLE"):
+        table = cursor.table()
+        return SetProperties({DESCRIPTION: _text(cursor)}, table=table)
+    if not cursor.take("COLUMN"):
+        cursor.refuse("TABLE or COLUMN was expected")
+    path = cursor.column()
+    table, _, column = path.rpartition(".")
+    if not table:
+        cursor.refuse("the column's table was expected before it")
+    return ChangeColumn(column, comment=_text(cursor), table=table)
+
+
+def _text(cursor: StatementCursor) -> str:
+    cursor.need("IS")
+    return "" if cursor.take("NULL") else cursor.string("a comment")

@@ -20,6 +20,7 @@ from engine.commands.sql_sources import files, items, source
 from engine.commands.sql_writes import ENDS, assignments, compaction
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
+from engine.schema.write_errors import InsertedTwiceError, ValueCountError
 
 
 def merge(cursor: StatementCursor) -> Merge:
@@ -100,7 +101,12 @@ def _inserted(cursor: StatementCursor) -> dict[str, str]:
     cursor.need("VALUES", "(")
     values = items(cursor, ")")
     cursor.need(")")
-    if len(set(columns)) < len(columns) or len(columns) != len(values):
+    lowered = [column.lower() for column in columns]
+    twice = next((name for name in columns if lowered.count(name.lower()) > 1), None)
+    if twice is not None:
+        what = f"INSERT names {twice} twice."
+        raise InsertedTwiceError(what, "Name it once.", position=position)
+    if len(columns) != len(values):
         what = f"INSERT names {len(columns)} columns and gives {len(values)} values."
-        raise StatementError(what, "Give each column one value.", position=position)
+        raise ValueCountError(what, "Give each column one value.", position=position)
     return dict(zip(columns, values, strict=True))

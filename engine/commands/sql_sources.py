@@ -38,7 +38,7 @@ def source(
         return _values(cursor, columns)
     if cursor.take("TABLE"):
         return TableSource(cursor.table(), by_position=by_position)
-    if cursor.peek() not in {"SELECT", "WITH"}:
+    if cursor.peek() not in {"SELECT", "WITH"} and not cursor.query_ahead():
         cursor.refuse("VALUES or SELECT was expected")
     return select(cursor, columns, by_position=by_position)
 
@@ -143,7 +143,7 @@ def files(cursor: StatementCursor, columns: tuple[str, ...], *, by_position: boo
     """read_files('location', option => value, …).
 
     Raises:
-        StatementError: columns or positions were asked for, or an option is wrong.
+        StatementError: columns or positions were requested, or an option is wrong.
     """
     position = cursor.position
     if columns or by_position:

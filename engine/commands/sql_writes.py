@@ -1,68 +1,176 @@
 """INSERT, DELETE, UPDATE and TRUNCATE: from tokens to commands."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.commands.after_write import OPTION, choice_of
 from engine.commands.command import Command
+from engine.commands.sources import Source
 from engine.commands.sql_sources import source
 from engine.commands.statement_cursor import StatementCursor
 from engine.commands.stream import STREAM_OPTIONS, Stream
 from engine.commands.writes import Append, Delete, Overwrite, Truncate, Update
 from engine.errors import StatementError
+from engine.schema.write_errors import SetTwiceError
 
 ENDS = ("WITH (", "DRY RUN", ";")
 """What may follow the conditions and assignments of a statement."""
+_AFTER_TABLE = ("PARTITION", "IF", "BY", "WITH", "REPLACE", "VALUES", "SELECT", "TABLE")
+_QUERIES = ("( SELECT", "( WITH", "( VALUES")
 
 
 def insert(cursor: StatementCursor) -> Append | Overwrite | Stream:
-    """INSERT INTO | OVERWRITE [TABLE] t [(columns)] [BY NAME] [REPLACE WHERE c] source."""
+    """INSERT [WITH SCHEMA EVOLUTION] INTO | OVERWRITE t [PARTITION (…)] [(columns)] … source.
+
+    Between columns and rows: [BY NAME] [WITH (options)] [REPLACE WHERE c | USING (columns) | ON c].
+    """
     cursor.need("INSERT")
+    evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     overwrite = cursor.take("OVERWRITE")
     if not overwrite:
         cursor.need("INTO")
     cursor.take("TABLE")
-    table = cursor.table()
-    columns = cursor.columns() if cursor.peek() == "(" else ()
-    by_name = cursor.take("BY", "NAME")
+    into = _into(cursor, overwrite=overwrite)
     if overwrite:
-        return _overwrite(cursor, table, columns, by_name=by_name)
+        return replace(_overwrite(cursor, into), merge_schema=evolves)
     options = cursor.options(*STREAM_OPTIONS, OPTION)
+    into = _by_name(cursor, into)
     choice = compaction(cursor, options)
-    if cursor.take("REPLACE", "WHERE"):
-        refuse_stream_options(cursor, options, taken=())
-        condition = cursor.until("BY NAME", "VALUES", "SELECT", "WITH", "TABLE")
-        rows = source(cursor, columns, by_position=not by_name)
-        return Overwrite(rows, replace_where=condition, auto_compact=choice, table=table)
+    if cursor.take("REPLACE"):
+        return replace(_replacing(cursor, into, options, choice), merge_schema=evolves)
     if takes_stream(cursor):
-        return replace(stream(cursor, table, options), auto_compact=choice)
+        _refuse_alias(cursor, into)
+        options = {**options, "mergeSchema": "true"} if evolves else options
+        return replace(stream(cursor, into.table, options), auto_compact=choice)
     refuse_stream_options(cursor, options)
-    rows = source(cursor, columns, by_position=not by_name)
-    return Append(rows, _flag(cursor, options, "mergeSchema"), choice, table=table)
+    _refuse_alias(cursor, into)
+    rows = source(cursor, into.columns, by_position=not into.by_name)
+    merges = evolves or _flag(cursor, options, "mergeSchema")
+    return Append(rows, merges, choice, into.partition, table=into.table)
 
 
-def _overwrite(
-    cursor: StatementCursor, table: str, columns: tuple[str, ...], *, by_name: bool
-) -> Overwrite:
-    if cursor.peek() == "PARTITION":
-        what = "INSERT OVERWRITE … PARTITION is not understood."
-        remedy = "Use INSERT INTO … REPLACE WHERE, or WITH ('partitionOverwriteMode' = 'dynamic')."
+@dataclass(frozen=True)
+class _Into:
+    """What stands between INTO and the rows."""
+
+    table: str
+    alias: str
+    partition: dict[str, str]
+    columns: tuple[str, ...]
+    by_name: bool
+
+
+def _into(cursor: StatementCursor, *, overwrite: bool) -> _Into:
+    table = cursor.table()
+    alias = cursor.alias(*_AFTER_TABLE)
+    partition = _partition(cursor) if cursor.peek() == "PARTITION" else {}
+    if cursor.peek() == "IF" and cursor.peek(1) == "NOT":
+        what = f"INSERT {'OVERWRITE' if overwrite else 'INTO'} … IF NOT EXISTS is not understood."
+        remedy = "Leave it out: a partition that is there is replaced."
         raise StatementError(what, remedy, position=cursor.position)
+    columns = cursor.columns() if cursor.peek() == "(" and not cursor.query_ahead() else ()
+    if cursor.peek() == "PARTITION" and not partition:
+        partition = _partition(cursor)
+    return _by_name(cursor, _Into(table, alias, partition, columns, by_name=False))
+
+
+def _by_name(cursor: StatementCursor, into: _Into) -> _Into:
+    if into.by_name and cursor.peek() == "BY":
+        cursor.refuse("BY NAME is there already")
+    return replace(into, by_name=cursor.take("BY", "NAME") or into.by_name)
+
+
+def _refuse_alias(cursor: StatementCursor, into: _Into) -> None:
+    if into.alias:
+        what = f"{into.alias} is an alias of the table, which only REPLACE WHERE and ON have a use for."
+        raise StatementError(what, "Leave it out.", position=cursor.position)
+
+
+def _partition(cursor: StatementCursor) -> dict[str, str]:
+    """PARTITION (p = 1, q): constants by column, "" for columns whose values come with the rows."""
+    cursor.need("PARTITION", "(")
+    values: dict[str, str] = {}
+    while True:
+        position, name = cursor.position, cursor.column()
+        if name in values:
+            what = f"{name} comes twice in PARTITION."
+            raise StatementError(what, "Name it once.", position=position)
+        values[name] = cursor.until(",", ")") if cursor.take("=") else ""
+        if cursor.take(")"):
+            return values
+        cursor.need(",")
+
+
+def _replacing(
+    cursor: StatementCursor, into: _Into, options: Mapping[str, str], choice: str
+) -> Overwrite:
+    """REPLACE is passed: WHERE condition, USING (columns), or ON condition; then the rows."""
+    if cursor.peek() not in {"WHERE", "USING", "ON"}:
+        cursor.refuse("WHERE, USING or ON was expected")
+    way = cursor.peek()
+    cursor.index += 1
+    refuse_stream_options(cursor, options, taken=())
+    if into.partition:
+        what = "PARTITION and REPLACE both say what is replaced."
+        raise StatementError(what, "Leave one out.", position=cursor.position)
+    if way == "USING":
+        using = cursor.columns()
+        into = _by_name(cursor, into)
+        rows = source(cursor, into.columns, by_position=not into.by_name)
+        return Overwrite(
+            rows, replace_using=using, alias=into.alias, auto_compact=choice, table=into.table
+        )
+    condition = cursor.until("BY NAME", "VALUES", "SELECT", "WITH", "TABLE", *_QUERIES)
+    into = _by_name(cursor, into)
+    rows, source_alias = _aliased(cursor, into)
+    if way == "WHERE":
+        return Overwrite(
+            rows, replace_where=condition, alias=into.alias, auto_compact=choice, table=into.table
+        )
+    return Overwrite(
+        rows,
+        replace_on=condition,
+        alias=into.alias,
+        source_alias=source_alias,
+        auto_compact=choice,
+        table=into.table,
+    )
+
+
+def _aliased(cursor: StatementCursor, into: _Into) -> tuple[Source, str]:
+    """The rows of REPLACE ON: a query in brackets may have an alias."""
+    by_position = not into.by_name
+    if not cursor.take("("):
+        return source(cursor, into.columns, by_position=by_position), ""
+    rows = source(cursor, into.columns, by_position=by_position)
+    cursor.need(")")
+    return rows, cursor.alias("DRY")
+
+
+def _overwrite(cursor: StatementCursor, into: _Into) -> Overwrite:
+    _refuse_alias(cursor, into)
     options = cursor.options("overwriteSchema", "partitionOverwriteMode", OPTION)
+    into = _by_name(cursor, into)
     mode = options.get("partitionOverwriteMode", "static").lower()
     if mode not in {"static", "dynamic"}:
         what = f"partitionOverwriteMode cannot be {mode[:100]}."
         raise StatementError(what, "Use static or dynamic.", position=cursor.position)
     replace_schema = _flag(cursor, options, "overwriteSchema")
     choice = compaction(cursor, options)
-    rows = source(cursor, columns, by_position=not by_name)
+    rows = source(cursor, into.columns, by_position=not into.by_name)
     return Overwrite(
         rows,
         overwrite_schema=replace_schema,
-        dynamic_partitions=mode == "dynamic",
+        dynamic_partitions=mode == "dynamic" and not _all_static(into.partition),
         auto_compact=choice,
-        table=table,
+        partition=into.partition,
+        table=into.table,
     )
+
+
+def _all_static(partition: Mapping[str, str]) -> bool:
+    """Whether PARTITION names one partition: the mode is then of no matter."""
+    return bool(partition) and all(partition.values())
 
 
 def compaction(cursor: StatementCursor, options: Mapping[str, str]) -> str:
@@ -117,7 +225,7 @@ def assignments(cursor: StatementCursor, *stops: str) -> dict[str, str]:
         position, column = cursor.position, cursor.column()
         if column in values:
             what = f"{column} is set twice."
-            raise StatementError(what, "Set it once.", position=position)
+            raise SetTwiceError(what, "Set it once.", position=position)
         cursor.need("=")
         values[column] = cursor.until(",", *stops)
         if not cursor.take(","):

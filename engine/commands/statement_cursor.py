@@ -4,9 +4,13 @@ from engine.errors import StatementError
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token, tokenize
 from engine.expressions.literals import is_whole
+from engine.expressions.operands import KEYWORDS
+from engine.expressions.queries.from_clause import BEGINNINGS
 from engine.expressions.queries.reader import take_expression_part
+from engine.protocol.properties import spelled
 
 MAX_CHARACTERS = 200_000
+_VALUES = frozenset({"NULL", "TRUE", "FALSE", "END"})
 _CLOSERS = {"(": ")", "[": "]", "CASE": "END"}
 
 
@@ -28,6 +32,13 @@ class StatementCursor(Cursor):
             raise StatementError(what, "Load the rows from a file.")
         tokens = tokenize(text, error=StatementError)
         return cls(tokens, _without_comments(text, tokens))
+
+    def query_ahead(self) -> bool:
+        """Whether a query in brackets is next."""
+        offset = 0
+        while self.peek(offset) == "(":
+            offset += 1
+        return offset > 0 and self.peek(offset) in BEGINNINGS
 
     def name(self) -> str:
         """One name, without its backticks.
@@ -112,7 +123,15 @@ class StatementCursor(Cursor):
         return self.slice(start)
 
     def _ahead(self, words: list[str]) -> bool:
+        if words[0] == "(" and not self._ends_a_value(self.token(-1)):
+            return False  # the bracket belongs to IN, EXISTS, a call or an operator
         return all(self.peek(offset) == word for offset, word in enumerate(words))
+
+    @staticmethod
+    def _ends_a_value(before: Token | None) -> bool:
+        if before is None or before.kind == "symbol":
+            return before is not None and before.value in {")", "]"}
+        return before.kind != "word" or before.value not in KEYWORDS or before.value in _VALUES
 
     def properties(self) -> dict[str, str]:
         """`('key' = 'value', key.part = 1, …)`.
@@ -128,7 +147,7 @@ class StatementCursor(Cursor):
             if key in properties:
                 what = f"{key} is given twice."
                 raise StatementError(what, "Give it once.", position=position)
-            properties[key] = self._property_value()
+            properties[key] = spelled(key, self._property_value())
             if self.peek() != ")":
                 self.need(",")
         return properties
@@ -154,8 +173,9 @@ class StatementCursor(Cursor):
         if token is None or token.kind not in {"string", "number", "word"}:
             self.refuse("the value of a property was expected")
         self.index += 1
-        text = token.text.lower() if token.kind == "word" else token.text
-        return token.value if token.kind == "string" else sign + text
+        if token.kind == "word" and token.value in {"TRUE", "FALSE"}:
+            return token.text.lower()
+        return token.value if token.kind == "string" else sign + token.text
 
     def options(self, *known: str) -> dict[str, str]:
         """`WITH ('option' = 'value')`, or none.

@@ -1,24 +1,31 @@
 """Commands that change rows: append, overwrite, delete, update, truncate."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from engine.commands.after_write import OPTION, choice_option, compaction_choice
 from engine.commands.command import Command, check_columns, check_source, column_path
+from engine.commands.defaults import or_default
 from engine.commands.fields import parameter
 from engine.commands.names import column_list, name_sql, options_sql, table_sql, where_sql
+from engine.commands.partitions import check_partition, partition_condition, partition_sql
+from engine.commands.replacing import Replacing, check_matched, match_condition, replacing_sql
 from engine.commands.sources import QuerySource, RowsSource, Source
 from engine.errors import RequestError
-from engine.expressions.given import Given, condition_of, value_of
+from engine.expressions.given import Given, asked_of_rows, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import nested_in, unbound
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.tree import Expression
 from engine.schema.types import StructType
+from engine.schema.write_errors import SetTwiceError
 
 _SOURCE_HELP = "Files, rows or another table."
 _SCHEMA_HELP = "Add columns that the data has and the table has not."
+_PARTITION_HELP = (
+    "Partition column to literal, for all rows; without a value it comes with the data."
+)
 
 
 def _into(command: "Append | Overwrite") -> str:
@@ -28,7 +35,9 @@ def _into(command: "Append | Overwrite") -> str:
     positional = isinstance(command.source, RowsSource) or getattr(
         command.source, "by_position", False
     )
-    return f"{table_sql(command.table)}{listed}{'' if positional else ' BY NAME'}"
+    partition = partition_sql(command.partition)
+    alias = _alias(getattr(command, "alias", ""))
+    return f"{table_sql(command.table)}{alias}{partition}{listed}{'' if positional else ' BY NAME'}"
 
 
 @dataclass(frozen=True)
@@ -41,11 +50,15 @@ class Append(Command):
     source: Source = parameter("Source", "source", help=_SOURCE_HELP)
     merge_schema: bool = parameter("Add new columns", "boolean", default=False, help=_SCHEMA_HELP)
     auto_compact: str = compaction_choice()
+    partition: Mapping[str, str] = parameter(
+        "Partition", "mapping", default={}, help=_PARTITION_HELP
+    )
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
         check_source(self.source)
         _check_row_columns(self.source, schema)
+        check_partition(self.partition, self.source)
 
     def statement(self) -> str:
         """As `Command.statement`."""
@@ -78,37 +91,99 @@ class Overwrite(Command):
         help="Partitions that the data does not touch stay.",
     )
     auto_compact: str = compaction_choice()
+    partition: Mapping[str, str] = parameter(
+        "Partition", "mapping", default={}, help=_PARTITION_HELP
+    )
+    replace_using: tuple[str, ...] = parameter(
+        "Replace by columns",
+        "columns",
+        default=(),
+        help="Rows that have these columns in common with a new row are replaced.",
+    )
+    replace_on: str | None = parameter(
+        "Replace on",
+        "condition",
+        default=None,
+        help="Rows for which this is true beside a new row are replaced.",
+    )
+    alias: str = parameter("Alias", "text", default="", help="Of the table, in Replace on.")
+    source_alias: str = parameter("Alias of the source", "text", default="")
+    merge_schema: bool = parameter("Add new columns", "boolean", default=False, help=_SCHEMA_HELP)
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
         check_source(self.source)
         _check_row_columns(self.source, schema)
-        if sum(map(bool, (self.replace_where, self.overwrite_schema, self.dynamic_partitions))) > 1:
-            what = "Only one of replace_where, overwrite_schema and dynamic_partitions can be."
+        check_partition(self.partition, self.source)
+        if self.merge_schema and self.overwrite_schema:
+            what = "merge_schema adds columns, and overwrite_schema replaces them all."
+            raise RequestError(what, "Choose one.", field="merge_schema")
+        ways = (self.replace_where, self.overwrite_schema, self.dynamic_partitions)
+        others = (self.replace_using, self.replace_on)
+        if sum(map(bool, (*ways, *others))) > 1:
+            what = "Only one of replace_where, overwrite_schema, dynamic_partitions, replace_using "
+            what += "and replace_on can be."
             raise RequestError(what, "Choose one.", field="replace_where")
-        if schema is not None and self.replace_where:
+        if self.partition and any((self.replace_where, self.overwrite_schema, *others)):
+            what = "PARTITION says what is replaced, and so does another part."
+            raise RequestError(what, "Choose one.", field="partition")
+        if any(others):
+            check_matched(self.source, self.replace_using, schema)
+        if schema is not None:
             self.replaced(schema)
 
     def replaced(self, schema: StructType, *, now_ms: int | None = None) -> Expression | None:
-        """The condition of the rows it replaces; None for all."""
-        if not self.replace_where:
+        """The condition of the rows it replaces; None for all, and where the new rows say which."""
+        if self.replace_where:
+            scope = self.scope(schema)
+            return asked_of_rows(self.replace_where, scope, "REPLACE WHERE", now_ms=now_ms)
+        if self.dynamic_partitions:
             return None
-        return condition_of(self.replace_where, self.scope(schema), now_ms=now_ms)
+        return partition_condition(self.partition, schema)
+
+    @property
+    def replaces_some(self) -> bool:
+        """Whether rows may stay that were there before."""
+        told = self.replace_where or self.replace_using or self.replace_on
+        return bool(told or self.dynamic_partitions or any(self.partition.values()))
+
+    @property
+    def _replacing(self) -> Replacing:
+        return Replacing(
+            self.source, self.replace_using, self.replace_on, self.alias, self.source_alias
+        )
+
+    def matched(self, columns: Sequence[str]) -> str:
+        """The condition of a table's rows that a new row replaces; "" where none is requested.
+
+        `columns` are the table's columns that the source's are for, in order.
+        """
+        if not self.replace_using and not self.replace_on:
+            return ""
+        return match_condition(self._replacing, columns)
+
+    def tables_read(self) -> tuple[str, ...]:
+        """As `Command.tables_read`, with the subqueries of the condition of REPLACE ON."""
+        inner = tables_in_condition(self.replace_on) if self.replace_on else ()
+        return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
     def statement(self) -> str:
         """As `Command.statement`."""
         if self.replace_where:
             return (
-                f"INSERT INTO {_into(self)}{_options(self)} REPLACE WHERE {self.replace_where}"
+                f"INSERT{_evolution(self)} INTO {_into(self)}{_options(self)} REPLACE WHERE {self.replace_where}"
                 f" {self.source.sql()}"
             )
+        if self.replace_using or self.replace_on:
+            evolution = _evolution(self)
+            return replacing_sql(self._replacing, f"{evolution} INTO {_into(self)}{_options(self)}")
         mode = "dynamic" if self.dynamic_partitions else ""
         options: dict[str, str | bool | int | None] = {
             "overwriteSchema": self.overwrite_schema,
             "partitionOverwriteMode": mode,
             OPTION: choice_option(self.auto_compact),
         }
-        return f"INSERT OVERWRITE {_into(self)}{options_sql(options)} {self.source.sql()}"
+        return f"INSERT{_evolution(self)} OVERWRITE {_into(self)}{options_sql(options)} {self.source.sql()}"
 
 
 @dataclass(frozen=True)
@@ -160,7 +235,9 @@ class Update(Command):
         if not self.assignments:
             what = "UPDATE sets nothing."
             raise RequestError(what, "Give at least one column.", field="assignments")
-        check_columns(tuple(self.assignments), None, "assignments")
+        if len({column.lower() for column in self.assignments}) < len(self.assignments):
+            what = f"UPDATE sets a column twice: {', '.join(self.assignments)}."
+            raise SetTwiceError(what, "Set it once.", field="assignments")
         if schema is not None:
             self.condition(schema)
             self.assigned(schema)
@@ -168,13 +245,23 @@ class Update(Command):
     def assigned(
         self, schema: StructType, *, now_ms: int | None = None, tables: Tables | None = None
     ) -> dict[tuple[str, ...], Expression]:
-        """The assignments as trees, by the path of the column; subqueries as in `condition`."""
+        """The assignments as trees, by the path of the column; subqueries as in `condition`.
+
+        Raises:
+            SetTwiceError: two of them are for one column.
+        """
         scope = self.scope(schema)
         nested = unbound if tables is None else nested_in(tables)
-        return dict(
-            value_of(value, scope, scope.resolve(column_path(key)), now_ms=now_ms, nested=nested)
-            for key, value in self.assignments.items()
-        )
+        assigned: dict[tuple[str, ...], Expression] = {}
+        for key, given in self.assignments.items():
+            value = or_default(given, schema, column_path(key))
+            column = scope.resolve(column_path(key))
+            path, tree = value_of(value, scope, column, now_ms=now_ms, nested=nested)
+            if path in assigned:
+                what = f"UPDATE sets {'.'.join(path)} twice."
+                raise SetTwiceError(what, "Set it once.", field="assignments")
+            assigned[path] = tree
+        return assigned
 
     def tables_read(self) -> tuple[str, ...]:
         """As `Command.tables_read`, with the subqueries of its values."""
@@ -201,6 +288,10 @@ class Truncate(Command):
     def statement(self) -> str:
         """As `Command.statement`."""
         return f"TRUNCATE TABLE {table_sql(self.table)}"
+
+
+def _evolution(command: Overwrite) -> str:
+    return " WITH SCHEMA EVOLUTION" if command.merge_schema else ""
 
 
 def _options(command: "Overwrite | Delete | Update") -> str:

@@ -1,4 +1,4 @@
-"""Which added files current should have read, before anyone looks at what is in them.
+"""Which added files current should have read, before anything is read of what is in them.
 
 The order of the writes is what decides. At WriteSerializable current may be ordered before a blind
 append that it did not see. That exemption ends once a later writer may have read the append: then

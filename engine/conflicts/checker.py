@@ -1,6 +1,6 @@
 """The checks that stand between a transaction and a lost update, in Delta's order.
 
-A check looks at one winner and either finds where the two sides meet or finds nothing. It changes
+A check examines one winning commit and either finds where the two sides overlap or finds nothing. It changes
 nothing. Files decide by default, and that is always safe: `RowEvidence` can only take a file off
 the table, with proof that its rows do not concern current (SEMANTICS: row-level concurrency).
 """
@@ -119,7 +119,7 @@ CHECKS: tuple[Check, ...] = (
         headline="The protocol changed under a write",
         short="Protocol",
         deed="changed the protocol of the table after {current} began",
-        remedies=(RemedyKind.CREATE_FIRST, RemedyKind.QUIET_WINDOW),
+        remedies=(RemedyKind.READ_AGAIN, RemedyKind.CREATE_FIRST, RemedyKind.QUIET_WINDOW),
     ),
     Check(
         Rule.METADATA_CHANGED,
@@ -130,7 +130,7 @@ CHECKS: tuple[Check, ...] = (
         headline="The table changed under a write",
         short="Metadata",
         deed="changed the metadata of the table after {current} began",
-        remedies=(RemedyKind.IDENTITY, RemedyKind.QUIET_WINDOW),
+        remedies=(RemedyKind.READ_AGAIN, RemedyKind.IDENTITY, RemedyKind.QUIET_WINDOW),
     ),
     Check(
         Rule.DOMAIN_WRITTEN,

@@ -1,23 +1,41 @@
-"""How a conflict came to be decided, put together for whoever records it."""
+"""How a conflict came to be decided, for whoever records it: what each check said, what each side did.
 
-from collections.abc import Mapping, Sequence
+Nothing here decides: the outcome is there already, and this tells how it came about.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pyroaring import BitMap64
 
+from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
-from engine.conflict_facts import Decision, WinnerVerdicts
-from engine.conflicts.overlap import Overlap
-from engine.conflicts.side_files import changes_made, files_touched, reads_made
+from engine.conflict_facts import (
+    Decision,
+    Rule,
+    SideChanges,
+    SideFile,
+    SideReads,
+    Verdict,
+    WinnerVerdicts,
+)
+from engine.conflicts.candidates import is_exempt
+from engine.conflicts.checker import CHECKS, FILE_RULES, Check
+from engine.conflicts.footprint import Change, changes_of, is_rearrangement, rearranges
+from engine.conflicts.layout import Layout
+from engine.conflicts.overlap import FILES_ALONE, Overlap
+from engine.conflicts.row_counts import live_rows, physical_rows
+from engine.conflicts.transaction_info import CurrentTransaction
 from engine.errors import ConflictFacts
 
 WINNERS_KEPT = 50
 
 
 def remembered(
-    trail: tuple[WinnerVerdicts, ...], met: WinnerVerdicts
+    trail: tuple[WinnerVerdicts, ...], latest: WinnerVerdicts
 ) -> tuple[WinnerVerdicts, ...]:
     """The verdicts on the last winners, this one the latest."""
-    return (*trail[1 - WINNERS_KEPT :], met)
+    return (*trail[1 - WINNERS_KEPT :], latest)
 
 
 def decision_of(
@@ -50,3 +68,172 @@ def decision_of(
         winner_files=files_touched(winner.actions, layout, shared),
         duration_ms=trail[-1].duration_ms if trail else None,
     )
+
+
+_ROW_MAP = "row map"
+
+
+def passed_by_files(overlap: Overlap) -> WinnerVerdicts:
+    """Of a winner that files alone let current pass."""
+    return _of(overlap, {check.rule: _nothing_found(overlap, check) for check in CHECKS})
+
+
+def passed_by_rows(overlap: Overlap, how: str, duration_ms: int) -> WinnerVerdicts:
+    """Of a winner that files would have stopped current at, and rows did not."""
+    verdicts = {check.rule: _with_rows(overlap, check) for check in CHECKS}
+    return _of(overlap, verdicts, how, duration_ms)
+
+
+def stopped(overlap: Overlap, rule: Rule, duration_ms: int | None = None) -> WinnerVerdicts:
+    """Of the winning commit for which current was aborted, by this rule."""
+    verdicts: dict[Rule, Verdict] = {}
+    for check in CHECKS:
+        if Verdict.CONFLICT in verdicts.values():
+            verdicts[check.rule] = Verdict.NOT_REACHED
+        elif check.rule is rule:
+            verdicts[check.rule] = Verdict.CONFLICT
+        else:
+            verdicts[check.rule] = _with_rows(overlap, check)
+    moved = is_rearrangement(overlap.winner) or rearranges(overlap.current)
+    resolved = Verdict.RESOLVED in verdicts.values()
+    return _of(overlap, verdicts, _ROW_MAP if moved and resolved else "", duration_ms)
+
+
+def _of(
+    overlap: Overlap, verdicts: dict[Rule, Verdict], how: str = "", duration_ms: int | None = None
+) -> WinnerVerdicts:
+    winner = overlap.winner
+    return WinnerVerdicts(winner.version, winner.operation, verdicts, how, duration_ms)
+
+
+def _with_rows(overlap: Overlap, check: Check) -> Verdict:
+    """Where files alone would have found something, rows resolved it."""
+    if check.rule not in FILE_RULES or overlap.evidence is FILES_ALONE:
+        return _nothing_found(overlap, check)
+    if check.find(replace(overlap, evidence=FILES_ALONE)) is None:
+        return _nothing_found(overlap, check)
+    return Verdict.RESOLVED
+
+
+def _nothing_found(overlap: Overlap, check: Check) -> Verdict:
+    """Of a check that let the winner pass: whether there was anything for it to examine."""
+    if not check.looks_at(overlap.winner):
+        return Verdict.NOTHING
+    if check.rule is Rule.DATA_ADDED and is_exempt(overlap.current, overlap.winner):
+        return Verdict.EXEMPT
+    return Verdict.PASSES
+
+
+FILES_DRAWN = 100
+_NOTHING: Mapping[str, BitMap64] = {}
+
+
+def changes_made(
+    actions: Iterable[Action], vectors: Mapping[str, BitMap64] = _NOTHING
+) -> SideChanges:
+    """What the actions change and add. `vectors` are those that are not written yet, by path."""
+    changes = changes_of(actions).values()
+    there = [change for change in changes if change.remove is not None]
+    added = [change.add for change in changes if change.remove is None and change.add is not None]
+    return SideChanges(
+        files_changed=len(there),
+        files_masked=sum(side.add is not None for side in there),
+        files_added=len(added),
+        rows_changed=_total(rows_changed(side, vectors) for side in there),
+        rows_added=_total(live_rows(add) for add in added),
+    )
+
+
+def rows_changed(change: Change, vectors: Mapping[str, BitMap64] = _NOTHING) -> int | None:
+    """The rows of a file that a commit took from it; None where the log does not say.
+
+    Only to be shown: a vector's own count is taken at its word.
+    """
+    before, after = change.remove, change.add
+    if before is None:
+        return 0
+    if after is None:
+        return live_rows(before)
+    masked = vectors.get(change.path)
+    gone = 0 if before.deletion_vector is None else before.deletion_vector.cardinality
+    if masked is not None:
+        return max(0, len(masked) - gone)
+    now = 0 if after.deletion_vector is None else after.deletion_vector.cardinality
+    return max(0, now - gone)
+
+
+def files_touched(
+    actions: Iterable[Action],
+    layout: Layout,
+    shared: Sequence[AddFile | RemoveFile] = (),
+    vectors: Mapping[str, BitMap64] = _NOTHING,
+    read_files: frozenset[str] = frozenset(),
+) -> tuple[SideFile, ...]:
+    """The files of one side in the order of the layout, at most `FILES_DRAWN`.
+
+    `shared` are files that both sides touched: they are always among them, where the side does not
+    change them as read, or as matched by a condition that never saw them.
+    """
+    changes = changes_of(actions)
+    paths = {action.path for action in shared}
+    touched = [_side_file(change, layout, vectors) for change in changes.values()]
+    drawn = [side_file for side_file in touched if side_file.path in paths]
+    drawn += [
+        SideFile(file.path, _seen(file.path in read_files), *layout.bounds(file))
+        for file in shared
+        if file.path not in changes
+    ]
+    others = sorted(
+        (side_file for side_file in touched if side_file.path not in paths), key=_in_order
+    )
+    left = max(0, FILES_DRAWN - len(drawn))
+    return tuple(sorted([*drawn[:FILES_DRAWN], *spread(others, left)], key=_in_order))
+
+
+def reads_made(current: CurrentTransaction) -> SideReads:
+    """What a transaction had read."""
+    return SideReads(
+        conditions=len(current.reads),
+        whole_table=current.read_whole_table,
+        files=len(current.read_files),
+        obstacle=current.rows.obstacle,
+    )
+
+
+def spread(values: Sequence[SideFile], count: int) -> Sequence[SideFile]:
+    """At most so many of the values, evenly from all of them."""
+    if len(values) <= count:
+        return values
+    return [values[place * len(values) // count] for place in range(count)]
+
+
+def _side_file(change: Change, layout: Layout, vectors: Mapping[str, BitMap64]) -> SideFile:
+    actions = [action for action in (change.add, change.remove) if action is not None]
+    bounds = next((b for b in map(layout.bounds, actions) if b[0] is not None), (None, None))
+    if change.remove is None:
+        rows = physical_rows(actions[0]) if actions else None
+        return SideFile(change.path, "added", *bounds, rows)
+    return SideFile(change.path, "changed", *bounds, rows_changed(change, vectors))
+
+
+def _seen(was_read: bool) -> str:
+    return "read" if was_read else "matched"
+
+
+def _in_order(file: SideFile) -> tuple[int, float, str, str]:
+    """Numbers by size, then texts, then what has no bounds."""
+    if file.low is None:
+        return 2, 0.0, "", file.path
+    try:
+        return 0, float(file.low), "", file.path
+    except ValueError:
+        return 1, 0.0, file.low, file.path
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total

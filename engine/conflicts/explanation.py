@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflict_facts import RemedyKind, Rule, Subclass
 from engine.conflicts.candidates import Candidate
-from engine.conflicts.overlap import Overlap
+from engine.conflicts.overlap import MatchedRows, Overlap
 from engine.conflicts.remedies import remedies_for
 from engine.conflicts.situation import situation_of
 from engine.errors import ConflictFacts, ConflictFile
@@ -27,7 +27,7 @@ class Finding:
 def explain(
     overlap: Overlap, rule: Rule, finding: Finding, deed: str, remedies: Iterable[RemedyKind]
 ) -> ConflictFacts:
-    """Everything a person needs to see why current lost to this winner by this rule.
+    """Everything a person needs to see why current was aborted for this winner by this rule.
 
     `deed` says what the winner did: {current} is the write that was aborted; {added} and {removed}
     are numbers of files, {where} their partitions, {names} applications or domains. `remedies` are
@@ -44,6 +44,7 @@ def explain(
         winner=overlap.winner.side,
         files=files[:FILES_SHOWN],
         file_count=len(files),
+        row_count=sum(file.row_count or 0 for file in files) or None,
         partitions=_partitions(files),
         can_retry=can_retry(overlap, rule),
         row_level=overlap.evidence.note,
@@ -58,10 +59,11 @@ def explain(
 def can_retry(overlap: Overlap, rule: Rule) -> bool:
     """Whether the same command, run again on the latest version, can succeed.
 
-    Not where the winner created the table that current wanted to create, and not where two
-    queries share an application id: the next attempt meets the other query again.
+    Not where the winner created the table that current wanted to create, not where two queries share
+    an application id, since the next attempt meets the other query again, and not where its rows stay
+    those of the version that lost.
     """
-    if rule is Rule.APPLICATION_COMMITTED:
+    if rule is Rule.APPLICATION_COMMITTED or overlap.current.source_is_fixed:
         return False
     return not (rule is Rule.PROTOCOL_CHANGED and overlap.current.read_version < 0)
 
@@ -75,19 +77,19 @@ def _files(overlap: Overlap, finding: Finding) -> Iterable[ConflictFile]:
             if candidate.version == overlap.winner.version
             else f"added by version {candidate.version}"
         )
-        yield _file(candidate.add, role, rows.get(candidate.add.path, ()))
+        yield _file(candidate.add, role, rows.get(candidate.add.path))
     for removed in finding.removed:
         role = "rewritten" if removed.path in again else "removed"
-        yield _file(removed, role, rows.get(removed.path, ()))
+        yield _file(removed, role, rows.get(removed.path))
 
 
-def _file(file: AddFile | RemoveFile, role: str, rows: tuple[int, ...]) -> ConflictFile:
+def _file(file: AddFile | RemoveFile, role: str, rows: MatchedRows | None) -> ConflictFile:
     return ConflictFile(
         path=file.path,
         partition_values=dict(file.partition_values or {}),
         role=role,
-        rows=rows[:FILES_SHOWN],
-        row_count=len(rows) or None,
+        rows=rows.first if rows else (),
+        row_count=rows.count if rows else None,
     )
 
 
@@ -156,10 +158,11 @@ def _removed_words(overlap: Overlap, finding: Finding) -> str:
 def _where(facts: ConflictFacts) -> str:
     """The partitions, or the rows where they are what the two sides meet at."""
     if facts.subclass is Subclass.ROW_LEVEL_CHANGES:
-        met = next((file for file in facts.files if file.row_count), None)
-        if met is not None:
-            rows = _listed(tuple(map(str, met.rows)))
-            return f" ({'row' if len(met.rows) == 1 else 'rows'} {rows} of {met.path})"
+        file = next((touched for touched in facts.files if touched.row_count), None)
+        if file is not None:
+            count = file.row_count or len(file.rows)
+            rows = _listed(tuple(map(str, file.rows)), count)
+            return f" ({'row' if count == 1 else 'rows'} {rows} of {file.path})"
     return f" in {_listed(facts.partitions)}" if facts.partitions else ""
 
 
@@ -167,6 +170,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+def _listed(names: tuple[str, ...], count: int | None = None) -> str:
+    """The first three, and how many more there are of `count`, or of those given."""
+    shown, more = ", ".join(names[:3]), (count or len(names)) - min(3, len(names))
+    return f"{shown} and {more:,} more" if more else shown

@@ -1,4 +1,4 @@
-"""One winner held against current: everything a check may look at."""
+"""One winner held against current: everything a check may examine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,14 @@ from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 UNTRACED = "the winner rewrote rows in a way that cannot be traced"
 """The note of evidence that leaves files of the winner unsettled."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRows:
+    """The rows of one file that both sides touched: the first positions, and how many there are."""
+
+    first: tuple[int, ...]
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,7 @@ class RowEvidence:
 
     cleared_adds: frozenset[FileKey] = frozenset()
     resolved_removes: frozenset[str] = frozenset()
-    matched_rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    matched_rows: Mapping[str, MatchedRows] = field(default_factory=dict)
     subclass: Subclass | None = None
     note: str = ""
     compared: tuple[SharedFile, ...] = ()

@@ -50,7 +50,7 @@ class Asked:
 class RecordedConflict:
     """What is known of a conflict: one that rows resolved, or one that aborted a write.
 
-    `level` is as it was recorded, "" where it was not. `rows_compared`: rows were looked at, and both
+    `level` is as it was recorded, "" where it was not. `rows_compared`: rows were compared, and both
     sides had changed the same. An operation is None where nothing is known of it.
     """
 
@@ -79,7 +79,7 @@ def judge_conflict(record: RecordedConflict, asked: Asked) -> Judgement:
 
 
 def _spared(record: RecordedConflict, asked: Asked) -> Judgement | None:
-    """What was lost to added data at Serializable, where blind appends do not count now."""
+    """What was aborted for added data at Serializable, where blind appends do not count now."""
     strict = record.level == IsolationLevel.SERIALIZABLE
     if record.rule is not Rule.DATA_ADDED or not strict or counts_appends(asked.level):
         return None

@@ -22,6 +22,7 @@ from engine.conflicts.remedy_texts import (
 from engine.conflicts.situation import COMPACTIONS, ROW_CHANGES, Situation
 
 OF_FILES = (
+    RemedyKind.READ_AGAIN,
     RemedyKind.QUIET_WINDOW,
     RemedyKind.ALONE,
     RemedyKind.ROW_TRACKING,
@@ -193,6 +194,7 @@ def _layout(situation: Situation) -> bool:
 
 _FITS: Mapping[RemedyKind, Callable[[Situation], bool]] = {
     RemedyKind.CREATE_FIRST: _creates_table,
+    RemedyKind.READ_AGAIN: lambda situation: situation.source_is_fixed,
     RemedyKind.RETRY: lambda situation: situation.can_retry and not situation.is_stream,
     RemedyKind.RESTART_STREAM: lambda situation: situation.can_retry and situation.is_stream,
     RemedyKind.FEWER_COMMITS: _always,

@@ -53,6 +53,12 @@ TEXTS: Mapping[RemedyKind, RemedyText] = {
         " it and write to it.",
         "both sides wrote to an empty directory",
     ),
+    RemedyKind.READ_AGAIN: RemedyText(
+        "make the DataFrame anew from the table, and run the write with that one",
+        "A DataFrame of the table stays at the version it was made at, however often the write is"
+        " begun again.",
+        "the rows of the write are a DataFrame of an earlier version of the table",
+    ),
     RemedyKind.RETRY: RemedyText(
         "run it again on the latest version of the table",
         "It then reads what the winning commit wrote. While both keep running, so do the conflicts.",

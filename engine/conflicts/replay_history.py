@@ -36,15 +36,15 @@ class RecordedTable:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """One commit of the history at the level asked for.
+    """One commit of the history at the level requested.
 
-    `met` are the versions that landed between its read version and itself. `conflict` is what would
-    have stopped it, None if nothing. `certain` is false where what it read is not recorded.
+    `overlapping_versions` landed between its read version and itself. `conflict` is what would have
+    stopped it, None if nothing. `certain` is false where what it read is not recorded.
     """
 
     version: int
     operation: str
-    met: tuple[int, ...]
+    overlapping_versions: tuple[int, ...]
     conflict: ConflictFacts | None
     certain: bool
 
@@ -73,16 +73,18 @@ def replay_history(
     ordered = sorted(commits, key=lambda winner: winner.version)
     for commit in ordered:
         current, certain = as_current(commit, table, level)
-        met = [other for other in ordered if current.read_version < other.version < commit.version]
-        conflict = _first_conflict(current, met, commit.version)
-        versions = tuple(other.version for other in met)
+        winners = [
+            later for later in ordered if current.read_version < later.version < commit.version
+        ]
+        conflict = _first_conflict(current, winners, commit.version)
+        versions = tuple(later.version for later in winners)
         yield WhatIf(commit.version, commit.operation, versions, conflict, certain)
 
 
 def unexplained_snapshots(
     commits: Sequence[WinningCommit], table: RecordedTable
 ) -> Iterator[UnexplainedSnapshot]:
-    """The snapshots of a WriteSerializable history that never existed in its serial order."""
+    """The out-of-order versions of a WriteSerializable history: no serial order has them."""
     ordered = sorted(commits, key=lambda commit: commit.version)
     for position, append in enumerate(ordered):
         if not append.is_blind_append:
@@ -118,10 +120,10 @@ def as_current(
 
 
 def _first_conflict(
-    current: CurrentTransaction, met: Sequence[WinningCommit], attempted_version: int
+    current: CurrentTransaction, winners: Sequence[WinningCommit], attempted_version: int
 ) -> ConflictFacts | None:
     exempted: tuple[WinningCommit, ...] = ()
-    for winner in met:
+    for winner in winners:
         overlap = Overlap(current, winner, exempted, attempted_version=attempted_version)
         conflict = find_conflict(overlap)
         if conflict is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyroaring import BitMap64
 
 from engine.actions.files import AddFile, RemoveFile
-from engine.conflicts.candidates import added_candidates, matching_reads
+from engine.conflicts.candidates import Candidate, added_candidates, matching_reads
 from engine.conflicts.footprint import Change, changes_of, may_hold_copies
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.rebase import Pending, file_of, naming, staged_over
@@ -37,14 +37,14 @@ def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settl
         if not (reads_all or remove.path in ours or remove.path in current.read_files):
             continue
         change = theirs[remove.path]
-        taken = Taken(remove, change.add, *_taken(change, rows))
+        taken = Taken(remove, change.add, winner.version - 1, *_taken(change, rows))
         if remove.path in ours:
             _settle_changed(current, taken, ours[remove.path], (pending, rows), out)
         else:
             _settle_read(current, taken, rows, out)
     for candidate in added_candidates(current, winner, overlap.exempted):
         own_commit = candidate.version == winner.version
-        _clear_added(current, candidate.add, theirs if own_commit else {}, rows, out)
+        _clear_added(current, candidate, theirs if own_commit else {}, rows, out)
 
 
 def changed_by_current(ours: Change, pending: Pending, rows: RowAccess) -> BitMap64 | None:
@@ -69,11 +69,13 @@ def removed_rows(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64]:
 class Taken:
     """A file of which the winner took rows: its `remove`, the file as it is now, the rows.
 
-    `before` are the rows that were deleted when the winner came.
+    `before` are the rows that were deleted when the winner came; `version` is the one before the
+    winner's, in which all others are live.
     """
 
     remove: RemoveFile
     latest: AddFile | None
+    version: int
     gone: BitMap64
     brought_back: BitMap64
     before: BitMap64
@@ -95,7 +97,10 @@ def _settle_read(
 ) -> None:
     """A file that current read and does not touch."""
     read = _read_among(current, taken, rows)
-    out.compare(Compared(taken.remove, read, taken.gone, read, taken.before, read=True))
+    compared = Compared(
+        taken.remove, taken.version, read, taken.gone, read, taken.before, read=True
+    )
+    out.compare(compared)
     if read:
         out.conflict(taken.remove.path, read, is_whole_file=taken.latest is None)
     else:
@@ -116,10 +121,11 @@ def _settle_changed(
     changed = changed_by_current(ours, pending, rows)
     if changed is None:
         return
-    met = taken.gone & changed or _read_among(current, taken, rows)
-    out.compare(Compared(taken.remove, changed, taken.gone, met, taken.before))
-    if met:
-        out.conflict(ours.path, met, is_whole_file=taken.latest is None)
+    shared = taken.gone & changed or _read_among(current, taken, rows)
+    compared = Compared(taken.remove, taken.version, changed, taken.gone, shared, taken.before)
+    out.compare(compared)
+    if shared:
+        out.conflict(ours.path, shared, is_whole_file=taken.latest is None)
     elif taken.latest is not None and (ours.add is not None or not taken.brought_back):
         out.restaged[ours.path] = _over(ours.remove, ours.add, taken.latest, changed, rows)
         out.settle(ours.path, taken.gone | changed, _MERGED)
@@ -148,12 +154,13 @@ def _read_among(current: CurrentTransaction, taken: Taken, rows: RowAccess) -> B
 
 def _clear_added(
     current: CurrentTransaction,
-    add: AddFile,
+    candidate: Candidate,
     theirs: Mapping[str, Change],
     rows: RowAccess,
     out: Settlement,
 ) -> None:
     """An added file: statistics first, and rows only where those cannot rule it out."""
+    add = candidate.add
     reads = matching_reads(current, add)
     if not reads and not current.read_whole_table:
         out.clear(add, NO_ROWS, _READ)
@@ -162,7 +169,7 @@ def _clear_added(
     new = _new_rows(add, change, rows)
     matched = union(rows.selected(read, add, new) for read in reads)
     if new:
-        out.compare(Compared(add, matched, new, matched, read=True))
+        out.compare(Compared(add, candidate.version, matched, new, matched, read=True))
     if matched:
         out.conflict(add.path, matched, is_whole_file=change is not None and change.remove is None)
     elif not (new and current.read_whole_table):

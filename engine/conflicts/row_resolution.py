@@ -8,7 +8,7 @@ from pyroaring import BitMap64
 from engine.actions.files import AddFile, FileKey, RemoveFile
 from engine.conflict_facts import SharedFile, Subclass
 from engine.conflicts.explanation import FILES_SHOWN
-from engine.conflicts.overlap import UNTRACED, RowEvidence
+from engine.conflicts.overlap import UNTRACED, MatchedRows, RowEvidence
 from engine.conflicts.row_access import NO_ROWS
 from engine.conflicts.row_counts import physical_rows
 
@@ -30,9 +30,13 @@ class Restaged:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The rows of one file that each side was asked about; `read` where current only read them."""
+    """The rows of one file that each side was asked about; `read` where current only read them.
+
+    `version` is one in which the winner's rows are live: before it removed them, or that added them.
+    """
 
     file: AddFile | RemoveFile
+    version: int
     current: BitMap64
     winner: BitMap64
     common: BitMap64
@@ -46,7 +50,7 @@ class Settlement:
 
     cleared_adds: set[FileKey] = field(default_factory=set)
     resolved_removes: set[str] = field(default_factory=set)
-    matched_rows: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    matched_rows: dict[str, MatchedRows] = field(default_factory=dict)
     restaged: dict[str, Restaged] = field(default_factory=dict)
     moved: dict[str, frozenset[str]] = field(default_factory=dict)
     row_count: int = 0
@@ -73,7 +77,7 @@ class Settlement:
         them: the path is left unsettled, and files decide.
         """
         if not (is_whole_file and self.may_hold_copies):
-            self.matched_rows[path] = tuple(rows[:ROWS_SHOWN])
+            self.matched_rows[path] = MatchedRows(tuple(rows[:ROWS_SHOWN]), len(rows))
 
     def compare(self, compared: Compared) -> None:
         """Keep in numbers what was compared, and the positions of the first file that has rows of both.
@@ -107,6 +111,7 @@ class Settlement:
 def _in_numbers(compared: Compared, *, with_rows: bool) -> SharedFile:
     numbers = SharedFile(
         path=compared.file.path,
+        version=compared.version,
         did="read" if compared.read else "changed",
         current_count=len(compared.current),
         winner_count=len(compared.winner),

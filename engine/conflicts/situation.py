@@ -41,6 +41,7 @@ class Situation:
     Attributes:
         rule: the check that found it; None where no check stands behind its code.
         can_retry: whether the same command can succeed when it is run again.
+        source_is_fixed: the rows of this write are of the version it read, and stay so.
         creates_table: both sides wrote version 0.
         is_stream: this write was a streaming query.
         has_condition: whether its reads have conditions; False where it read every row.
@@ -58,6 +59,7 @@ class Situation:
     current_operation: str = ""
     winner_operation: str = ""
     can_retry: bool = True
+    source_is_fixed: bool = False
     creates_table: bool = False
     is_stream: bool = False
     has_condition: bool | None = None
@@ -154,6 +156,7 @@ def situation_of(facts: ConflictFacts, current: CurrentTransaction) -> Situation
         current_operation=operation,
         winner_operation=facts.winner.operation,
         can_retry=facts.can_retry,
+        source_is_fixed=current.source_is_fixed,
         creates_table=facts.read_version < 0,
         has_condition=_has_condition(reads, whole_table=current.read_whole_table),
         condition_columns=frozenset(named) if is_narrowed else None,

@@ -70,6 +70,8 @@ class CurrentTransaction:
     those among them of which every row counts as read, whatever the conditions. `read_version` is
     -1 for a transaction that creates the table, and never moves. `rows` says at which level its
     conflicts are decided, `layout` what its files are ordered by where they are shown.
+    `source_is_fixed` says that its rows were read from the table at `read_version` by somebody who
+    does not read them again when it is begun anew.
     """
 
     table: str
@@ -85,6 +87,7 @@ class CurrentTransaction:
     read_app_ids: frozenset[str] = frozenset()
     actions: tuple[Action, ...] = ()
     txn_id: str | None = None
+    source_is_fixed: bool = False
     rows: RowScope = FILES_DECIDE
     layout: Layout = NO_LAYOUT
 

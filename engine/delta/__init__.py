@@ -22,8 +22,8 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
-    """What is loaded when it is first asked for: reporting needs no Spark."""
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is requested
+    """What is loaded when it is first requested: reporting needs no Spark."""
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

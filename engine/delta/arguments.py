@@ -5,10 +5,31 @@ from typing import Any, NoReturn, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 
+from engine.errors import RequestError
+from engine.protocol.features import FEATURES
 from engine.spark.column_trees import CallerFrames, GivenColumn
 
 ExpressionOrColumn: TypeAlias = str | Column
 ColumnMapping: TypeAlias = dict[str, ExpressionOrColumn]
+
+
+class UnknownFeatureError(RequestError):
+    """There is no such feature here."""
+
+    code = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
+
+
+def check_feature(name: str) -> None:
+    """Make sure that a table's feature is one that this engine knows.
+
+    Raises:
+        UnknownFeatureError: it is none.
+    """
+    if name.lower() not in {known.lower() for known in FEATURES}:
+        what = f"{name} is no feature that this engine can have a table support."
+        raise UnknownFeatureError(
+            what, f"The features are {', '.join(sorted(FEATURES))}.", field="featureName"
+        )
 
 
 def condition(given: object, frames: CallerFrames, name: str = "'condition'") -> GivenColumn | None:

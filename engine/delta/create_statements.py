@@ -1,5 +1,7 @@
 """CREATE TABLE, with and without rows, and REPLACE TABLE: from Spark's plan to the engine's table."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,22 +15,38 @@ from engine.commands.column_sql import (
     IDENTITY_STEP,
 )
 from engine.commands.model import DataFrameSource
-from engine.commands.sql_columns import type_definition
 from engine.commands.statement_cursor import StatementCursor
 from engine.delta.creation import Wanted, create_table
-from engine.delta.names import PROVIDERS, name_sql
+from engine.delta.names import PROVIDERS, find_delta, name_sql
+from engine.delta.opening import open_table
 from engine.delta.result_frames import nothing
 from engine.delta.statement_views import StatementNotRoutedError
+from engine.expressions.type_grammar import read_type
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.text_lengths import with_declared
-from engine.schema.types import StructField
+from engine.schema.types import StructField, StructType, type_from_json
+from engine.spark.catalogue import CataloguedTable
 from engine.spark.jvm import column_of, frame_over, iter_seq
 from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
 
+LIKE_STATEMENT = "CreateTableLike"
 CREATE_STATEMENTS = frozenset(
-    {"CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect"}
+    {
+        "CreateTable",
+        "CreateTableAsSelect",
+        "ReplaceTable",
+        "ReplaceTableAsSelect",
+        LIKE_STATEMENT,
+    }
 )
 VIEW_STATEMENTS = frozenset({"CreateView", "CreateViewCommand"})
+_IDENTITY_MARK = "delta.identity.highWaterMark"
+_OF_A_HISTORY = (
+    "delta.rowTracking.materialized",
+    "delta.inCommitTimestampEnablement",
+    "delta.requireCheckpointProtection",
+)
+"""What the properties of a table begin with that tell of its own rows and log."""
 _DEFAULT_PROVIDER = "spark.sql.sources.default"
 
 
@@ -44,8 +62,8 @@ def makes_delta(spark: SparkSession, plan: Java) -> bool:
     return (provider.lower() in PROVIDERS and not hive) or on_path
 
 
-def create(spark: SparkSession, plan: Java) -> DataFrame:
-    """Make the table, and its name in the session's catalogue."""
+def create(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame:
+    """Make the table, and its name in the session's catalogue; conflicts are the caller's to retry."""
     kind = kind_of(plan)
     spec = plan.tableSpec()
     replaces = kind.startswith("Replace")
@@ -70,10 +88,69 @@ def create(spark: SparkSession, plan: Java) -> DataFrame:
         if_not_exists=False if replaces else bool(plan.ignoreIfExists()),
         replace=replaces,
         must_exist=replaces and not plan.orCreate(),
-        source=DataFrameSource(frame_over(plan.query(), spark)) if with_rows else None,
+        source=DataFrameSource(frame_over(plan.query(), spark), is_made_anew=reads_anew)
+        if with_rows
+        else None,
+        retries=0,
     )
     create_table(spark, definition)
     return nothing(spark)
+
+
+def create_like(spark: SparkSession, plan: Java) -> DataFrame | None:
+    """CREATE TABLE t LIKE s: an empty table with columns, layout and properties of another.
+
+    None where neither is one of Delta's.
+
+    Raises:
+        StatementNotRoutedError: a table of another format is to be made like a Delta table.
+    """
+    parts = texts_of(plan.source().multipartIdentifier())
+    place, given = find_delta(spark, parts), optional(plan.provider())
+    is_delta = str(given).lower() in PROVIDERS if given is not None else place is not None
+    if place is None and not is_delta:
+        return None
+    if not is_delta:
+        what = f"A table of the format {given} cannot be made like a Delta table."
+        raise StatementNotRoutedError(what, "Use CREATE TABLE … AS SELECT … LIMIT 0.", field="sql")
+    location = optional(plan.location())
+    properties = {str(key): str(value) for key, value in map_of(spark, plan.properties()).items()}
+    name = name_sql(parts)
+    definition = _like_delta(spark, place, name) if place else _like_other(spark, name)
+    create_table(
+        spark,
+        replace(
+            definition,
+            name=name_sql(texts_of(plan.name().nameParts())),
+            location="" if location is None else str(location),
+            properties={**definition.properties, **properties},
+            if_not_exists=bool(plan.ifNotExists()),
+            retries=0,
+        ),
+    )
+    return nothing(spark)
+
+
+def _like_delta(spark: SparkSession, place: CataloguedTable, name: str) -> Wanted:
+    snapshot = open_table(spark, place.location, name=name).snapshot()
+    columns = tuple(
+        replace(field, metadata={k: v for k, v in field.metadata.items() if k != _IDENTITY_MARK})
+        for field in snapshot.schema
+    )
+    configuration = snapshot.metadata.configuration
+    return Wanted(
+        columns=columns,
+        partition_columns=tuple(snapshot.partition_columns),
+        clustering_columns=tuple(snapshot.clustering_columns),
+        properties={k: v for k, v in configuration.items() if not k.startswith(_OF_A_HISTORY)},
+        description=snapshot.metadata.description or "",
+    )
+
+
+def _like_other(spark: SparkSession, name: str) -> Wanted:
+    """The columns alone, as delta-spark takes them."""
+    declared = type_from_json(json.loads(spark.table(name).schema.json()))
+    return Wanted(columns=declared.fields if isinstance(declared, StructType) else ())
 
 
 def create_view(spark: SparkSession, plan: Java) -> DataFrame:
@@ -162,6 +239,6 @@ def _field(definition: Java) -> StructField:
         metadata[IDENTITY_START] = int(identity.getStart())
         metadata[IDENTITY_STEP] = int(identity.getStep())
         metadata[IDENTITY_EXPLICIT] = bool(identity.isAllowExplicitInsert())
-    declared = type_definition(StatementCursor.over(str(definition.dataType().sql())))
+    declared = read_type(StatementCursor.over(str(definition.dataType().sql())))
     plain = StructField(str(definition.name()), declared, bool(definition.nullable()), metadata)
     return with_declared(plain, declared)

@@ -64,6 +64,7 @@ class Wanted:
     must_exist: bool = False
     source: Source | None = None
     clone: Clone | None = None
+    retries: int | None = None
 
     @property
     def rows(self) -> bool:
@@ -72,7 +73,7 @@ class Wanted:
 
 
 def create_table(spark: SparkSession, definition: Wanted) -> Handle:
-    """The table that was asked for, made, replaced, or as it is already.
+    """The table that was requested, made, replaced, or as it is already.
 
     Raises:
         NothingNamedError: it has neither name nor place.
@@ -122,7 +123,7 @@ def _named(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationRe
 
 
 def _adopts(spark: SparkSession, definition: Wanted) -> bool:
-    """Whether only a name is asked for, of a table that is there."""
+    """Whether only a name is requested, of a table that is there."""
     layout = definition.partition_columns or definition.clustering_columns or definition.properties
     if definition.columns or definition.rows or definition.replace or layout:
         return False
@@ -166,7 +167,8 @@ def _at(
     store = open_store(uri, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=reachable_roots(uri))
     shown = definition.name or f"`delta`.`{place}`"
-    handle = Handle(spark, table, name=existing.name if existing else "")
+    name = existing.name if existing else ""
+    handle = Handle(spark, table, name=name, retries=definition.retries)
     if exists:
         return handle, OperationResult()
     if definition.must_exist and not list_log_files(store):

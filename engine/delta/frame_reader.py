@@ -3,16 +3,24 @@
 A batch read is a native scan of the files of one version; a stream is the engine's data source.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from engine.delta.exceptions import delta_errors
-from engine.delta.names import PROVIDERS, find_delta
+from engine.delta.names import PROVIDERS, find_delta, parts_in
 from engine.delta.opening import open_table
-from engine.delta.table_reads import lowered, read_frame, table_at
+from engine.delta.table_reads import (
+    TIMESTAMP,
+    VERSION,
+    lowered,
+    read_frame,
+    read_path,
+    table_at,
+)
+from engine.delta.time_travel import split_point
 from engine.errors import RequestError
 from engine.spark.plain_sql import as_spark_does
 from engine.spark.statement_plan import name_parts
@@ -42,34 +50,41 @@ def one_path(path: object, options: dict[str, Any]) -> str:
     return places[0]
 
 
-class DeltaFrameReader(DataFrameReader):
-    """A reader that leaves every other format to Spark."""
+if TYPE_CHECKING:
+    _Reader = DataFrameReader
+else:
+    _Reader = object  # a reader of either kind of session comes after it
+
+
+class ReadsDelta(_Reader):
+    """What makes a reader one that leaves every other format to Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
         """As `spark.read` does."""
         super().__init__(spark)
+        self._session = spark
         self._source, self._own_options = "", dict[str, Any]()
         self._own_schema: Any = None
 
-    def format(self, source: str) -> "DeltaFrameReader":
+    def format(self, source: str) -> "ReadsDelta":
         """As Spark's."""
         super().format(source)
         self._source = source
         return self
 
-    def schema(self, schema: T.StructType | str) -> "DeltaFrameReader":
+    def schema(self, schema: T.StructType | str) -> "ReadsDelta":
         """As Spark's."""
         super().schema(schema)
         self._own_schema = schema
         return self
 
-    def option(self, key: str, value: Any) -> "DeltaFrameReader":  # noqa: ANN401 - Spark's
+    def option(self, key: str, value: Any) -> "ReadsDelta":  # noqa: ANN401 - Spark's
         """As Spark's."""
         super().option(key, value)
         self._own_options[key] = value
         return self
 
-    def options(self, **options: Any) -> "DeltaFrameReader":  # noqa: ANN401
+    def options(self, **options: Any) -> "ReadsDelta":  # noqa: ANN401
         """As Spark's."""
         for key, value in options.items():
             self.option(key, value)
@@ -92,22 +107,24 @@ class DeltaFrameReader(DataFrameReader):
         if schema is not None:
             self.schema(schema)
         self.options(**options)
-        if not is_delta(self._spark, self._source):
+        if not is_delta(self._session, self._source):
             return super().load(path)
         with as_spark_does(), delta_errors():
             where = one_path(path, self._own_options)
-            table = table_at(self._spark, where, self._own_options)
-            return self._checked(read_frame(self._spark, table, lowered(self._own_options)))
+            return self._checked(read_path(self._session, where, self._own_options))
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
         """The rows of a table of a name."""
         with as_spark_does(), delta_errors():
-            place = find_delta(self._spark, name_parts(self._spark, tableName))
+            name, version, moment = split_point(tableName)
+            place = find_delta(self._session, parts_in(self._session, name))
             if place is None:
                 return super().table(tableName)
-            table = table_at(self._spark, place.location, self._own_options, tableName)
-            frame = read_frame(self._spark, table, lowered(self._own_options))
-            return self._checked(frame).alias(place.name.rpartition(".")[2] or tableName)
+            table = table_at(self._session, place.location, self._own_options, name)
+            points = {VERSION: version, TIMESTAMP: moment}
+            given = {key: value for key, value in points.items() if value is not None}
+            frame = read_frame(self._session, table, {**lowered(self._own_options), **given})
+            return self._checked(frame).alias(place.name.rpartition(".")[2] or name)
 
     def _checked(self, frame: DataFrame) -> DataFrame:
         """The frame, where no schema was given or this one.
@@ -127,6 +144,10 @@ class DeltaFrameReader(DataFrameReader):
                 what, "Leave it out: a Delta table knows its schema.", field="schema"
             )
         return frame
+
+
+class DeltaFrameReader(ReadsDelta, DataFrameReader):
+    """The reader of a session in this process."""
 
 
 class DeltaStreamReader(DataStreamReader):

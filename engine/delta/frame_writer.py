@@ -1,15 +1,14 @@
-"""`df.write`, `df.writeTo` and `df.writeStream` of an enabled session: Delta tables are written by the engine."""
+"""`df.write` and `df.writeStream` of an enabled session: Delta tables are written by the engine."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame, DataFrameWriter, DataFrameWriterV2
+from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from engine.delta.exceptions import delta_errors
 from engine.delta.frame_reader import STREAM_SOURCE, is_delta, one_path
 from engine.delta.frame_writes import (
-    APPEND,
     ERROR,
     FrameWrite,
     append,
@@ -17,12 +16,10 @@ from engine.delta.frame_writes import (
     existing,
     new_table,
     overwrite,
-    overwrite_partitions,
-    replaced_table,
     to_name,
     to_path,
 )
-from engine.delta.names import PROVIDERS, NameTakenError, NameUnknownError, find_delta
+from engine.delta.names import PROVIDERS, NameUnknownError, find_delta, parts_in
 from engine.delta.table_reads import lowered
 from engine.errors import RequestError
 from engine.spark.plain_sql import as_spark_does
@@ -36,56 +33,63 @@ def _columns(given: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(map(str, names))
 
 
-class DeltaFrameWriter(DataFrameWriter):
-    """A writer that leaves every other format to Spark."""
+if TYPE_CHECKING:
+    _Writer = DataFrameWriter
+else:
+    _Writer = object  # a writer of either kind of session comes after it
 
-    def __init__(self, df: DataFrame) -> None:
-        """As `df.write` does."""
-        super().__init__(df)
+
+class WritesDelta(_Writer):
+    """What makes a writer one that leaves every other format to Spark."""
+
+    def __init__(self, frame: DataFrame, *arguments: Any) -> None:  # noqa: ANN401 - of its kind
+        """As `df.write` does; `arguments` are what its kind of writer is made of."""
+        super().__init__(*(arguments or (frame,)))
+        self._frame, self._session = frame, frame.sparkSession
         self._source, self._mode = "", ERROR
         self._own_options: dict[str, Any] = {}
         self._partitions: tuple[str, ...] | None = None
         self._clusters: tuple[str, ...] = ()
         self._buckets = False
 
-    def mode(self, saveMode: str | None) -> "DeltaFrameWriter":  # noqa: N803
+    def mode(self, saveMode: str | None) -> "WritesDelta":  # noqa: N803
         """As Spark's."""
         super().mode(saveMode)
         if saveMode:
             self._mode = _MODES.get(saveMode.lower(), saveMode.lower())
         return self
 
-    def format(self, source: str) -> "DeltaFrameWriter":
+    def format(self, source: str) -> "WritesDelta":
         """As Spark's."""
         super().format(source)
         self._source = source
         return self
 
-    def option(self, key: str, value: Any) -> "DeltaFrameWriter":  # noqa: ANN401
+    def option(self, key: str, value: Any) -> "WritesDelta":  # noqa: ANN401
         """As Spark's."""
         super().option(key, value)
         self._own_options[key] = value
         return self
 
-    def options(self, **options: Any) -> "DeltaFrameWriter":  # noqa: ANN401
+    def options(self, **options: Any) -> "WritesDelta":  # noqa: ANN401
         """As Spark's."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
-    def partitionBy(self, *cols: Any) -> "DeltaFrameWriter":  # noqa: ANN401, N802
+    def partitionBy(self, *cols: Any) -> "WritesDelta":  # noqa: ANN401, N802
         """As Spark's."""
         super().partitionBy(*cols)
         self._partitions = _columns(cols)
         return self
 
-    def clusterBy(self, *cols: Any) -> "DeltaFrameWriter":  # noqa: ANN401, N802
+    def clusterBy(self, *cols: Any) -> "WritesDelta":  # noqa: ANN401, N802
         """As Spark's."""
         super().clusterBy(*cols)
         self._clusters = _columns(cols)
         return self
 
-    def bucketBy(self, numBuckets: int, col: Any, *cols: Any) -> "DeltaFrameWriter":  # noqa: ANN401, N802, N803
+    def bucketBy(self, numBuckets: int, col: Any, *cols: Any) -> "WritesDelta":  # noqa: ANN401, N802, N803
         """As Spark's; a Delta table has no buckets."""
         super().bucketBy(numBuckets, col, *cols)
         self._buckets = True
@@ -101,11 +105,11 @@ class DeltaFrameWriter(DataFrameWriter):
     ) -> None:
         """Write to the table at a path."""
         self._take(format, mode, partitionBy, options)
-        if not is_delta(self._spark, self._source):
+        if not is_delta(self._session, self._source):
             super().save(path)
             return
         with as_spark_does(), delta_errors():
-            to_path(self._write(), one_path(path, self._own_options))
+            to_path(self._asked(), one_path(path, self._own_options))
 
     def saveAsTable(  # noqa: N802
         self,
@@ -118,21 +122,21 @@ class DeltaFrameWriter(DataFrameWriter):
         """Write to the table of a name."""
         self._take(format, mode, partitionBy, options)
         with as_spark_does(), delta_errors():
-            place = find_delta(self._spark, name_parts(self._spark, name))
-            theirs = self._source and not is_delta(self._spark, self._source)
-            if theirs or (place is None and not is_delta(self._spark, self._source)):
+            place = find_delta(self._session, parts_in(self._session, name))
+            theirs = self._source and not is_delta(self._session, self._source)
+            if theirs or (place is None and not is_delta(self._session, self._source)):
                 super().saveAsTable(name)
                 return
-            to_name(self._write(), name, place)
+            to_name(self._asked(), name, place)
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N802, N803
         """Write to the table of a name, columns by position."""
         with as_spark_does(), delta_errors():
-            place = find_delta(self._spark, name_parts(self._spark, tableName))
+            place = find_delta(self._session, parts_in(self._session, tableName))
             if place is None:
                 super().insertInto(tableName, overwrite)
                 return
-            write = self._write()
+            write = self._asked()
             handle = existing(write, tableName, place)
             replaces = self._mode == "overwrite" if overwrite is None else overwrite
             (_overwrite if replaces else append)(by_position(write, handle), handle)
@@ -150,7 +154,7 @@ class DeltaFrameWriter(DataFrameWriter):
         if source is not None:
             self.format(source)
 
-    def _write(self) -> FrameWrite:
+    def _asked(self) -> FrameWrite:
         if self._buckets:
             what = "A Delta table has no buckets."
             raise RequestError(what, "Use clusterBy.", field="bucketBy")
@@ -158,7 +162,7 @@ class DeltaFrameWriter(DataFrameWriter):
             key: str(value) for key, value in self._own_options.items() if key.startswith("delta.")
         }
         return FrameWrite(
-            self._df,
+            self._frame,
             self._mode,
             {k: v for k, v in lowered(self._own_options).items() if not k.startswith("delta.")},
             properties,
@@ -170,145 +174,8 @@ class DeltaFrameWriter(DataFrameWriter):
 _overwrite = overwrite
 
 
-class DeltaFrameWriterV2(DataFrameWriterV2):
-    """What `writeTo` gives: it leaves tables of other formats to Spark."""
-
-    def __init__(self, df: DataFrame, table: str) -> None:
-        """As `df.writeTo` does."""
-        super().__init__(df, table)
-        self._name, self._source = table, ""
-        self._own_options: dict[str, Any] = {}
-        self._properties: dict[str, str] = {}
-        self._partitions: tuple[str, ...] | None = None
-        self._clusters: tuple[str, ...] = ()
-
-    def using(self, provider: str) -> "DeltaFrameWriterV2":
-        """As Spark's."""
-        super().using(provider)
-        self._source = provider
-        return self
-
-    def option(self, key: str, value: Any) -> "DeltaFrameWriterV2":  # noqa: ANN401
-        """As Spark's."""
-        super().option(key, value)
-        self._own_options[key] = value
-        return self
-
-    def options(self, **options: Any) -> "DeltaFrameWriterV2":  # noqa: ANN401
-        """As Spark's."""
-        for key, value in options.items():
-            self.option(key, value)
-        return self
-
-    def tableProperty(self, property: str, value: str) -> "DeltaFrameWriterV2":  # noqa: N802
-        """As Spark's."""
-        super().tableProperty(property, value)
-        self._properties[property] = value
-        return self
-
-    def partitionedBy(self, col: Any, *cols: Any) -> "DeltaFrameWriterV2":  # noqa: ANN401, N802
-        """As Spark's; a Delta table is partitioned by columns."""
-        super().partitionedBy(col, *cols)
-        self._partitions = tuple(map(_column_name, (col, *cols)))
-        return self
-
-    def clusterBy(self, col: str, *cols: str) -> "DeltaFrameWriterV2":  # noqa: N802
-        """As Spark's."""
-        super().clusterBy(col, *cols)
-        self._clusters = (col, *cols)
-        return self
-
-    def create(self) -> None:
-        """Make the table."""
-        if not is_delta(self._spark, self._source):
-            super().create()
-            return
-        with as_spark_does(), delta_errors():
-            write = self._write()
-            if find_delta(self._spark, name_parts(self._spark, self._name)) is not None:
-                raise NameTakenError(self._name)
-            new_table(write, self._name, write.options.get("path", ""))
-
-    def replace(self) -> None:
-        """Put the frame in the place of the table, which must be there."""
-        if not is_delta(self._spark, self._source):
-            super().replace()
-            return
-        with as_spark_does(), delta_errors():
-            replaced_table(self._write(), self._name, must_exist=True)
-
-    def createOrReplace(self) -> None:  # noqa: N802
-        """Make the table, or put the frame in its place."""
-        if not is_delta(self._spark, self._source):
-            super().createOrReplace()
-            return
-        with as_spark_does(), delta_errors():
-            replaced_table(self._write(), self._name, must_exist=False)
-
-    def append(self) -> None:
-        """Add the frame's rows, columns by name."""
-        with as_spark_does(), delta_errors():
-            place = find_delta(self._spark, name_parts(self._spark, self._name))
-            if place is None:
-                self._refuse_unknown()
-                super().append()
-                return
-            write = self._write()
-            append(write, existing(write, self._name, place))
-
-    def overwrite(self, condition: Any) -> None:  # noqa: ANN401
-        """Replace the rows of a condition."""
-        with as_spark_does(), delta_errors():
-            place = find_delta(self._spark, name_parts(self._spark, self._name))
-            if place is None:
-                self._refuse_unknown()
-                super().overwrite(condition)
-                return
-            write = self._write(condition)
-            overwrite(write, existing(write, self._name, place))
-
-    def overwritePartitions(self) -> None:  # noqa: N802
-        """Replace the partitions that the frame's rows are of."""
-        with as_spark_does(), delta_errors():
-            place = find_delta(self._spark, name_parts(self._spark, self._name))
-            if place is None:
-                self._refuse_unknown()
-                super().overwritePartitions()
-                return
-            write = self._write()
-            overwrite_partitions(write, existing(write, self._name, place))
-
-    def _refuse_unknown(self) -> None:
-        if self._source.lower() in PROVIDERS:
-            raise NameUnknownError(self._name)
-
-    def _write(self, condition: Any = None) -> FrameWrite:  # noqa: ANN401
-        return FrameWrite(
-            self._df,
-            APPEND,
-            lowered(self._own_options),
-            self._properties,
-            self._partitions,
-            self._clusters,
-            condition,
-        )
-
-
-def _column_name(given: Any) -> str:  # noqa: ANN401
-    """The name of a column to partition by.
-
-    Raises:
-        RequestError: it is a function of one.
-    """
-    text = (
-        str(given).removeprefix("Column<'").removesuffix("'>")
-        if isinstance(given, Column)
-        else given
-    )
-    if isinstance(given, Column) and "(" in text:
-        what = f"A Delta table cannot be partitioned by {text}."
-        raise RequestError(what, "Use a column, such as a generated one.", field="partitionedBy")
-    return str(text)
+class DeltaFrameWriter(WritesDelta, DataFrameWriter):
+    """The writer of a frame in this process."""
 
 
 class DeltaStreamWriter(DataStreamWriter):

@@ -10,9 +10,10 @@ from engine.delta.creation import Wanted, create_table, session_defaults
 from engine.delta.handle import APP_ID, APP_VERSION, Handle
 from engine.delta.names import NameTakenError, NotADeltaTableError
 from engine.delta.opening import open_table, storage_options
-from engine.delta.row_statements import AUTO_MERGE, InsertArityError
+from engine.delta.row_statements import AUTO_MERGE
 from engine.errors import RequestError
 from engine.log.segment import list_log_files
+from engine.schema.write_errors import ColumnCountError
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import CataloguedTable
 from engine.spark.column_trees import GivenColumn
@@ -21,6 +22,13 @@ from engine.storage.uri import normalise_uri, open_store
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _FOR_HANDLE = {"txnappid": APP_ID, "txnversion": APP_VERSION, "usermetadata": "userMetadata"}
 APPEND, OVERWRITE, ERROR, IGNORE = "append", "overwrite", "error", "ignore"
+_SAVE_MODES = {
+    APPEND: "Append",
+    OVERWRITE: "Overwrite",
+    ERROR: "ErrorIfExists",
+    IGNORE: "Ignore",
+}
+"""The modes as the log names them."""
 
 
 class PartitioningError(RequestError):
@@ -85,7 +93,9 @@ def to_path(write: FrameWrite, path: str) -> None:
         table = open_table(write.spark, path)
     except NotADeltaTableError:
         _refuse_inside_another(write.spark, path)
-        new_table(write, location=path)
+        definition = _wanted(write, "", path)
+        source = DataFrameSource(write.frame, save_mode=_SAVE_MODES[write.mode])
+        create_table(write.spark, replace(definition, source=source))
         return
     _into(write, Handle(write.spark, table), f"`delta`.`{path}`")
 
@@ -126,12 +136,12 @@ def by_position(write: FrameWrite, handle: Handle) -> FrameWrite:
     """The write with the frame's columns under the table's names, in their order.
 
     Raises:
-        InsertArityError: they are not as many.
+        ColumnCountError: they are not as many.
     """
     names = handle.table.snapshot().schema.names
     if len(names) != len(write.frame.columns):
         what = f"The frame has {len(write.frame.columns)} columns, and the table {len(names)}."
-        raise InsertArityError(what, f"Give {', '.join(names)}.", field="source")
+        raise ColumnCountError(what, f"Give {', '.join(names)}.", field="source")
     return replace(write, frame=write.frame.toDF(*names))
 
 

@@ -16,7 +16,7 @@ def frame_of(spark: SparkSession, table: DeltaTable, snapshot: Snapshot | None =
     """The rows of a version, the latest where none is given.
 
     Its plan says which table it reads, and the latest version by its number: a write of these rows
-    into the table is checked against every later one. A version that was asked for is not: whoever
+    into the table is checked against every later one. A version that was requested is not: whoever
     brings rows of an earlier version back means to.
 
     Raises:
@@ -28,7 +28,7 @@ def frame_of(spark: SparkSession, table: DeltaTable, snapshot: Snapshot | None =
     marks = {TABLE_MARK: seen.table_uri}
     if snapshot is None:
         marks[VERSION_MARK] = str(seen.version)
-    rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks))
+    rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks, of=seen))
     partitions = set(files.partition_columns)
     columns = [
         declared_column(field, session, certain=field.name in partitions) for field in seen.schema

@@ -24,6 +24,8 @@ APP_ID, APP_VERSION = "txnAppId", "txnVersion"
 _OPTIONS = {"txnappid": APP_ID, "txnversion": APP_VERSION, "usermetadata": "userMetadata"}
 _FRAMES = 16
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+RETRIES = "spark.lakeui.retries"
+"""The setting of a session that says how often its writes are begun again after a conflict."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class Handle:
     Attributes:
         name: in the session's catalogue; "" where the table is known by its path.
         alias: what may stand before its columns.
-        retries: how often a write is begun again after a conflict that this can resolve.
+        retries: how often a write is begun again after a conflict that this can resolve; None as the
+            session's setting says.
+        reads_anew: whether an attempt after a conflict makes its sources anew, as SQL text does.
         options: those of `option`, by delta-spark's names.
         observer: is told each phase of each of its transactions.
         frames: the last DataFrames made of it, whose columns conditions may hold.
@@ -43,7 +47,8 @@ class Handle:
     table: DeltaTable
     name: str = ""
     alias: str = ""
-    retries: int = 0
+    retries: int | None = None
+    reads_anew: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     observer: TransactionObserver | None = None
     frames: "deque[DataFrame]" = field(default_factory=lambda: deque(maxlen=_FRAMES), compare=False)
@@ -87,7 +92,7 @@ class Handle:
         told = reported(self.observer, self.table.uri, words, is_told=not dry_run)
         with delta_errors(), told as observer:
             options = RunOptions(
-                retries=self.retries,
+                retries=session_retries(self.spark) if self.retries is None else self.retries,
                 observer=observer,
                 application=self._application(),
                 user_metadata=metadata,
@@ -108,3 +113,16 @@ class Handle:
             what = f"{APP_ID} is {app_id!r} and {APP_VERSION} is {version!r}."
             raise RequestError(what, "Give both, the version as a whole number.", field=APP_ID)
         return app_id, int(version)
+
+
+def session_retries(spark: SparkSession) -> int:
+    """How often a session's writes are begun again after a conflict that this can resolve.
+
+    Raises:
+        RequestError: the setting is no number.
+    """
+    text = str(spark.conf.get(RETRIES, None) or 0).strip()
+    if not (text.isascii() and text.isdigit() and len(text) < 5):
+        what = f"{RETRIES} is {text[:60]!r}."
+        raise RequestError(what, "Set it to a whole number, 0 for none.", field=RETRIES)
+    return int(text)

@@ -121,7 +121,7 @@ class DeltaMergeBuilder:
         on = condition(self._on, self._caller)
         result = handle.run(
             Merge(
-                source=DataFrameSource(self._source, names),
+                source=DataFrameSource(self._source, names, is_made_anew=handle.reads_anew),
                 on="" if on is None else on,
                 clauses=self._clauses,
                 target_alias=handle.qualifier or TARGET,

@@ -9,6 +9,8 @@ from engine.errors import RequestError, TableExistsError, TableNotFoundError
 from engine.spark.catalogue import CataloguedTable, find_table
 from engine.spark.columns import quoted
 from engine.spark.plain_sql import plain_sql
+from engine.spark.session import is_remote
+from engine.spark.statement_plan import name_parts
 
 PROVIDERS = frozenset({"delta", "lake"})
 _PART = re.compile(r"`(?:[^`]|``)+`|[^.`\s]+")
@@ -78,6 +80,15 @@ def locate(spark: SparkSession, name: str) -> CataloguedTable:
 def parts_of(name: str) -> tuple[str, ...]:
     """The parts of a name as SQL writes it, without their backticks."""
     return tuple(part.strip("`").replace("``", "`") for part in _PART.findall(name))
+
+
+def parts_in(spark: SparkSession, name: str) -> tuple[str, ...]:
+    """The parts of a table's name, as Spark's parser reads them where it is in this process.
+
+    Raises:
+        ParseException: it is none.
+    """
+    return parts_of(name) if is_remote(spark) else name_parts(spark, name)
 
 
 def name_sql(parts: Sequence[str]) -> str:

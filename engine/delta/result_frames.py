@@ -71,7 +71,7 @@ _OPTIMIZE = (
 
 
 def history_frame(spark: SparkSession, table: DeltaTable, limit: int | None) -> DataFrame:
-    """The commits that the log still holds, newest first."""
+    """The commits that the log still holds, latest first."""
     rows = [
         (
             info.version,

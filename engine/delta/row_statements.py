@@ -17,8 +17,8 @@ from engine.delta.handle import Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.result_frames import counted_frame, nothing
 from engine.delta.statement_views import StatementNotRoutedError
-from engine.errors import RequestError
 from engine.schema.types import StructType
+from engine.schema.write_errors import ColumnCountError
 from engine.spark.column_trees import GivenColumn
 from engine.spark.columns import column, quoted, to_spark_type
 from engine.spark.jvm import column_of, frame_over, iter_seq, scala_seq
@@ -29,12 +29,6 @@ _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 ROW_STATEMENTS = frozenset(
     {"DeleteFromTable", "UpdateTable", "MergeIntoTable", "InsertIntoStatement"}
 )
-
-
-class InsertArityError(RequestError):
-    """A query gives another number of columns than the table takes."""
-
-    code = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
 
 
 def target_of(plan: Java) -> tuple[tuple[str, ...], str]:
@@ -139,7 +133,7 @@ def _insert_command(
         field = schema.get(name)
         if value is not None and field is not None:
             frame = frame.withColumn(field.name, F.lit(value).cast(to_spark_type(field.type)))
-    source = DataFrameSource(frame)
+    source = DataFrameSource(frame, is_made_anew=handle.reads_anew)
     criteria = optional(plan.replaceCriteriaOpt())
     if criteria is not None:
         if kind_of(criteria) != "InsertReplaceWhere":
@@ -188,11 +182,11 @@ def _named(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """The frame under the table's names.
 
     Raises:
-        InsertArityError: they are not as many.
+        ColumnCountError: they are not as many.
     """
     if len(names) != len(frame.columns):
         what = f"The query gives {len(frame.columns)} columns, and the table takes {len(names)}."
-        raise InsertArityError(what, f"Give {', '.join(names)}.", field="source")
+        raise ColumnCountError(what, f"Give {', '.join(names)}.", field="source")
     return frame.toDF(*names)
 
 

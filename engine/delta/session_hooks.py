@@ -6,14 +6,18 @@ for streams have it too, and every other session does what PySpark does.
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
+from engine.delta.frame_merge import merge_writer
 from engine.delta.frame_reader import STREAM_SOURCE, DeltaFrameReader, DeltaStreamReader
-from engine.delta.frame_writer import DeltaFrameWriter, DeltaFrameWriterV2, DeltaStreamWriter
+from engine.delta.frame_writer import DeltaFrameWriter, DeltaStreamWriter
+from engine.delta.frame_writer_v2 import DeltaFrameWriterV2
+from engine.delta.handle import RETRIES, session_retries
 from engine.delta.names import uses_delta_spark
 from engine.delta.statements import run_statement
 from engine.errors import RequestError
@@ -33,19 +37,29 @@ class NotEnabledError(RequestError):
     code = "LAKE_SESSION_NOT_ENABLED"
 
 
-def enable(spark: SparkSession, *, take_over: bool = False) -> SparkSession:
+def enable(
+    spark: SparkSession, *, take_over: bool = False, retries: int | None = None
+) -> SparkSession:
     """Have `spark.sql` and `format("delta")` of a session go through the engine for Delta tables.
+
+    Of a session of Spark Connect: `format("delta")`, names, `writeTo` and `mergeInto`, and those
+    statements that the engine's own grammar reads; its server parses the others.
 
     Args:
         spark: the session; sessions that it makes with `newSession` are enabled too.
         take_over: also where delta-spark is on the class path.
+        retries: how often its writes are begun again after a conflict that this can resolve; the
+            setting `spark.lakeui.retries` says the same.
 
     Raises:
-        NotEnabledError: delta-spark is there already, or it is a session of Spark Connect.
+        NotEnabledError: delta-spark is there already.
     """
+    if retries is not None:
+        spark.conf.set(RETRIES, str(retries))
+        session_retries(spark)
     if is_remote(spark):
-        what = "spark.sql of a Spark Connect session is parsed by its server, not by the client."
-        raise NotEnabledError(what, "Use engine.delta.DeltaTable there.", field="spark")
+        import_module("engine.delta.connect.session_hooks").enable_remote(spark)
+        return spark
     if not take_over and has_delta_spark(spark):
         what = "delta-spark is on the class path of this session and serves Delta tables already."
         raise NotEnabledError(what, "Call enable(spark, take_over=True).", field="spark")
@@ -91,6 +105,7 @@ def _install() -> None:
     frame.write = _property(frame.write, DeltaFrameWriter)
     frame.writeStream = _property(frame.writeStream, DeltaStreamWriter)
     frame.writeTo = _write_to(frame.writeTo)
+    frame.mergeInto = _merge_into(frame.mergeInto)
 
 
 def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
@@ -135,13 +150,23 @@ def _write_to(original: Callable[..., Any]) -> Callable[..., Any]:
     return write_to
 
 
+def _merge_into(original: Callable[..., Any]) -> Callable[..., Any]:
+    def merge_into(self: DataFrame, table: str, condition: Column) -> Any:  # noqa: ANN401
+        ours = merge_writer(self, table, condition) if is_enabled(self.sparkSession) else None
+        return original(self, table, condition) if ours is None else ours
+
+    merge_into.__doc__ = original.__doc__
+    return merge_into
+
+
 def _new_session(original: Callable[..., SparkSession]) -> Callable[..., SparkSession]:
     def new_session(self: SparkSession) -> SparkSession:
-        enabled = is_enabled(self)
+        enabled, retries = is_enabled(self), self.conf.get(RETRIES, None)
         with as_spark_does():
             result = original(self)
             if enabled:
                 _switch_on(result)
+                result.conf.set(RETRIES, retries or "0")
         return result
 
     new_session.__doc__ = original.__doc__

@@ -12,9 +12,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.delta.names import NotADeltaTableError, find_delta, parts_of, path_in
-from engine.delta.table_reads import TIMESTAMP, VERSION, lowered, read_frame, table_at
+from engine.delta.table_reads import (
+    TIMESTAMP,
+    VERSION,
+    lowered,
+    read_frame,
+    read_path,
+    table_at,
+)
 from engine.errors import RequestError
 from engine.expressions.lexer import tokenize
+from engine.spark.catalogue import find_table
 from engine.spark.columns import quoted
 from engine.spark.jvm import column_of
 from engine.spark.statement_plan import Java, NamedRelation, kind_of
@@ -39,6 +47,7 @@ class StatementViews:
         """No view is made yet."""
         self._session, self._text = session, text
         self._names: list[str] = []
+        self.reads_views = False  # whether the statement names a view of somebody's
 
     def rewritten(self, relations: list[NamedRelation]) -> str:
         """The text with views in the place of the Delta tables among relations, in their order.
@@ -72,6 +81,8 @@ class StatementViews:
             return self._changes(relation) if relation.function in _CHANGE_FUNCTIONS else None
         place = find_delta(session, relation.parts)
         if place is None:
+            found = find_table(session, ".".join(map(quoted, relation.parts)))
+            self.reads_views |= found is not None and found.is_view
             return None
         self._check_name(relation)
         options = lowered(dict(relation.options))
@@ -80,8 +91,10 @@ class StatementViews:
         if relation.timestamp is not None:
             options[TIMESTAMP] = self._moment(relation.timestamp)
         name = ".".join(relation.parts) if place.name else place.location
-        table = table_at(session, place.location, relation.options, name)
-        return read_frame(session, table, options)
+        if place.name:
+            table = table_at(session, place.location, relation.options, name)
+            return read_frame(session, table, options)
+        return read_path(session, place.location, {**relation.options, **options})
 
     def _changes(self, relation: NamedRelation) -> DataFrame:
         """table_changes('table', start [, end]); numbers are versions, other values times."""

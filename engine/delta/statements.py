@@ -1,6 +1,6 @@
 """`spark.sql` of an enabled session: what is about Delta tables goes to the engine, the rest to Spark.
 
-Spark's parser reads what it knows, the engine's grammar the upkeep of tables that it does not. A
+Spark's parser reads what it knows, the engine's grammar the maintenance of tables that it does not. A
 statement that names a Delta table in a way that neither can do is refused by name: nothing of Spark's
 own ever reads or writes the directory of a Delta table as plain files.
 """
@@ -14,13 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.commands.statement_cursor import StatementCursor
 from engine.delta.create_statements import (
     CREATE_STATEMENTS,
+    LIKE_STATEMENT,
     VIEW_STATEMENTS,
     create,
+    create_like,
     create_view,
     makes_delta,
 )
 from engine.delta.exceptions import delta_errors
-from engine.delta.handle import Handle
+from engine.delta.handle import Handle, session_retries
 from engine.delta.names import find_delta
 from engine.delta.opening import open_table
 from engine.delta.row_statements import (
@@ -34,8 +36,9 @@ from engine.delta.row_statements import (
     with_alias,
 )
 from engine.delta.statement_views import StatementNotRoutedError, StatementViews
-from engine.delta.table_statements import TABLE_STATEMENTS, clone, is_clone
-from engine.errors import StatementError
+from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, is_clone
+from engine.delta.time_travel import with_points
+from engine.errors import ConflictError, StatementError
 from engine.operations.frame_sources import OutdatedFrameError
 from engine.spark.plain_sql import as_spark_does
 from engine.spark.statement_plan import (
@@ -110,7 +113,7 @@ def run_statement(spark: SparkSession, text: str, arguments: Arguments, plain: P
         EngineError: as the engine, under the names of `engine.delta.exceptions`.
     """
     with as_spark_does(), delta_errors():
-        statement = _of_engine(spark, text, arguments)
+        statement = of_engine(spark, text, arguments)
         if statement is not None:
             return statement
         if _first_word(text) not in _READS:
@@ -121,8 +124,16 @@ def run_statement(spark: SparkSession, text: str, arguments: Arguments, plain: P
 # --- the engine's grammar ---
 
 
-def _of_engine(spark: SparkSession, text: str, arguments: Arguments) -> DataFrame | None:
-    """The result of a statement that Spark's parser does not know; None of any other."""
+def of_engine(
+    spark: SparkSession, text: str, arguments: Arguments, more: Statements = ()
+) -> DataFrame | None:
+    """The result of a statement that Spark's parser does not know; None of any other.
+
+    `more` are statements that it knows, for sessions whose parser is out of reach.
+
+    Raises:
+        EngineError: as `run_statement`.
+    """
     try:
         cursor = StatementCursor.over(text)
     except StatementError:
@@ -130,7 +141,8 @@ def _of_engine(spark: SparkSession, text: str, arguments: Arguments) -> DataFram
     while cursor.tokens and cursor.tokens[-1].value == ";":
         cursor = StatementCursor.over(text[: cursor.tokens[-1].position])
         text = cursor.text
-    reads = next((read for words, read in TABLE_STATEMENTS if cursor.take(*words)), None)
+    known = (*TABLE_STATEMENTS, *more)
+    reads = next((read for words, read in known if cursor.take(*words)), None)
     if reads is None and is_clone(cursor):
         reads = clone
     if reads is None:
@@ -182,19 +194,40 @@ def _first_word(text: str) -> str:
 def _of_spark(spark: SparkSession, text: str, arguments: Arguments, plain: Plain) -> DataFrame:
     given = substituted(spark, text)
     try:
-        statement = bound(spark, given, arguments)
-        plan = parse(spark, statement)
+        statement, plan = _parsed(spark, given, arguments)
     except PySparkException:
         return plain(text)  # it says what is wrong
-    for attempt in range(_ATTEMPTS):
+    outdated, lost = _ATTEMPTS, session_retries(spark)
+    while True:
         try:
             frame = _routed(spark, statement, plan)
         except OutdatedFrameError:
-            if attempt == _ATTEMPTS - 1:
+            outdated -= 1
+            if not outdated:
                 raise
-            continue
-        return plain(text) if frame is None else frame
-    return plain(text)
+        except ConflictError as error:
+            if not lost or not error.conflict.can_retry:
+                raise
+            lost -= 1
+        else:
+            return plain(text) if frame is None else frame
+
+
+def _parsed(spark: SparkSession, text: str, arguments: Arguments) -> tuple[str, Java]:
+    """A statement with its parameters put in, and its plan; `t@v1` becomes what Spark's parser knows.
+
+    Raises:
+        AnalysisException: (`ParseException`) it is none of Spark's.
+    """
+    try:
+        statement = bound(spark, text, arguments)
+        return statement, parse(spark, statement)
+    except PySparkException:
+        pointed = with_points(text) if "@" in text else text
+        if pointed == text:
+            raise
+        statement = bound(spark, pointed, arguments)
+        return statement, parse(spark, statement)
 
 
 def _routed(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None:
@@ -210,7 +243,7 @@ def _routed(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None
             plan = parse(spark, rewritten)
             if kind in VIEW_STATEMENTS:
                 return create_view(spark, plan)
-        result = _written(spark, plan)
+        result = _written(spark, plan, reads_anew=not views.reads_views)
         if result is not None or rewritten == statement:
             return result
         return spark.sql(rewritten)
@@ -218,14 +251,17 @@ def _routed(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None
         views.drop()
 
 
-def _written(spark: SparkSession, plan: Java) -> DataFrame | None:
-    """The result of a statement that changes or makes a Delta table; None of any other."""
+def _written(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame | None:
+    """The result of a statement that changes or makes a Delta table; None of any other.
+
+    It is tried once: whoever tries it again reads its sources again.
+    """
     kind, outer = kind_of(plan), None
     if kind == "UnresolvedWith":
         outer, plan = plan, plan.child()
         kind = kind_of(plan)
     if kind in CREATE_STATEMENTS:
-        return create(spark, plan) if makes_delta(spark, plan) else None
+        return _created(spark, plan, kind, reads_anew=reads_anew)
     if kind not in ROW_STATEMENTS:
         _refuse_inner(spark, plan)
         return None
@@ -234,7 +270,8 @@ def _written(spark: SparkSession, plan: Java) -> DataFrame | None:
     if place is None:
         return None
     shown = ".".join(parts) if place.name else place.location
-    handle = Handle(spark, open_table(spark, place.location, name=shown), name=place.name)
+    table = open_table(spark, place.location, name=shown)
+    handle = Handle(spark, table, name=place.name, retries=0, reads_anew=reads_anew)
     handle = with_alias(handle, alias)
     if kind == "InsertIntoStatement":
         return insert(handle, plan, query_in(spark, plan, outer))
@@ -242,6 +279,12 @@ def _written(spark: SparkSession, plan: Java) -> DataFrame | None:
         what = "WITH before DELETE, UPDATE or MERGE is not understood."
         raise StatementNotRoutedError(what, "Move the query into the statement.", field="sql")
     return _CHANGES[kind](handle, plan)
+
+
+def _created(spark: SparkSession, plan: Java, kind: str, *, reads_anew: bool) -> DataFrame | None:
+    if kind == LIKE_STATEMENT:
+        return create_like(spark, plan)
+    return create(spark, plan, reads_anew=reads_anew) if makes_delta(spark, plan) else None
 
 
 def _refuse_inner(spark: SparkSession, plan: Java) -> None:

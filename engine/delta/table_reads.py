@@ -6,7 +6,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.delta.frames import frame_of
+from engine.delta.names import NotADeltaTableError
 from engine.delta.opening import open_table, timestamp_text
+from engine.delta.time_travel import split_point
 from engine.errors import RequestError, TimestampOutOfRangeError
 from engine.log.history import version_at
 from engine.snapshot.change_feed import (
@@ -36,6 +38,28 @@ def table_at(
     """The table at a path, with the options of its store among others."""
     stores = {key: _text(v) for key, v in options.items() if key.startswith(_FILE_SYSTEM)}
     return open_table(spark, path, stores, name)
+
+
+def read_path(spark: SparkSession, path: str, options: Mapping[str, object]) -> DataFrame:
+    """What options ask of the table at a path, which may end in `@v1` or `@yyyyMMddHHmmssSSS`.
+
+    Raises:
+        NotADeltaTableError: there is none.
+        RequestError: the options name a point in time too, or what `read_frame` refuses.
+    """
+    asked = lowered(options)
+    try:
+        return read_frame(spark, table_at(spark, path, options), asked)
+    except NotADeltaTableError:
+        before, version, moment = split_point(path)
+        if before == path:
+            raise
+        table = table_at(spark, before, options)
+    if VERSION in asked or TIMESTAMP in asked:
+        what = f"{path} names a point in time, and so do its options."
+        raise RequestError(what, "Give one of them.", field="path")
+    point = {TIMESTAMP: moment} if version is None else {VERSION: version}
+    return read_frame(spark, table, {**asked, **{k: v for k, v in point.items() if v}})
 
 
 def read_frame(spark: SparkSession, table: DeltaTable, options: Mapping[str, str]) -> DataFrame:

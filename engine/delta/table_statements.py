@@ -1,4 +1,4 @@
-"""Statements that Spark's parser does not know: upkeep, history and clones of Delta tables.
+"""Statements that Spark's parser does not know: maintenance, history and clones of Delta tables.
 
 The engine's grammar reads them. The table's name is looked up in the session's catalogue, and a plain
 name stands for it while the rest is read.
@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.commands.command import Command
-from engine.commands.model import Clone, Optimize, Reorg, Restore, SetProperties, Vacuum
+from engine.commands.model import Clone, Optimize, Reorg, Restore, SetProperties, Update, Vacuum
 from engine.commands.sql import parse_request
 from engine.commands.statement_cursor import StatementCursor
+from engine.delta.changed_columns import hive_changes
 from engine.delta.conversion import convert_files
 from engine.delta.creation import Wanted, make_table
 from engine.delta.handle import Handle
@@ -21,6 +22,7 @@ from engine.delta.opening import open_table, timestamp_text
 from engine.delta.optimize_builder import DeltaOptimizeBuilder, optimized
 from engine.delta.result_frames import (
     clone_frame,
+    counted_frame,
     description_frame,
     detail_frame,
     history_frame,
@@ -156,10 +158,28 @@ def _change(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     moves = cursor.peek() == "SET" and cursor.peek(1) == "LOCATION"
     if place.name and (renames or moves):
         return None
+    changes = _changes_of_column(spark, name, cursor)
+    if changes is not None:
+        return changes
     cursor.index = start
     handle, command, dry_run = _of_engine(spark, cursor)
     _refuse_dry_run(dry_run)
     handle.run(command)
+    return nothing(spark)
+
+
+def _changes_of_column(
+    spark: SparkSession, name: TableName, cursor: StatementCursor
+) -> DataFrame | None:
+    """CHANGE COLUMN as Hive has it; None of any other change."""
+    if cursor.peek() != "CHANGE":
+        return None
+    handle = handle_of(spark, name)
+    changes = hive_changes(cursor, handle.table.snapshot().schema)
+    if changes is None:
+        return None
+    for change in changes:
+        handle.run(change)
     return nothing(spark)
 
 
@@ -268,7 +288,22 @@ def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
     return clone_frame(spark, result)
 
 
-TABLE_STATEMENTS: tuple[tuple[tuple[str, ...], Statement], ...] = (
+def _rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
+    """DELETE FROM and UPDATE, read by the engine; None where the table is none of Delta's."""
+    start = cursor.index
+    if find_delta(spark, table_name(cursor).parts) is None:
+        return None
+    cursor.index = start
+    handle, command, dry_run = _of_engine(spark, cursor)
+    _refuse_dry_run(dry_run)
+    metric = "numUpdatedRows" if isinstance(command, Update) else "numDeletedRows"
+    return counted_frame(spark, handle.run(command), metric)
+
+
+Statements = tuple[tuple[tuple[str, ...], Statement], ...]
+CHANGES: Statements = ((("DELETE", "FROM"), _rows), (("UPDATE",), _rows))
+"""What Spark's parser knows as well."""
+TABLE_STATEMENTS: Statements = (
     (("OPTIMIZE", "TABLE"), _optimize),
     (("OPTIMIZE",), _optimize),
     (("VACUUM", "TABLE"), _vacuum),

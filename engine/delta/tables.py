@@ -16,6 +16,7 @@ from engine.delta.arguments import (
     ColumnMapping,
     ExpressionOrColumn,
     assignments,
+    check_feature,
     check_flag,
     check_integer,
     check_properties,
@@ -231,7 +232,7 @@ class DeltaTable:
     # --- what is known of it ---
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """Its commits, newest first."""
+        """Its commits, latest first."""
         with delta_errors():
             return history_frame(self._handle.spark, self._handle.table, limit)
 
@@ -262,8 +263,14 @@ class DeltaTable:
             self._handle.run(SetProperties(properties=higher))
 
     def addFeatureSupport(self, featureName: str) -> None:  # noqa: N802, N803
-        """Have the table support a feature."""
+        """Have the table support a feature.
+
+        Raises:
+            AnalysisException: there is no such feature here.
+        """
         check_text(featureName, "featureName")
+        with delta_errors():
+            check_feature(featureName)
         properties = {f"delta.feature.{featureName}": "supported"}
         self._handle.run(SetProperties(properties=properties))
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from engine.errors import ExpressionError
+from engine.expressions.function import Function
 from engine.expressions.functions import (
     ARITHMETIC,
     GROWING,
@@ -14,10 +15,12 @@ from engine.expressions.functions import (
 )
 from engine.expressions.like import LIKE, check_like
 from engine.expressions.literals import decimal_type_of
+from engine.expressions.nested_calls import NESTED, nested_call
+from engine.expressions.regex_calls import REGEX, check_regex
 from engine.expressions.traits import conjunction, disjunction
-from engine.expressions.tree import Call, Column, Expression, Literal, walk
-from engine.expressions.types import INTEGRALS, is_complex, sql_name
-from engine.schema.types import DATE, INTEGER, STRING, DataType, DecimalType
+from engine.expressions.tree import INTERVAL, Call, Column, Expression, Interval, Literal, walk
+from engine.expressions.types import INTEGRALS, may_be_cast, sql_name
+from engine.schema.types import DATE, INTEGER, STRING, TIMESTAMP, DataType, DecimalType
 
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "in"})
 
@@ -36,16 +39,33 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
         return conjunction(arguments) if function.name == "and" else disjunction(arguments)
     if function.name in {"+", "-"} and _moves_a_date(arguments):
         return call("date_add" if function.name == "+" else "date_sub", arguments, position)
-    if not function.accepts_count(len(arguments)):
+    if not _takes(function, len(arguments)):
         what = f"{function.name} does not take {len(arguments)} arguments."
         raise ExpressionError(what, "Check its arguments.", position=position)
-    if function.name in _COMPARISONS:
-        arguments = _padded(arguments)
+    return _typed(function, _arranged(function.name, arguments), position)
+
+
+def _takes(function: Function, count: int) -> bool:
+    return function.accepts_count(4 if function.name == "regexp_replace" and count == 3 else count)
+
+
+def _arranged(name: str, arguments: Sequence[Expression]) -> Sequence[Expression]:
+    """The arguments as Spark takes them."""
+    if name in {"+", "-"}:
+        return _with_moment(name, arguments)
+    if name == "regexp_replace" and len(arguments) == 3:
+        return (*arguments, Literal(1, INTEGER))
+    return _padded(arguments) if name in _COMPARISONS else arguments
+
+
+def _typed(function: Function, arguments: Sequence[Expression], position: int | None) -> Expression:
     types = [argument.type for argument in arguments]
     mismatch = function.mismatch(types)
     if mismatch:
         raise _type_error(function.name, types[mismatch[0]], mismatch[1], position)
     _check_cost(function.name, arguments, position)
+    if function.name in NESTED:
+        return nested_call(function.name, arguments, position)
     result = function.result(_narrowed(function.name, arguments, types))
     if result is None:
         shown = ", ".join(sql_name(type_) for type_ in types[:5])
@@ -57,10 +77,13 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
 def cast(
     operand: Expression, target: DataType, *, lenient: bool, position: int | None = None
 ) -> Expression:
-    """CAST, or with `lenient` TRY_CAST, between atomic types."""
-    if is_complex(operand.type) or is_complex(target):
+    """CAST, or with `lenient` TRY_CAST, between atomic types, or collections of like shape."""
+    if not may_be_cast(operand.type, target):
         what = f"{sql_name(operand.type)} cannot be cast to {sql_name(target)} here."
-        raise ExpressionError(what, "Cast atomic values only.", position=position)
+        remedy = (
+            "Cast atomic values, or a value of the same shape: struct by struct, array by array."
+        )
+        raise ExpressionError(what, remedy, position=position)
     return Call("try_cast" if lenient else "cast", (operand,), target)
 
 
@@ -86,6 +109,18 @@ def _is_boolean(expression: Expression) -> bool:
     return function is not None and function.mismatch([expression.type]) is None
 
 
+def _with_moment(operator: str, arguments: Sequence[Expression]) -> Sequence[Expression]:
+    """A date beside an interval of less than days is a timestamp, and the date stands first."""
+    if len(arguments) == 2 and operator == "+" and arguments[0].type == INTERVAL:
+        arguments = (arguments[1], arguments[0])
+    if len(arguments) != 2 or arguments[0].type != DATE:
+        return arguments
+    span = arguments[1].value if isinstance(arguments[1], Literal) else None
+    if isinstance(span, Interval) and span.unit == "MICROSECOND":
+        return (Call("cast", (arguments[0],), TIMESTAMP), arguments[1])
+    return arguments
+
+
 def _moves_a_date(arguments: Sequence[Expression]) -> bool:
     return len(arguments) == 2 and arguments[0].type == DATE and arguments[1].type in INTEGRALS[:3]
 
@@ -108,6 +143,8 @@ def _digits(argument: Expression) -> DataType:
 def _check_cost(name: str, arguments: Sequence[Expression], position: int | None) -> None:
     if name in LIKE:
         check_like(name, tuple(arguments), position)
+    if name in REGEX:
+        check_regex(name, arguments, position)
     _check_growth(name, arguments, position)
 
 
@@ -128,7 +165,7 @@ def _check_growth(name: str, arguments: Sequence[Expression], position: int | No
     ):
         what = f"{name} inside {name} can grow without bound."
         raise ExpressionError(what, "Use it once.", position=position)
-    if name in GROWING and any(_is_long(argument) for argument in arguments):
+    if name == "replace" and any(_is_long(argument) for argument in arguments):
         what = f"A text in {name} is longer than {MAX_REPLACEMENT} characters."
         raise ExpressionError(what, remedy, position=position)
 

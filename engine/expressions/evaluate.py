@@ -22,6 +22,7 @@ from engine.expressions.tree import (
     Literal,
     SparkExpression,
     Subquery,
+    Variable,
     walk,
 )
 from engine.schema.types import DataType
@@ -83,6 +84,8 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:  # noqa: RET
             return _apply(function, values, [argument.type for argument in arguments], data_type)
         case Subquery():
             inexact("a subquery")
+        case Variable():
+            inexact("a lambda")
         case SparkExpression(text=text):
             inexact(f"what Spark alone evaluates ({text[:100]})")
         case _:

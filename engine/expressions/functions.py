@@ -4,11 +4,11 @@ All are pure: they read nothing but their arguments. A name that is not here doe
 however it is spelled, quoted or qualified.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TypeAlias
 
+from engine.expressions import nested_types as nested
+from engine.expressions.function import Function, gives
 from engine.expressions.tree import INTERVAL, VOID
 from engine.expressions.types import (
     FLOATS,
@@ -19,7 +19,6 @@ from engine.expressions.types import (
     is_numeric,
 )
 from engine.schema.types import (
-    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -34,68 +33,14 @@ from engine.schema.types import (
     MapType,
 )
 
-Result: TypeAlias = Callable[[Sequence[DataType]], DataType | None]
-
 _MAX_PAD = 1000
 COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
 ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "pmod"})
 PADDING = {"lpad": _MAX_PAD, "rpad": _MAX_PAD}
 """Functions whose second argument is a length, which must be a literal up to this."""
-GROWING = frozenset({"replace"})
+GROWING = frozenset({"replace", "regexp_replace"})
 """Functions that multiply the length of a string: never nested, and literals in them are short."""
 MAX_REPLACEMENT = 100
-
-_FAMILIES: dict[str, Callable[[DataType], bool]] = {
-    "any": lambda _: True,
-    "string": lambda t: t == STRING,
-    "text": lambda t: t in {STRING, BINARY},
-    "number": is_numeric,
-    "integer": lambda t: t in INTEGRALS[:3],
-    "long": lambda t: t in INTEGRALS,
-    "float": lambda t: t in FLOATS,
-    "long or float": lambda t: t in INTEGRALS or t in FLOATS,
-    "boolean": lambda t: t == BOOLEAN,
-    "time": lambda t: t in {DATE, TIMESTAMP, TIMESTAMP_NTZ},
-    "timestamp": lambda t: t in {TIMESTAMP, TIMESTAMP_NTZ},
-    "time or string": lambda t: t in {DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING},
-    "array": lambda t: isinstance(t, ArrayType),
-    "map": lambda t: isinstance(t, MapType),
-    "array or map": lambda t: isinstance(t, ArrayType | MapType),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """What a function takes and gives.
-
-    `parameters` are families of types; the last `optional` may be left out, and with `repeats`
-    the last may come any number of times. `result` gives None for types that do not go together.
-    """
-
-    name: str
-    parameters: tuple[str, ...]
-    result: Result
-    optional: int = 0
-    repeats: bool = False
-    deterministic: bool = True
-
-    def accepts_count(self, count: int) -> bool:
-        """Whether it can be called with that many arguments."""
-        least = len(self.parameters) - self.optional
-        return least <= count and (self.repeats or count <= len(self.parameters))
-
-    def mismatch(self, types: Sequence[DataType]) -> tuple[int, str] | None:
-        """The first argument whose type does not fit, and the family it should be of."""
-        for index, type_ in enumerate(types):
-            family = self.parameters[min(index, len(self.parameters) - 1)]
-            if type_ != VOID and not _FAMILIES[family](type_):
-                return index, family
-        return None
-
-
-def gives(data_type: DataType) -> Result:
-    """Always that type."""
-    return lambda _: data_type
 
 
 def _first(types: Sequence[DataType]) -> DataType | None:
@@ -104,7 +49,8 @@ def _first(types: Sequence[DataType]) -> DataType | None:
 
 def _comparable(types: Sequence[DataType]) -> DataType | None:
     common = common_type(types)
-    return None if common is None or isinstance(common, MapType) or common == INTERVAL else BOOLEAN
+    unlike = common is None or common == INTERVAL or not nested.is_comparable(common)
+    return None if unlike else BOOLEAN
 
 
 def _arithmetic(types: Sequence[DataType]) -> DataType | None:
@@ -176,6 +122,14 @@ def _contains(types: Sequence[DataType]) -> DataType | None:
     return BOOLEAN if inner is not None and common_type((inner, types[1])) is not None else None
 
 
+def _position(types: Sequence[DataType]) -> DataType | None:
+    return LONG if nested.same_array(types) is not None else None
+
+
+def _overlap(types: Sequence[DataType]) -> DataType | None:
+    return BOOLEAN if nested.same_array(types) is not None else None
+
+
 def _branches(types: Sequence[DataType]) -> DataType | None:
     return common_type(types[1:])
 
@@ -208,6 +162,8 @@ _OPERATORS = (
     Function("ilike", ("string", "string", "string"), gives(BOOLEAN), optional=1),
     Function("case", ("any", "any"), _case, repeats=True),
     Function("get", ("array or map", "any"), _element),
+    Function("field", ("any", "string"), _first),
+    Function("lambda", ("any",), _first, repeats=True),
 )
 _TEXT = (
     *(
@@ -232,6 +188,11 @@ _TEXT = (
     Function("crc32", ("text",), gives(LONG)),
     Function("hash", ("any",), gives(INTEGER), repeats=True),
     Function("xxhash64", ("any",), gives(LONG), repeats=True),
+    Function("regexp_like", ("string", "string"), gives(BOOLEAN)),
+    Function("regexp_replace", ("string", "string", "string", "integer"), gives(STRING)),
+    Function("regexp_extract", ("string", "string", "integer"), gives(STRING), optional=1),
+    Function("regexp_substr", ("string", "string"), gives(STRING)),
+    Function("regexp_count", ("string", "string"), gives(INTEGER)),
 )
 _NUMBERS = (
     Function("abs", ("number",), _first),
@@ -280,6 +241,37 @@ _COLLECTIONS = (
     Function("array_contains", ("array", "any"), _contains),
     Function("map_contains_key", ("map", "any"), _contains),
     Function("element_at", ("array or map", "any"), _element),
+    Function("array", ("any",), nested.array_of, repeats=True),
+    Function("map", ("any", "any"), nested.map_of, repeats=True),
+    Function("named_struct", ("string", "any"), _first, repeats=True),
+    Function("map_keys", ("map",), nested.keys_of),
+    Function("map_values", ("map",), nested.values_of),
+    Function("map_from_arrays", ("array", "array"), nested.map_of_arrays),
+    Function("array_distinct", ("array",), nested.same_array),
+    *(Function(n, ("array",), nested.one_element) for n in ("array_max", "array_min")),
+    Function("array_position", ("array", "any"), _position),
+    Function("array_remove", ("array", "any"), nested.same_array),
+    *(
+        Function(n, ("array", "array"), nested.same_array)
+        for n in ("array_union", "array_intersect", "array_except")
+    ),
+    Function("arrays_overlap", ("array", "array"), _overlap),
+    Function("sort_array", ("array", "boolean"), nested.kept_array, optional=1),
+    Function("slice", ("array", "integer", "integer"), nested.kept_array),
+    Function("flatten", ("array",), nested.flattened),
+    Function("array_join", ("array", "string"), nested.joined),
+    Function("to_json", ("struct, array or map",), gives(STRING)),
+    Function("from_json", ("string", "string"), _first),
+)
+_LAMBDAS = (
+    Function("transform", ("array", "any"), nested.transformed),
+    Function("filter", ("array", "boolean"), nested.kept_array),
+    *(Function(n, ("array", "boolean"), gives(BOOLEAN)) for n in ("exists", "forall")),
+    Function("aggregate", ("array", "any", "any", "any"), nested.aggregated, optional=1),
+    Function("zip_with", ("array", "array", "any"), nested.zipped),
+    Function("map_filter", ("map", "boolean"), nested.kept_map),
+    Function("transform_keys", ("map", "any"), nested.new_keys),
+    Function("transform_values", ("map", "any"), nested.new_values),
 )
 _RANDOM = (
     Function("rand", (), gives(DOUBLE), deterministic=False),
@@ -295,10 +287,17 @@ FOLDED = {
 """Functions of the hour: replaced by their value when the text is parsed."""
 
 OPERATORS: dict[str, Function] = {operator.name: operator for operator in _OPERATORS}
+GROUPS: dict[str, tuple[Function, ...]] = {
+    "Text": _TEXT,
+    "Numbers": _NUMBERS,
+    "Dates and times": _DATES,
+    "Null and choice": _NULLS,
+    "Collections": _COLLECTIONS,
+    "With lambdas": _LAMBDAS,
+    "Random": _RANDOM,
+}
 FUNCTIONS: dict[str, Function] = {
-    function.name: function
-    for group in (_TEXT, _NUMBERS, _DATES, _NULLS, _COLLECTIONS, _RANDOM)
-    for function in group
+    function.name: function for group in GROUPS.values() for function in group
 }
 ALIASES = {
     "lcase": "lower",
@@ -319,8 +318,21 @@ ALIASES = {
     "sha": "sha1",
     "date_diff": "datediff",
     "dateadd": "date_add",
+    "reduce": "aggregate",
+    "regexp": "regexp_like",
+    "rlike": "regexp_like",
+    "struct": "named_struct",
 }
 """Other names of the same functions, as people write them."""
+
+
+SEVERAL_ROWS = frozenset(
+    (
+        *("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"),
+        *("stack", "json_tuple", "variant_explode", "unnest"),
+    )
+)
+"""Functions of Spark that give several rows for one."""
 
 
 def find(name: str) -> Function | None:
@@ -336,6 +348,8 @@ def find_callable(name: str) -> Function | None:
 
 def remedy_for(name: str) -> str:
     """What to do where somebody calls a function that there is not."""
+    if name.lower() in SEVERAL_ROWS:
+        return "It makes several rows of one: prepare them in a table of their own, in Python or in Spark."
     near = get_close_matches(name.lower(), (*FUNCTIONS, *ALIASES, *FOLDED), n=3)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     return f"{hint}docs/sql.md lists the functions."

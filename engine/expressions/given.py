@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from typing import NoReturn, TypeAlias
 
 from engine.errors import ExpressionError, RequestError
-from engine.expressions import build
 from engine.expressions.operands import Nested
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.scope import Scope
+from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import VOID, Column, Expression
-from engine.expressions.types import TIMES, is_complex, is_numeric
-from engine.schema.types import BOOLEAN, STRING, DataType, StructType
+from engine.schema.types import BOOLEAN, StructType
+from engine.schema.write_errors import NotDeterministicError
 
 
 class GivenExpression(ABC):
@@ -61,6 +61,34 @@ def condition_of(
     return tree
 
 
+def asked_of_rows(
+    given: Given,
+    schema: StructType | Scope,
+    clause: str,
+    *,
+    now_ms: int | None = None,
+    nested: Nested | None = None,
+) -> Expression:
+    """The tree of the condition that says which rows a statement changes. Errors as `condition_of`.
+
+    Args:
+        given: the condition.
+        schema: the columns it may name.
+        clause: whose condition it is, for people.
+        now_ms: as `parse_condition`.
+        nested: as `parse_condition`.
+
+    Raises:
+        NotDeterministicError: the same row would not get the same answer each time.
+    """
+    tree = condition_of(given, schema, now_ms=now_ms, nested=nested)
+    if not is_deterministic(tree):
+        what = f"The condition of {clause} gives another answer each time it is asked."
+        remedy = "Leave out rand, uuid and their like; a value that is set may have them."
+        raise NotDeterministicError(what, remedy, field="where")
+    return tree
+
+
 def expression_of(
     given: Given,
     schema: StructType | Scope,
@@ -82,18 +110,5 @@ def value_of(
     now_ms: int | None = None,
     nested: Nested | None = None,
 ) -> tuple[tuple[str, ...], Expression]:
-    """The path of a column and the tree of what it is set to; errors as `expression_of`.
-
-    What a program gives is cast to the column's type, as delta-spark casts it.
-    """
-    tree = expression_of(given, schema, now_ms=now_ms, nested=nested)
-    return column.path, tree if isinstance(given, str) else stored_in(tree, column.type)
-
-
-def stored_in(value: Expression, target: DataType) -> Expression:
-    """A value cast to a column's type where no implicit conversion leads there, such as from text."""
-    types = {value.type, target}
-    alike = all(map(is_numeric, types)) or types <= set(TIMES)
-    if len(types) == 1 or alike or VOID in types or target == STRING or any(map(is_complex, types)):
-        return value
-    return build.cast(value, target, lenient=False)
+    """The path of a column and the tree of what it is set to; errors as `expression_of`."""
+    return column.path, expression_of(given, schema, now_ms=now_ms, nested=nested)

@@ -18,7 +18,7 @@ _LEVELS = {
     **dict.fromkeys(("*", "/", "%", "DIV"), _PRODUCT),
 }
 _OPERATORS = {"==": "=", "!=": "<>", "||": "concat"}
-_PREDICATES = frozenset({"IS", "IN", "BETWEEN", "LIKE", "ILIKE", "NOT"})
+_PREDICATES = frozenset({"IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "NOT"})
 
 
 class Grammar(Operands):
@@ -76,6 +76,8 @@ class Grammar(Operands):
                 build.call("<=", (left, high), position),
             )
             return build.call("and", bounds, position)
+        if self.take("RLIKE") or self.take("REGEXP"):
+            return build.call("regexp_like", (left, self.expression(_COMPARISON)), position)
         name = self.peek()
         if not (self.take("LIKE") or self.take("ILIKE")):
             self.refuse()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from engine.errors import ExpressionError
+from engine.expressions.regex_calls import REGEX, regex_for_spark
 from engine.expressions.tree import Call, Expression, Literal
 from engine.schema.types import BOOLEAN, INTEGER, STRING
 
@@ -82,6 +83,8 @@ def for_spark(expression: Expression) -> Expression:
 def call_for_spark(call: Call) -> Call:
     """As `for_spark`, of a call."""
     made = replace(call, arguments=tuple(for_spark(argument) for argument in call.arguments))
+    if made.function in REGEX and (made.function != "regexp_replace" or len(made.arguments) == 4):
+        return regex_for_spark(made)
     return _like_for_spark(made) if made.function in LIKE else made
 
 

@@ -189,3 +189,13 @@ def interval_literal(amount: str, unit: str) -> Literal | None:
     if total != int(total) or abs(total) > _MAX_INTERVAL:
         return None
     return Literal(Interval(int(total), name), INTERVAL)
+
+
+def together(one: Interval, other: Interval) -> Interval:
+    """Two spans of one kind as one; beside hours a day is 24 of them, as in Spark."""
+    if one.unit == other.unit:
+        return Interval(one.amount + other.amount, one.unit)
+    scaled = (
+        span.amount * (_UNITS["HOUR"][1] * 24 if span.unit == "DAY" else 1) for span in (one, other)
+    )
+    return Interval(sum(scaled), "MICROSECOND")

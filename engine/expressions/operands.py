@@ -1,33 +1,107 @@
 """What stands between operators: columns, literals, function calls, CASE, CAST and brackets."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable
 
 from engine.errors import ExpressionError
 from engine.expressions import build
-from engine.expressions.cursor import Cursor
 from engine.expressions.functions import find_callable, remedy_for
 from engine.expressions.lexer import Token
-from engine.expressions.literals import interval_literal, is_whole, number_literal, typed_literal
+from engine.expressions.literals import (
+    interval_literal,
+    number_literal,
+    together,
+    typed_literal,
+)
+from engine.expressions.nested_calls import field
+from engine.expressions.nested_operands import NestedOperands
+from engine.expressions.nested_types import LAMBDAS
 from engine.expressions.scope import Scope
-from engine.expressions.tree import FALSE, TRUE, VOID, Expression, Literal
-from engine.expressions.types import NAMED_TYPES
-from engine.schema.types import BINARY, STRING, DataType, DecimalType
+from engine.expressions.tree import (
+    FALSE,
+    INTERVAL,
+    TRUE,
+    VOID,
+    Column,
+    Expression,
+    Interval,
+    Literal,
+)
+from engine.expressions.type_grammar import read_type
+from engine.schema.text_lengths import has_limits
+from engine.schema.types import BINARY, STRING, DataType
 
 MAX_DEPTH = 64
 _CONSTANTS: dict[str, Literal] = {"TRUE": TRUE, "FALSE": FALSE, "NULL": Literal(None, VOID)}
 _TYPED = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 _LOGIC = ("AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE")
 _VALUES = ("CASE", "WHEN", "THEN", "ELSE", "END", "NULL", "TRUE", "FALSE", "INTERVAL", "DIV")
-_CALLS = ("CAST", "TRY_CAST", "OVER", "FILTER", "WITHIN", "COLLATE", "AT", "TRANSFORM", "USING")
+_CALLS = ("CAST", "TRY_CAST", "OVER", "FILTER", "WITHIN", "COLLATE", "USING")
 _SELECT = ("DISTINCT", "FROM", "SELECT", "WHERE", "EXISTS", "ANY", "SOME", "ALL", "LATERAL")
 KEYWORDS = frozenset({*_LOGIC, *_VALUES, *_CALLS, *_SELECT})
-"""Words that are no column unless they stand in backticks."""
+"""Words that go on with an expression where a value has ended: no alias unless AS stands before."""
+RESERVED = frozenset(
+    (
+        *(
+            "ALL",
+            "AND",
+            "ANY",
+            "AS",
+            "BOTH",
+            "CASE",
+            "CAST",
+            "CHECK",
+            "COLLATE",
+            "CONSTRAINT",
+        ),
+        *(
+            "CREATE",
+            "DISTINCT",
+            "ELSE",
+            "END",
+            "ESCAPE",
+            "EXCEPT",
+            "FALSE",
+            "FETCH",
+            "FILTER",
+        ),
+        *(
+            "FOR",
+            "FOREIGN",
+            "FROM",
+            "GROUP",
+            "HAVING",
+            "IN",
+            "INTERSECT",
+            "INTO",
+            "IS",
+        ),
+        *(
+            "LATERAL",
+            "LEADING",
+            "MINUS",
+            "NOT",
+            "NULL",
+            "OFFSET",
+            "ON",
+            "OR",
+        ),
+        *("ORDER", "OVERLAPS", "PRIMARY", "REFERENCES", "SELECT", "SOME"),
+        *("TABLE", "THEN", "TRAILING", "TRUE", "UNION", "UNIQUE", "USING", "WHEN", "WHERE", "WITH"),
+        "WITHIN",
+    )
+)
+"""Words that are no column unless they stand in backticks.
+
+Spark's own list of reserved words (`sql_keywords()` with `enforceReservedKeywords`); those of them that
+no grammar here knows (`USER`, `TIME`, `SQL`, …) are left free, and so are the words of joins, which
+Spark takes for columns wherever a value begins.
+"""
 
 Nested = Callable[["Operands", str], Expression]
 
 
-class Operands(Cursor, ABC):
+class Operands(NestedOperands, ABC):
     """One pass over the tokens of one expression.
 
     `nested` parses a subquery whose SELECT is next; without it there are none.
@@ -40,13 +114,9 @@ class Operands(Cursor, ABC):
         moments: dict[str, Literal],
         nested: Nested | None = None,
     ) -> None:
-        super().__init__(tokens)
-        self.scope, self.moments, self.nested = scope, moments, nested
+        super().__init__(tokens, scope)
+        self.moments, self.nested = moments, nested
         self._depth = 0
-
-    @abstractmethod
-    def expression(self) -> Expression:
-        """An expression of any operators."""
 
     def _subquery(self, kind: str) -> Expression:
         if self.nested is None:
@@ -81,6 +151,9 @@ class Operands(Cursor, ABC):
                 self.need("]")
             elif self.take("::"):
                 operand = build.cast(operand, self.type(), lenient=False, position=position)
+            elif self.peek() == "." and not isinstance(operand, Column):
+                self.index += 1
+                operand = field(operand, self.field_name(), position)
             else:
                 return operand
 
@@ -96,7 +169,7 @@ class Operands(Cursor, ABC):
             return Literal(self.string(), STRING)
         if token.kind == "number":
             return self._number(negative=False)
-        return self._column() if token.kind == "name" else self._bracket()
+        return self._named() if token.kind == "name" else self._bracket()
 
     def _number(self, *, negative: bool) -> Literal:
         token = self.token(0)
@@ -127,22 +200,31 @@ class Operands(Cursor, ABC):
         after = self.token(1)
         if token.value in _TYPED and after and after.kind == "string":
             return self._typed(token, after)
-        special = {
-            "CASE": self._case,
-            "CAST": self._cast,
-            "TRY_CAST": self._cast,
-            "INTERVAL": self._interval,
-            "EXISTS": self._exists,
-        }.get(token.value)
+        special = self._special(token.value, after)
         if special:
             return special()
         if self.peek(1) == "(":
             return self._function(token)
         constant = _CONSTANTS.get(token.value) or self.moments.get(token.value.lower())
         if constant is None or self.peek(1) == ".":
-            return self._column()
+            return self._named()
         self.index += 1
         return constant
+
+    def _special(self, word: str, after: Token | None) -> Callable[[], Expression] | None:
+        """What a word of the grammar begins; the same word may be a column's name elsewhere."""
+        if word == "CASE":
+            return self._case
+        if word == "INTERVAL":
+            begins = after is not None and (
+                after.kind in {"number", "string"} or after.text in "+-"
+            )
+            return self._interval if begins else None
+        if after is None or after.text != "(":
+            return None
+        if word == "EXISTS" and self.peek(2) in {"SELECT", "WITH", "VALUES"}:
+            return self._exists
+        return {"CAST": self._cast, "TRY_CAST": self._cast}.get(word)
 
     def _typed(self, kind: Token, text: Token) -> Literal:
         literal = typed_literal(kind.value, text.value)
@@ -170,7 +252,7 @@ class Operands(Cursor, ABC):
         token = self.token(0)
         if token is None or token.kind not in {"word", "name"}:
             self.refuse("a column was expected")
-        if token.kind == "word" and token.value in KEYWORDS:
+        if token.kind == "word" and token.value in RESERVED:
             self.refuse("a column of that name needs backticks")
         self.index += 1
         return token.value if token.kind == "name" else token.text
@@ -184,6 +266,10 @@ class Operands(Cursor, ABC):
         if function is None:
             what = f"The function {token.text[:100]} at {token.position} is not allowed in an expression."
             raise ExpressionError(what, remedy_for(name), position=token.position)
+        if function.name in LAMBDAS:
+            return self._with_lambdas(function.name, token.position)
+        if name == "struct":
+            return self._struct(token.position)
         return build.call(function.name, self._list(), token.position)
 
     def _case(self) -> Expression:
@@ -217,48 +303,46 @@ class Operands(Cursor, ABC):
         return build.cast(operand, target, lenient=lenient, position=position)
 
     def type(self) -> DataType:
-        """An atomic type by its SQL name.
+        """A type by its SQL name.
 
         Raises:
-            ExpressionError: any other.
+            ExpressionError: none, or a text of limited length.
         """
-        name = self.peek()
-        self.index += 1
-        if name in NAMED_TYPES:
-            return NAMED_TYPES[name]
-        if name not in {"DECIMAL", "DEC", "NUMERIC"}:
-            self.index -= 1
-            self.refuse("this is not a type to cast to")
-        return self._decimal_type()
-
-    def _decimal_type(self) -> DecimalType:
-        precision, scale = 10, 0
-        if self.take("("):
-            precision = self._digits()
-            scale = self._digits() if self.take(",") else 0
-            self.need(")")
-        if not 0 <= scale <= precision <= 38 or precision == 0:
-            self.refuse("a decimal has 1 to 38 digits")
-        return DecimalType(precision, scale)
-
-    def _digits(self) -> int:
-        token = self.token(0)
-        if token is None or not is_whole(token.value) or len(token.value) > 3:
-            self.refuse("a number of digits was expected")
-        self.index += 1
-        return int(token.value)
+        position, data_type = self.position, read_type(self)
+        if has_limits(data_type):
+            what = "CHAR and VARCHAR are lengths of columns, and no types to cast to."
+            raise ExpressionError(what, "Cast to STRING.", position=position)
+        return data_type
 
     def _interval(self) -> Expression:
         self.need("INTERVAL")
-        sign = "-" if self.take("-") else ""
-        amount, unit = self.token(0), self.token(1)
-        interval = None
-        if amount and unit and amount.kind in {"number", "string"}:
-            interval = interval_literal(sign + amount.value, unit.value)
+        interval = self._span()
+        while interval is not None and self._span_ahead():
+            more = self._span()
+            if more is None or (more.unit == "MONTH") != (interval.unit == "MONTH"):
+                self.refuse("years and months do not go together with days and hours")
+            interval = together(interval, more)
         if interval is None:
             self.refuse("write an interval as INTERVAL 7 DAYS")
+        return Literal(interval, INTERVAL)
+
+    def _span_ahead(self) -> bool:
+        """Whether the interval goes on: `1 YEAR 2 MONTHS`."""
+        amount, unit = self.token(0), self.token(1)
+        if amount is None or unit is None or amount.kind not in {"number", "string"}:
+            return False
+        return interval_literal(amount.value, unit.value) is not None
+
+    def _span(self) -> Interval | None:
+        sign = "-" if self.take("-") else ""
+        amount, unit = self.token(0), self.token(1)
+        if amount is None or unit is None or amount.kind not in {"number", "string"}:
+            return None
+        literal = interval_literal(sign + amount.value, unit.value)
+        if literal is None or not isinstance(literal.value, Interval):
+            return None
         self.index += 2
-        return interval
+        return literal.value
 
     def _exists(self) -> Expression:
         self.need("EXISTS")

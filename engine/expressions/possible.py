@@ -24,6 +24,7 @@ from engine.expressions.tree import (
     Literal,
     SparkExpression,
     Subquery,
+    Variable,
 )
 from engine.expressions.types import common_type, is_complex
 from engine.schema.types import BOOLEAN, DataType
@@ -65,7 +66,7 @@ def compiled(condition: Expression, columns: Columns) -> Test:
 def compiled_value(expression: Expression, columns: Columns) -> Read:  # noqa: PLR0911
     """The reader of the values an expression can take."""
     match expression:
-        case Literal(Interval()) | Subquery() | SparkExpression():
+        case Literal(Interval()) | Subquery() | SparkExpression() | Variable():
             return _same(UNKNOWN)
         case Literal(value):
             return _same(constant(value))

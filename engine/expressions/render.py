@@ -18,6 +18,7 @@ from engine.expressions.tree import (
     SparkExpression,
     Subquery,
     Value,
+    Variable,
 )
 from engine.expressions.types import is_complex, sql_name
 from engine.schema.types import (
@@ -35,7 +36,7 @@ _PLAIN = frozenset("\t\n\r")
 _SUFFIXES: dict[DataType, str] = {LONG: "L", SHORT: "S", BYTE: "Y"}
 
 
-def to_sql(expression: Expression) -> str:
+def to_sql(expression: Expression) -> str:  # noqa: PLR0911 - one form a node
     """Canonical Spark SQL. Parsing it over the same schema gives the same tree.
 
     Subqueries, and what Spark alone can evaluate, are shown as they were written: Spark is given
@@ -53,6 +54,8 @@ def to_sql(expression: Expression) -> str:
             return _call(expression)
         case Subquery():
             return _subquery(expression)
+        case Variable(name):
+            return quote_name(name)
         case SparkExpression():
             return expression.text
         case _:
@@ -127,8 +130,14 @@ def _special(call: Call, operands: list[str]) -> str | None:  # noqa: C901, PLR0
             return f"{operands[0]}[{to_sql(call.arguments[1])}]"
         case "case":
             return _case(call)
+        case "field":
+            return f"{operands[0]}.{_field_name(call)}"
+        case "lambda":
+            body, *variables = map(to_sql, call.arguments)
+            names = variables[0] if len(variables) == 1 else f"({', '.join(variables)})"
+            return f"{names} -> {body}"
         case "cast" | "try_cast":
-            return f"{call.function.upper()}({to_sql(call.arguments[0])} AS {sql_name(call.type)})"
+            return f"{call.function.upper()}({to_sql(call.arguments[0])} AS {_type(call.type)})"
         case _:
             return None
 
@@ -138,6 +147,19 @@ def _operand(expression: Expression) -> str:
     if isinstance(expression, Call | SparkExpression) or text.startswith("-"):
         return f"({text})"
     return text
+
+
+def _type(data_type: DataType) -> str:
+    text = sql_name(data_type)
+    if "${" in text:
+        what = "A field of a struct has a name with ${, which Spark reads as a variable."
+        raise ExpressionError(what, "Rename the field first.")
+    return text
+
+
+def _field_name(call: Call) -> str:
+    name = call.arguments[1]
+    return quote_name(str(name.value) if isinstance(name, Literal) else "")
 
 
 def _in_list(call: Call) -> str:

@@ -47,7 +47,7 @@ class Scope:
 
         Raises:
             UnknownColumnError: no relation has it.
-            ExpressionError: more than one has, or a field of an array or map is asked for.
+            ExpressionError: more than one has, or a field of an array or map is requested.
         """
         columns = self.own(path)
         if len(columns) == 1:

@@ -62,6 +62,17 @@ class Call:
     type: DataType
 
 
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """What a lambda calls an element: `x` in `x -> x + 1`, under a name that no column has.
+
+    The lambda is the call `lambda` of its body and its variables, of the body's type.
+    """
+
+    name: str
+    type: DataType
+
+
 class Nested(Protocol):
     """What a subquery asks of its query."""
 
@@ -102,7 +113,7 @@ class SparkExpression:
     value: object = field(default=None, compare=False, repr=False)
 
 
-Expression: TypeAlias = Column | Literal | Call | Subquery | SparkExpression
+Expression: TypeAlias = Column | Literal | Call | Variable | Subquery | SparkExpression
 
 TRUE = Literal(True, BOOLEAN)
 FALSE = Literal(False, BOOLEAN)

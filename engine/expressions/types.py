@@ -1,6 +1,6 @@
 """How Spark (ANSI) brings operand types together, and how types are written in SQL."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from engine.expressions.tree import INTERVAL, VOID
 from engine.schema.types import (
@@ -21,6 +21,7 @@ from engine.schema.types import (
     DecimalType,
     MapType,
     PrimitiveType,
+    StructField,
     StructType,
 )
 
@@ -93,7 +94,7 @@ def common_type(types: Iterable[DataType]) -> DataType | None:
     return result
 
 
-def _common(left: DataType, right: DataType) -> DataType | None:
+def _common(left: DataType, right: DataType) -> DataType | None:  # noqa: PLR0911
     if left == right or right == VOID:
         return left
     if left == VOID:
@@ -102,7 +103,55 @@ def _common(left: DataType, right: DataType) -> DataType | None:
         return _common_number(left, right)
     if left in TIMES and right in TIMES:
         return TIMES[max(TIMES.index(left), TIMES.index(right))]
+    if is_complex(left) and is_complex(right):
+        return _common_collection(left, right)
     return _with_string(left, right)
+
+
+def _common_collection(left: DataType, right: DataType) -> DataType | None:
+    """Like shapes: fields of the same names in the same order, null where either may be."""
+    match left, right:
+        case ArrayType(one, one_null), ArrayType(other, other_null):
+            element = _common(one, other)
+            return None if element is None else ArrayType(element, one_null or other_null)
+        case MapType(one_key, one, one_null), MapType(other_key, other, other_null):
+            key, value = _common(one_key, other_key), _common(one, other)
+            if key is None or value is None:
+                return None
+            return MapType(key, value, one_null or other_null)
+        case StructType(one_fields), StructType(other_fields):
+            return _common_struct(one_fields, other_fields)
+        case _:
+            return None
+
+
+def _common_struct(left: Sequence[StructField], right: Sequence[StructField]) -> StructType | None:
+    if [field.name.lower() for field in left] != [field.name.lower() for field in right]:
+        return None
+    fields = []
+    for one, other in zip(left, right, strict=True):
+        common = _common(one.type, other.type)
+        if common is None:
+            return None
+        fields.append(StructField(one.name, common, one.nullable or other.nullable))
+    return StructType(tuple(fields))
+
+
+def may_be_cast(source: DataType, target: DataType) -> bool:
+    """Whether CAST takes a value: atomic to atomic, or collection to collection of like shape."""
+    match source, target:
+        case _ if source in {VOID, target}:
+            return True
+        case ArrayType(one), ArrayType(other):
+            return may_be_cast(one, other)
+        case MapType(one_key, one), MapType(other_key, other):
+            return may_be_cast(one_key, other_key) and may_be_cast(one, other)
+        case StructType(one_fields), StructType(other_fields):
+            pairs = zip(one_fields, other_fields, strict=False)
+            alike = len(one_fields) == len(other_fields)
+            return alike and all(may_be_cast(one.type, other.type) for one, other in pairs)
+        case _:
+            return not is_complex(source) and not is_complex(target)
 
 
 def _common_number(left: DataType, right: DataType) -> DataType | None:

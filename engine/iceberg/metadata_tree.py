@@ -47,7 +47,7 @@ class MetadataTree(NoopCatalog):
         self._store = store
 
     def newest(self) -> TreeVersion | None:
-        """The newest version, None where there is none."""
+        """The latest version, None where there is none."""
         numbers = self.numbers()
         if not numbers:
             return None

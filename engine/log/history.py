@@ -37,7 +37,7 @@ _ICT_KEYS = (
 def iter_history(
     store: Store, limit: int | None = None, *, known_version: int | None = None
 ) -> Iterator[CommitInfo]:
-    """The commits that the log still holds, newest first; version and timestamp filled in.
+    """The commits that the log still holds, latest first; version and timestamp filled in.
 
     A commit without `commitInfo` yields one that says no more than that. The timestamp is the
     version's: the one by which `version_at` finds it.
@@ -88,7 +88,7 @@ def _iter_infos(store: Store, commits: Sequence[LogFile]) -> Iterator[tuple[LogF
 
 
 def _newest_commits(store: Store, limit: int | None, known_version: int | None) -> list[LogFile]:
-    """The commits that a history tells, newest first."""
+    """The commits that a history tells, latest first."""
     count = None if limit is None else max(limit, 0)
     first = 0 if count is None or known_version is None else known_version - count + 1
     commits = _list_commits(store, first)
@@ -134,11 +134,11 @@ def in_commit_timestamps_since(metadata: Metadata) -> int | None:
 
 
 def version_at(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
-    """The newest version that was committed at or before a time.
+    """The latest version that was committed at or before a time.
 
     Raises:
         TimestampOutOfRangeError: the time is before the first version that can be rebuilt, or after
-            the newest commit.
+            the latest commit.
     """
     files = list_log_files(store)
     earliest = earliest_version(files)
@@ -179,7 +179,7 @@ def file_times(files: Sequence[LogFile]) -> dict[int, int]:
 
 
 class _Timeline:
-    """Versions and their times; in-commit timestamps are read when they are asked for."""
+    """Versions and their times; in-commit timestamps are read when they are requested."""
 
     def __init__(self, store: Store, file_ms: dict[int, int], since: int | None) -> None:
         self.versions = sorted(file_ms)

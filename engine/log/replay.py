@@ -190,7 +190,7 @@ def _last_file(segment: LogSegment) -> FileStatus | None:
 def _commit_files(segment: LogSegment) -> list[LogFile]:
     """The files to read: compactions where they cover more than one commit, commits elsewhere.
 
-    The newest commit is always read itself: it alone holds its `commitInfo`.
+    The latest commit is always read itself: it alone holds its `commitInfo`.
     """
     best: dict[int, LogFile] = {}
     for compaction in segment.compactions:

@@ -23,14 +23,14 @@ from engine.protocol.properties import (
     column_list_entry,
     split_column_list,
 )
+from engine.schema.assignment import is_storable
 from engine.schema.column_mapping import mapping_mode, with_mapping
-from engine.schema.types import StructField, StructType, type_to_json
+from engine.schema.types import STRING, StructField, StructType, type_to_json
 from engine.snapshot.definition import check_change_feed, check_default
 from engine.snapshot.new_table import CLUSTERING_DOMAIN, check_names, clustering_domain
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
-from engine.spark.shape import is_assignable
 from engine.spark.table_rules import DEFAULT, GENERATED, IDENTITY
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -48,10 +48,11 @@ def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
         if not field.nullable or GENERATED in field.metadata or DEFAULT in field.metadata:
             msg = f"{field.name} must be null in the rows that are there: it can have no rule yet."
             raise InvalidSchemaError(msg, "Add it plain, then change it.", field="columns")
-    parent = column_path(command.parent) if command.parent else ()
-    change = inserted(command.columns.fields, first=command.first, after=command.after)
-    schema = edit(snapshot.schema, parent, change)
-    listed = [{"column": _shown(field), "position": command.after} for field in command.columns]
+    schema, listed = snapshot.schema, list[dict[str, Any]]()
+    for field, inside, first, after in command.added():
+        parent = column_path(inside) if inside else ()
+        schema = edit(schema, parent, inserted((field,), first=first, after=after))
+        listed.append({"column": _shown(field), "position": after})
     return _commit(execution, txn, schema, "ADD COLUMNS", {"columns": listed})
 
 
@@ -140,7 +141,11 @@ def check_default_type(field: StructField) -> None:
         ExpressionError: it does not parse, or names a column.
     """
     text = str(field.metadata.get(DEFAULT, "NULL"))
-    if not is_assignable(check_default(field, text).type, field.type):
+    given = check_default(field, text).type
+    is_text_of_another = (
+        given == STRING and field.type != STRING
+    )  # Spark casts none in a definition
+    if is_text_of_another or not is_storable(given, field.type):
         msg = f"The default {text} is no value for {field.name}."
         raise InvalidSchemaError(msg, "Cast it.", field="new_default")
 

@@ -3,13 +3,14 @@
 import msgspec
 
 from engine.commands.alter import AddConstraint, ClusterBy, DropConstraint
-from engine.errors import InvalidPropertyError, InvariantViolationError, RequestError
+from engine.errors import InvalidPropertyError, RequestError
 from engine.expressions.render import to_sql
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.write_rows import Terms, under
 from engine.protocol.features import supported_features, upgrade
 from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.schema.write_errors import ConstraintExistsError, NewConstraintViolatedError
 from engine.snapshot.new_table import clustering_domain
 from engine.spark.columns import is_true
 from engine.spark.reader import ScanRequest, scan
@@ -27,7 +28,7 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
     key = f"{CONSTRAINT_PREFIX}{command.name.lower()}"
     if key in snapshot.metadata.configuration:
         msg = f"There is a constraint {command.name} already."
-        raise InvalidPropertyError(msg, "Drop it first.", field="name")
+        raise ConstraintExistsError(msg, "Drop it first.", field="name")
     condition = command.checked(snapshot.schema)
     if execution.options.dry_run:
         return OperationResult(plan=Plan(f"{snapshot.file_count} files would be checked."))
@@ -39,7 +40,7 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
             violations = rows.filter(~is_true(condition)).limit(1).count()
         if violations:
             msg = f"{to_sql(condition)} is false or null for a row of {snapshot.table_uri}."
-            raise InvariantViolationError(msg, "Correct the row, or say that null may be.")
+            raise NewConstraintViolatedError(msg, "Correct the row, or say that null may be.")
     configuration = {**snapshot.metadata.configuration, key: to_sql(condition)}
     terms = under(Terms.of(snapshot), snapshot.schema, configuration)
     txn.stage(*terms.changes_from(snapshot))

@@ -10,8 +10,8 @@ from engine.operations.arrow_rows import (
     write_tables,
 )
 from engine.operations.execution import Execution
+from engine.operations.incoming import incoming_at_hand, incoming_rows
 from engine.operations.result import OperationResult, Plan
-from engine.operations.source_rows import rows_at_hand, source_rows
 from engine.operations.write_rows import Terms, file_metrics, numbered, with_new_columns, write_rows
 from engine.spark.writer import Written, data_target
 
@@ -31,7 +31,7 @@ def append(command: Append, execution: Execution) -> OperationResult:
     terms = Terms.of(snapshot)
     written, dropped = _by_arrow(command, execution, terms), 0
     if written is None:
-        rows = source_rows(execution, command.source, terms.schema, txn)
+        rows = incoming_rows(execution, command, terms, txn)
         if command.merge_schema:
             terms = with_new_columns(terms, rows.schema)
         rows, terms = numbered(execution, terms, rows)
@@ -53,11 +53,11 @@ def _by_arrow(command: Append, execution: Execution, terms: Terms) -> Written | 
     """Rows that are written out, in this process; None where Spark is to write them."""
     if command.merge_schema or not execution.options.in_process_bytes:
         return None
-    at_hand = rows_at_hand(execution, command.source, terms.schema)
-    if at_hand is None or not set(at_hand[0].column_names) <= set(terms.schema.names):
-        return None
-    rows, files = at_hand[0], terms.files(execution)
+    files = terms.files(execution)
     try:
+        rows = incoming_at_hand(execution, command, terms)
+        if rows is None or not set(rows.column_names) <= set(terms.schema.names):
+            return None
         check_plain(terms.schema, files, {})
         ruled = RuledRows.of(
             files.uri, terms.metadata, terms.schema, rows.column_names, execution.now_ms

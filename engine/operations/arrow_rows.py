@@ -73,6 +73,8 @@ def need_spark(execution: Execution, error: Exception) -> None:
     """Leave it to Spark, if there is one."""
     if execution.session is not None:
         return
+    if isinstance(error, SchemaMismatchError):
+        raise error
     if not isinstance(error, CannotEvaluateError | RequestError):
         raise error
     msg = f"This needs Spark, and there is no Spark session: {error.what}"

@@ -67,7 +67,7 @@ class CompactionTerms:
 def follow_up(
     command: Command, execution: Execution, result: OperationResult, runner: FollowUpRunner
 ) -> OperationResult:
-    """The result of a write, with what was done after it where anything was asked for.
+    """The result of a write, with what was done after it where anything was requested.
 
     Nothing that goes wrong here is raised: the write has been committed.
     """

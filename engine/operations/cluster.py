@@ -1,7 +1,7 @@
 """OPTIMIZE that orders rows: ZORDER BY, and the clustering columns of clustered tables.
 
 Rows move, so only row ids can trace them. Clustered files carry the name of what clustered them,
-and are left alone until new files have come (or all of them are asked for: OPTIMIZE … FULL).
+and are left alone until new files have come (or all of them are requested: OPTIMIZE … FULL).
 """
 
 from collections.abc import Sequence

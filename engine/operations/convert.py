@@ -10,7 +10,6 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddFile
@@ -35,7 +34,7 @@ from engine.snapshot.new_table import first_actions
 from engine.spark.columns import from_spark_schema
 from engine.spark.file_writer import PATH_SAFE
 from engine.spark.footer_statistics import FooterStatistics
-from engine.spark.reader import check_file_system, spark_path
+from engine.spark.object_stores import check_file_system, hadoop_options, spark_path
 from engine.spark.table_files import TableFiles
 from engine.storage.base import FileStatus, Store
 from engine.transaction.optimistic_transaction import OptimisticTransaction
@@ -72,7 +71,7 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
     if not files:
         msg = f"There are no Parquet files at {store.root}."
         raise RequestError(msg, "Check the path.", field="identifier")
-    schema = _schema(execution.spark, store, files, conversion.partitions)
+    schema = _schema(execution, files, conversion.partitions)
     names = conversion.partitions.names
     actions = first_actions(schema, names, (), conversion.properties, now_ms=execution.now_ms)
     metadata = next(action for action in actions if isinstance(action, Metadata))
@@ -108,13 +107,16 @@ def _is_data(path: str) -> bool:
 
 
 def _schema(
-    spark: SparkSession, store: Store, files: Sequence[FileStatus], partitions: StructType
+    execution: Execution, files: Sequence[FileStatus], partitions: StructType
 ) -> StructType:
     """The columns of all the files, and those that directories name."""
-    check_file_system(spark, store.root)
-    reader = spark.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")
+    spark, root = execution.spark, execution.table.store.root
+    options = execution.table.storage_options
+    check_file_system(spark, root)
+    reader = spark.read.options(**hadoop_options(root, options))
+    reader = reader.option("mergeSchema", "true").option("recursiveFileLookup", "true")
     frame = reader.option("__globPaths__", "false").parquet(
-        *[spark_path(store.root, file.path) for file in files]
+        *[spark_path(root, file.path, options) for file in files]
     )
     own = {name.lower() for name in partitions.names}
     columns = from_spark_schema(frame.schema)

@@ -5,7 +5,7 @@ import msgspec
 from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.table import Metadata, Protocol
-from engine.commands.model import Create
+from engine.commands.model import Create, DataFrameSource
 from engine.errors import TableExistsError
 from engine.log.segment import list_log_files
 from engine.operations.alter_columns import check_default_type
@@ -55,9 +55,19 @@ def create(command: Create, execution: Execution) -> OperationResult:
         written = write_rows(execution, terms, rows)
         actions = [terms.metadata if isinstance(a, Metadata) else a for a in actions]
     txn.stage(*actions, *written.adds)
-    operation = "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT"
+    operation, parameters = _recorded(command)
     metrics = file_metrics(written) if rows is not None else {}
-    return execution.commit(txn, operation, _parameters(command), metrics)
+    return execution.commit(txn, operation, parameters, metrics)
+
+
+def _recorded(command: Create) -> tuple[str, dict[str, object]]:
+    """What the log calls the commit that makes a table, and its parameters."""
+    source = command.source
+    if isinstance(source, DataFrameSource) and source.save_mode:
+        partition_by = list(command.partition_columns)
+        return "WRITE", {"mode": source.save_mode, "partitionBy": partition_by}
+    operation = "CREATE TABLE" if source is None else "CREATE TABLE AS SELECT"
+    return operation, _parameters(command)
 
 
 def _existing(command: Create, execution: Execution) -> OperationResult:

@@ -1,23 +1,24 @@
 """DELETE: rows that match a condition go; without a condition, all of them."""
 
+from dataclasses import replace
 from time import monotonic
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.actions.files import AddCDCFile, AddFile
+from engine.actions.files import AddCDCFile
 from engine.commands.model import Delete
 from engine.expressions.render import to_sql
 from engine.expressions.tree import Expression
 from engine.operations.execution import Execution, keeps_row_ids
 from engine.operations.in_process import Images, write_in_process
+from engine.operations.planned_rows import plan_of_matches
 from engine.operations.query_tables import QueryTables
-from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.result import OperationResult
 from engine.operations.row_deletion import (
     MATCH,
     RowDeletion,
     find_rows,
     marked_rows,
-    split_by_partition,
 )
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
@@ -39,7 +40,9 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
     txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     candidates = snapshot.add_files(condition)
     if execution.options.dry_run:
-        return _plan(snapshot, condition, candidates)
+        plan = plan_of_matches(execution, snapshot, condition, candidates, "deleted")
+        facts = {"predicate": to_sql(condition) if condition is not None else ""}
+        return OperationResult(plan=replace(plan, facts=facts))
     gone = find_rows(execution, snapshot, condition, candidates, tables)
     scanned = monotonic()
     written, changes = rewrite_without(execution, snapshot, condition, gone)
@@ -92,27 +95,6 @@ def rewrite_without(
             execution.wrote(changes)
     execution.wrote_in_words(written.adds)
     return written, changes
-
-
-def _plan(
-    snapshot: Snapshot, condition: Expression | None, candidates: list[AddFile]
-) -> OperationResult:
-    whole, unsure = split_by_partition(snapshot, condition, candidates)
-    files = [PlannedFile.of(add, "every row matches") for add in whole]
-    files += [PlannedFile.of(add, "may hold matching rows") for add in unsure]
-    summary = (
-        f"{len(whole)} of {snapshot.file_count} files would be removed whole,"
-        f" {len(unsure)} read for rows that match."
-    )
-    return OperationResult(
-        plan=plan_of(
-            summary,
-            files,
-            predicate=to_sql(condition) if condition is not None else "",
-            whole_files=len(whole),
-            read_files=len(unsure),
-        )
-    )
 
 
 def _ms(start: float, end: float) -> int:

@@ -32,6 +32,19 @@ from engine.snapshot.post_commit import checkpoint, protected_before
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.spark.file_writer import PATH_SAFE
 
+
+class UnknownFeatureError(RequestError):
+    """There is no such feature."""
+
+    code = "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"
+
+
+class FeatureNotPresentError(RequestError):
+    """The table does not have the feature."""
+
+    code = "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"
+
+
 _log = logging.getLogger(__name__)
 _PROTECTION = "checkpointProtection"
 _PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
@@ -96,7 +109,9 @@ def _named(snapshot: Snapshot, feature: str) -> str:
     name = next((candidate for candidate in have if candidate.lower() == feature.lower()), None)
     if name is None:
         msg = f"{snapshot.table_uri} does not have the feature {feature}."
-        raise RequestError(msg, f"It has {', '.join(sorted(have))}.", field="feature")
+        is_known = feature.lower() in {candidate.lower() for candidate in FEATURES}
+        kind = FeatureNotPresentError if is_known else UnknownFeatureError
+        raise kind(msg, f"It has {', '.join(sorted(have))}.", field="feature")
     if name not in FEATURES:
         msg = f"{name} cannot be dropped by this engine, which does not know it."
         raise RequestError(msg, "Drop it with the engine that added it.", field="feature")
@@ -207,7 +222,7 @@ def _last_trace(snapshot: Snapshot, name: str) -> int | None:
 
 
 def _commit(execution: Execution, name: str, *, cut: bool, protect: bool) -> OperationResult:
-    """The version that drops the feature. Whoever changed the table since it was looked at conflicts."""
+    """The version that drops the feature. Whoever changed the table since it was examined conflicts."""
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     _check_unused(snapshot, name)

@@ -43,7 +43,7 @@ def rows_of_frame(
         RequestError: two of its columns share a name.
     """
     if txn is not None:
-        register_reads(execution, source.frame, txn)
+        register_reads(execution, source.frame, txn, is_made_anew=source.is_made_anew)
     frame = in_session(source.frame, execution.spark)
     if source.columns:
         frame = frame.toDF(*source.columns)
@@ -55,8 +55,16 @@ def rows_of_frame(
     return SourceRows(frame, from_spark_schema(frame.schema))
 
 
-def register_reads(execution: Execution, frame: DataFrame, txn: OptimisticTransaction) -> None:
+def register_reads(
+    execution: Execution,
+    frame: DataFrame,
+    txn: OptimisticTransaction,
+    *,
+    is_made_anew: bool = True,
+) -> None:
     """Count what a frame scans of the command's own table as read.
+
+    `is_made_anew` says that an attempt after a conflict has another frame, of a later version.
 
     Raises:
         RequestError: it scans an older version than the transaction reads, or nobody knows which.
@@ -70,7 +78,9 @@ def register_reads(execution: Execution, frame: DataFrame, txn: OptimisticTransa
         raise OutdatedFrameError(msg, "Make the DataFrame anew.", field="source")
     if any(not read.is_pinned for read in reads):
         _check_moment(frame, execution.table.uri)
-    if reads:
+    if not is_made_anew and any(read.version is not None for read in reads):
+        txn.read_earlier()
+    elif reads:
         txn.read_whole_table()
 
 

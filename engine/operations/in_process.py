@@ -74,7 +74,7 @@ def find_in_process(
         return None
     execution.begin_stage("find rows")
     try:
-        bitmaps = _matches(snapshot, condition, files)
+        bitmaps = matching_positions(snapshot, condition, files)
     except FOR_SPARK as error:
         need_spark(execution, error)
         return None
@@ -110,9 +110,14 @@ def write_in_process(
     return write_rows_and_changes(execution, table, groups, changes, keep_row_ids=kept)
 
 
-def _matches(
+def matching_positions(
     snapshot: Snapshot, condition: Expression, files: Sequence[AddFile]
 ) -> dict[int, BitMap64]:
+    """The physical rows that match, by the numbers of the files that have any.
+
+    Raises:
+        EngineError: one of `FOR_SPARK`: Arrow cannot tell as Spark would.
+    """
     check_names(snapshot.schema)
     names = _names(snapshot, condition)
     bitmaps: dict[int, BitMap64] = {}

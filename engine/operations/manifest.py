@@ -8,7 +8,7 @@ from engine.operations.execution import Execution
 from engine.operations.result import OperationResult
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import partition_directory
-from engine.spark.reader import spark_path
+from engine.spark.object_stores import spark_path
 from engine.storage.uri import resolve_log_path
 
 MODE = "symlink_format_manifest"
@@ -39,7 +39,8 @@ def generate(mode: str, execution: Execution) -> OperationResult:
             what = f"{snapshot.table_uri} has deletion vectors, which manifests cannot tell of."
             raise RequestError(what, "Run REORG TABLE … APPLY (PURGE) first.", field="mode")
         place = resolve_log_path(snapshot.table_uri, add.path, snapshot.allowed_roots)
-        lines[_manifest(add, names)].append(spark_path(place.root, place.path))
+        spelled = spark_path(place.root, place.path, execution.table.storage_options)
+        lines[_manifest(add, names)].append(spelled)
     if not names:
         lines.setdefault(f"{DIRECTORY}/manifest", [])
     store = execution.table.store

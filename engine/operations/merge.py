@@ -10,12 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile, AddFile
-from engine.commands.command import column_path
 from engine.commands.merge import (
-    INSERT_ALL,
-    NOT_MATCHED,
-    UPDATE_ALL,
-    AnalysedClause,
     AnalysedMerge,
     Merge,
 )
@@ -35,16 +30,15 @@ from engine.operations.merge_join import Matcher, check_columns, source_bounds
 from engine.operations.merge_metrics import MergeCounts, merge_metrics, merge_parameters
 from engine.operations.merge_ranges import Bounds, bounds_by_spark, source_ranges
 from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows, with_computed_source
+from engine.operations.merge_terms import analysed_merge
+from engine.operations.planned_rows import counting, plan_of_merge, table_at_hand
 from engine.operations.query_tables import QueryTables
-from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.result import OperationResult
 from engine.operations.row_deletion import RowDeletion, settle
 from engine.operations.source_rows import rows_at_hand, source_rows
-from engine.operations.write_rows import Terms, with_new_columns
-from engine.schema.types import StructType
+from engine.operations.write_rows import Terms
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.assignment import check_assignments
 from engine.spark.columns import column, to_column
-from engine.spark.identity import check_explicit
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
 from engine.spark.row_positions import delete_positions
 from engine.spark.table_files import TableFiles
@@ -122,7 +116,8 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     if execution.options.dry_run:
-        return _plan(snapshot)
+        counting_run = counting(execution)
+        return plan_of_merge(counting_run, snapshot, _at_hand(command, counting_run, txn, snapshot))
     reading = _read(command, execution, txn, snapshot)
     execution.found(f"{reading.source_count:,} rows", _READ_SOURCE)
     materialised = monotonic()
@@ -190,7 +185,7 @@ def _read(
     at_hand = rows_at_hand(execution, command.source, terms.schema, stored=False)
     if at_hand is not None and execution.options.in_process_bytes:
         rows, schema = at_hand
-        terms, analysed = _analysed(command, execution, terms, schema, tables)
+        terms, analysed = analysed_merge(command, execution, terms, schema, tables)
         return _Reading(
             command, execution, txn, snapshot, tables, terms, analysed, rows.num_rows, rows
         )
@@ -205,7 +200,7 @@ def _read_by_spark(
         incoming = source_rows(execution, command.source, terms.schema, txn, stored=False)
         if txn.has_read:  # rows that the source should have had need not join anything
             txn.use_files_alone(READS_TARGET)
-        terms, analysed = _analysed(command, execution, terms, incoming.schema, tables)
+        terms, analysed = analysed_merge(command, execution, terms, incoming.schema, tables)
         analysed, frame = with_computed_source(analysed, incoming.frame)
         numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
         source = numbered.localCheckpoint(eager=True)
@@ -217,19 +212,14 @@ def _read_by_spark(
     )
 
 
-def _analysed(
-    command: Merge, execution: Execution, terms: Terms, source: StructType, tables: QueryTables
-) -> tuple[Terms, AnalysedMerge]:
-    if command.schema_evolution:
-        terms = with_new_columns(terms, _taken(command, source))
-    analysed = command.analysed(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
-    for clause in analysed.clauses:
-        _check_clause(clause, terms.schema)
-    return terms, analysed
-
-
 def _by_arrow(reading: _Reading) -> tuple[Merged, Terms] | None:
     """Few rows into few files, in this process; None where Spark is to do it."""
+    work = _arrow_merge(reading)
+    merged = merge_in_process(reading.execution, reading.snapshot, work) if work else None
+    return None if merged is None else (merged, reading.terms)
+
+
+def _arrow_merge(reading: _Reading) -> ArrowMerge | None:
     source, unchanged = reading.arrow, reading.terms.schema == reading.snapshot.schema
     if source is None or not unchanged:
         return None
@@ -242,9 +232,25 @@ def _by_arrow(reading: _Reading) -> tuple[Merged, Terms] | None:
     except CannotEvaluateError as error:
         need_spark(reading.execution, error)
         return None
-    work = ArrowMerge(reading.merge, source, files)
-    merged = merge_in_process(reading.execution, reading.snapshot, work)
-    return None if merged is None else (merged, reading.terms)
+    return ArrowMerge(reading.merge, source, files)
+
+
+def _at_hand(
+    command: Merge, execution: Execution, txn: OptimisticTransaction, snapshot: Snapshot
+) -> ArrowMerge | None:
+    """What a dry run can look at without Spark; None where the source needs it."""
+    terms, tables = Terms.of(snapshot), QueryTables(execution, txn)
+    source = rows_at_hand(execution, command.source, terms.schema, stored=False) or table_at_hand(
+        execution, command.source
+    )
+    if source is None:
+        return None
+    rows, schema = source
+    changed, analysed = analysed_merge(command, execution, terms, schema, tables)
+    reading = _Reading(
+        command, execution, txn, snapshot, tables, changed, analysed, rows.num_rows, rows
+    )
+    return _arrow_merge(reading)
 
 
 def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
@@ -275,26 +281,6 @@ def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
     execution.wrote_in_words(written.adds)
     merged = Merged(matched.gone, written, tuple(changes), inserted, matched.by_clause, scanned)
     return merged, merging.terms
-
-
-def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
-    inserts = clause.when == NOT_MATCHED
-    check_assignments(schema, clause.assignments, new_rows=inserts)
-    if inserts:
-        named = {path[0] for path in clause.assignments}
-        check_explicit(
-            schema, StructType(tuple(declared for declared in schema if declared.name in named))
-        )
-
-
-def _taken(command: Merge, source: StructType) -> StructType:
-    """The source's columns that the target is to have: all where `*` is set, else those set by name."""
-    if any(clause.action in {UPDATE_ALL, INSERT_ALL} for clause in command.clauses):
-        return source
-    alias = command.target_alias.lower()
-    paths = (column_path(key.lower()) for clause in command.clauses for key in clause.assignments)
-    names = {path[-1] for path in paths if path[:-1] in {(), (alias,)}}
-    return StructType(tuple(declared for declared in source if declared.name.lower() in names))
 
 
 def _match(merging: _Merging) -> _Matched:
@@ -382,8 +368,3 @@ def _changes(
     changes = write_changes(frame, merging.table)
     merging.execution.wrote(changes)
     return changes
-
-
-def _plan(snapshot: Snapshot) -> OperationResult:
-    files = [PlannedFile.of(add, "may be read") for add in snapshot.add_files()]
-    return OperationResult(plan=plan_of(f"Up to {len(files)} files would be read.", files))

@@ -93,7 +93,7 @@ def merge_in_process(execution: Execution, snapshot: Snapshot, work: ArrowMerge)
         return None
     execution.begin_stage("match rows")
     try:
-        rows = _Merge(execution, snapshot, work)
+        rows = MergeRowsByArrow(execution, snapshot, work)
         data, changes = rows.data(), rows.changes()
     except FOR_SPARK as error:
         need_spark(execution, error)
@@ -112,8 +112,13 @@ def merge_in_process(execution: Execution, snapshot: Snapshot, work: ArrowMerge)
     return Merged(gone, written, tuple(fed), rows.inserted, rows.by_clause, scanned)
 
 
-class _Merge:
-    """All that a MERGE writes, evaluated before any of it is written."""
+class MergeRowsByArrow:
+    """All that a MERGE writes, evaluated before any of it is written.
+
+    Raises:
+        MultipleSourceRowsError: two source rows would change one target row.
+        EngineError: one of `FOR_SPARK`: Arrow cannot do it as Spark would.
+    """
 
     def __init__(self, execution: Execution, snapshot: Snapshot, work: ArrowMerge) -> None:
         self._execution, self._snapshot, self._work = execution, snapshot, work

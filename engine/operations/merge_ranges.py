@@ -42,7 +42,7 @@ def source_ranges(
 ) -> list[Expression]:
     """Conditions over the target's own columns, one for each equality of ON that gives bounds.
 
-    `bounds_of` looks at the source's rows.
+    `bounds_of` reads the source's rows.
     """
     keys = list(_keys(on))
     bounds = bounds_of([value for _, value in keys]) if keys else []

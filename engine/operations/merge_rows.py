@@ -22,6 +22,7 @@ from engine.expressions.traits import (
     conjunction,
     has_subquery,
     is_asked_once,
+    is_deterministic,
     replaced,
     spark_expressions,
     split_conjuncts,
@@ -30,12 +31,18 @@ from engine.expressions.tree import Column as ColumnOfRow
 from engine.expressions.tree import Expression, SparkExpression
 from engine.operations.query_tables import QueryTables
 from engine.schema.types import StructType
-from engine.spark.assignment import asked_once, assigned_columns, regenerated
+from engine.spark.assignment import (
+    Setting,
+    asked_once,
+    assigned_columns,
+    regenerated,
+    way_to_store,
+)
 from engine.spark.columns import column, is_true, to_column, to_spark_type
 from engine.spark.identity import number_rows
 from engine.spark.own_columns import with_source_columns
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
-from engine.spark.shape import reshaped
+from engine.spark.shape import stored
 from engine.spark.table_rules import complete
 
 SOURCE_ROW = "__lake_source_row"
@@ -204,11 +211,17 @@ class MergeRows:
         fields = {path[0]: self.schema.get(path[0]) for path in clause.assignments}
         given = StructType(tuple(field for field in fields.values() if field is not None))
         columns = [
-            reshaped(self.tables.value(value), value.type, target.type).alias(target.name)
+            self._stored(path, value, clause).alias(target.name)
             for path, value in clause.assignments.items()
             if (target := fields[path[0]]) is not None
         ]
         return chosen.filter(column(CLAUSE) == number).select(*columns), given
+
+    def _stored(self, path: tuple[str, ...], value: Expression, clause: AnalysedClause) -> Column:
+        setting = setting_of(clause)
+        way = way_to_store(self.schema, path, value, setting)
+        steady = is_deterministic(value) and not is_asked_once(value)
+        return stored(self.tables.value(value), way, setting.clause, is_steady=steady)
 
     def _with_actions(self, target: DataFrame, actions: DataFrame, how: str) -> DataFrame:
         """Target rows beside what is to be done to them and the source row it is done with."""
@@ -220,14 +233,17 @@ class MergeRows:
 
     def _updated(self, frame: DataFrame, *, kept: bool) -> DataFrame:
         new: dict[str, Column] = {}
-        paths: set[tuple[str, ...]] = set()
+        setters: dict[str, list[int]] = {}
         for number, clause in enumerate(self.merge.clauses):
             if clause.when == NOT_MATCHED or clause.action == DELETE:
                 continue
-            paths.update(clause.assignments)
-            for name, value in assigned_columns(self.schema, clause.assignments, "target").items():
+            assigned = assigned_columns(
+                self.schema, clause.assignments, setting_of(clause), "target"
+            )
+            for name, value in assigned.items():
                 old = new.get(name, F.col(f"target.{_tick(name)}"))
                 new[name] = F.when(column(CLAUSE) == number, value).otherwise(old)
+                setters.setdefault(name, []).append(number)
         columns = []
         for field in self.schema:
             value = new.get(field.name, F.col(f"target.{_tick(field.name)}"))
@@ -235,8 +251,13 @@ class MergeRows:
         if kept:
             stays = F.when(column(CLAUSE).isNull(), column(ROW_COMMIT_VERSION))
             columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
-        rows = frame.select(*columns)
-        return regenerated(rows, self.table, self.schema, paths) if paths else rows
+        rows = frame.select(*columns, column(CLAUSE))
+        # what a clause does not set itself is computed anew; rows without a clause are as they were
+        stands = {
+            name: column(CLAUSE).isin(numbers) | column(CLAUSE).isNull()
+            for name, numbers in setters.items()
+        }
+        return regenerated(rows, self.table, self.schema, stands).drop(CLAUSE)
 
     def _check_single(self, pairs: DataFrame) -> None:
         if self.merge.only_deletes_matches:
@@ -267,6 +288,11 @@ def with_computed_source(
 
     rewritten = merge.rewritten(lambda tree: replaced(tree, computed)) if nodes else merge
     return rewritten, with_source_columns(source, nodes)
+
+
+def setting_of(clause: AnalysedClause) -> Setting:
+    """A clause as what sets values."""
+    return Setting(clause.words, clause.fills_fields)
 
 
 def _tick(name: str) -> str:

@@ -32,7 +32,7 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
 
     Raises:
         RequestError: the condition names columns that are not partition columns, or the table's
-            clustering and what is asked for exclude one another.
+            clustering and what is requested exclude one another.
         ConflictError: a concurrent commit rewrote the same files.
     """
     snapshot = execution.table.snapshot()

@@ -44,6 +44,8 @@ class RunOptions:
         in_process_bytes: DELETE, UPDATE and MERGE of files of at most so many bytes, and small INSERT
             VALUES, are done by Arrow in this process, where it does exactly what Spark would; 0 leaves
             everything to Spark.
+        count_bytes: a dry run of DELETE, UPDATE or MERGE reads files of at most so many bytes to count
+            the rows that would change; 0 counts none.
         then: is given the compaction that a write asks for; by default it is done in this thread,
             at once. Its failure is in the result's `follow_up` and fails nothing else.
     """
@@ -63,6 +65,7 @@ class RunOptions:
     user_metadata: str | None = None
     user_name: str | None = None
     in_process_bytes: int = 64 * 1024 * 1024
+    count_bytes: int = 256 * 1024 * 1024
     then: FollowUpRunner | None = None
 
 

@@ -1,15 +1,24 @@
 """INSERT OVERWRITE: rows take the place of all rows, of a condition's, or of whole partitions."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile, AddFile
-from engine.commands.model import Overwrite
+from engine.commands.model import Overwrite, QuerySource, RowsSource, Source
+from engine.commands.replacing import TARGET
+from engine.errors import RequestError
+from engine.expressions.lexer import tokenize
+from engine.expressions.parse import parse_condition
+from engine.expressions.queries.subqueries import nested_in
 from engine.expressions.render import to_sql
+from engine.expressions.scope import Relation, Scope
+from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.operations.delete import rewrite_without
 from engine.operations.execution import Execution, removal
+from engine.operations.incoming import incoming_rows
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import find_rows, split_by_partition
@@ -19,6 +28,7 @@ from engine.operations.write_rows import (
     file_metrics,
     numbered,
     removed_metrics,
+    with_new_columns,
     with_schema,
     write_rows,
 )
@@ -27,6 +37,7 @@ from engine.schema.partition_values import parse_partition_value
 from engine.schema.types import BOOLEAN, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.reader import ScanRequest, scan
+from engine.spark.sources import SourceRows
 from engine.spark.writer import CHANGE_TYPE, Written, write_changes
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -41,11 +52,15 @@ def overwrite(command: Overwrite, execution: Execution) -> OperationResult:
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
+    if command.replace_using or command.replace_on:
+        return _replace_matched(command, execution, txn)
     condition = command.replaced(snapshot.schema, now_ms=execution.now_ms)
     if execution.options.dry_run:
         return _plan(command, snapshot, condition)
     if condition is not None:
-        return _replace_where(command, execution, txn, condition)
+        txn.read_where(condition, every_match_changes=True)
+        tables = QueryTables(execution, txn)
+        return _replace_where(command, execution, _Replaced(txn, condition, tables, condition))
     if command.dynamic_partitions and snapshot.partition_columns:
         return _replace_partitions(command, execution, txn)
     return _replace_all(command, execution, txn)
@@ -57,11 +72,12 @@ def _replace_all(
     snapshot = execution.snapshot_of(txn)
     txn.read_whole_table()
     terms = Terms.of(snapshot)
-    target_schema = None if command.overwrite_schema else terms.schema
-    rows = source_rows(execution, command.source, target_schema, txn)
     if command.overwrite_schema:
+        rows = source_rows(execution, command.source, None, txn)
         terms = with_schema(terms, _with_known_metadata(rows.schema, terms.schema))
-    rows, terms = numbered(execution, terms, rows)
+        rows, terms = numbered(execution, terms, rows)
+    else:
+        rows, terms = _rows(command, execution, txn, terms)
     written = write_rows(execution, terms, rows)
     removed = snapshot.add_files()
     txn.stage(*terms.changes_from(snapshot), *map(removal, removed), *written.adds)
@@ -70,19 +86,87 @@ def _replace_all(
     return execution.commit(txn, "WRITE", parameters, metrics)
 
 
-def _replace_where(
-    command: Overwrite, execution: Execution, txn: OptimisticTransaction, condition: Expression
+def _rows(
+    command: Overwrite, execution: Execution, txn: OptimisticTransaction, terms: Terms
+) -> tuple[SourceRows, Terms]:
+    """What is written, and the terms with the columns that it adds."""
+    rows = incoming_rows(execution, command, terms, txn)
+    if command.merge_schema:
+        terms = with_new_columns(terms, rows.schema)
+    return numbered(execution, terms, rows)
+
+
+@dataclass(frozen=True)
+class _Replaced:
+    """Which rows go: of a condition that was read, over these tables; what every new row `must` be."""
+
+    txn: OptimisticTransaction
+    condition: Expression
+    tables: QueryTables
+    must: Expression | None
+
+
+def _replace_matched(
+    command: Overwrite, execution: Execution, txn: OptimisticTransaction
 ) -> OperationResult:
-    """Rows that match go, and every row that comes must match."""
+    """Rows go for which REPLACE USING or REPLACE ON is true beside a row that comes."""
     snapshot = execution.snapshot_of(txn)
-    txn.read_where(condition, every_match_changes=True)
     tables = QueryTables(execution, txn)
-    gone = find_rows(execution, snapshot, condition, snapshot.add_files(condition), tables)
+    condition = _matched(command, execution, snapshot, tables)
+    txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
+    if execution.options.dry_run:
+        return _plan(command, snapshot, condition)
+    return _replace_where(command, execution, _Replaced(txn, condition, tables, None))
+
+
+def _matched(
+    command: Overwrite, execution: Execution, snapshot: Snapshot, tables: QueryTables
+) -> Expression:
+    """The condition of the rows that go.
+
+    Raises:
+        RequestError: the source gives other rows each time that it is read.
+    """
+    columns = command.source.columns if isinstance(command.source, RowsSource | QuerySource) else ()
+    by_position = isinstance(command.source, RowsSource) or getattr(
+        command.source, "by_position", False
+    )
+    names = columns or (snapshot.schema.names if by_position else ())
+    if isinstance(command.source, RowsSource) and not columns:
+        names = names[: len(command.source.rows[0])]
+    own = command.table.rpartition(".")[2].rpartition("/")[2]
+    relation = Relation(snapshot.schema, "", (command.alias or own, TARGET))
+    text = command.matched(names)
+    condition = parse_condition(
+        text, Scope((relation,)), now_ms=execution.now_ms, nested=nested_in(tables.schema)
+    )
+    if not is_deterministic(condition) or _takes_any_rows(command.source):
+        msg = "The source of REPLACE USING and REPLACE ON is read twice, and may give other rows."
+        remedy = "Leave rand(), uuid() and LIMIT out, or write the rows to a table first."
+        raise RequestError(msg, remedy, field="source")
+    return condition
+
+
+def _takes_any_rows(source: Source) -> bool:
+    """Whether a query takes some of its rows, which may be others the next time."""
+    if not isinstance(source, QuerySource):
+        return False
+    words = {token.value for token in tokenize(source.query) if token.kind == "word"}
+    return not words.isdisjoint({"LIMIT", "OFFSET", "FIRST", "LAST", "ANY_VALUE", "ROW_NUMBER"})
+
+
+def _replace_where(
+    command: Overwrite, execution: Execution, replaced: _Replaced
+) -> OperationResult:
+    """Rows that match go; where they were told by a condition, every row that comes must match."""
+    txn, condition = replaced.txn, replaced.condition
+    snapshot = execution.snapshot_of(txn)
+    candidates = snapshot.add_files(condition)
+    gone = find_rows(execution, snapshot, condition, candidates, replaced.tables)
     kept, changes = rewrite_without(execution, snapshot, condition, gone)
     terms = Terms.of(snapshot)
-    rows = source_rows(execution, command.source, terms.schema, txn)
-    rows, terms = numbered(execution, terms, rows)
-    written = write_rows(execution, terms, rows, must=condition)
+    rows, terms = _rows(command, execution, txn, terms)
+    written = write_rows(execution, terms, rows, must=replaced.must)
     if changes:
         changes = [*changes, *_inserted(execution, terms, written)]
     txn.stage(*terms.changes_from(snapshot), *gone.actions(), *kept.adds, *written.adds, *changes)
@@ -113,8 +197,7 @@ def _replace_partitions(
     """Partitions that the data touches are replaced whole."""
     snapshot = execution.snapshot_of(txn)
     terms = Terms.of(snapshot)
-    rows = source_rows(execution, command.source, terms.schema, txn)
-    rows, terms = numbered(execution, terms, rows)
+    rows, terms = _rows(command, execution, txn, terms)
     written = write_rows(execution, terms, rows)
     touched = _partition_condition(snapshot, written.adds)
     removed: Sequence[AddFile] = ()

@@ -1,6 +1,6 @@
 """The tables that a command's queries read: opened once, each at one version, as the reads they are.
 
-What is read of the command's own table its transaction has read; of other tables the newest version
+What is read of the command's own table its transaction has read; of other tables the latest version
 when the command began to read.
 """
 

@@ -14,6 +14,7 @@ from engine.operations.restored_files import RestoredFiles, check_present
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.protocol.features import supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY
+from engine.schema.write_errors import ColumnMappingRestoreError
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.identity import with_latest_marks
 
@@ -30,12 +31,14 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     Raises:
         VersionNotFoundError, TimestampOutOfRangeError: the log does not hold what was asked.
         DataFileError: files of that version have been vacuumed.
+        ColumnMappingRestoreError: that version is from before column mapping was switched on.
         RequestError: a VACUUM may be deleting them at this moment.
         ConflictError: anything landed in between.
     """
     restored = execution.table.snapshot(version=command.version, timestamp=command.timestamp)
     txn = execution.begin()
     current = execution.snapshot_of(txn)
+    _check_mapping(current, restored)
     before = {add.key: add for add in current.add_files()}
     after = {add.key: add for add in restored.add_files()}
     added = [add for key, add in after.items() if key not in before]
@@ -61,6 +64,20 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     same = not txn.actions
     result = execution.commit(txn, "RESTORE", parameters, metrics)
     return result.saying(f"Version {restored.version} is what the table holds.") if same else result
+
+
+def _check_mapping(current: Snapshot, restored: Snapshot) -> None:
+    """Refuse to switch column mapping off: what was renamed or dropped since would be found again."""
+    if restored.mapping_mode == "none" and current.mapping_mode != "none":
+        msg = (
+            f"Version {restored.version} is from before column mapping was switched on, which"
+            " RESTORE cannot take back."
+        )
+        remedy = (
+            "Restore a version since then, or make another table of the old one with"
+            f" CREATE TABLE … CLONE … VERSION AS OF {restored.version}."
+        )
+        raise ColumnMappingRestoreError(msg, remedy, field="version")
 
 
 def _terms(current: Snapshot, restored: Snapshot) -> Iterator[Action]:

@@ -164,7 +164,7 @@ def _places(snapshot: Snapshot, add: AddFile) -> Iterator[ResolvedPath]:
 
 
 def _vacuums(store: Store, since_ms: int) -> Iterator[CommitInfo]:
-    """What VACUUM said of its beginnings and ends since a time, the newest first."""
+    """What VACUUM said of its beginnings and ends since a time, the latest first."""
     for info in iter_told(store, _COMMITS):
         if (info.timestamp or 0) < since_ms:
             return

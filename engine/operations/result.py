@@ -28,8 +28,9 @@ class PlannedFile:
 class Plan:
     """What an operation would do, found without doing it.
 
-    `files` holds the first `LISTED_FILES`; the counts are of all. `rows` are the live ones in
-    them, None where the log does not say. `running_writers` would meet it. `facts` are JSON-ready.
+    `files` holds the first `LISTED_FILES`; the counts are of all. `rows` are those that would change
+    where they were counted (`is_counted`), else the live ones in the files, None where the log does
+    not say. `running_writers` would overlap with it. `facts` are JSON-ready.
     """
 
     summary: str
@@ -37,6 +38,7 @@ class Plan:
     file_count: int = 0
     size_bytes: int = 0
     rows: int | None = None
+    is_counted: bool = False
     running_writers: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -47,8 +49,14 @@ class Plan:
             "file_count": self.file_count,
             "size_bytes": self.size_bytes,
             "rows": self.rows,
+            "rows_are_counted": self.is_counted,
             "files": [
-                {"path": file.path, "size_bytes": file.size_bytes, "reason": file.reason}
+                {
+                    "path": file.path,
+                    "size_bytes": file.size_bytes,
+                    "rows": file.rows,
+                    "reason": file.reason,
+                }
                 for file in self.files
             ],
             "running_writers": list(self.running_writers),
@@ -97,7 +105,7 @@ class OperationResult:
         message: one sentence for people, where there is something to say.
         recognised: the commit had landed in an earlier run of the same job.
         versions: every version it committed, in order.
-        follow_up: what came after it, where its table or the command asked for something.
+        follow_up: what came after it, where its table or the command requested something.
     """
 
     version: int | None = None

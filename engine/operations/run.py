@@ -73,7 +73,7 @@ from engine.operations.update import update
 from engine.operations.vacuum import vacuum
 from engine.spark.session import in_our_terms
 from engine.table import DeltaTable
-from engine.transaction.self_recognition import find_own_commit
+from engine.transaction.log_tail import find_own_commit
 
 OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] = {
     AddColumns: add_columns,
@@ -158,7 +158,7 @@ def run(
 
 
 def _compacts_now(write: Execution) -> FollowUpRunner:
-    """Does a compaction under the name of the write that asked for it, as a commit of its own."""
+    """Does a compaction under the name of the write that requested it, as a commit of its own."""
 
     def compact(command: Command) -> OperationResult:
         options = RunOptions(
@@ -209,8 +209,8 @@ def _planned(
     """What a dry run found, and whom the operation would meet."""
     if result.plan is None:
         return result
-    met = running_writers(table.uri) if writers is None else tuple(writers)
-    return replace(result, plan=replace(result.plan, running_writers=met))
+    running = running_writers(table.uri) if writers is None else tuple(writers)
+    return replace(result, plan=replace(result.plan, running_writers=running))
 
 
 def _schema_of(command: Command, table: DeltaTable) -> Any:  # noqa: ANN401 - StructType or None

@@ -7,6 +7,7 @@ import msgspec
 
 from engine.actions.codec import Action
 from engine.actions.table import Metadata, Protocol
+from engine.commands.definition import DESCRIPTION
 from engine.commands.model import SetProperties, UnsetProperties
 from engine.errors import InvalidPropertyError
 from engine.operations.execution import Execution
@@ -66,9 +67,12 @@ def set_properties(command: SetProperties, execution: Execution) -> OperationRes
         before = give_row_ids(execution)
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
-    configuration = {**snapshot.metadata.configuration, **command.properties}
+    given = {key: text for key, text in command.properties.items() if key != DESCRIPTION}
+    configuration = {**snapshot.metadata.configuration, **given}
     _check_files_fit(snapshot, configuration)
-    actions = property_actions(snapshot, configuration)
+    actions = property_actions(
+        snapshot, configuration, command.properties.get(DESCRIPTION, snapshot.metadata.description)
+    )
     if execution.options.dry_run:
         return OperationResult(plan=Plan(_summary(actions)))
     if not actions:
@@ -107,8 +111,12 @@ def unset_properties(command: UnsetProperties, execution: Execution) -> Operatio
     return execution.commit(txn, "UNSET TBLPROPERTIES", parameters, {})
 
 
-def property_actions(snapshot: Snapshot, configuration: Mapping[str, str]) -> list[Action]:
+def property_actions(
+    snapshot: Snapshot, configuration: Mapping[str, str], description: str | None = None
+) -> list[Action]:
     """What must be staged so that the table has a configuration; nothing if it has it.
+
+    `description` is the table's afterwards, "" for none; left out, it stays.
 
     Raises:
         UnsupportedFeatureError: it asks for a feature that this engine cannot write.
@@ -119,13 +127,19 @@ def property_actions(snapshot: Snapshot, configuration: Mapping[str, str]) -> li
     kept = {k: v for k, v in configuration.items() if not speaks_of_protocol(k)}
     schema, kept = _mapped(snapshot, kept)
     kept = _tracked(snapshot, kept)
+    before = snapshot.metadata.description
+    described = before if description is None else description or None
     metadata = msgspec.structs.replace(
-        snapshot.metadata, configuration=kept, schema_string=schema.to_json()
+        snapshot.metadata,
+        configuration=kept,
+        schema_string=schema.to_json(),
+        description=described,
     )
     actions: list[Action] = []
     if protocol != snapshot.protocol:
         actions.append(protocol)
-    if kept != snapshot.metadata.configuration or schema != snapshot.schema:
+    changed = kept != snapshot.metadata.configuration or described != before
+    if changed or schema != snapshot.schema:
         actions.append(metadata)
     return actions
 
@@ -154,7 +168,7 @@ def _protocol(protocol: Protocol, snapshot: Snapshot, configuration: Mapping[str
 
 
 def _asked_features(protocol: Protocol, configuration: Mapping[str, str]) -> frozenset[str]:
-    """The features of protocol versions that are asked for.
+    """The features of protocol versions that are requested.
 
     Raises:
         InvalidPropertyError: versions lower than the table's.

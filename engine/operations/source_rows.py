@@ -8,6 +8,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.commands.command import column_path
+from engine.commands.defaults import default_tree, is_default
 from engine.commands.sources import (
     DataFrameSource,
     FileSource,
@@ -22,7 +23,7 @@ from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.tree import VOID, Column, Expression
+from engine.expressions.tree import VOID, Call, Column, Expression
 from engine.expressions.types import common_type
 from engine.operations.arrow_rows import evaluated_as
 from engine.operations.execution import Execution
@@ -30,10 +31,14 @@ from engine.operations.frame_sources import rows_of_frame
 from engine.operations.query_tables import QueryTables, open_table
 from engine.operations.query_tables import other_files as other_files
 from engine.schema.arrow import to_arrow_type
+from engine.schema.assignment import storing
 from engine.schema.types import STRING, ArrayType, DataType, MapType, StructField, StructType
+from engine.schema.write_errors import ColumnCountError
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.assignment import stored_value
 from engine.spark.columns import from_spark_schema, is_true, to_column, to_spark_type
 from engine.spark.reader import ScanRequest, scan
+from engine.spark.shape import INSERT
 from engine.spark.sources import SourceRows, read_files
 from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
@@ -49,6 +54,7 @@ def source_rows(
     txn: OptimisticTransaction | None,
     *,
     stored: bool = True,
+    takes_more: bool = False,
 ) -> SourceRows:
     """The rows of a source.
 
@@ -59,19 +65,22 @@ def source_rows(
         txn: the transaction that writes them: what is read of its own table it has read.
         stored: whether values that are written out go into the table's columns of their names, and
             are cast to their types at once; a MERGE compares them first.
+        takes_more: whether columns beyond the table's may come by position: the schema evolves.
 
     Raises:
         RequestError: the source is not there, or is none.
+        ColumnCountError: its columns are not as many as the table's, to which they go by position.
     """
+    execution.begin_stage("read the source")
     if isinstance(source, FileSource):
         return _of_files(execution, source, target_schema)
     if isinstance(source, RowsSource):
-        return _written_out(execution, source, target_schema, stored=stored)
+        return _written_out(execution, source, target_schema, stored=stored, takes_more=takes_more)
     if isinstance(source, QuerySource):
-        return _of_query(execution, source, target_schema, txn)
+        return _of_query(execution, source, target_schema, txn, takes_more=takes_more)
     if isinstance(source, DataFrameSource):
         return rows_of_frame(execution, source, txn)
-    return _of_table(execution, source, target_schema, txn)
+    return _of_table(execution, source, target_schema, txn, takes_more=takes_more)
 
 
 def _of_files(
@@ -92,15 +101,17 @@ def _of_query(
     source: QuerySource,
     target_schema: StructType | None,
     txn: OptimisticTransaction | None,
+    *,
+    takes_more: bool,
 ) -> SourceRows:
     tables = QueryTables(execution, txn)
     query = bind_query(source.query, tables.schema, now_ms=execution.now_ms)
     names = _named(source.columns) or query.names
     if len(names) != len(query.columns):
         msg = f"{len(names)} columns are named, and the query gives {len(query.columns)}."
-        raise RequestError(msg, "Name as many as it gives.", field="source.columns")
+        raise ColumnCountError(msg, "Name as many as it gives.", field="source.columns")
     if source.by_position and not source.columns and target_schema is not None:
-        names = _positions(target_schema, len(names))
+        names = _positions(target_schema, names, takes_more=takes_more)
     _check_names(names)
     frame = tables.frame(query).toDF(*names)
     return SourceRows(frame, from_spark_schema(frame.schema))
@@ -119,6 +130,8 @@ def _of_table(
     source: TableSource,
     target_schema: StructType | None,
     txn: OptimisticTransaction | None,
+    *,
+    takes_more: bool,
 ) -> SourceRows:
     other = open_table(execution, source.table)
     snapshot = _version(other, source, execution, txn)
@@ -136,7 +149,7 @@ def _of_table(
         chosen = [_chosen(text, scope, execution.now_ms) for text in source.columns]
         frame = frame.select(*[to_column(tree).alias(name) for name, tree in chosen])
     if source.by_position and target_schema is not None:
-        frame = frame.toDF(*_positions(target_schema, len(frame.columns)))
+        frame = frame.toDF(*_positions(target_schema, frame.columns, takes_more=takes_more))
     _check_names(frame.columns)
     return SourceRows(frame, from_spark_schema(frame.schema))
 
@@ -171,26 +184,35 @@ def _chosen(text: str, scope: Scope, now_ms: int) -> tuple[str, Expression]:
     return name, tree
 
 
-def _positions(target_schema: StructType, width: int) -> list[str]:
-    if width > len(target_schema):
-        msg = f"The source has {width} columns, the table {len(target_schema)}."
-        raise RequestError(msg, "Leave some out, or match by name.", field="source.columns")
-    return target_schema.names[:width]
+def _positions(target_schema: StructType, names: Sequence[str], *, takes_more: bool) -> list[str]:
+    """The names under which columns go into a table by their places."""
+    width, expected = len(names), len(target_schema)
+    if width < expected or (width > expected and not takes_more):
+        missing = ", ".join(target_schema.names[width:][:20])
+        lacking = f": there is nothing for {missing}" if missing else ""
+        msg = f"INSERT by position gives {width} columns, and the table has {expected}{lacking}."
+        remedy = "Name the columns after the table, or match them BY NAME."
+        raise ColumnCountError(msg, remedy, field="source")
+    return [*target_schema.names, *names[expected:]]
 
 
 def _written_out(
-    execution: Execution, source: RowsSource, target_schema: StructType | None, *, stored: bool
+    execution: Execution,
+    source: RowsSource,
+    target_schema: StructType | None,
+    *,
+    stored: bool,
+    takes_more: bool,
 ) -> SourceRows:
-    spark = execution.spark
-    trees, schema = _values(execution, source, target_schema, stored=stored)
-    table = _evaluated(trees, schema)
+    trees, schema = _values(execution, source, target_schema, stored=stored, takes_more=takes_more)
+    table, spark = _evaluated(trees, schema), execution.spark
     if table is not None:
         frame = spark.createDataFrame(table).coalesce(1)
         return SourceRows(frame, schema, is_together=True)
     rows = [
         F.struct(
             *[
-                _cast(tree, column).alias(column.name)
+                _stored(tree, column).alias(column.name)
                 for tree, column in zip(row, schema, strict=True)
             ]
         )
@@ -209,27 +231,53 @@ def rows_at_hand(
     """
     if not isinstance(source, RowsSource):
         return None
-    trees, schema = _values(execution, source, target_schema, stored=stored)
+    trees, schema = _values(execution, source, target_schema, stored=stored, takes_more=False)
     table = _evaluated(trees, schema)
     return None if table is None else (table, schema)
 
 
 def _values(
-    execution: Execution, source: RowsSource, target_schema: StructType | None, *, stored: bool
+    execution: Execution,
+    source: RowsSource,
+    target_schema: StructType | None,
+    *,
+    stored: bool,
+    takes_more: bool,
 ) -> tuple[list[list[Expression]], StructType]:
-    width = len(source.rows[0])
-    names = _named(source.columns) or (
-        _positions(target_schema, width) if target_schema else _numbered(width)
-    )
+    """The values as trees, each of its column's type in all rows, and the columns they are for."""
+    names = _named(source.columns) or _numbered(len(source.rows[0]))
+    if not source.columns and target_schema:
+        names = _positions(target_schema, names, takes_more=takes_more)
     trees = [
-        [parse_expression(text, StructType(), now_ms=execution.now_ms) for text in row]
+        [
+            default_tree(target_schema, names[i], now_ms=execution.now_ms)
+            if stored and is_default(text)
+            else parse_expression(text, StructType(), now_ms=execution.now_ms)
+            for i, text in enumerate(row)
+        ]
         for row in source.rows
     ]
+    columns = [_alike([row[i] for row in trees]) for i in range(len(names))]
+    for name, column in zip(names, columns, strict=True):
+        declared = target_schema.get(name) if target_schema is not None and stored else None
+        if declared is not None:
+            for tree in column:
+                storing(tree.type, declared.type, declared.name)
     fields = [
-        _typed(name, target_schema, [row[i].type for row in trees], stored=stored)
-        for i, name in enumerate(names)
+        _typed(name, target_schema, [tree.type for tree in column], stored=stored)
+        for name, column in zip(names, columns, strict=True)
     ]
-    return trees, StructType(tuple(fields))
+    return [list(row) for row in zip(*columns, strict=True)], StructType(tuple(fields))
+
+
+def _alike(column: Sequence[Expression]) -> list[Expression]:
+    """The values of one column in the type that they share, as Spark's VALUES has them."""
+    common = common_type([tree.type for tree in column])
+    if common is None or common == VOID:
+        return list(column)
+    return [
+        tree if tree.type in {common, VOID} else Call("cast", (tree,), common) for tree in column
+    ]
 
 
 def _named(columns: Sequence[str]) -> list[str]:
@@ -260,8 +308,9 @@ def _takes(declared: DataType, types: Sequence[DataType]) -> bool:
     )
 
 
-def _cast(tree: Expression, column: StructField) -> SparkColumn:
-    return to_column(tree).cast(to_spark_type(column.type))
+def _stored(tree: Expression, column: StructField) -> SparkColumn:
+    way = storing(tree.type, column.type, column.name)
+    return stored_value(tree, way, INSERT).cast(to_spark_type(column.type))
 
 
 def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table | None:

@@ -74,7 +74,7 @@ class _Source:
         """Where a new stream begins.
 
         Raises:
-            VersionNotFoundError: the log does not have the version asked for.
+            VersionNotFoundError: the log does not have the version requested.
         """
         version = self.command.starting_version
         if version is None:

@@ -3,22 +3,22 @@
 With deletion vectors the old rows are marked deleted and only the new images are written.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.actions.files import AddCDCFile, AddFile
+from engine.actions.files import AddCDCFile
 from engine.commands.model import Update
 from engine.expressions.render import to_sql
 from engine.expressions.traits import is_asked_once
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.execution import Execution, keeps_row_ids
 from engine.operations.in_process import Images, write_in_process
+from engine.operations.planned_rows import plan_of_matches
 from engine.operations.query_tables import QueryTables
-from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.result import OperationResult
 from engine.operations.row_deletion import MATCH, RowDeletion, find_rows, marked_rows
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import (
@@ -60,7 +60,8 @@ def update(command: Update, execution: Execution) -> OperationResult:
     txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     candidates = snapshot.add_files(condition)
     if execution.options.dry_run:
-        return _plan(snapshot, candidates)
+        plan = plan_of_matches(execution, snapshot, condition, candidates, "updated")
+        return OperationResult(plan=plan)
     gone = find_rows(execution, snapshot, condition, candidates, tables)
     scanned = monotonic()
     setting = _Setting(condition or TRUE, assignments, tables)
@@ -154,7 +155,8 @@ def _assigned(
     if kept:
         stays = F.when(~column(MATCH), column(ROW_COMMIT_VERSION))
         columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
-    return regenerated(rows.select(*columns), snapshot.table_uri, snapshot.schema, assignments)
+    stand = {path[0]: F.lit(True) for path in assignments}
+    return regenerated(rows.select(*columns), snapshot.table_uri, snapshot.schema, stand)
 
 
 def _changes(
@@ -167,12 +169,6 @@ def _changes(
         after.withColumn(CHANGE_TYPE, F.lit("update_postimage"))
     )
     return write_changes(both, table)
-
-
-def _plan(snapshot: Snapshot, candidates: Sequence[AddFile]) -> OperationResult:
-    files = [PlannedFile.of(add, "may hold matching rows") for add in candidates]
-    summary = f"{len(files)} of {snapshot.file_count} files would be read for rows that match."
-    return OperationResult(plan=plan_of(summary, files))
 
 
 def _ms(start: float, end: float) -> int:

@@ -11,8 +11,9 @@ from dataclasses import replace
 from engine.actions.commit_info import VACUUM_END, VACUUM_START
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.clock import CLOCK_SLACK_MS, surely_ms
+from engine.commands.maintenance import HOUR_MS
 from engine.commands.model import Vacuum
-from engine.errors import EngineError, FileMissingError, RetentionTooShortError, TableReplacedError
+from engine.errors import EngineError, FileMissingError, TableReplacedError
 from engine.log.commits import Commit, list_versions, read_commit
 from engine.log.tip import is_replaced
 from engine.operations.active import oldest_start_ms
@@ -32,7 +33,6 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.jobs import Progress
 from engine.transaction.log_tail import iter_newer
 
-HOUR_MS = 3_600_000
 _BATCH = 500
 
 
@@ -46,7 +46,9 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
         TableReplacedError: another table came into the place of this one; nothing of it is gone.
     """
     snapshot = execution.table.snapshot()
-    retention_ms = _retention_ms(command, snapshot)
+    retention_ms = command.retention_ms(
+        snapshot.table_uri, snapshot.properties.deleted_file_retention_ms
+    )
     keep_from_ms = execution.table.clock.now_ms() - surely_ms(retention_ms)
     removals = read_removals(snapshot.store)
     needs = needs_of(snapshot, removals, keep_from_ms)
@@ -74,26 +76,6 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
         versions=start.versions + end.versions,
         message="" if deleted else "Every file is still needed: nothing was deleted.",
     )
-
-
-def _retention_ms(command: Vacuum, snapshot: Snapshot) -> int:
-    default_ms = snapshot.properties.deleted_file_retention_ms
-    if command.retention_hours is None:
-        return default_ms
-    asked_ms = round(command.retention_hours * HOUR_MS)
-    if asked_ms < default_ms and not command.override_retention:
-        msg = (
-            f"VACUUM of {snapshot.table_uri} was asked to keep {command.retention_hours:g} hours,"
-            f" less than the {default_ms / HOUR_MS:g} the table retains: versions that readers and"
-            " running jobs may still use would break."
-        )
-        raise RetentionTooShortError(
-            msg,
-            "Keep at least that long, or allow less by WITH ('overrideRetention' = 'true') or, in PySpark,"
-            " spark.databricks.delta.retentionDurationCheck.enabled = false.",
-            field="retention_hours",
-        )
-    return max(asked_ms, 0)
 
 
 def _find(

@@ -48,7 +48,7 @@ class Removals:
 class Needs:
     """What the log still needs: decoded paths below the table.
 
-    `live` are of the newest version, `retained` of versions inside the retention, `expired` were
+    `live` are of the latest version, `retained` of versions inside the retention, `expired` were
     removed before it. `directories` hold what the table's Iceberg metadata looks after by itself.
     """
 

@@ -11,7 +11,6 @@ import msgspec
 from engine.actions.codec import Action
 from engine.actions.files import AddFile
 from engine.actions.table import Metadata, Protocol
-from engine.errors import SchemaMismatchError
 from engine.expressions.render import to_sql
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
@@ -19,6 +18,7 @@ from engine.operations.execution import Execution
 from engine.protocol.features import required_features, supported_features, upgrade
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import mapping_mode, with_mapping
+from engine.schema.evolution import merged
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
@@ -150,18 +150,21 @@ def numbered(execution: Execution, terms: Terms, rows: SourceRows) -> tuple[Sour
 
 
 def with_new_columns(terms: Terms, data: StructType) -> Terms:
-    """The terms with the columns that the data has and the table lacks, at any depth of structs.
+    """The terms with the columns that the data has and the table lacks, at every depth.
+
+    Where the table widens types, a column takes the data's type if that is a wider one.
 
     Raises:
         InvalidSchemaError: a column whose name a table cannot have.
         SchemaMismatchError: a column of a type that cannot be.
     """
-    merged = _merged(terms.schema, data)
-    if merged == terms.schema:
+    properties = TableProperties.parse(terms.metadata.configuration)
+    schema = merged(terms.schema, data, widens=properties.enable_type_widening)
+    if schema == terms.schema:
         return terms
-    merged, configuration = with_mapping(merged, terms.metadata.configuration)
-    check_names(merged, mapping_mode(configuration))
-    return under(terms, merged, configuration)
+    schema, configuration = with_mapping(schema, terms.metadata.configuration)
+    check_names(schema, mapping_mode(configuration))
+    return under(terms, schema, configuration)
 
 
 def with_schema(
@@ -205,21 +208,3 @@ def under(terms: Terms, schema: StructType, configuration: dict[str, str]) -> Te
     missing = needed - supported_features(terms.protocol)
     protocol = upgrade(terms.protocol, missing) if missing else terms.protocol
     return Terms(metadata, protocol)
-
-
-def _merged(table: StructType, data: StructType) -> StructType:
-    fields = [_merged_field(column, data.get(column.name)) for column in table]
-    new = [column for column in data if table.get(column.name) is None]
-    for column in new:
-        if getattr(column.type, "name", "") == "void":
-            msg = f"The new column {column.name} has no values to tell its type."
-            raise SchemaMismatchError(
-                msg, "Leave it out, or cast it in the source.", field="source"
-            )
-    return StructType((*fields, *(StructField(column.name, column.type) for column in new)))
-
-
-def _merged_field(table: StructField, data: StructField | None) -> StructField:
-    if data and isinstance(table.type, StructType) and isinstance(data.type, StructType):
-        return replace(table, type=_merged(table.type, data.type))
-    return table

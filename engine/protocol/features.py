@@ -191,7 +191,7 @@ def required_protocol(
     """The lowest protocol of a new table: legacy versions where they suffice, else feature lists.
 
     Raises:
-        UnsupportedFeatureError: a feature asked for that this engine cannot write.
+        UnsupportedFeatureError: a feature requested that this engine cannot write.
     """
     needed = required_features(schema, properties) | set(features)
     needed |= {other for name in needed if name in FEATURES for other in FEATURES[name].needs}

@@ -89,7 +89,7 @@ class TableProperties:
 
     @property
     def file_prefix_length(self) -> int:
-        """How many random characters name a new file's directory; 0 where none are asked for."""
+        """How many random characters name a new file's directory; 0 where none are requested."""
         return self.random_prefix_length if self.randomize_file_prefixes else 0
 
     @classmethod
@@ -122,6 +122,16 @@ def validate_properties(properties: Mapping[str, str]) -> None:
         if key not in _KNOWN and key not in _OTHER_KEYS:
             msg = f"There is no table property {key}."
             raise InvalidPropertyError(msg, "Check its spelling, capital letters too.", field=key)
+
+
+def spelled(key: str, text: str) -> str:
+    """A property's value in the spelling of the list it is of; any other as it stands."""
+    if key not in _ENUMERATED:
+        return text
+    try:
+        return str(_KNOWN[key][1](key, text))
+    except InvalidPropertyError:
+        return text
 
 
 def split_column_list(text: str) -> tuple[str, ...]:
@@ -256,6 +266,15 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
         _one_of("true", "false", "auto", "legacy"),
     ),
 }
+_ENUMERATED = frozenset(
+    {
+        "delta.isolationLevel",
+        "delta.checkpointPolicy",
+        "delta.columnMapping.mode",
+        "delta.autoOptimize.autoCompact",
+    }
+)
+"""Properties whose values are of a list."""
 _OTHER_KEYS = frozenset(
     {
         "delta.checkpointRetentionDuration",

@@ -17,7 +17,7 @@ from engine.errors import EngineError, RequestError
 from engine.reports.dashboard import Dashboard
 from engine.reports.outbox import Limits, Outbox
 from engine.reports.spool import Spool
-from engine.transaction.provenance import ENGINE_INFO
+from engine.transaction.pending_commit import ENGINE_INFO
 
 logger = logging.getLogger(__name__)
 

@@ -199,11 +199,16 @@ def _typed(rows: pa.Table, change_type: str) -> pa.Table:
 
 
 def _stamped(rows: pa.Table, commit: Commit) -> pa.Table:
-    moment = pa.scalar(commit.timestamp_ms * 1000, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    moment = typed_moment(commit.timestamp_ms)
     stamped = rows.append_column(
         COMMIT_VERSION, pa.repeat(pa.scalar(commit.version, pa.int64()), rows.num_rows)
     )
     return stamped.append_column(COMMIT_TIMESTAMP, pa.repeat(moment, rows.num_rows))
+
+
+def typed_moment(time_ms: int) -> pa.Scalar:
+    """A time as `_commit_timestamp` holds it."""
+    return pa.scalar(time_ms * 1000, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
 
 
 def _empty(schema: StructType) -> pa.Table:

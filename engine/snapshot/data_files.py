@@ -48,21 +48,27 @@ def open_parquet(
         raise DataFileError(msg, REMEDY) from error
 
 
-def check_files(places: Iterable[ResolvedPath]) -> None:
-    """Make sure that files of this machine are where they seem to be, for readers that follow links.
+def sizes_of(places: Iterable[ResolvedPath]) -> list[int | None]:
+    """The bytes of files of this machine, which are where they seem to be: for readers that follow links.
 
-    Files elsewhere are not asked for: their stores have no links, and each would be a request.
+    Files elsewhere are not asked for, and have None: their stores have no links, and each would be a
+    request.
 
     Raises:
         PathOutsideRootError: a symbolic link leads one out of its root.
         DataFileMissingError: one is not there, or is a directory.
     """
     stores: dict[str, LocalStore] = {}
+    sizes: list[int | None] = []
     for place in places:
         if "://" in place.root:
+            sizes.append(None)
             continue
         if place.root not in stores:
             stores[place.root] = LocalStore(place.root)
-        if stores[place.root].stat(place.path) is None:
+        status = stores[place.root].stat(place.path)
+        if status is None:
             msg = f"The data file {place.path} of {place.root} is missing."
             raise DataFileMissingError(msg, REMEDY)
+        sizes.append(status.size_bytes)
+    return sizes

@@ -84,7 +84,7 @@ class Skipper:
         return [outcomes.true for outcomes in self._test(files)]
 
     def stats_parser(self) -> Callable[[str | None], Mapping[str, Any] | None]:
-        """`parse_stats`, of the columns alone that the condition looks at."""
+        """`parse_stats`, of the columns alone that the condition names."""
         return _parser_of(sorted(self._columns))
 
     def _reader(self, column: Column) -> Read:

@@ -51,7 +51,7 @@ def first_actions(
         InvalidSchemaError: not a schema, a name twice, or partition columns that cannot be.
         UnknownColumnError: a partition or clustering column that the schema lacks.
         InvalidPropertyError: a property that does not exist or cannot have its value.
-        UnsupportedFeatureError: a feature asked for that this engine cannot write.
+        UnsupportedFeatureError: a feature requested that this engine cannot write.
     """
     parsed = parse_schema(schema)
     configuration = {key: _property_text(value) for key, value in properties.items()}

@@ -1,6 +1,6 @@
 """The commonest conditions over many files: a column compared with constants.
 
-Statistics of a million files are decoded for the compared columns alone and looked at once. What is
+Statistics of a million files are decoded for the compared columns alone and compared at once. What is
 more than `column = 5`, `name < 'x'` or `day IN (…)` is left to `engine.snapshot.data_skipping`.
 """
 

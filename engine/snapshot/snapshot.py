@@ -37,9 +37,9 @@ _LISTED = ["path", "size", "partition_values", "modification_time"]
 
 
 class Snapshot:
-    """A table at one version: its metadata and live files, and its rows when asked for.
+    """A table at one version: its metadata and live files, and its rows when requested.
 
-    Nothing of it changes; what costs I/O or time is computed when first asked for.
+    Nothing of it changes; what costs I/O or time is computed when first requested.
     """
 
     def __init__(self, store: Store, state: TableState, allowed_roots: Sequence[str] = ()) -> None:
@@ -214,7 +214,7 @@ class Snapshot:
         return scan(self, self._parsed(condition), columns=columns, limit=limit)
 
     def update(self) -> "Snapshot":
-        """The newest version, read from this one on; itself if there is none newer.
+        """The latest version, read from this one on; itself if there is none newer.
 
         Where another table is in the place of the one that was read, that one's.
         """

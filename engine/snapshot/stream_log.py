@@ -182,7 +182,7 @@ class StreamLog:
     _last_read: Tip | None = None
 
     def latest_version(self, from_version: int) -> int | None:
-        """The newest version whose commit the log holds, None if there is none from there on."""
+        """The latest version whose commit the log holds, None if there is none from there on."""
         return max(list_versions(self.store, from_version), default=None)
 
     def batch_end(self, start: Position, limits: StreamLimits, last_version: int) -> Position:

@@ -1,72 +1,142 @@
 """Values set to columns by UPDATE and MERGE: checked against the schema, cast, generated anew."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.errors import RequestError, SchemaMismatchError
+from engine.errors import SchemaMismatchError
 from engine.expressions.traits import is_asked_once, is_deterministic
 from engine.expressions.tree import Column as ColumnOfRow
 from engine.expressions.tree import Expression
+from engine.schema.assignment import Storing, storing
 from engine.schema.types import DataType, PrimitiveType, StructType
+from engine.schema.write_errors import IdentityUpdateError, NestedFieldError, SetTwiceError
 from engine.spark.columns import column, quoted, to_column, to_spark_type
-from engine.spark.shape import is_assignable, reshaped
+from engine.spark.shape import stored
 from engine.spark.table_rules import GENERATED, IDENTITY, generated_value
 
 Assignments = Mapping[tuple[str, ...], Expression]
 """Expressions by the path of the column that each is for."""
+UPDATE = "UPDATE"
 _VALUE = "__lake_value_"
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What sets values, for people, and whether it lets fields that a struct lacks become null."""
+
+    clause: str = UPDATE
+    fills_fields: bool = False
+
+
+_PLAIN = Setting()
+
+
 def check_assignments(
-    schema: StructType, assignments: Assignments, *, new_rows: bool = False
+    schema: StructType,
+    assignments: Assignments,
+    setting: Setting = _PLAIN,
+    *,
+    new_rows: bool = False,
 ) -> None:
     """Refuse values that columns cannot store, and columns set twice.
 
     Args:
         schema: the table's.
         assignments: what is set.
+        setting: by what.
         new_rows: of rows that come to be, whose identity columns may take values where the table
             allows that.
 
     Raises:
         SchemaMismatchError: a value of a type that its column cannot store.
-        RequestError: a column and a field inside it are both set, or an identity column is.
+        SetTwiceError: a column and a field inside it are both set.
+        IdentityUpdateError: an identity column is set.
+        NestedFieldError: a field of a row that is not there yet is set.
     """
+    clause = setting.clause
     for path, value in assignments.items():
-        target = target_type(schema, path)
-        if not is_assignable(value.type, target):
-            shown = to_spark_type(target).simpleString()
-            msg = f"{'.'.join(path)} is a {shown}, and its value is not."
-            raise SchemaMismatchError(msg, "Cast the value.", field="assignments")
+        way_to_store(schema, path, value, setting)
         nested = [other for other in assignments if other != path and other[: len(path)] == path]
         if nested:
-            msg = f"{'.'.join(path)} and {'.'.join(nested[0])} are both set."
-            raise RequestError(msg, "Set one of them.", field="assignments")
+            msg = f"{clause}: {'.'.join(path)} and {'.'.join(nested[0])} are both set."
+            raise SetTwiceError(msg, "Set one of them.", field="assignments")
         top = schema.get(path[0])
         if top is not None and IDENTITY in top.metadata and not new_rows:
-            msg = f"{path[0]} is an identity column, which cannot be changed."
-            raise RequestError(msg, "Leave it as it is.", field="assignments")
+            msg = f"{clause}: {path[0]} is an identity column, which cannot be changed."
+            raise IdentityUpdateError(msg, "Leave it as it is.", field="assignments")
+        if new_rows and len(path) > 1:
+            msg = f"{clause}: {'.'.join(path)} is inside a column, and the row is new."
+            raise NestedFieldError(msg, f"Give {path[0]} as a whole.", field="assignments")
+
+
+def way_to_store(
+    schema: StructType, path: tuple[str, ...], value: Expression, setting: Setting
+) -> Storing:
+    """How a value goes into the column at a path.
+
+    Raises:
+        SchemaMismatchError: it does not; the clause and the column are named.
+    """
+    try:
+        return storing(
+            value.type,
+            target_type(schema, path),
+            ".".join(path),
+            fills_fields=setting.fills_fields,
+        )
+    except SchemaMismatchError as error:
+        msg = f"{setting.clause}: {error.what}"
+        raise type(error)(msg, error.remedy, field="assignments") from error
 
 
 def assigned_columns(
-    schema: StructType, assignments: Assignments, relation: str = ""
+    schema: StructType, assignments: Assignments, setting: Setting = _PLAIN, relation: str = ""
 ) -> dict[str, Column]:
     """The new values of top-level columns, over the row as it was, in a frame of that alias."""
+    rebuilding = _Rebuilding(schema, assignments, setting)
     new_values: dict[str, Column] = {}
-    for path, value in assignments.items():
-        new = reshaped(to_column(value), value.type, target_type(schema, path))
-        old = F.col(f"{relation}.{quoted(path[0])}") if relation else column(path[0])
-        top = new_values.get(path[0], old)
-        new_values[path[0]] = new if len(path) == 1 else top.withField(_dotted(path[1:]), new)
+    for name in dict.fromkeys(path[0] for path in assignments):
+        old = F.col(f"{relation}.{quoted(name)}") if relation else column(name)
+        new_values[name] = rebuilding.value((name,), old, target_type(schema, (name,)))
     return new_values
+
+
+def stored_value(value: Expression, way: Storing, clause: str) -> Column:
+    """A tree's value as its column stores it."""
+    return stored(to_column(value), way, clause, is_steady=is_deterministic(value))
+
+
+@dataclass(frozen=True)
+class _Rebuilding:
+    """Columns with what is set of them."""
+
+    schema: StructType
+    assignments: Assignments
+    setting: Setting
+
+    def value(self, path: tuple[str, ...], old: Column, kind: DataType) -> Column:
+        """The new value at a path; a struct that was null comes to be, as in delta-spark."""
+        new = self.assignments.get(path)
+        if new is not None:
+            way = way_to_store(self.schema, path, new, self.setting)
+            return stored_value(new, way, self.setting.clause)
+        is_set = any(other[: len(path)] == path for other in self.assignments)
+        if not is_set or not isinstance(kind, StructType):
+            return old
+        parts = [
+            self.value((*path, field.name), old.getField(field.name), field.type).alias(field.name)
+            for field in kind
+        ]
+        return F.struct(*parts)
 
 
 def asked_once(
     assignments: Assignments, prefix: str = ""
 ) -> tuple[dict[str, Expression], Assignments]:
-    """The values that are to be asked for once, and the assignments over them.
+    """The values that are to be requested once, and the assignments over them.
 
     They hold subqueries or what Spark alone evaluates, or would be others each time. The first are to be computed into columns of
     those names, which the second read. Where a row is written to the table and to its change feed,
@@ -82,13 +152,17 @@ def asked_once(
 
 
 def regenerated(
-    frame: DataFrame, table: str, schema: StructType, assigned: Collection[tuple[str, ...]]
+    frame: DataFrame, table: str, schema: StructType, stand: Mapping[str, Column]
 ) -> DataFrame:
-    """The rows with generated columns that were not set themselves computed from the others."""
-    set_columns = {path[0] for path in assigned}
+    """The rows with generated columns computed from the others.
+
+    `stand` says of generated columns that are set in which rows they are: these keep their values.
+    """
     for field in schema:
-        if GENERATED in field.metadata and field.name not in set_columns:
+        if GENERATED in field.metadata:
             value = generated_value(table, schema, field).cast(to_spark_type(field.type))
+            if field.name in stand:
+                value = F.when(stand[field.name], column(field.name)).otherwise(value)
             frame = frame.withColumn(field.name, value)
     return frame
 
@@ -100,7 +174,3 @@ def target_type(schema: StructType, path: tuple[str, ...]) -> DataType:
         field = inside.get(name) if isinstance(inside, StructType) else None
         inside = field.type if field is not None else PrimitiveType("void")
     return inside
-
-
-def _dotted(path: tuple[str, ...]) -> str:
-    return ".".join(quoted(name) for name in path)

@@ -64,7 +64,7 @@ def _parts_in_session_catalogue(session: SparkSession, name: str) -> list[str] |
 def _in_session_catalogue(
     session: SparkSession, name: str, parts: list[str]
 ) -> CataloguedTable | None:
-    """What Spark's own catalogue says, asked for directly: SQL takes seconds for Python sources."""
+    """What Spark's own catalogue says, requested directly: SQL takes seconds for Python sources."""
     inside: Any = session
     state = inside._jsparkSession.sessionState()
     own = ".".join(f"`{part.replace('`', '``')}`" for part in parts[-2:])

@@ -287,7 +287,7 @@ class _Trees:
 
 
 def _resolved(frame: DataFrame, column: Column) -> DataFrame:
-    """Connect resolves a frame when its schema is asked for."""
+    """Connect resolves a frame when its schema is requested."""
     selected = frame.select(column.alias("value"))
     _ = selected.schema
     return selected

@@ -18,8 +18,6 @@ _REFUSED = {
     "partitionoverwritemode": "Use the engine's overwrite command with dynamic_partitions.",
     "overwriteschema": "Use the engine's overwrite command with overwrite_schema.",
     "mergeschema": "Use the engine's append command with merge_schema, or ALTER TABLE first.",
-    "readchangefeed": "Use engine.snapshot.change_feed.",
-    "readchangedata": "Use engine.snapshot.change_feed.",
 }
 """Options of delta-spark that would be dangerous to overlook."""
 
@@ -56,6 +54,7 @@ class LakeOptions:
     accept_schema_version: int = -1
     query_id: str = ""
     read_version: int | None = None
+    change_feed: bool = False
 
     @classmethod
     def parse(cls, given: Mapping[str, str], place: Place) -> "LakeOptions":
@@ -86,6 +85,7 @@ class LakeOptions:
             accept_schema_version=_integer(options, "acceptschemaversion", -1) or 0,
             query_id=options.get("queryid", ""),
             read_version=_integer(options, "readversion"),
+            change_feed=_flag(options, "readchangefeed") or _flag(options, "readchangedata"),
         )
 
 

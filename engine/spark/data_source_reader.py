@@ -73,7 +73,7 @@ class FileShape:
             add = decode(line)
             if isinstance(add, AddFile):
                 for rows in iter_file(self, add, self.columns, batch_rows=_BATCH_ROWS):
-                    yield from _as_spark(rows, self.arrow)
+                    yield from as_spark(rows, self.arrow)
 
 
 class LakeReader(DataSourceReader):
@@ -175,7 +175,7 @@ def partitions_of(adds: Sequence[AddFile]) -> list[InputPartition]:
     return [InputPartition(piece) for piece in pieces]
 
 
-def _as_spark(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def as_spark(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows in the very types that Spark will look for."""
     columns = [
         rows.column(target.name)

@@ -67,7 +67,7 @@ class LakeSink(DataSourceStreamArrowWriter):
 
     @property
     def plan(self) -> _Plan:
-        """How rows are written, by the table as it is when this is first asked for.
+        """How rows are written, by the table as it is when this is first requested.
 
         Raises:
             EngineError: there is no table, or it does not take such rows.

@@ -21,6 +21,7 @@ from engine.errors import (
     RequestError,
     StorageError,
 )
+from engine.schema.write_errors import row_breaks
 from engine.spark.java_causes import SPARK_ERRORS, Cause, causes_of, stack_traces, telling
 from engine.storage.uri import normalise_uri
 
@@ -48,7 +49,7 @@ class SparkJobError(EngineError):
 class SparkLostError(EngineError):
     """Spark, or a part of it, ended while it worked: the machine's trouble, not the request's.
 
-    What was asked for can be run again once Spark has started again.
+    What was requested can be run again once Spark has started again.
     """
 
     code = "LAKE_SPARK_LOST"
@@ -67,6 +68,25 @@ class InvalidValueError(RequestError):
 
     code = "LAKE_INVALID_VALUE"
     sqlstate = "22018"
+
+
+class ValueOverflowError(InvalidValueError):
+    """A value that is out of the range of the column it is for."""
+
+    code = "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"
+    sqlstate = "22003"
+
+
+class InsertOverflowError(ValueOverflowError):
+    """A value of an INSERT that is out of the range of its column."""
+
+    code = "CAST_OVERFLOW_IN_TABLE_INSERT"
+
+
+class ValueNotParsedError(InvalidValueError):
+    """A text that is no value of the column it is for."""
+
+    code = "CAST_INVALID_INPUT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +133,7 @@ _REFUSED = _Failure(
     ),
     StorageError,
     "The store of {where} refused Spark: {told}",
-    "Check the credentials that Spark has, and their rights.",
+    "Check the credentials in the table's storage options, and their rights.",
 )
 _MISSING = _Failure(
     re.compile(r"PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException|NoSuchKey"),
@@ -290,8 +310,17 @@ def _of_row_check(causes: Iterable[Cause]) -> EngineError | None:
     except ValueError:
         facts = {"kind": "bad row", "problem": report[:500]}
     if facts.get("kind") == "violation":
-        msg = f"A row breaks {facts.get('rule')}: {facts.get('values')}. Nothing was written."
-        return InvariantViolationError(msg, "Correct the row, or change the rule.")
+        return row_breaks(str(facts.get("rule")), str(facts.get("values")))
+    if facts.get("kind") == "value":
+        return _of_value(facts)
     place = f"Row {facts.get('record')} of {facts.get('file')}" if facts.get("file") else "A row"
     msg = f"{place} does not fit: {facts.get('problem')}. Nothing was written."
     return BadRowsError(msg, "Correct it, or have bad rows dropped.", field="source")
+
+
+def _of_value(facts: dict[str, Any]) -> InvalidValueError:
+    overflow = InsertOverflowError if facts.get("clause") == "INSERT" else ValueOverflowError
+    kind = overflow if facts.get("overflow") == "true" else ValueNotParsedError
+    value, place = str(facts.get("value"))[:200], facts.get("place")
+    msg = f"{facts.get('clause')}: {value!r} is no {facts.get('type')}, which {place} is."
+    return kind(f"{msg} Nothing was written.", "Correct the value, or cast it with TRY_CAST.")

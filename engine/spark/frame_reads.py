@@ -14,7 +14,6 @@ from engine.spark.session import is_remote
 TABLE_MARK, VERSION_MARK = "lake.table", "lake.version"
 """Options that a scan carries in the plan; Spark's Parquet reader does not know them."""
 _TIME_TRAVEL = ("versionasof", "timestampasof")
-_SHOWN_PATHS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class TableRead:
         place: a table's, or of files or a directory that may be inside one.
         version: the one that is read, None where the plan does not say it.
         text: SQL that only the server of Spark Connect will understand.
-        is_pinned: the plan fixes the version: `version`, or one that the caller asked for by name.
+        is_pinned: the plan fixes the version: `version`, or one that the caller requested by name.
         is_fixed: it reads what was there when the frame was made, and the plan does not say when.
     """
 
@@ -101,7 +100,7 @@ def _of_files(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
         yield TableRead(str(location.path().toString()), _version_of(location))
         return
     roots = location.rootPaths()
-    for index in range(min(roots.size(), _SHOWN_PATHS)):
+    for index in range(roots.size()):
         yield TableRead(str(roots.apply(index).toString()), is_fixed=True)
 
 

@@ -15,7 +15,6 @@ from engine.actions.table import Metadata
 from engine.errors import (
     CannotEvaluateError,
     ExpressionError,
-    InvariantViolationError,
     RequestError,
     SchemaMismatchError,
     UnsupportedFeatureError,
@@ -32,6 +31,7 @@ from engine.schema.types import (
     StructField,
     StructType,
 )
+from engine.schema.write_errors import row_breaks
 from engine.snapshot.conform import target_type
 from engine.spark.columns import to_spark_type
 from engine.spark.identity import identity_columns
@@ -155,8 +155,7 @@ class IncomingRows:
             return
         row = table.select(list(names)).filter(broken).slice(0, 1).to_pylist()[0]
         shown = ", ".join(f"{name} = {value!r}"[:200] for name, value in row.items())
-        msg = f"A row breaks {rule}: {shown}. Nothing was written."
-        raise InvariantViolationError(msg, "Correct the row, or change the rule.")
+        raise row_breaks(rule, shown)
 
     def _type(self, name: str) -> pa.DataType:
         field = self.schema.get(name)

@@ -79,7 +79,7 @@ def _text(value: Column, kind: str, length: int) -> Column:
 
 
 def keeps(value: Column, data_type: DataType, *, inside: bool = False) -> Column:
-    """Whether a value is one of the type; null is one. Fields of structs are asked for `inside` alone."""
+    """Whether a value is one of the type; null is one. Fields of structs are requested `inside` alone."""
     kind, length = limit_of(data_type)
     holds = [F.length(value) <= length] if kind else list(_held(value, data_type, inside=inside))
     return value.isNull() | reduce(lambda one, other: one & other, holds, F.lit(True))

@@ -7,26 +7,30 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark_types
 
 from engine.actions.files import AddFile
-from engine.errors import RequestError
+from engine.errors import DataFileError, RequestError
+from engine.expressions.tree import Column as ColumnOfRow
 from engine.schema.column_mapping import field_id
 from engine.schema.partition_arrays import partition_array
 from engine.schema.partition_values import partition_text
 from engine.schema.types import ArrayType, MapType, StructField, StructType
-from engine.snapshot.data_files import check_files
+from engine.snapshot.data_files import REMEDY, sizes_of
+from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, to_spark_type
 from engine.spark.declared_types import with_declared_types
+from engine.spark.deleted_bits import deleted_bits
 from engine.spark.failures import in_engine_words
+from engine.spark.file_index import Constant, IndexedFiles, indexed_rows
 from engine.spark.live_rows import live_rows
-from engine.spark.partitioned_files import PartitionedFiles, partitioned_rows
+from engine.spark.object_stores import check_file_system, hadoop_options, spark_path
 from engine.spark.session import check_is_spark, is_remote
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import ResolvedPath, resolve_log_path
@@ -35,14 +39,11 @@ FILE = "__lake_file"
 ROW = "__lake_row"
 ROW_ID = "__lake_row_id"
 ROW_COMMIT_VERSION = "__lake_row_commit_version"
-_FILE_SYSTEMS = {
-    "s3": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-    "gs": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
-    "az": "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem",
-}
 _URL = "__lake_url"
 _BASE = "__lake_base_row_id"
 _DEFAULT_VERSION = "__lake_default_version"
+_POSITION = "_tmp_metadata_row_index"
+"""The name under which Spark's Parquet reader gives each row's position in its file."""
 _ENCODED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u0080-\U0010ffff]")
 
 
@@ -51,7 +52,8 @@ class ScanRequest:
     """What to read: `positions` adds FILE (index in `files`) and ROW, `row_ids` row tracking's columns.
 
     `only` leaves out files by index; FILE still counts all. `marks` are options that the scan carries
-    in its plan: such a frame is for the caller, with the nullability that the table declares.
+    in its plan: such a frame is for the caller, with the nullability that the table declares. `of` is
+    the version whose live files these all are: then filters of a query skip files.
     """
 
     files: Sequence[AddFile]
@@ -60,6 +62,7 @@ class ScanRequest:
     columns: frozenset[str] | None = None
     marks: Mapping[str, str] | None = None
     only: frozenset[int] | None = None
+    of: Snapshot | None = None
 
 
 def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFrame:
@@ -70,10 +73,12 @@ def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFr
     Raises:
         RequestError: the files are where Spark cannot read.
         PathOutsideRootError: a path that leaves the table, by its name or by a symbolic link.
-        DataFileMissingError: a file that is not there, or is a directory.
+        DataFileMissingError: a file that is not there, or is a directory; DataFileError if it is empty.
     """
     only = request.only
     indexed = [pair for pair in enumerate(request.files) if only is None or pair[0] in only]
+    if not is_remote(spark):
+        return _indexed(spark, table, request, indexed)
     clean = [pair for pair in indexed if pair[1].deletion_vector is None]
     masked = [pair for pair in indexed if pair[1].deletion_vector is not None]
     frames = []
@@ -87,36 +92,104 @@ def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFr
     return functools.reduce(DataFrame.unionByName, frames)
 
 
-def spark_path(root: str, path: str) -> str:
-    """A decoded path below a root as Hadoop spells it.
+def _indexed(
+    spark: SparkSession,
+    table: TableFiles,
+    request: ScanRequest,
+    files: Sequence[tuple[int, AddFile]],
+) -> DataFrame:
+    """One scan of Spark's, in which what a file says of itself is columns that cost nothing a row."""
+    check_file_system(spark, table.uri)
+    paths, sizes = _paths(table, [add for _, add in files])
+    adds = [add for _, add in files]
+    is_masked = any(add.deletion_vector is not None for add in adds)
+    bits = deleted_bits(table, adds) if is_masked else None
+    fields = [f for f in table.schema if request.columns is None or f.name in request.columns]
+    partitions = [f for f in fields if f.name in table.partition_columns]
+    constants = [
+        *_constants(table, request, files, partitions),
+        *(bits.constants() if bits else ()),
+    ]
+    stored = list(_spark_schema(table)) + (_tracking_fields(table) if request.row_ids else [])
+    if request.positions or request.row_ids or is_masked:
+        stored.append(spark_types.StructField(_POSITION, spark_types.LongType()))
+    listed = IndexedFiles(
+        spark_path(table.uri, "", table.storage_options),
+        adds,
+        paths,
+        sizes,
+        constants,
+        spark_types.StructType(stored),
+        {**hadoop_options(table.uri, table.storage_options), **(request.marks or {})},
+        **_version_of(table, request),
+    )
+    with in_engine_words(table.uri):
+        rows = indexed_rows(spark, listed)
+    if request.marks is not None:
+        rows = with_declared_types(rows, table.data_schema)
+    if bits is not None:
+        rows = rows.filter(bits.live(spark, column(_POSITION)))
+    elif is_masked:
+        rows = rows.filter(live_rows(table, dict(files))(column(FILE), column(_POSITION)))
+    return rows.select(
+        *[
+            column(_constant_name(table, field)).alias(field.name)
+            if field in partitions
+            else _data_column(table, field)
+            for field in fields
+        ],
+        *((column(FILE), column(_POSITION).alias(ROW)) if request.positions else ()),
+        *(_row_tracking(table, column(_POSITION)) if request.row_ids else ()),
+    )
 
-    Raises:
-        RequestError: no file system of Spark's serves the place.
-    """
-    scheme, separator, rest = root.partition("://")
-    if not separator:
-        return f"file:{root.rstrip('/')}/{path}"
-    if scheme == "memory":
-        msg = f"{root} is in this process's memory, where Spark cannot read."
-        raise RequestError(msg, "Use a table on disk or in an object store.", field="table")
-    return f"{'s3a' if scheme == 's3' else scheme}://{rest.rstrip('/')}/{path}"
+
+def _constants(
+    table: TableFiles,
+    request: ScanRequest,
+    files: Sequence[tuple[int, AddFile]],
+    partitions: Sequence[StructField],
+) -> Iterator[Constant]:
+    numbers = pa.array([number for number, _ in files], pa.int32())
+    yield Constant(FILE, numbers, spark_types.IntegerType(), nullable=False)
+    adds = [add for _, add in files]
+    for partition in partitions:
+        texts = [
+            partition_text(add.partition_values, table.physical_name(partition)) for add in adds
+        ]
+        name, kind = _constant_name(table, partition), to_spark_type(partition.type)
+        yield Constant(name, partition_array(texts, partition.type), kind)
+    if request.row_ids:
+        first_ids = pa.array([add.base_row_id for add in adds], pa.int64())
+        yield Constant(_BASE, first_ids, spark_types.LongType())
+        versions = pa.array([add.default_row_commit_version for add in adds], pa.int64())
+        yield Constant(_DEFAULT_VERSION, versions, spark_types.LongType())
 
 
-def check_file_system(spark: SparkSession, root: str) -> None:
-    """Make sure that Spark can read where a table is.
+def _version_of(table: TableFiles, request: ScanRequest) -> dict[str, Any]:
+    """What an index of all live files of a version knows beyond those of any files."""
+    snapshot = request.of
+    if snapshot is None:
+        return {}
+    names = {
+        _constant_name(table, field)
+        if field.name in table.partition_columns
+        else table.physical_name(field): ColumnOfRow((field.name,), field.type)
+        for field in table.schema
+    }
+    identity = f"{snapshot.metadata.id} {snapshot.version}"
+    return {"identity": identity, "choose": snapshot.add_files, "names": names}
 
-    Raises:
-        RequestError: it lacks the connector, named.
-    """
-    needed = _FILE_SYSTEMS.get(root.partition("://")[0])
-    if needed is None or "://" not in root or is_remote(spark):
-        return
-    try:
-        spark.sparkContext._jvm.java.lang.Class.forName(needed)  # type: ignore[union-attr]
-    except Py4JError as error:
-        msg = f"Spark cannot read {root}: it has no {needed.rpartition('.')[2]}."
-        remedy = "Name the Hadoop connector's jars in SPARK_JARS and start the worker again."
-        raise RequestError(msg, remedy, field="table") from error
+
+def _constant_name(table: TableFiles, field: StructField) -> str:
+    """A partition column's own name in files, unless one of their columns has it."""
+    name = table.physical_name(field)
+    taken = {stored.name.lower() for stored in table.data_schema}
+    return f"__lake_partition_{name}" if name.lower() in taken else name
+
+
+def _tracking_fields(table: TableFiles) -> list[spark_types.StructField]:
+    names = [n for n in (table.row_id_column, table.row_commit_version_column) if n]
+    return [spark_types.StructField(name, spark_types.LongType()) for name in names]
 
 
 def _located(
@@ -126,14 +199,13 @@ def _located(
     files: Sequence[tuple[int, AddFile]],
 ) -> DataFrame:
     """Data columns from the files, the others from a small table that is joined by the files' URLs."""
-    paths = _paths(table, [add for _, add in files])
-    partitioned = _partitioned(spark, table, request, files, paths)
+    paths, _ = _paths(table, [add for _, add in files])
     fields = [f for f in table.schema if request.columns is None or f.name in request.columns]
-    partitions = [f for f in fields if f.name in table.partition_columns and partitioned is None]
+    partitions = [f for f in fields if f.name in table.partition_columns]
     is_plain = not partitions and not request.positions and not request.row_ids
-    if is_plain and is_remote(spark):
+    if is_plain:
         paths = [_with_authority(path) for path in paths]
-    raw = _native(spark, table, request, paths) if partitioned is None else partitioned
+    raw = _native(spark, table, request, paths)
     if is_plain:
         return raw.select(*[_data_column(table, field) for field in fields])
     urls = [
@@ -142,7 +214,7 @@ def _located(
     beside = spark.createDataFrame(_beside(table, files, urls, partitions))
     joined = raw.join(F.broadcast(beside), F.col("_metadata.file_path") == F.col(_URL), "left")
     stranger = F.raise_error(
-        F.concat(F.lit("a file that was not asked for: "), F.col("_metadata.file_path"))
+        F.concat(F.lit("a file that was not requested: "), F.col("_metadata.file_path"))
     )
     of_files = joined.filter(
         F.when(F.col(FILE).isNotNull(), F.lit(True)).otherwise(stranger.cast("boolean"))
@@ -154,26 +226,8 @@ def _located(
         ],
         column(FILE),
         F.col("_metadata.row_index").alias(ROW),
-        *(_row_tracking(table) if request.row_ids else ()),
+        *(_row_tracking(table, F.col("_metadata.row_index")) if request.row_ids else ()),
     ).drop(*(() if request.positions else (FILE, ROW)))
-
-
-def _partitioned(
-    spark: SparkSession,
-    table: TableFiles,
-    request: ScanRequest,
-    files: Sequence[tuple[int, AddFile]],
-    paths: Sequence[str],
-) -> DataFrame | None:
-    """What programs filter by partitions is read by Spark's own partitions, where they can be told."""
-    if request.marks is None or request.row_ids or not table.partition_columns:
-        return None
-    check_file_system(spark, table.uri)
-    schema = _spark_schema(table)
-    given = PartitionedFiles(table, [add for _, add in files], paths, schema, request.marks)
-    with in_engine_words(table.uri):
-        rows = partitioned_rows(spark, given)
-    return None if rows is None else with_declared_types(rows, table.data_schema)
 
 
 def _spark_schema(table: TableFiles) -> spark_types.StructType:
@@ -191,20 +245,17 @@ def _spark_schema(table: TableFiles) -> spark_types.StructType:
 def _native(
     spark: SparkSession, table: TableFiles, request: ScanRequest, paths: Sequence[str]
 ) -> DataFrame:
-    fields = list(_spark_schema(table))
-    if request.row_ids:
-        names = [n for n in (table.row_id_column, table.row_commit_version_column) if n]
-        fields += [spark_types.StructField(name, spark_types.LongType()) for name in names]
+    fields = list(_spark_schema(table)) + (_tracking_fields(table) if request.row_ids else [])
     check_file_system(spark, table.uri)
     if request.marks is None:
         check_is_spark(spark)
-    reader = spark.read.schema(spark_types.StructType(fields)).option("__globPaths__", "false")
+    reader = spark.read.options(**hadoop_options(table.uri, table.storage_options))
+    reader = reader.schema(spark_types.StructType(fields)).option("__globPaths__", "false")
     if not paths and request.marks is None:
         return _no_rows(spark, spark_types.StructType(fields))
     reader = reader.options(**(request.marks or {})).option("recursiveFileLookup", "true")
     with in_engine_words(table.uri):  # each file is looked for here
-        raw = reader.parquet(*paths)
-    return raw if request.marks is None else with_declared_types(raw, table.data_schema)
+        return reader.parquet(*paths)
 
 
 def _with_authority(path: str) -> str:
@@ -258,8 +309,8 @@ def _beside(
     return pa.table(columns)
 
 
-def _row_tracking(table: TableFiles) -> Iterator[Column]:
-    derived_id = column(_BASE) + F.col("_metadata.row_index")
+def _row_tracking(table: TableFiles, position: Column) -> Iterator[Column]:
+    derived_id = column(_BASE) + position
     stored_id = column(table.row_id_column) if table.row_id_column else F.lit(None).cast("long")
     yield F.coalesce(stored_id, derived_id).alias(ROW_ID)
     name = table.row_commit_version_column
@@ -267,21 +318,27 @@ def _row_tracking(table: TableFiles) -> Iterator[Column]:
     yield F.coalesce(stored_version, column(_DEFAULT_VERSION)).alias(ROW_COMMIT_VERSION)
 
 
-def _paths(table: TableFiles, adds: Sequence[AddFile]) -> list[str]:
-    """The files as Spark is given them. It follows every link, so each is looked at first."""
+def _paths(table: TableFiles, adds: Sequence[AddFile]) -> tuple[list[str], list[int]]:
+    """The files as Spark is given them, and their bytes. It follows every link, so each is looked at."""
     places = [resolve_log_path(table.uri, add.path, table.allowed_roots) for add in adds]
-    check_files(places)
-    return [_visible(place) for place in places]
+    sizes = [
+        add.size if size is None else size for add, size in zip(adds, sizes_of(places), strict=True)
+    ]
+    empty = next((add.path for add, size in zip(adds, sizes, strict=True) if size <= 0), None)
+    if empty is not None:  # Spark would read no rows, and say nothing
+        msg = f"The data file {empty} of {table.uri} has no bytes."
+        raise DataFileError(msg, REMEDY)
+    return [_visible(table, place) for place in places], sizes
 
 
-def _visible(place: ResolvedPath) -> str:
+def _visible(table: TableFiles, place: ResolvedPath) -> str:
     name = place.path.rpartition("/")[2]
     if name.startswith(("_", ".")):
         msg = f"Spark takes {name} for a hidden file and would read no rows from it."
         raise RequestError(
             msg, "Rewrite the file under another name with the engine that wrote it."
         )
-    return spark_path(place.root, place.path)
+    return spark_path(place.root, place.path, table.storage_options)
 
 
 def _java_encoded(path: str) -> str:

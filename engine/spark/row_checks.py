@@ -1,6 +1,6 @@
 """Rows that must not be written: found by Spark while it writes, reported as the engine's errors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -28,6 +28,15 @@ def refuse_violations(frame: DataFrame, holds: Column, rule: str, values: Column
     return _refuse(frame, F.coalesce(holds, F.lit(True)), facts)
 
 
+def refused_value(value: Column, facts: Mapping[str, str | bool]) -> Column:
+    """Fails the job: this value cannot be stored. It has no type of its own.
+
+    `facts` are `place`, `type`, `clause`, and `overflow`: whether it is out of range, not bad text.
+    """
+    named = {name: F.lit(fact) for name, fact in facts.items()}
+    return _error({"kind": F.lit("value"), "value": value, **named})
+
+
 def shown_values(names: Sequence[str]) -> Column:
     """The values of a row's columns, for people: `id = 5000, name = "x"`, the first few of them."""
     shown = [F.concat(F.lit(f"{name} = "), _shown_value(name)) for name in names[:_SHOWN_COLUMNS]]
@@ -42,9 +51,12 @@ def _shown_value(name: str) -> Column:
 
 
 def _refuse(frame: DataFrame, passes: Column, facts: dict[str, Column]) -> DataFrame:
+    return frame.filter(F.when(passes, F.lit(True)).otherwise(_error(facts).cast("boolean")))
+
+
+def _error(facts: Mapping[str, Column]) -> Column:
     report = F.to_json(F.struct(*[_bounded(value).alias(key) for key, value in facts.items()]))
-    error = F.raise_error(F.concat(F.lit(ROW_CHECK), report, F.lit(ROW_CHECK))).cast("boolean")
-    return frame.filter(F.when(passes, F.lit(True)).otherwise(error))
+    return F.raise_error(F.concat(F.lit(ROW_CHECK), report, F.lit(ROW_CHECK)))
 
 
 def _bounded(value: Column) -> Column:

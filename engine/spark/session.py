@@ -12,9 +12,10 @@ import sys
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark.errors import PySparkException, UnsupportedOperationException
@@ -72,6 +73,13 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
 }
+_CORES_OF_A_DRIVER = "4"
+_DRIVER_PLACE = {
+    "spark.driver.host": "SPARK_DRIVER_HOST",
+    "spark.driver.bindAddress": "SPARK_DRIVER_BIND_ADDRESS",
+    "spark.driver.port": "SPARK_DRIVER_PORT",
+    "spark.blockManager.port": "SPARK_BLOCK_MANAGER_PORT",
+}
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
@@ -83,7 +91,11 @@ class SparkUnavailableError(EngineError):
 
 
 def build_session(
-    app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+    app_name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    jars: Sequence[Path] = (),
 ) -> SparkSession:
     """The process's SparkSession, started on first use.
 
@@ -91,6 +103,7 @@ def build_session(
         app_name: shown by cluster managers.
         master: Spark master URL; `SPARK_MASTER` or local cores when None.
         settings: settings over the safe ones (tests, clusters).
+        jars: for the class path beside those that `SPARK_JARS` names: connectors of object stores.
 
     Raises:
         SparkUnavailableError: no Java 17 or later.
@@ -103,10 +116,15 @@ def build_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName(app_name).master(chosen)
-    for key, value in {**SAFE_CONFIGURATION, **_place_settings(chosen), **(settings or {})}.items():
+    for key, value in {
+        **SAFE_CONFIGURATION,
+        **_place_settings(chosen, jars),
+        **(settings or {}),
+    }.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    # a cluster warns of what stands still: no core to be had, an executor that was lost
+    session.sparkContext.setLogLevel("ERROR" if _is_local(chosen) else "WARN")
     if not _is_local(chosen):
         session.sparkContext.addPyFile(_packed_engine())
     return session
@@ -215,7 +233,7 @@ def _java_version(java: str) -> int:
     return 0
 
 
-def _place_settings(master: str) -> dict[str, str]:
+def _place_settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
     """Settings that depend on where this runs: scratch space, import path, cores, extra jars."""
     scratch = Path(tempfile.gettempdir()) / f"lake-spark-{os.getpid()}"
     settings = {"spark.sql.warehouse.dir": (scratch / "warehouse").as_uri()}
@@ -227,11 +245,64 @@ def _place_settings(master: str) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
-    elif host := os.environ.get("SPARK_DRIVER_HOST"):
-        settings["spark.driver.host"] = host
-    if jars := os.environ.get("SPARK_JARS"):
-        settings["spark.jars"] = jars
+    else:
+        settings |= cluster_settings(master)
+    named = [jar for jar in os.environ.get("SPARK_JARS", "").split(",") if jar.strip()]
+    if jars and _is_local(master):  # nothing is copied, as jars of `spark.jars` would be
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
+    elif jars:
+        named += [jar.as_uri() for jar in jars]
+    if named:
+        settings["spark.jars"] = ",".join(named)
     return settings
+
+
+def cluster_settings(master: str) -> dict[str, str]:
+    """Where executors find the driver, and how many cores of a standalone cluster it takes.
+
+    A standalone cluster gives the first application every core it has, unless that asks for fewer: the
+    driver of a second worker would wait without a word.
+    """
+    settings = {
+        setting: os.environ[variable]
+        for setting, variable in _DRIVER_PLACE.items()
+        if os.environ.get(variable)
+    }
+    cores = os.environ.get("SPARK_CORES_MAX", _CORES_OF_A_DRIVER)
+    if master.startswith("spark://") and cores != "0":
+        settings["spark.cores.max"] = cores
+    return settings
+
+
+def run_first_task(session: SparkSession, seconds: float) -> None:
+    """Have Spark run a task, so that nobody's job pays for the warm-up, or waits for cores unheard.
+
+    Raises:
+        SparkUnavailableError: no core was to be had for so long, or Spark failed.
+    """
+    failures: list[Exception] = []
+
+    def count() -> None:
+        try:
+            session.range(1).count()
+        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+            failures.append(error)
+
+    task = Thread(target=count, daemon=True)
+    task.start()
+    task.join(seconds)
+    master = session.sparkContext.master
+    if task.is_alive():
+        msg = f"Spark at {master} had no core for a first task within {seconds:g} s."
+        remedy = (
+            "Its cluster's page shows who holds the cores and the memory: start more Spark workers"
+            " there, or have its applications take less (SPARK_CORES_MAX of each worker here,"
+            " spark.executor.memory). Executors must also reach this driver (SPARK_DRIVER_HOST)."
+        )
+        raise SparkUnavailableError(msg, remedy)
+    for failure in failures:
+        msg = f"Spark at {master} failed in its first task: {failure}"
+        raise SparkUnavailableError(msg[:1000], "See Spark's log.") from failure
 
 
 def _is_local(master: str) -> bool:

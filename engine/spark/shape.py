@@ -1,24 +1,18 @@
-"""Rows of one schema as rows of a table's: by name, with the casts that ANSI store assignment allows."""
+"""Rows of one schema as rows of a table's: by name, stored as `engine.schema.assignment` decides."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import SchemaMismatchError
-from engine.schema.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    MapType,
-    PrimitiveType,
-    StructField,
-    StructType,
-)
+from engine.schema.assignment import Cast, Entries, Fields, Items, Storing, is_unchanged, storing
+from engine.schema.types import STRING, StructField, StructType
+from engine.schema.write_errors import ColumnCountError, FieldMismatchError, FieldMissingError
 from engine.spark.columns import column, to_spark_type
+from engine.spark.row_checks import refused_value
 
-_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
-_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+INSERT = "INSERT"
 
 
 def check_assignable(table: StructType, data: StructType) -> None:
@@ -26,6 +20,7 @@ def check_assignable(table: StructType, data: StructType) -> None:
 
     Raises:
         SchemaMismatchError: a column that the table lacks, or a type that cannot be stored in its.
+        ColumnCountError: a struct that lacks a field of the table's.
     """
     for field in data:
         target = table.get(field.name)
@@ -34,27 +29,12 @@ def check_assignable(table: StructType, data: StructType) -> None:
             raise SchemaMismatchError(
                 msg, "Leave it out, or have new columns added.", field="source"
             )
-        if not is_assignable(field.type, target.type):
-            given, expected = _shown(field.type), _shown(target.type)
-            msg = f"The column {field.name} is a {expected}, and the data has a {given}."
-            raise SchemaMismatchError(msg, "Cast it in the source.", field="source")
-
-
-def is_assignable(data: DataType, table: DataType) -> bool:
-    """Whether values of a type may be stored in a column; some may still be out of range."""
-    match data, table:
-        case StructType(), StructType():
-            pairs = [(field, table.get(field.name)) for field in data]
-            fits = all(target and is_assignable(field.type, target.type) for field, target in pairs)
-        case ArrayType(), ArrayType():
-            fits = is_assignable(data.element, table.element)
-        case MapType(), MapType():
-            fits = is_assignable(data.key, table.key) and is_assignable(data.value, table.value)
-        case PrimitiveType() | DecimalType(), PrimitiveType() | DecimalType():
-            fits = _is_plain_assignable(_name(data), _name(table))
-        case _:
-            fits = False
-    return fits or data == table or data == PrimitiveType("void")
+        try:
+            storing(field.type, target.type, target.name)
+        except FieldMismatchError as error:
+            lacks = isinstance(error, FieldMissingError)
+            kind = ColumnCountError if lacks else SchemaMismatchError
+            raise kind(error.what, error.remedy, field="source") from error
 
 
 def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> DataFrame:
@@ -63,44 +43,67 @@ def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> 
     for field in table:
         source = data.get(field.name)
         if source is not None:
-            columns.append(reshaped(column(source.name), source.type, field.type).alias(field.name))
+            way = storing(source.type, field.type, field.name)
+            columns.append(stored(column(source.name), way, INSERT).alias(field.name))
     return frame.select(*columns)
 
 
-def reshaped(value: Column, data: DataType, table: DataType) -> Column:
-    """A value of an assignable type as the column's type; structs by the names of their fields."""
-    if data == table:
-        return value
-    match data, table:
-        case StructType(), StructType():
-            fields = [_field(value, data, field).alias(field.name) for field in table]
-            return F.when(value.isNotNull(), F.struct(*fields))
-        case ArrayType(), ArrayType():
-            return F.transform(value, lambda item: reshaped(item, data.element, table.element))
-        case MapType(), MapType():
-            keys = F.transform_keys(value, lambda k, _: reshaped(k, data.key, table.key))
-            return F.transform_values(keys, lambda _, v: reshaped(v, data.value, table.value))
-        case _:
-            return value.cast(to_spark_type(table))
+def stored(value: Column, way: Storing, clause: str, *, is_steady: bool = True) -> Column:
+    """A value as the column's type.
+
+    Args:
+        value: of the type that `way` is for.
+        way: how it is stored.
+        clause: what sets it, for people.
+        is_steady: whether a second evaluation gives the same. Where a value cannot be stored, the
+            error then names the column.
+    """
+    new = value
+    if is_unchanged(way):
+        return new
+
+    def inside(part: Column, its_way: Storing) -> Column:
+        return stored(part, its_way, clause, is_steady=is_steady)
+
+    match way:
+        case Cast():
+            named = way.may_fail and is_steady
+            new = _tried(value, way, clause) if named else value.cast(to_spark_type(way.target))
+        case Items(item=item):
+            new = F.transform(value, lambda part: inside(part, item))
+        case Entries(key=key, value=held):
+            keys = F.transform_keys(value, lambda part, _: inside(part, key))
+            new = F.transform_values(keys, lambda _, part: inside(part, held))
+        case Fields():
+            fields = [
+                _field(value, *pair, inside) for pair in zip(way.target, way.parts, strict=True)
+            ]
+            new = F.when(value.isNotNull(), F.struct(*fields))
+    return new
 
 
-def _field(value: Column, data: StructType, field: StructField) -> Column:
-    source = data.get(field.name)
-    if source is None:
-        return F.lit(None).cast(to_spark_type(field.type))
-    return reshaped(value.getField(source.name), source.type, field.type)
+def _field(
+    value: Column,
+    field: StructField,
+    part: tuple[StructField, Storing] | None,
+    inside: Callable[[Column, Storing], Column],
+) -> Column:
+    if part is None:
+        new = F.lit(None).cast(to_spark_type(field.type))
+    else:
+        new = inside(value.getField(part[0].name), part[1])
+    return new.alias(field.name)
 
 
-def _is_plain_assignable(data: str, table: str) -> bool:
-    if table == "string":
-        return data not in {"binary", "variant"}
-    numeric = _NUMBERS | {"decimal"}
-    return (data in numeric and table in numeric) or (data in _TIMES and table in _TIMES)
-
-
-def _name(data_type: PrimitiveType | DecimalType) -> str:
-    return data_type.name if isinstance(data_type, PrimitiveType) else "decimal"
-
-
-def _shown(data_type: DataType) -> str:
-    return str(to_spark_type(data_type).simpleString())
+def _tried(value: Column, way: Cast, clause: str) -> Column:
+    """The value cast, or the job fails with the name of the column."""
+    kind = to_spark_type(way.target)
+    tried = value.try_cast(kind)
+    facts: dict[str, str | bool] = {
+        "place": way.place,
+        "type": str(kind.simpleString()),
+        "clause": clause,
+        "overflow": way.source != STRING,
+    }
+    refused = refused_value(value, facts).cast(kind)
+    return F.when(value.isNull() | tried.isNotNull(), tried).otherwise(refused)

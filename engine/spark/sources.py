@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.commands.sources import FileSource
@@ -30,7 +30,7 @@ from engine.schema.types import (
     StructType,
 )
 from engine.spark.columns import column, from_spark_schema, to_spark_schema, to_spark_type
-from engine.spark.reader import check_file_system, spark_path
+from engine.spark.object_stores import check_file_system, hadoop_options, spark_path
 from engine.spark.row_checks import refuse_bad_rows
 from engine.spark.session import default_parallelism
 from engine.spark.text_files import (
@@ -96,8 +96,6 @@ def read_files(
         RequestError: there are no such files.
     """
     files = _list_files(source, storage_options or {})
-    if source.format != "csv":
-        check_file_system(spark, files[0].root)
     if source.format in {"parquet", "orc"}:
         return _columnar(spark, source, files)
     if source.format == "csv":
@@ -106,8 +104,8 @@ def read_files(
 
 
 def _columnar(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> SourceRows:
-    reader = spark.read.option("__globPaths__", "false").option("recursiveFileLookup", "true")
-    frame = reader.format(source.format).load([spark_path(f.root, f.path) for f in files])
+    reader = _reader(spark, files).option("recursiveFileLookup", "true")
+    frame = reader.format(source.format).load(_paths(files))
     _check_width(len(frame.schema), source.uri)
     return SourceRows(frame, from_spark_schema(frame.schema))
 
@@ -194,7 +192,7 @@ def _json(reading: _Reading, table_schema: StructType | None) -> SourceRows:
 def _typed(
     names: Iterable[str], table_schema: StructType | None, infer: Callable[[], StructType]
 ) -> StructType:
-    """The columns under the wanted types, those that nobody asked for as they look."""
+    """The columns under the wanted types, those that nobody requested as they look."""
     declared = {
         name: (table_schema.get(name) if table_schema is not None else None) for name in names
     }
@@ -273,23 +271,32 @@ def _in_tasks(
 
 
 def _inferred_csv(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> StructType:
-    reader = spark.read.option("__globPaths__", "false").option(
-        "header", str(source.header).lower()
-    )
+    reader = _reader(spark, files).option("header", str(source.header).lower())
     options = {
         "sep": source.delimiter,
         "quote": source.quote,
         "inferSchema": "true",
         "nullValue": source.null_text,
     }
-    frame = reader.options(**options).csv([spark_path(f.root, f.path) for f in files])
+    frame = reader.options(**options).csv(_paths(files))
     return from_spark_schema(frame.schema)
 
 
 def _inferred_json(spark: SparkSession, files: Sequence[TextFile]) -> StructType:
-    paths = [spark_path(f.root, f.path) for f in files]
-    frame = spark.read.option("__globPaths__", "false").option("mode", "DROPMALFORMED").json(paths)
+    frame = _reader(spark, files).option("mode", "DROPMALFORMED").json(_paths(files))
     return from_spark_schema(frame.schema)
+
+
+def _reader(spark: SparkSession, files: Sequence[TextFile]) -> DataFrameReader:
+    """Of those files alone, with what their store asks for."""
+    first_file = files[0]
+    check_file_system(spark, first_file.root)
+    options = hadoop_options(first_file.root, first_file.storage_options)
+    return spark.read.options(**options).option("__globPaths__", "false")
+
+
+def _paths(files: Sequence[TextFile]) -> list[str]:
+    return [spark_path(file.root, file.path, file.storage_options) for file in files]
 
 
 def _list_files(source: FileSource, storage_options: Mapping[str, str]) -> list[TextFile]:

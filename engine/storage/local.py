@@ -140,7 +140,7 @@ class LocalStore:
     def locate(self, path: str) -> str:
         """Where a path is on this machine.
 
-        Every step below the root is looked at; only a link among them costs the way from the top.
+        Every step below the root is checked; only a link among them costs the way from the top.
 
         Raises:
             PathOutsideRootError: a symbolic link leads it out of the root.

@@ -206,13 +206,20 @@ class ObjectStore:
                 msg = f"{path} cannot be written: {self._root} lies in no bucket that exists."
                 raise StorageError(msg, "Create the bucket, or check its name.") from error
             raise _missing(path) from error
-        except (PermissionDeniedError, UnauthenticatedError) as error:
-            msg = f"{self._root} does not allow to {verb} {path}: {_first_line(error)}."
-            raise StorageError(msg, "Check the credentials and their rights.") from error
         except (BaseError, OSError, ValueError) as error:
-            msg = f"Could not {verb} {path} in {self._root}: {_first_line(error)}."
-            kind = StorageOutcomeUnknownError if writing else StorageError
-            raise kind(msg, "Check the connection, then try again.") from error
+            words = _words_of(error)
+            is_refused = _is_refusal(error)
+            # what an earlier try of a put did is not known where a later one is refused
+            is_unknown = writing and not (is_refused and _FIRST_TRY in str(error))
+            kind = StorageOutcomeUnknownError if is_unknown else StorageError
+            if is_refused:
+                msg = f"{self._root} does not allow to {verb} {path}: {words}."
+                raise kind(msg, "Check the credentials and their rights.") from error
+            remedy = "Check the connection, then try again."
+            if _NO_BUCKET in words:
+                remedy = "Create the bucket, or check its name."
+            msg = f"Could not {verb} {path} in {self._root}: {words}."
+            raise kind(msg, remedy) from error
 
 
 class _ObjectReader(io.RawIOBase):
@@ -314,6 +321,27 @@ def _missing(path: str) -> FileMissingError:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
+
+
+_NO_BUCKET = "NoSuchBucket"
+_FIRST_TRY = "retries: 0,"
+_REFUSED = re.compile(r"status code: 40[13]\b")
+_STORE_SAYS = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the store answered that the credentials do not do; a listing's has no type of its own."""
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        return True
+    return isinstance(error, BaseError) and _REFUSED.search(str(error)) is not None
+
+
+def _words_of(error: Exception) -> str:
+    """What the store itself said where it said something, else what the client makes of it."""
+    match = _STORE_SAYS.search(str(error))
+    if match is None:
+        return _first_line(error).rstrip(" .:")
+    return f"{match[1]}: {match[2]}"[:500].removesuffix(".")
 
 
 _COMMIT = re.compile(r"_delta_log/\d{20}\.json")

@@ -15,8 +15,8 @@ _LISTED_FOR_ONE = 12
 def missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[str]:
     """The files that are not there, sorted.
 
-    A few are asked for by name, of an object store several at a time; many, where they are a good part of all that lies
-    below the table, by one listing. What a listing lacks is asked for by name before it is missing.
+    A few are requested by name, of an object store several at a time; many, where they are a good part of all that lies
+    below the table, by one listing. What a listing lacks is requested by name before it is missing.
 
     Args:
         store: the table's.

@@ -30,12 +30,11 @@ from engine.log.paths import commit_path
 from engine.log.replay import TableState
 from engine.log.tip import Tip
 from engine.storage.base import Store
-from engine.transaction.log_tail import check_in_place, check_landed, iter_newer
+from engine.transaction.log_tail import check_in_place, check_landed, is_own, iter_newer
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.outcome import CommitLimits, CommitOutcome
 from engine.transaction.pending_commit import PendingCommit
 from engine.transaction.reconciliation import Attempt, reconcile
-from engine.transaction.self_recognition import is_own
 from engine.transaction.staged_files import StagedFiles, StagedFilesGoneError
 from engine.transaction.validation import RowResolver, validate
 
@@ -110,7 +109,7 @@ class Committer:
     def _recognise(
         self, own: Commit, pending_commit: PendingCommit, attempts: int, *, landed_now: bool
     ) -> CommitOutcome:
-        """Its own commit, found in the log; one that has just been written is looked at like any."""
+        """Its own commit, found in the log; one that has just been written is checked like any other."""
         if landed_now:
             check_landed(self.store, own.version)
         return _recognised(own, pending_commit, attempts)

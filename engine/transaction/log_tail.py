@@ -1,4 +1,4 @@
-"""Where the log stands: what landed after a version, and whether nothing was cleaned away unseen.
+"""Where the log stands: what landed after a version, which commit is a transaction's own, what is gone.
 
 Log cleanup deletes what lies before a checkpoint, the oldest version first. So while the commit of
 a version is there, and no checkpoint lies above it, a missing successor means that the version is
@@ -137,7 +137,7 @@ def check_landed(store: Store, committed_version: int, before: Tip | None = None
 
 
 def newest_version(store: Store, from_version: int = 0) -> int:
-    """The newest version that a commit or checkpoint of the log names, -1 where there is none."""
+    """The latest version that a commit or checkpoint of the log names, -1 where there is none."""
     return max((state.version for state in _states(store, from_version)), default=-1)
 
 
@@ -203,3 +203,34 @@ def _states(store: Store, from_version: int) -> list[LogFile]:
     return [
         log_file for log_file in list_log_files(store, from_version) if log_file.name.kind in STATES
     ]
+
+
+def is_own(commit: Commit, txn_id: str) -> bool:
+    """Whether a commit is that of the transaction with this id."""
+    return commit.commit_info is not None and commit.commit_info.txn_id == txn_id
+
+
+def find_own_commit(store: Store, txn_id: str, after_version: int, up_to: int) -> Commit | None:
+    """The commit of a transaction among the versions after one, up to and with another.
+
+    Raises:
+        CommitOutcomeUnknownError: one of those versions has been cleaned away, so that nobody can
+            say whether the transaction landed.
+    """
+    for version in range(up_to, after_version, -1):
+        commit = _read(store, version)
+        if is_own(commit, txn_id):
+            return commit
+    return None
+
+
+def _read(store: Store, version: int) -> Commit:
+    try:
+        return read_commit(store, version)
+    except FileMissingError as gone:
+        what = (
+            f"Whether this transaction landed in {store.root} cannot be known: version {version},"
+            " which may be its commit, has been cleaned away."
+        )
+        remedy = "Check the table, and start a new job if the change is not there."
+        raise CommitOutcomeUnknownError(what, remedy) from gone

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from engine.actions.codec import Action
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile
+from engine.actions.written_files import file_changes
 from engine.transaction.outcome import ResolvedConflict
 
 
@@ -22,6 +23,11 @@ class ObservedTransaction(Protocol):
         ...
 
     @property
+    def operation(self) -> str:
+        """What its commit is called; "" before it is asked to commit."""
+        ...
+
+    @property
     def actions(self) -> tuple[Action, ...]:
         """What is staged so far."""
         ...
@@ -32,7 +38,7 @@ class TransactionObserver:
 
     `before_commit` comes after all checks against winners and before the log is written: what it
     raises stops the transaction with nothing written. However long it takes, the table and the staged
-    files are looked at after it. The phases after it must not raise.
+    files are examined after it. The phases after it must not raise.
     """
 
     def started(self, txn: ObservedTransaction) -> None:
@@ -104,11 +110,9 @@ class Observers(TransactionObserver):
 
 def new_files(txn: ObservedTransaction) -> list[AddFile]:
     """The data files that a transaction wrote; a new deletion vector is no new file."""
-    before = {action.path for action in txn.actions if isinstance(action, RemoveFile)}
-    adds = (action for action in txn.actions if isinstance(action, AddFile))
-    return [add for add in adds if add.path not in before]
+    return list(file_changes(txn.operation, txn.actions).written)
 
 
 def staged_bytes(txn: ObservedTransaction) -> int:
     """The size of the data files that a transaction wrote: wasted if it is aborted."""
-    return sum(add.size for add in new_files(txn))
+    return file_changes(txn.operation, txn.actions).bytes_written

@@ -27,9 +27,8 @@ from engine.storage.base import Store
 from engine.transaction.committer import Committer
 from engine.transaction.observer import NO_OBSERVER, TransactionObserver
 from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutcome
-from engine.transaction.prepare import prepare_commit
-from engine.transaction.provenance import Provenance
-from engine.transaction.read_set import ReadSet
+from engine.transaction.pending_commit import Provenance
+from engine.transaction.prepare import ReadSet, prepare_commit
 from engine.transaction.snapshot_rows import (
     RowMatcher,
     RowTester,
@@ -73,6 +72,7 @@ class OptimisticTransaction:
         self.table, self.snapshot = table, snapshot
         self.txn_id = txn_id or str(uuid.uuid4())
         self.outcome: CommitOutcome | None = None
+        self.operation = ""
         self.limits = limits
         self._observer = observer or NO_OBSERVER
         self._clock = clock or SystemClock()
@@ -133,6 +133,11 @@ class OptimisticTransaction:
         self._existing()
         self._reads.whole_table = True
 
+    def read_earlier(self) -> None:
+        """Read everything, before it began, into rows that no new attempt would read again."""
+        self.read_whole_table()
+        self._reads.source_is_fixed = True
+
     def read_files(self, paths: Iterable[str]) -> None:
         """Read particular files, by their paths in the log."""
         self._existing()
@@ -187,6 +192,7 @@ class OptimisticTransaction:
             CommitOutcomeUnknownError: the store would not say whether it landed.
         """
         self._open()
+        self.operation = operation
         provenance = Provenance(
             operation,
             self.txn_id,

@@ -1,10 +1,15 @@
-"""A transaction on its way to the log, as a value: what it is, and how far it has been validated."""
+"""A transaction on its way to the log, as a value: who writes what, and how far it is validated.
+
+Its `commitInfo` has delta-spark's names (SEMANTICS: commitInfo).
+"""
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from engine.actions.codec import Action
+from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata
 from engine.conflict_facts import WinnerVerdicts
@@ -16,8 +21,25 @@ from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from engine.log.tip import Tip
 from engine.transaction.outcome import ResolvedConflict
-from engine.transaction.provenance import Provenance
 from engine.transaction.staging import TableTerms
+
+ENGINE_INFO = "lakeui/0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What the person or job behind a commit says of it. `metrics` are numbers or text.
+
+    `even_if_empty` has the commit written though nothing is staged (VACUUM START and END).
+    """
+
+    operation: str
+    txn_id: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    user_metadata: str | None = None
+    user_name: str | None = None
+    even_if_empty: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +72,9 @@ class PendingCommit:
         """Whether there is nothing to write."""
         return not (self.current.actions or self.provenance.even_if_empty)
 
-    def past(self, winner: WinningCommit, met: WinnerVerdicts | None = None) -> "PendingCommit":
+    def past(
+        self, winner: WinningCommit, verdicts: WinnerVerdicts | None = None
+    ) -> "PendingCommit":
         """The pending commit on the state that a winner left, once every check let it pass."""
         return replace(
             self,
@@ -59,7 +83,7 @@ class PendingCommit:
             timestamp_ms=winner.timestamp_ms or self.timestamp_ms,
             row_id_high_water_mark=self._mark_after(winner),
             exempted=exempt_after(self.current, winner, self.exempted),
-            trail=remembered(self.trail, met) if met else self.trail,
+            trail=remembered(self.trail, verdicts) if verdicts else self.trail,
         )
 
     def _mark_after(self, winner: WinningCommit) -> int:
@@ -84,3 +108,41 @@ def high_water_mark(domains: Iterable[DomainMetadata]) -> int:
             except (ValueError, KeyError, TypeError):
                 return -1
     return -1
+
+
+def commit_info(
+    provenance: Provenance,
+    current: CurrentTransaction,
+    timestamp_ms: int,
+    in_commit_timestamp_ms: int | None,
+) -> CommitInfo:
+    """The action. `readVersion` is the version that was read, never rebased; absent at creation."""
+    return CommitInfo(
+        in_commit_timestamp=in_commit_timestamp_ms,
+        timestamp=timestamp_ms,
+        operation=provenance.operation,
+        operation_parameters={
+            name: _parameter(value) for name, value in provenance.parameters.items()
+        },
+        operation_metrics={name: _metric(value) for name, value in provenance.metrics.items()},
+        read_version=current.read_version if current.read_version >= 0 else None,
+        isolation_level=str(current.level),
+        is_blind_append=current.is_blind_append,
+        user_name=provenance.user_name,
+        user_metadata=provenance.user_metadata,
+        engine_info=ENGINE_INFO,
+        txn_id=provenance.txn_id,
+    )
+
+
+def _parameter(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Lists and maps are text that holds JSON, as delta-spark writes them."""
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value), ensure_ascii=False)
+    if isinstance(value, list | tuple | set | frozenset):
+        return json.dumps(list(value), ensure_ascii=False)
+    return value
+
+
+def _metric(value: Any) -> str:  # noqa: ANN401 - a number, or text already
+    return str(value).lower() if isinstance(value, bool) else str(value)

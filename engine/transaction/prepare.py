@@ -1,4 +1,4 @@
-"""A transaction becomes a value that can compete: checked against itself and the version it read.
+"""What a transaction has read and staged becomes a pending commit, checked against the version it read.
 
 A file that is staged again, an `add` of a path that the read version has, is a statement about that
 file. Tables that Iceberg clients read keep to the protocol's Iceberg Compatibility V2.
@@ -6,6 +6,7 @@ file. Tables that Iceberg clients read keep to the protocol's Iceberg Compatibil
 
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 import pyarrow.compute as pc
@@ -13,9 +14,11 @@ import pyarrow.compute as pc
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
+from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel, level_used
+from engine.conflicts.layout import NO_LAYOUT, Layout
 from engine.conflicts.row_counts import physical_rows
-from engine.conflicts.transaction_info import CurrentTransaction
+from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, RowScope
 from engine.errors import RequestError
 from engine.protocol.iceberg_compat import faults_of, has_nested_ids, partitions_fault
 from engine.protocol.properties import TableProperties
@@ -23,10 +26,64 @@ from engine.schema.column_mapping import mapping_mode, physical_name
 from engine.schema.types import parse_schema
 from engine.snapshot.row_counts import num_records
 from engine.snapshot.snapshot import Snapshot
-from engine.transaction.pending_commit import PendingCommit, high_water_mark
-from engine.transaction.provenance import Provenance
-from engine.transaction.read_set import ReadSet
+from engine.transaction.pending_commit import PendingCommit, Provenance, high_water_mark
+from engine.transaction.snapshot_rows import RowMatcher, RowTester
 from engine.transaction.staging import TableTerms, check_staged
+
+
+@dataclass(slots=True)
+class ReadSet:
+    """Reads gather here until the commit.
+
+    `files` are the paths that conditions led to, `entirely` those of which every row counts as read.
+    `obstacle` is the command's own reason for a decision at file level; `matcher` and `tester`
+    compare rows where conditions alone do not decide. `source_is_fixed`: its rows are of the version
+    that it reads, and stay so when it is begun anew.
+    """
+
+    predicates: list[ReadPredicate] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)
+    entirely: set[str] = field(default_factory=set)
+    whole_table: bool = False
+    source_is_fixed: bool = False
+    app_ids: set[str] = field(default_factory=set)
+    obstacle: str | None = None
+    matcher: RowMatcher | None = None
+    tester: RowTester | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no data was read; application ids are no data."""
+        return not (self.predicates or self.entirely or self.whole_table)
+
+    def row_scope(self, snapshot: Snapshot | None) -> RowScope:
+        """At which level conflicts are decided, known before any work."""
+        if snapshot is None:
+            return RowScope("it creates the table", traces_moves=False)
+        table = table_eligibility(snapshot.metadata, snapshot.protocol, snapshot.clustering_columns)
+        of_reads = next((r.row_obstacle for r in self.predicates if r.row_obstacle), None)
+        of_command = of_reads or self.obstacle
+        return RowScope(
+            table.obstacle or of_command,
+            table.traces_moves,
+            table.traces_order,
+            table.facts,
+            of_command,
+        )
+
+    def layout(self, snapshot: Snapshot | None) -> Layout:
+        """What the files are laid out by; how many there are only where a condition was checked against them."""
+        names = snapshot and (snapshot.partition_columns or snapshot.clustering_columns)
+        if snapshot is None or not names:
+            return NO_LAYOUT
+        column = snapshot.schema.get(names[0])
+        physical = None if column is None else physical_name(column, snapshot.mapping_mode)
+        return Layout(
+            column=names[0],
+            physical_name=physical or "",
+            is_partition=bool(snapshot.partition_columns),
+            file_count=snapshot.file_count if self.predicates else None,
+        )
 
 
 class LiveFiles(typing.Protocol):
@@ -75,6 +132,7 @@ def prepare_commit(
         read_entirely=entirely,
         read_whole_table=reads.whole_table,
         read_app_ids=frozenset(reads.app_ids),
+        source_is_fixed=reads.source_is_fixed,
         actions=actions,
         txn_id=provenance.txn_id,
         rows=reads.row_scope(snapshot),
@@ -183,7 +241,7 @@ def _identified(add: AddFile, live: AddFile) -> AddFile:
 def check_iceberg_rules(
     actions: Sequence[Action], before: TableTerms | None, after: TableTerms
 ) -> None:
-    """Check what is staged for a table that has the feature enabled; other tables are not looked at.
+    """Check what is staged for a table that has the feature enabled; other tables are not checked.
 
     Raises:
         RequestError: the table, or a file, would be nothing that Iceberg clients could read.

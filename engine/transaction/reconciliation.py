@@ -20,8 +20,7 @@ from engine.actions.table import DomainMetadata, Metadata
 from engine.conflicts.footprint import Change, changes_of
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.row_counts import physical_rows
-from engine.transaction.pending_commit import PendingCommit, last_row_id
-from engine.transaction.provenance import commit_info
+from engine.transaction.pending_commit import PendingCommit, commit_info, last_row_id
 
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 _PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"

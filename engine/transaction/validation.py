@@ -5,12 +5,17 @@ from typing import Protocol
 
 from engine.conflict_facts import Decision, WinnerVerdicts
 from engine.conflicts.checker import FILE_RULES, find_conflict
-from engine.conflicts.decision import decision_of, remembered
+from engine.conflicts.decision import (
+    decision_of,
+    passed_by_files,
+    passed_by_rows,
+    remembered,
+    stopped,
+)
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.rebase import Pending
 from engine.conflicts.row_level import Settled
 from engine.conflicts.transaction_info import WinningCommit
-from engine.conflicts.verdicts import passed_by_files, passed_by_rows, stopped
 from engine.errors import ConflictError
 from engine.transaction.outcome import ResolvedConflict
 from engine.transaction.pending_commit import PendingCommit
@@ -55,10 +60,10 @@ def validate(
     resolution = rows.resolve(overlap, pending_commit.pending)
     settled = resolution.settled
     evident = replace(overlap, evidence=settled.evidence)
-    lost = find_conflict(evident)
-    if lost is not None:
-        raise _told(lost, evident, pending_commit, resolution)
-    met = passed_by_rows(evident, settled.how, resolution.duration_ms)
+    aborted = find_conflict(evident)
+    if aborted is not None:
+        raise _told(aborted, evident, pending_commit, resolution)
+    verdicts = passed_by_rows(evident, settled.how, resolution.duration_ms)
     resolved = ResolvedConflict(
         winner=winner.side,
         rule=conflict.conflict.rule,
@@ -67,7 +72,7 @@ def validate(
         how=settled.how,
         duration_ms=resolution.duration_ms,
         rows=settled.rows,
-        decision=_decision(conflict, evident, pending_commit, met, resolution),
+        decision=_decision(conflict, evident, pending_commit, verdicts, resolution),
         current=pending_commit.current.side,
     )
     carried = replace(
@@ -76,7 +81,7 @@ def validate(
         pending=settled.pending,
         resolved=(*pending_commit.resolved, resolved),
     )
-    return carried.past(winner, met)
+    return carried.past(winner, verdicts)
 
 
 def _told(
@@ -87,8 +92,8 @@ def _told(
 ) -> ConflictError:
     """The conflict with the record of how it was decided."""
     facts = conflict.conflict
-    met = stopped(overlap, facts.rule, resolution.duration_ms if resolution else None)
-    decision = _decision(conflict, overlap, pending_commit, met, resolution)
+    verdicts = stopped(overlap, facts.rule, resolution.duration_ms if resolution else None)
+    decision = _decision(conflict, overlap, pending_commit, verdicts, resolution)
     return type(conflict)(replace(facts, decision=decision))
 
 
@@ -96,10 +101,10 @@ def _decision(
     conflict: ConflictError,
     overlap: Overlap,
     pending_commit: PendingCommit,
-    met: WinnerVerdicts,
+    verdicts: WinnerVerdicts,
     resolution: Resolution | None,
 ) -> Decision:
-    trail = remembered(pending_commit.trail, met)
+    trail = remembered(pending_commit.trail, verdicts)
     decision = decision_of(overlap, conflict.conflict, trail, pending_commit.pending.vectors)
     if resolution is None:
         return decision

@@ -1,4 +1,4 @@
-"""Tokens to revoke, never to make or read here; answers kept for repeated requests, to look at."""
+"""Tokens to revoke, never to make or read here; answers kept for repeated requests, read-only."""
 
 from auditlog.registry import auditlog
 from django.contrib import admin

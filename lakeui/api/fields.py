@@ -43,9 +43,12 @@ class ObjectField(serializers.JSONField):
     """An open JSON object, as an engine recorded it."""
 
 
-@extend_schema_field({"type": ["string", "null"], "description": "null: not recorded"})
+@extend_schema_field({"type": "string", "description": "null: not recorded"})
 class RecordedField(serializers.CharField):
     """Text that a writer may not have recorded: the mirror's "" is null here, never a guess."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options | {"allow_null": True})
 
     def to_representation(self, value: Any) -> str | None:  # type: ignore[override]
         return str(value) if value else None

@@ -1,4 +1,4 @@
-"""Checks that hold on every address, before a view looks at tables and roles."""
+"""Checks that hold on every address, before a view checks tables and roles."""
 
 from django.conf import settings
 from django.views import View

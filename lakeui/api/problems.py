@@ -1,6 +1,6 @@
 """RFC 9457 problem details: the one shape of every answer that is not a success.
 
-`code` is stable and what programs should look at; `detail` is for people. Faults of single fields
+`code` is stable and what programs should test; `detail` is for people. Faults of single fields
 are in `errors`; a conflict carries its facts in `conflict`.
 """
 
@@ -46,7 +46,7 @@ ENGINE_STATUS: tuple[tuple[type[engine_errors.EngineError], int], ...] = (
     (engine_errors.StorageError, 503),
     (engine_errors.EngineError, 422),
 )
-"""The first class that fits gives the status; what a person asked for wrongly is 422."""
+"""The first class that fits gives the status; what a person requested wrongly is 422."""
 
 CODES_BY_STATUS: Mapping[int, str] = {
     400: "MALFORMED_REQUEST",

@@ -2,14 +2,11 @@
 
 from django.urls import URLPattern, path, re_path
 
+from lakeui.api.access.audit import AuditList
 from lakeui.api.access.tokens import TokenDetail, TokenList
-from lakeui.api.conflicts.conflicts import (
-    ConflictCosts,
-    ConflictDetail,
-    ConflictList,
-    ConflictRowValues,
-    TableConflictList,
-)
+from lakeui.api.conflicts.conflict import ConflictDetail
+from lakeui.api.conflicts.conflict_rows import ConflictRowValues
+from lakeui.api.conflicts.conflicts import ConflictCosts, ConflictList, TableConflictList
 from lakeui.api.conflicts.explain import ConflictExplain
 from lakeui.api.conflicts.pipelines import PipelineEvents
 from lakeui.api.docs import RedocPage, SchemaView, SwaggerPage, not_found
@@ -28,17 +25,18 @@ from lakeui.api.jobs.schedules import (
     ScheduleRun,
     TableScheduleList,
 )
-from lakeui.api.monitoring.audit import AuditList
 from lakeui.api.monitoring.health import HealthView
 from lakeui.api.monitoring.monitoring import Monitoring
 from lakeui.api.overview.attention import AttentionView, MuteDetail, MuteList
+from lakeui.api.overview.glossary import Glossary
 from lakeui.api.overview.overview import Overview
 from lakeui.api.overview.search import Search
 from lakeui.api.tables.concurrency import Concurrency, ConcurrencyLanes
-from lakeui.api.tables.definitions import ColumnList, Diff, KeyDetail, KeyList, TableSchema
+from lakeui.api.tables.diff import Diff
 from lakeui.api.tables.eligibility import Eligibility
+from lakeui.api.tables.files import LiveFileList
 from lakeui.api.tables.grants import GrantDetail, GrantList
-from lakeui.api.tables.history import Growth, Layout, Timeline
+from lakeui.api.tables.history import Growth, Layout, Timeline, VersionList
 from lakeui.api.tables.isolation import (
     FormerOverlapList,
     Isolation,
@@ -46,21 +44,18 @@ from lakeui.api.tables.isolation import (
     OverlapList,
     ReorderedList,
 )
-from lakeui.api.tables.previews import TablePreview
-from lakeui.api.tables.tables import (
-    LiveFileList,
-    TableDetail,
-    TableList,
-    VersionDetail,
-    VersionFileList,
-    VersionList,
-)
+from lakeui.api.tables.preview import TablePreview
+from lakeui.api.tables.schema import ColumnList, KeyDetail, KeyList, TableSchema
+from lakeui.api.tables.summary import TableDetail
+from lakeui.api.tables.tables import TableList
 from lakeui.api.tables.uploads import Uploads
+from lakeui.api.tables.version import VersionDetail, VersionFileList
 from lakeui.api.tables.what_if import WhatIf
 
 app_name = "api"
 
 urlpatterns: list[URLPattern] = [
+    path("glossary/", Glossary.as_view(), name="glossary"),
     path("search/", Search.as_view(), name="search"),
     path("overview/", Overview.as_view(), name="overview"),
     path("attention/", AttentionView.as_view(), name="attention"),

@@ -57,7 +57,7 @@ def highest_role(user: Person) -> Role | None:
 
 
 def visible_tables(user: Person) -> QuerySet[Table]:
-    """The tables a person may look at."""
+    """The tables a person may see."""
     if role_of(user) is not None:
         return Table.objects.all()
     if not isinstance(user, User) or not user.is_active:
@@ -114,7 +114,7 @@ def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _strictest(parameters: Mapping[str, Any]) -> str:
-    """What the step that needs most needs; for a script, whose steps are looked at one by one."""
+    """What the step that needs most needs; for a script, whose steps are checked one by one."""
     steps = parameters.get("steps")
     listed_steps = steps if isinstance(steps, list) else []
     needed = [

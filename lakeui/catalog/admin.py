@@ -1,4 +1,4 @@
-"""The mirror to look at, grants to edit, and the audit trail of both and of people's roles."""
+"""The mirror read-only, grants to edit, and the audit trail of both and of people's roles."""
 
 from auditlog.registry import auditlog
 from django.contrib import admin
@@ -169,7 +169,7 @@ class CommitFileAdmin(ReadOnlyAdmin):
 
 @admin.register(TableSync)
 class TableSyncAdmin(ReadOnlyAdmin):
-    """First readings of logs, asked for or under way."""
+    """First readings of logs, requested or under way."""
 
     list_display = ["table", "requested_at", "started_at", "seen_at", "stage", "done", "total"]
     list_filter = ["stage"]
@@ -179,7 +179,7 @@ class TableSyncAdmin(ReadOnlyAdmin):
 
 @admin.register(Preview)
 class PreviewAdmin(ReadOnlyAdmin):
-    """What was asked for; the rows show on their page, to whoever may see the table."""
+    """What was requested; the rows show on their page, to whoever may see the table."""
 
     list_display = ["table", "version", "asked_at", "read_at", "error_code"]
     list_filter = ["error_code"]

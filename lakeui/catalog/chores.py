@@ -9,8 +9,7 @@ from django.utils import timezone
 
 from engine.commands.names import table_sql
 from lakeui.catalog.file_layout import Unclustered
-from lakeui.catalog.health import FEW_FILES
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import FEW_FILES, Table
 
 _MUCH_MARKED, _MUCH_UNCLUSTERED = 0.1, 0.2
 

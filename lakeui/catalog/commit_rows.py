@@ -7,6 +7,7 @@ from django.conf import settings
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
+from engine.actions.written_files import file_changes
 from engine.log.commits import Commit as LogCommit
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Commit, CommitFile, Table
@@ -29,7 +30,7 @@ class _Files:
 def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
     """The unsaved row of a version. `raw` is the beginning of its file."""
     info = commit.commit_info or _EMPTY
-    files = _files(commit)
+    files, changes = _files(commit), file_changes(info.operation, commit.actions)
     return Commit(
         table=table,
         version=commit.version,
@@ -48,8 +49,10 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
         user_metadata=log_values.text(info.user_metadata),
         files_added=len(files.adds),
         files_removed=len(files.removes),
-        bytes_added=_bytes(files.adds),
-        bytes_removed=_bytes(files.removes),
+        files_restated=len(changes.restated),
+        bytes_added=log_values.integer(changes.bytes_added) or 0,
+        bytes_removed=log_values.integer(changes.bytes_removed) or 0,
+        bytes_written=log_values.integer(changes.bytes_written) or 0,
         rows_added=_rows_added(files),
         vectors_added=sum(add.deletion_vector is not None for add in files.adds),
         rows_deleted_by_vectors=_rows_deleted_by_vectors(files),
@@ -93,11 +96,6 @@ def _files(commit: LogCommit) -> _Files:
         [action for action in commit.actions if isinstance(action, RemoveFile)],
         [action for action in commit.actions if isinstance(action, AddCDCFile)],
     )
-
-
-def _bytes(files: list[AddFile] | list[RemoveFile]) -> int:
-    total = sum(log_values.integer(file.size) or 0 for file in files)
-    return log_values.integer(total) or 0
 
 
 def _rows_added(files: _Files) -> int | None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models.functions import Greatest
 
 from lakeui.catalog.definitions import (
     DEFINES,
@@ -42,6 +43,7 @@ class Difference:
     files_removed: int
     bytes_added: int
     bytes_removed: int
+    bytes_written: int
     rows_added: int | None
     rows_deleted_by_vectors: int
     data_versions: int
@@ -97,10 +99,11 @@ def difference(table: Table, older: int, newer: int) -> Difference | None:
     between = versions_between(table, older, newer).order_by()
     sums = between.aggregate(
         n=Count("pk"),
-        added=Sum("files_added"),
-        removed=Sum("files_removed"),
+        added=Sum(F("files_added") - F("files_restated")),
+        removed=Sum(Greatest(F("files_removed") - F("files_restated"), 0)),
         bytes_added=Sum("bytes_added"),
         bytes_removed=Sum("bytes_removed"),
+        bytes_written=Sum("bytes_written"),
         rows=Sum("rows_added"),
         silent=Count("pk", Q(rows_added__isnull=True, files_added__gt=0)),
         marked=Sum("rows_deleted_by_vectors"),
@@ -125,6 +128,7 @@ def difference(table: Table, older: int, newer: int) -> Difference | None:
         files_removed=sums["removed"],
         bytes_added=sums["bytes_added"],
         bytes_removed=sums["bytes_removed"],
+        bytes_written=sums["bytes_written"],
         rows_added=None if sums["silent"] else sums["rows"] or 0,
         rows_deleted_by_vectors=sums["marked"],
         data_versions=sums["data"],
@@ -138,7 +142,7 @@ def difference(table: Table, older: int, newer: int) -> Difference | None:
 
 
 def definition_changes(table: Table, limit: int) -> list[DefinitionChange]:
-    """The newest versions that changed schema, properties, layout or protocol, newest first."""
+    """The latest versions that changed schema, properties, layout or protocol, latest first."""
     changed = table.commits.filter(DEFINES)
     commits = list(changed.order_by("-version")[: limit + 1])
     before: Definition | None = None

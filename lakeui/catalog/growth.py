@@ -8,7 +8,7 @@ from lakeui.catalog.models import Table
 
 GROWTH_VERSIONS = 1000
 GROWTH_POINTS = 60
-_Row = tuple[int, datetime | None, int, int, int, int]
+_Row = tuple[int, datetime | None, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Growth:
 
 
 def growth(table: Table) -> Growth:
-    """Back from what the table is now, as far as its newest versions are mirrored without a gap."""
+    """Back from what the table is now, as far as its latest versions are mirrored without a gap."""
     rows = list(
         table.commits.order_by("-version").values_list(
             "version",
@@ -48,13 +48,16 @@ def growth(table: Table) -> Growth:
             "bytes_removed",
             "files_added",
             "files_removed",
+            "files_restated",
         )[:GROWTH_VERSIONS]
     )
     if not rows or rows[0][0] != table.version:
         return Growth((), 0, is_estimated=False)
     unbroken = list(_unbroken(rows))
     points = list(_points(table, unbroken))[::-1]
-    silent = any(removed and not size for _, _, _, size, _, removed in unbroken)
+    silent = any(
+        removed > restated and not size for _, _, _, size, _, removed, restated in unbroken
+    )
     return Growth(tuple(_some(points)), len(points), silent)
 
 
@@ -68,12 +71,12 @@ def _unbroken(rows: Iterable[_Row]) -> Iterator[_Row]:
 
 
 def _points(table: Table, rows: Iterable[_Row]) -> Iterator[GrowthPoint]:
-    """Newest first; what a commit added is taken off again on the way back."""
+    """Latest first; what a commit added is taken off again on the way back."""
     size, files = table.size_bytes, table.file_count
-    for version, at, added, removed, files_added, files_removed in rows:
+    for version, at, added, removed, files_added, files_removed, restated in rows:
         yield GrowthPoint(version, at, max(size, 0), max(files, 0))
         size -= added - removed
-        files -= files_added - files_removed
+        files -= files_added - restated - max(files_removed - restated, 0)
 
 
 def _some(points: Sequence[GrowthPoint]) -> Iterator[GrowthPoint]:

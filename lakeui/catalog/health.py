@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import Case, CharField, F, Q, QuerySet, TextChoices, Value, When
 from django.db.models.functions import Now
 
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import FEW_FILES, Table
 
 
 class Health(TextChoices):
@@ -18,7 +18,6 @@ class Health(TextChoices):
     HEALTHY = "healthy", "nothing to do"
 
 
-FEW_FILES = 10  # a table with fewer small files than this has nothing to compact
 MANY_SMALL = Q(small_file_count__gte=FEW_FILES, small_file_count__gt=F("file_count") / 2)
 VACUUM_DUE = Q(vacuum_from__lte=Now(), dead_bytes__gt=F("size_bytes") / 2)
 

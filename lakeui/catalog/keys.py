@@ -34,7 +34,7 @@ _ENFORCED = re.compile(r"(?<!NOT)\s+ENFORCED\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key as it was asked for: nothing about it is checked yet."""
+    """A key as it was requested: nothing about it is checked yet."""
 
     kind: str
     columns: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""JSON that is decoded when it is first asked for.
+"""JSON that is decoded when it is first requested.
 
 Rows of tables are read for their names and figures far more often than for their schema, which may
 have 50,000 columns.

@@ -6,6 +6,8 @@ from django.db import models
 from lakeui.catalog.late_json import LateJSONField
 from lakeui.catalog.roles import Role
 
+FEW_FILES = 10  # a table with fewer small files than this has nothing to compact
+
 
 class Table(models.Model):
     """A registered Delta table as it was when the mirror last looked.
@@ -96,9 +98,14 @@ class Table(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def may_compact(self) -> bool:
+        """Whether it has small files enough for their share to mean something."""
+        return self.small_file_count >= FEW_FILES
+
 
 class TableSync(models.Model):
-    """The first reading of a table's log, asked for or under way: see `syncs.py`."""
+    """The first reading of a table's log, requested or under way: see `syncs.py`."""
 
     class Stage(models.TextChoices):
         COMMITS = "commits", "reading versions"
@@ -147,8 +154,10 @@ class Commit(models.Model):
 
     files_added = models.BigIntegerField(default=0)
     files_removed = models.BigIntegerField(default=0)
-    bytes_added = models.BigIntegerField(default=0)
-    bytes_removed = models.BigIntegerField(default=0)
+    files_restated = models.BigIntegerField(default=0)  # of them, the same file in both
+    bytes_added = models.BigIntegerField(default=0)  # of files that came: restated ones are not
+    bytes_removed = models.BigIntegerField(default=0)  # of files that left
+    bytes_written = models.BigIntegerField(default=0)  # see `engine.actions.written_files`
     rows_added = models.BigIntegerField(null=True, blank=True)
     vectors_added = models.BigIntegerField(default=0)  # adds that carry a deletion vector
     rows_deleted_by_vectors = models.BigIntegerField(default=0)
@@ -179,6 +188,16 @@ class Commit(models.Model):
 
     def __str__(self) -> str:
         return f"{self.table_id}@{self.version}"
+
+    @property
+    def files_came(self) -> int:
+        """Files of this version that the one before did not have."""
+        return self.files_added - self.files_restated
+
+    @property
+    def files_gone(self) -> int:
+        """Files of the version before that this one does not have; a restated one is in both."""
+        return max(self.files_removed - self.files_restated, 0)
 
 
 class CommitHour(models.Model):
@@ -318,10 +337,11 @@ class TableKey(models.Model):
 
 
 class Preview(models.Model):
-    """Some rows of a table at a version, read by a worker for people to look at; kept for an hour."""
+    """Some rows of a table at a version, read by a worker for people to see; kept for an hour."""
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="previews")
     version = models.BigIntegerField()
+    where = models.CharField(max_length=2000, blank=True, default="")  # "" for all rows
     asked_at = models.DateTimeField()
     read_at = models.DateTimeField(null=True, blank=True)
     columns = models.JSONField(default=list, blank=True)
@@ -336,7 +356,9 @@ class Preview(models.Model):
     class Meta:
         ordering = ["-asked_at"]
         constraints = [
-            models.UniqueConstraint(fields=["table", "version"], name="one_preview_a_version"),
+            models.UniqueConstraint(
+                fields=["table", "version", "where"], name="one_preview_a_condition"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,17 +1,20 @@
 """Which tables a command names beside the one it is for, and who may read what it says.
 
 A command's text tells of every table in it, and so does what a worker says of it: they are for those
-who may look at all of them.
+who may see all of them.
 """
 
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
+from django.db.models import Q
+
 from engine.commands.model import Clone, Command, Script
 from engine.commands.sql import parse_request
 from engine.errors import EngineError
 from lakeui.catalog.access import Person, role_of, visible_tables
+from lakeui.catalog.models import Table
 
 
 class Asked(Protocol):
@@ -33,6 +36,11 @@ def named_tables(command: Command) -> frozenset[str]:
     return frozenset({*command.tables_read(), *cloned, *changed}) - {""}
 
 
+def table_called(text: str) -> Table | None:
+    """The table of that name, or at that place as it was registered."""
+    return Table.objects.filter(Q(name=text) | Q(uri=text)).first()
+
+
 def names_others(asked: Asked) -> bool:
     """Whether a command names tables beside its own, or nobody can tell."""
     names = _names(asked)
@@ -47,18 +55,18 @@ class Reader:
 
     @cached_property
     def sees_all(self) -> bool:
-        """Whether every table is theirs to look at."""
+        """Whether every table is theirs to see."""
         return role_of(self._user) is not None
 
     def may_read(self, asked: Asked) -> bool:
-        """Whether they may look at every table that the command names."""
+        """Whether they may see every table that the command names."""
         if self.sees_all:
             return True
         names = _names(asked)
         return names is not None and names <= self._seen
 
     def may_read_statement(self, statement: str) -> bool:
-        """Whether they may look at every table that a statement in SQL names, as far as one knows."""
+        """Whether they may see every table that a statement in SQL names, as far as one knows."""
         if self.sees_all:
             return True
         try:

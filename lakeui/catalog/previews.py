@@ -1,4 +1,4 @@
-"""Rows to look at: a page asks for them, a worker reads them, and an hour later they are gone."""
+"""Rows to show: a page asks for them, a worker reads them, and an hour later they are gone."""
 
 from datetime import timedelta
 
@@ -12,17 +12,19 @@ from lakeui.task_names import LIGHT_QUEUE, PREVIEW_TABLE
 PREVIEW_ROWS = 100
 PREVIEW_COLUMNS = 200
 PREVIEW_TEXT = 500
+PREVIEW_CONDITION = 2000
+"""Characters of a condition."""
 PATIENCE = timedelta(seconds=60)
 _KEPT = timedelta(hours=1)  # what a DELETE erased does not stay here either
 
 
-def ask_for_preview(table: Table, version: int) -> Preview:
-    """Have a worker read a version's first rows, unless one was asked to a moment ago."""
+def ask_for_preview(table: Table, version: int, where: str = "") -> Preview:
+    """Have a worker read a version's first rows that match, unless one was asked to a moment ago."""
     forget_old_previews()
     now = timezone.now()
     with transaction.atomic():
         preview, is_new = Preview.objects.get_or_create(
-            table=table, version=version, defaults={"asked_at": now}
+            table=table, version=version, where=where, defaults={"asked_at": now}
         )
         if not is_new and is_waiting(preview):
             return preview

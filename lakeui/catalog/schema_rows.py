@@ -50,7 +50,7 @@ class SchemaRow:
 class SchemaRows(Sequence[SchemaRow]):
     """The columns of a schema as mirrored, nested ones after their parent; empty where there is none.
 
-    A schema may have 50,000 columns: a row is made when it is asked for.
+    A schema may have 50,000 columns: a row is made when it is requested.
     """
 
     def __init__(self, table: Table, part_of_name: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Conflicts to look at: the only record of writes that lost, so nobody edits it."""
+"""Conflicts, read-only: the only record of aborted writes, so nobody edits it."""
 
 from django.contrib import admin
 
@@ -51,7 +51,7 @@ class ConflictDayAdmin(ReadOnlyAdmin):
 
 @admin.register(ConflictRows)
 class ConflictRowsAdmin(ReadOnlyAdmin):
-    """What was asked for; the rows show on their page, to whoever may see the table."""
+    """What was requested; the rows show on their page, to whoever may see the table."""
 
     list_display = ["asked_at", "conflict", "path", "version", "read_at", "error_code"]
     list_filter = ["error_code"]

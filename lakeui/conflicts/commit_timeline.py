@@ -43,7 +43,7 @@ class TimeBucket:
 
     start: datetime
     operations: tuple[OperationCommits, ...]
-    lost: int
+    aborted: int
 
     @property
     def commit_count(self) -> int:
@@ -63,7 +63,7 @@ class CommitTimeline:
     places: int
     buckets: tuple[TimeBucket, ...]
     resolved: int
-    lost: int
+    aborted: int
     beaten: int
 
     @property
@@ -101,7 +101,7 @@ def timeline_of(
     name: str,
     now: datetime,
     commits: Iterable[tuple[datetime | None, str]],
-    lost_at: Iterable[datetime],
+    aborted_at: Iterable[datetime],
     *,
     resolved: int = 0,
     beaten: int = 0,
@@ -113,10 +113,10 @@ def timeline_of(
     for moment, operation in commits:
         if moment is not None:
             counts[(moment - start) // chosen.width][operation] += 1
-    lost = Counter((moment - start) // chosen.width for moment in lost_at)
-    inside = [i for i in sorted({*counts, *lost}) if 0 <= i < places]
+    aborted = Counter((moment - start) // chosen.width for moment in aborted_at)
+    inside = [i for i in sorted({*counts, *aborted}) if 0 <= i < places]
     buckets = (
-        TimeBucket(start + i * chosen.width, tuple(_ranked(counts[i])), lost[i]) for i in inside
+        TimeBucket(start + i * chosen.width, tuple(_ranked(counts[i])), aborted[i]) for i in inside
     )
     return CommitTimeline(
         name=name,
@@ -125,7 +125,7 @@ def timeline_of(
         places=places,
         buckets=tuple(buckets),
         resolved=resolved,
-        lost=sum(lost[i] for i in inside),
+        aborted=sum(aborted[i] for i in inside),
         beaten=beaten,
     )
 

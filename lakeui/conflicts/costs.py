@@ -24,7 +24,7 @@ class PairCost:
     `wasted_ms` and `wasted_bytes` are of aborted writes.
     """
 
-    loser: str
+    current: str
     winner: str
     aborted: int
     reported: int
@@ -33,7 +33,7 @@ class PairCost:
     wasted_bytes: int
 
     @property
-    def met(self) -> int:
+    def conflict_count(self) -> int:
         """How many conflicts the two operations had."""
         return self.aborted + self.reported + self.resolved
 
@@ -60,14 +60,14 @@ def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
         .annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
     )
     costs: dict[tuple[str, str], dict[str, int]] = {}
-    for loser, winner, kind, n, ms, size in grouped:
-        cost = costs.setdefault((loser, winner), dict.fromkeys(_COUNTED, 0))
+    for current, winner, kind, n, ms, size in grouped:
+        cost = costs.setdefault((current, winner), dict.fromkeys(_COUNTED, 0))
         cost[kind] = n
-        if kind in Conflict.LOST:
+        if kind in Conflict.ABORTED_KINDS:
             cost["wasted_ms"] += ms
             cost["wasted_bytes"] += size
-    pairs = [PairCost(loser, winner, **cost) for (loser, winner), cost in costs.items()]
-    pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.aborted, -pair.resolved, pair.loser))
+    pairs = [PairCost(current, winner, **cost) for (current, winner), cost in costs.items()]
+    pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.aborted, -pair.resolved, pair.current))
     return PairCosts(tuple(pairs))
 
 
@@ -75,13 +75,15 @@ def cost_by_hour(
     conflicts: QuerySet[Conflict], now: datetime
 ) -> Mapping[tuple[str, datetime], int]:
     """Milliseconds wasted in the last 24 hours, by pair and full hour."""
-    lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.LOST).order_by()
+    aborted = conflicts.filter(
+        occurred_at__gte=now - DAY, kind__in=Conflict.ABORTED_KINDS
+    ).order_by()
     rows = (
-        lost.annotate(hour=UtcHour("occurred_at"))
+        aborted.annotate(hour=UtcHour("occurred_at"))
         .values_list(*AS_FOUND, "hour")
         .annotate(ms=Sum("wasted_ms"))
     )
     return {
-        (f"{loser or '?'} \N{MULTIPLICATION SIGN} {winner or '?'}", hour_named(hour)): ms
-        for loser, winner, hour, ms in rows
+        (f"{current or '?'} \N{MULTIPLICATION SIGN} {winner or '?'}", hour_named(hour)): ms
+        for current, winner, hour, ms in rows
     }

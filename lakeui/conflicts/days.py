@@ -27,7 +27,7 @@ class OperationPair(NamedTuple):
     """The operations of two conflicting writes, and how the conflict ended."""
 
     kind: str
-    loser: str
+    current: str
     winner: str
 
 
@@ -74,8 +74,8 @@ def sums_since(since: datetime) -> dict[OperationPair, Sums]:
         days.annotate(*(Sum(name, default=0) for name in _COUNTED)),
         rest.order_by().values_list("kind", *AS_FOUND).annotate(*_OF_CONFLICTS),
     ):
-        for kind, loser, winner, *sums in rows:
-            pair = OperationPair(kind, loser, winner)
+        for kind, current, winner, *sums in rows:
+            pair = OperationPair(kind, current, winner)
             sums_by_pair[pair] = added(sums_by_pair[pair], sums)
     return sums_by_pair
 

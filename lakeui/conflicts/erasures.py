@@ -21,7 +21,7 @@ MOST_A_TABLE = 20
 
 
 def look_at_order(count: int = TABLES_A_LOOK) -> int:
-    """Look at some tables whose newest version was not looked at yet; how many that were."""
+    """Search some tables whose latest version was not searched yet; how many those were."""
     seen = Q(order_look__version=F("version"))
     fresh = Table.objects.filter(version__isnull=False).exclude(seen).order_by("-last_commit_at")
     tables = list(fresh.select_related("order_look")[:count])

@@ -16,7 +16,7 @@ _MAX_RESOLVING = 5000
 
 
 def visible_conflicts(user: Person) -> QuerySet[Conflict]:
-    """The conflicts on tables that a person may look at; those of no known table need a role on all."""
+    """The conflicts on tables that a person may see; those of no known table need a role on all."""
     if role_of(user) is not None:
         return Conflict.objects.all()
     return Conflict.objects.filter(table__in=visible_tables(user))
@@ -53,8 +53,10 @@ class VersionFilter(CommitFilter):
         return commits.filter(overlaps if value else ~overlaps)
 
     def filter_beat(self, commits: QuerySet[Commit], _name: str, value: bool) -> QuerySet[Commit]:
-        lost = Exists(_of_version(winning_version=OuterRef("version"), kind__in=Conflict.LOST))
-        return commits.filter(lost if value else ~lost)
+        aborted = Exists(
+            _of_version(winning_version=OuterRef("version"), kind__in=Conflict.ABORTED_KINDS)
+        )
+        return commits.filter(aborted if value else ~aborted)
 
     def filter_resolved(
         self, commits: QuerySet[Commit], _name: str, value: bool
@@ -121,5 +123,5 @@ class ConflictFilter(django_filters.FilterSet):
         either = Q(current_user_name__iexact=user) | Q(winner_user_name__iexact=user)
         either |= Q(current_user_name__iexact=f"pipeline {user}")
         people = User.objects.filter(username__iexact=user).values_list("pk", flat=True)
-        asked = list(people)  # by number: without anybody of that name no job is looked at
+        asked = list(people)  # by number: without anybody of that name no job is searched
         return conflicts.filter(either | Q(job__requested_by__in=asked) if asked else either)

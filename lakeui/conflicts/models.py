@@ -1,9 +1,9 @@
-"""Conflicts: losers never reach the log, so these rows are the only record there is."""
+"""Conflicts: aborted writes never reach the log, so these rows are the only record there is."""
 
 from django.conf import settings
 from django.db import models
 
-from engine.conflict_facts import Rule
+from engine.conflict_facts import Rule, Subclass
 from engine.conflicts.checker import CHECK_OF
 from lakeui.catalog.models import Table
 
@@ -29,6 +29,13 @@ def ending_of(word: str) -> str:
     return FORMER_ENDINGS.get(word, word)
 
 
+def rows_text(count: int | None, *, is_minimum: bool) -> str:
+    """A number of rows in words: 943 rows, at least 100 rows; "" of None and none."""
+    if not count:
+        return ""
+    return f"{'at least ' if is_minimum else ''}{count:,} {'row' if count == 1 else 'rows'}"
+
+
 class Conflict(models.Model):
     """Two conflicting writes. `facts` holds the whole `engine.errors.ConflictFacts` as JSON."""
 
@@ -37,7 +44,7 @@ class Conflict(models.Model):
         RESOLVED = "resolved"
         REPORTED = "reported"
 
-    LOST = (Kind.ABORTED, Kind.REPORTED)
+    ABORTED_KINDS = (Kind.ABORTED, Kind.REPORTED)
 
     table = models.ForeignKey(
         Table, null=True, blank=True, on_delete=models.CASCADE, related_name="conflicts"
@@ -76,6 +83,7 @@ class Conflict(models.Model):
     partitions = models.JSONField(default=list, blank=True)
     file_count = models.BigIntegerField(default=0)
     row_count = models.BigIntegerField(null=True, blank=True)
+    row_count_is_minimum = models.BooleanField(default=False)  # of records before version 0.2
     can_retry = models.BooleanField(default=True)
     wasted_ms = models.BigIntegerField(default=0)
     wasted_bytes = models.BigIntegerField(default=0)
@@ -130,12 +138,22 @@ class Conflict(models.Model):
         return rule_named(self.rule)
 
     @property
+    def rows_text(self) -> str:
+        """The rows that both sides touched: 943 rows, at least 100 rows; "" where rows were not compared."""
+        return rows_text(self.row_count, is_minimum=self.row_count_is_minimum)
+
+    @property
     def became(self) -> int | None:
         """The version that a write became which resolved this conflict, as far as is recorded."""
         if self.kind != Conflict.Kind.RESOLVED:
             return None
         committed = self.job.committed_version if self.job else None
         return self.attempted_version if committed is None else committed
+
+    @property
+    def is_row_level(self) -> bool:
+        """Whether rows decided: both sides touch the same ones."""
+        return bool(self.row_count) or self.subclass == Subclass.ROW_LEVEL_CHANGES
 
     @property
     def row_level(self) -> str:
@@ -223,7 +241,7 @@ class Erasure(models.Model):
 
 
 class OrderLook(models.Model):
-    """Up to which version a table was looked at for erasures that were passed over."""
+    """Up to which version a table was searched for erasures that were passed over."""
 
     table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="order_look")
     version = models.BigIntegerField(null=True, blank=True)

@@ -42,7 +42,7 @@ class RecentWrite(NamedTuple):
     orders_by: str
 
     @property
-    def met_others(self) -> bool:
+    def overlapped(self) -> bool:
         """Whether versions landed between the one it read and its own."""
         return self.read_version is not None and self.version - self.read_version > 1
 
@@ -65,16 +65,16 @@ class ConditionUse:
 
 @dataclass(frozen=True, slots=True)
 class RecentWrites:
-    """At most the latest `MAX_WRITES` that landed and as many that lost; `is_capped`: there were more.
+    """At most the latest `MAX_WRITES` that landed and as many aborted ones; `is_capped`: there were more.
 
-    `met` are those of operations with a condition that overlapped with others, the aborted ones among
-    them, and `conditions` what they asked for, the most used first.
+    `overlapping` are those of operations with a condition that overlapped with others, the aborted ones among
+    them, and `conditions` what they requested, the most used first.
     """
 
     writes: tuple[RecentWrite, ...]
-    lost: int
+    aborted: int
     is_capped: bool
-    met: int
+    overlapping: int
     conditions: tuple[ConditionUse, ...]
 
     def by_client(self) -> list[tuple[Client, int]]:
@@ -104,28 +104,32 @@ def recent_writes(table: Table) -> RecentWrites:
     )  # fmt: skip
     recent = tuple(_writes(rows))
     writes = recent[:MAX_WRITES]
-    attempts = _lost(table, since)
-    lost = attempts[:MAX_WRITES]
-    met = [Asking(w.operation, w.predicate, w.user_name) for w in writes if w.met_others]
-    met = [asking for asking in (*lost, *met) if asking.operation in _CONDITIONED]
+    attempts = _aborted(table, since)
+    aborted = attempts[:MAX_WRITES]
+    overlapping = [Asking(w.operation, w.predicate, w.user_name) for w in writes if w.overlapped]
+    overlapping = [
+        asking for asking in (*aborted, *overlapping) if asking.operation in _CONDITIONED
+    ]
     is_capped = len(recent) > MAX_WRITES or len(attempts) > MAX_WRITES
-    return RecentWrites(writes, len(lost), is_capped, len(met), _uses(met, table))
+    return RecentWrites(
+        writes, len(aborted), is_capped, len(overlapping), _uses(overlapping, table)
+    )
 
 
-def _lost(table: Table, since: datetime) -> list[Asking]:
+def _aborted(table: Table, since: datetime) -> list[Asking]:
     """Aborted attempts: each overlapped with its winner at least."""
-    lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
-    rows = lost.order_by("-occurred_at").values_list(
+    aborted = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
+    rows = aborted.order_by("-occurred_at").values_list(
         "current_operation", "current_predicate", "current_user_name"
     )
     return [Asking(*row) for row in rows[: MAX_WRITES + 1]]
 
 
-def _uses(met: Iterable[Asking], table: Table) -> tuple[ConditionUse, ...]:
+def _uses(overlapping: Iterable[Asking], table: Table) -> tuple[ConditionUse, ...]:
     """Conditions that differ in their numbers alone are one, shown as the latest was."""
     schema_json = json.dumps(table.schema)
     uses: dict[tuple[str, str, str], list[str]] = {}
-    for asking in met:
+    for asking in overlapping:
         if asking.predicate:
             shape = shape_of(asking.predicate)
             uses.setdefault((asking.user_name, asking.operation, shape), []).append(

@@ -1,4 +1,4 @@
-"""Conflicts of our workers and of reporting programs, written down: a log holds no loser."""
+"""Conflicts of our workers and of reporting programs, written down: a log holds no aborted write."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -9,6 +9,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from engine.conflict_facts import Decision, Rule, SideFile
+from engine.conflicts.row_resolution import ROWS_SHOWN
 from engine.errors import ConflictError, ConflictFacts, ConflictSide
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Table
@@ -66,7 +67,7 @@ def record_aborted(
     wasted_ms: int = 0,
     wasted_bytes: int = 0,
 ) -> Conflict:
-    """A write that lost; `user_name` is who asked for it, where the engine does not know."""
+    """An aborted write; `user_name` is who requested it, where the engine does not know."""
     facts = error.conflict
     current = replace(facts.current, user=facts.current.user or user_name or None)
     facts = replace(facts, current=current)
@@ -131,7 +132,7 @@ def _sides(current: ConflictSide, winner: ConflictSide) -> dict[str, Any]:
 
 
 def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
-    rows = [file.row_count for file in facts.files if file.row_count is not None]
+    row_count, is_minimum = _row_count(facts)
     return {
         **_sides(current, facts.winner),
         **_bounds(facts.decision, [file.path for file in facts.files]),
@@ -141,17 +142,30 @@ def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
         "attempted_version": facts.attempted_version,
         "partitions": log_values.json_value(list(facts.partitions)),
         "file_count": facts.file_count,
-        "row_count": sum(rows) if rows else None,
+        "row_count": row_count,
+        "row_count_is_minimum": is_minimum,
         "can_retry": facts.can_retry,
     }
+
+
+def _row_count(facts: ConflictFacts) -> tuple[int | None, bool]:
+    """The rows that both sides touched, and whether there may be more.
+
+    Programs with an engine before version 0.2 send no count of all, and of each file at most 100.
+    """
+    if facts.row_count is not None:
+        return facts.row_count, False
+    counts = [file.row_count for file in facts.files if file.row_count is not None]
+    is_cut = any(count >= ROWS_SHOWN for count in counts) or facts.file_count > len(facts.files)
+    return (sum(counts), is_cut) if counts else (None, False)
 
 
 def _bounds(decision: Decision | None, shared: Iterable[str]) -> dict[str, str]:
     """Between which values of the layout's column the shared files lie."""
     if decision is None or not decision.order_column:
         return {}
-    met = set(shared)
-    files = [file for file in decision.winner_files if file.path in met]
+    shared_paths = set(shared)
+    files = [file for file in decision.winner_files if file.path in shared_paths]
     if not files or any(file.low is None or file.high is None for file in files):
         return {}
     lows, highs = (

@@ -19,12 +19,12 @@ BECAME = Coalesce("job__committed_version", "attempted_version")
 class VersionEffects:
     """Conflicts that a version was part of: at most `SHOWN` of each kind, with how many there are.
 
-    `lost` are attempts that lost to it, `passed` those that got past it, `resolved` the
+    `aborted` are attempts that it aborted, `passed` those that got past it, `resolved` the
     conflicts that it resolved itself before it landed.
     """
 
-    lost: tuple[Conflict, ...]
-    lost_count: int
+    aborted: tuple[Conflict, ...]
+    aborted_count: int
     passed: tuple[Conflict, ...]
     passed_count: int
     resolved: tuple[Conflict, ...]
@@ -32,22 +32,22 @@ class VersionEffects:
 
     @property
     def is_any(self) -> bool:
-        return bool(self.lost_count or self.passed_count or self.resolved_count)
+        return bool(self.aborted_count or self.passed_count or self.resolved_count)
 
 
 def effects_of(table: Table, version: int) -> VersionEffects:
     """Of a version, as far as conflicts are on record here."""
     overlaps = table.conflicts.filter(winning_version=version).defer("facts").select_related("job")
     conflicts = table.conflicts.filter(kind=Conflict.Kind.RESOLVED).defer("facts")
-    lost = overlaps.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
+    aborted = overlaps.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     passed = overlaps.filter(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     became = Q(job__committed_version=version) | Q(attempted_version=version)
     resolved = conflicts.filter(became).order_by("winning_version")
-    return VersionEffects(*_some(lost), *_some(passed), *_some(resolved))
+    return VersionEffects(*_some(aborted), *_some(passed), *_some(resolved))
 
 
-def lost_to(table: Table, low: int, high: int) -> dict[int, int]:
-    """How many attempts lost to each version of a span."""
+def aborted_by(table: Table, low: int, high: int) -> dict[int, int]:
+    """How many attempts each version of a span aborted."""
     overlaps = table.conflicts.filter(winning_version__range=(low, high))
     return _counted(overlaps.exclude(kind=Conflict.Kind.RESOLVED).values_list("winning_version"))
 

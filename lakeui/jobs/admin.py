@@ -1,4 +1,4 @@
-"""Jobs to look at: they are asked for, cancelled and retried elsewhere, and never edited."""
+"""Jobs, read-only: they are requested, cancelled and retried elsewhere, and never edited."""
 
 from auditlog.registry import auditlog
 from django.contrib import admin

@@ -8,14 +8,15 @@ from dataclasses import fields, is_dataclass, replace
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import Q
 
-from engine.commands.model import Clone, Command, Create, Script
+from engine.commands.model import Clone, Command, Create, Script, Vacuum
 from engine.commands.script import named
-from engine.errors import RequestError
+from engine.errors import EngineError, RequestError
+from engine.protocol.properties import TableProperties
 from engine.schema.types import parse_schema
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import table_called
 from lakeui.catalog.roots import allowed_source_uri, allowed_table_uri
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job
@@ -82,6 +83,17 @@ def check_command(command: Command, table: Table, *, is_redefined: bool = False)
     for uri in _source_uris(command):
         allowed_source_uri(uri)
     command.validate(parse_schema(table.schema) if table.schema and not is_redefined else None)
+    if isinstance(command, Vacuum):
+        command.retention_ms(table.name, _retained_ms(table))
+
+
+def _retained_ms(table: Table) -> int:
+    """How long the table keeps deleted files, as mirrored; 0 where its properties cannot be read."""
+    given = {str(name): str(value) for name, value in (table.properties or {}).items()}
+    try:
+        return TableProperties.parse(given).deleted_file_retention_ms
+    except EngineError:
+        return 0  # the operation tells what is wrong with them
 
 
 def _check_steps(script: Script, table: Table) -> None:
@@ -135,7 +147,7 @@ def readable_table(name: str, by: User | None, field: str = "source.table") -> T
     Raises:
         RequestError: there is none, or it is not for this person to see.
     """
-    named = Table.objects.filter(Q(name=name) | Q(uri=name)).first()
+    named = table_called(name)
     if named is None or (by is not None and not may(by, "view", named)):
         msg = f"There is no table {name[:200]} to read from."
         raise RequestError(msg, "Name a registered table.", field=field)

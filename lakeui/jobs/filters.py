@@ -13,7 +13,7 @@ from lakeui.jobs.writers import jobs_changing
 
 
 def visible_jobs(user: Person) -> QuerySet[Job]:
-    """The jobs on tables that a person may look at."""
+    """The jobs on tables that a person may see."""
     if role_of(user) is not None:  # all of them: no need to ask which
         return Job.objects.all()
     return Job.objects.filter(table__in=visible_tables(user))
@@ -62,7 +62,7 @@ class JobFilter(django_filters.FilterSet):
 
 
 def visible_schedules(user: Person) -> QuerySet[Schedule]:
-    """The schedules of tables that a person may look at."""
+    """The schedules of tables that a person may see."""
     if role_of(user) is not None:
         return Schedule.objects.all()
     return Schedule.objects.filter(table__in=visible_tables(user))

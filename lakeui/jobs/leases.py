@@ -134,7 +134,7 @@ def finish(lease: Lease, state: Job.State, **fields: object) -> None:
 def give_up(lease: Lease, why: str) -> bool:
     """End an attempt that an outage ended, and queue the job again; whether it is.
 
-    A job that lost too many attempts fails instead: it may be what ends them.
+    A job whose workers were lost too often fails instead: it may be what ends them.
 
     Raises:
         LeaseLostError: another worker has the job.

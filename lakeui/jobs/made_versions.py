@@ -29,6 +29,29 @@ class Maker:
     ended_at: datetime | None
     attempt: int | None
 
+    @property
+    def took_ms(self) -> int | None:
+        """From the beginning of the attempt to its end; None where either is not on record."""
+        return _span_ms(self.began_at, self.ended_at)
+
+
+def write_ms(
+    maker: Maker | None, reported: tuple[datetime | None, datetime | None], logged: object
+) -> int | None:
+    """How long a write that landed took, the same on every page; None where nobody recorded it.
+
+    Of a job of ours the attempt, of a pipeline what it `reported` (began, ended), of others the
+    `executionTimeMs` that they `logged`.
+    """
+    own = maker.took_ms if maker else _span_ms(*reported)
+    return int(str(logged)) if own is None and str(logged).isdecimal() else own
+
+
+def _span_ms(began: datetime | None, ended: datetime | None) -> int | None:
+    if began is None or ended is None:
+        return None
+    return max(0, int((ended - began).total_seconds() * 1000))
+
 
 def makers_of(table: Table, first: int, last: int) -> Mapping[int, Maker]:
     """Who of ours made the versions of a range."""

@@ -1,4 +1,4 @@
-"""Jobs: what people and schedules asked for, as a state machine whose row is the truth."""
+"""Jobs: what people and schedules requested, as a state machine whose row is the truth."""
 
 import uuid
 
@@ -20,7 +20,7 @@ class Job(models.Model):
     `commit_after` holds this job's commit until that job has ended: for rehearsing a conflict.
     `by_system` means that the installation itself requested it. A job that nobody requested by now, and
     that is not the system's, was that of a person who is gone: it is not run.
-    `caused_by` is the write after whose commit its table asked for this one (auto compaction).
+    `caused_by` is the write after whose commit its table requested this one (auto compaction).
     A job is cancelling from the request to cancel it until its tasks have ended.
     `time_limit_s` is what one worker may take for it, its time in the queue not counted; null: no limit.
     """
@@ -142,7 +142,7 @@ class Job(models.Model):
 
 
 class Schedule(models.Model):
-    """A job asked for again and again, as its owner, who must still be allowed to each time.
+    """A job requested again and again, as its owner, who must still be allowed to each time.
 
     `cron` has five fields, in UTC. `note` says why the last firing made no job, if it made none.
     `time_limit_s` is that of its jobs; 0 is `JOB_TIME_LIMIT_SECONDS`.

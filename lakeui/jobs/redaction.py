@@ -13,7 +13,7 @@ _Asked = TypeVar("_Asked", Job, Schedule)
 
 
 def shown_job(job: Job, reader: Reader) -> Job:
-    """The job; for who may not read it a copy to look at, without statement, plan and reasons."""
+    """The job; for who may not read it a copy to show, without statement, plan and reasons."""
     if reader.may_read(job):
         return job
     told = _without_command(job)
@@ -23,7 +23,7 @@ def shown_job(job: Job, reader: Reader) -> Job:
 
 
 def shown_schedule(schedule: Schedule, reader: Reader) -> Schedule:
-    """The schedule; for who may not read it a copy to look at, without statement and note."""
+    """The schedule; for who may not read it a copy to show, without statement and note."""
     if reader.may_read(schedule):
         return schedule
     told = _without_command(schedule)

@@ -45,7 +45,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     The same idempotency key with the same request gives the first job again, for a day. A statement
     that ends in DRY RUN is a dry run, whatever `dry_run` says.
     `requested_by` None is the system itself. A `time_limit_s` of 0 is the installation's. `commit_after` rehearses a conflict (see `Job`).
-    `schedule` or the job `caused_by` is what asked for it, where that was no person at that moment.
+    `schedule` or the job `caused_by` is what requested it, where that was no person at that moment.
 
     Raises:
         ReadOnlyError, NotPermittedError, IdempotencyMismatchError: as they say.
@@ -92,7 +92,7 @@ def checked_command(
         check_allowed(by, command, table)
         check_command(command, table)
         check_sources(command, by)
-        transaction.set_rollback(bool(made))  # nothing is asked for yet
+        transaction.set_rollback(bool(made))  # nothing is requested yet
     return command
 
 

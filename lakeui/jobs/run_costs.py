@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import datetime
+from uuid import UUID
 
 from django.utils import timezone
 
@@ -36,25 +37,28 @@ class RunCost:
     """`useful` is of the attempt that runs or landed."""
 
     useful: Cost = Cost()
-    thrown_away: Cost = Cost()
+    wasted: Cost = Cost()
 
 
-def cost_of(attempts: Iterable[JobAttempt], now: datetime | None = None) -> RunCost:
-    """Of all attempts of one job."""
+def cost_of(
+    attempts: Iterable[JobAttempt], now: datetime | None = None, *, dry_run: bool = False
+) -> RunCost:
+    """Of all attempts of one job. A dry run wastes nothing, however it ends."""
     now = now or timezone.now()
     by_use: dict[bool, list[Cost]] = {True: [], False: []}
     for attempt in attempts:
-        by_use[attempt.outcome in _USEFUL].append(_of_attempt(attempt, now))
+        by_use[dry_run or attempt.outcome in _USEFUL].append(_of_attempt(attempt, now))
     return RunCost(_sum(by_use[True]), _sum(by_use[False]))
 
 
-def costs_of(jobs: Iterable[Job]) -> dict[object, RunCost]:
+def costs_of(jobs: Iterable[Job]) -> dict[UUID, RunCost]:
     """Of each job of a page, by its id: one query."""
-    attempts: defaultdict[object, list[JobAttempt]] = defaultdict(list)
-    for attempt in JobAttempt.objects.filter(job__in=[job.pk for job in jobs]).defer("message"):
+    attempts: defaultdict[UUID, list[JobAttempt]] = defaultdict(list)
+    rehearsals = {job.pk: job.dry_run for job in jobs}
+    for attempt in JobAttempt.objects.filter(job__in=rehearsals).defer("message"):
         attempts[attempt.job_id].append(attempt)
     now = timezone.now()
-    return {key: cost_of(rows, now) for key, rows in attempts.items()}
+    return {key: cost_of(rows, now, dry_run=rehearsals[key]) for key, rows in attempts.items()}
 
 
 def _of_attempt(attempt: JobAttempt, now: datetime) -> Cost:

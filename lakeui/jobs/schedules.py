@@ -196,7 +196,7 @@ def _due_after(schedule: Schedule, now: datetime) -> tuple[datetime | None, str]
 
 
 def _asked_for(schedule: Schedule) -> tuple[Job | None, str]:
-    """Its job, or why there is none. One that cannot be asked for must not stop the others."""
+    """Its job, or why there is none. One that cannot be requested must not stop the others."""
     if schedule.last_job is not None and schedule.last_job.is_active:
         return None, "Left out: the job before it had not ended."
     try:

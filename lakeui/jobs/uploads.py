@@ -83,7 +83,7 @@ def check_upload(uri: str, by: User | None) -> None:
 
 
 def _is_readable_by(path: Path, by: User | None) -> bool:
-    """The system reads no uploads: nor does a job, once the person is gone who asked for it."""
+    """The system reads no uploads: nor does a job, once the person is gone who requested it."""
     if by is None or not _PLACE.fullmatch(path.parent.name) or not path.is_file():
         return False
     sent = Upload.objects.filter(pk=uuid.UUID(path.parent.name), name=path.name)

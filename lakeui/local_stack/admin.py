@@ -1,4 +1,4 @@
-"""The embedded stack in Django's admin: to look at, to delete, not to change."""
+"""The embedded stack in Django's admin: to read, to delete, not to change."""
 
 from django.contrib import admin
 from django.http import HttpRequest

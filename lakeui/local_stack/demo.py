@@ -4,6 +4,7 @@ The steps are rows, and a step and its job are written together: whenever this i
 next run goes on where it stopped.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -17,9 +18,47 @@ from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.requests import request_create, request_job
 from lakeui.jobs.schedules import create_schedule
 from lakeui.local_stack.demo_data import make_files
-from lakeui.local_stack.demo_step import Step
-from lakeui.local_stack.demo_steps import ACCOUNTS, SCHEDULES, STEPS
+from lakeui.local_stack.demo_items import ITEMS_STEPS
+from lakeui.local_stack.demo_ops import (
+    EVENTS_STEPS,
+    TELEMETRY_STEPS,
+    VISITS_STEPS,
+    VISITS_TABLE,
+)
+from lakeui.local_stack.demo_orders import ORDERS_STEPS, ORDERS_TABLE
+from lakeui.local_stack.demo_returns import RETURNS_STEPS
+from lakeui.local_stack.demo_step import PlannedSchedule, Step
 from lakeui.local_stack.models import DemoStep
+
+ACCOUNTS: Mapping[str, str] = {
+    "etl-nightly": "operator",
+    "price-fixer": "operator",
+    "gdpr-eraser": "operator",
+    "opt-scheduler": "maintainer",
+    "etl-compactor": "maintainer",
+    "schema-bot": "maintainer",
+    "lake-admin": "admin",
+    "returns-loader": "operator",
+    "telemetry-loader": "operator",
+    "visit-builder": "operator",
+}
+"""Service accounts of the demo and their roles."""
+
+STEPS: tuple[Step, ...] = (
+    *ORDERS_STEPS,
+    *ITEMS_STEPS,
+    *EVENTS_STEPS,
+    *RETURNS_STEPS,
+    *TELEMETRY_STEPS,
+    *VISITS_STEPS,
+)
+
+SCHEDULES: tuple[PlannedSchedule, ...] = (
+    PlannedSchedule("Nightly compaction", ORDERS_TABLE, "0 2 * * *", "OPTIMIZE {table}"),
+    PlannedSchedule("Weekly clean-up", VISITS_TABLE, "30 3 * * 0", "VACUUM {table}"),
+)
+"""What is requested again and again, by `opt-scheduler`, once the lake is full."""
+
 
 State = DemoStep.State
 

@@ -1,4 +1,4 @@
-"""Muted checks and the tables entries of the audit trail are about: both only to look at.
+"""Muted checks and the tables entries of the audit trail are about: both read-only.
 
 Checks are muted on the page of what needs attention, and over REST.
 """

@@ -132,12 +132,12 @@ def _of_conflicts(user: Person, now: datetime) -> Iterator[Alert]:
         kind=Conflict.Kind.ABORTED, occurred_at__gte=now - timedelta(hours=1)
     )
     counted = count_by_table(recent.order_by())
-    lost = {pk: n for pk, n in counted.items() if n >= MANY_CONFLICTS}
-    for table in visible_tables(user).filter(pk__in=lost):
+    aborted = {pk: n for pk, n in counted.items() if n >= MANY_CONFLICTS}
+    for table in visible_tables(user).filter(pk__in=aborted):
         yield Alert(
             code="MANY_CONFLICTS",
             severity=Severity.WARNING,
-            title=f"{lost[table.pk]} writes to {table.name} lost in the last hour.",
+            title=f"{aborted[table.pk]} writes to {table.name} aborted in the last hour.",
             remedy="Open its conflicts: the pair of operations that overlaps most names the suggested fix.",
             table_id=table.pk,
         )

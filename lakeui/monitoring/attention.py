@@ -17,8 +17,8 @@ from lakeui.monitoring.conflict_attention import (
     passed_over_erasures,
 )
 from lakeui.monitoring.job_attention import ended_jobs, failing_schedules, waiting_jobs
-from lakeui.monitoring.losses import Day
 from lakeui.monitoring.mutes import Muted
+from lakeui.monitoring.recent_conflicts import Day
 from lakeui.monitoring.table_attention import quiet_tables, table_items
 
 _FINDERS: tuple[Callable[[Asked], Iterator[CheckItems]], ...] = (

@@ -11,8 +11,8 @@ from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.models import HEAVY, Table
 from lakeui.jobs.models import Job
 from lakeui.monitoring.checks import Check
-from lakeui.monitoring.losses import Day
 from lakeui.monitoring.mutes import Muted
+from lakeui.monitoring.recent_conflicts import Day
 
 NONE = (0,)  # of no row, so that a page asks as often whether there is something or not
 

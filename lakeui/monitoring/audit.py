@@ -41,7 +41,7 @@ def name_actor(user: User) -> None:
 
 
 def record_refusal(request: HttpRequest, user: User, code: str) -> None:
-    """Keep that somebody asked for what they may not do."""
+    """Keep that somebody requested what they may not do."""
     _record(
         content_type=ContentType.objects.get_for_model(Table),
         object_pk="",

@@ -1,4 +1,4 @@
-"""What is looked at for people's attention, and from what figure on it is told."""
+"""What is checked for people's attention, and from what figure on it is said."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -6,11 +6,11 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models import TextChoices
 
-from lakeui.catalog.health import FEW_FILES
+from lakeui.catalog.models import FEW_FILES
 from lakeui.monitoring.alerts import MAX_WAIT
 
 QUIET_MIRROR = timedelta(minutes=15)
-COSTLY_CHANGE = 2  # writes that lost to one change of the metadata
+COSTLY_CHANGE = 2  # writes aborted by one change of the metadata
 UNKNOWN_FOR = timedelta(days=7)
 
 

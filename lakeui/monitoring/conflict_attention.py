@@ -23,12 +23,12 @@ _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
 _CHANGES_DATA_ALONE = ("MERGE", "DELETE", "UPDATE", "OPTIMIZE", "STREAMING UPDATE")
 """Of these no row has to be read to know that they changed no metadata: an index holds the name."""
 _HEAVY = [f"table__{name}" for name in HEAVY]
-_OF_A_LOSS = (
+_OF_A_CONFLICT = (
     "table_id", "winning_version", "winner_operation", "winner_user_name", "current_operation",
     "wasted_ms", "wasted_bytes", "occurred_at",
 )  # fmt: skip
-_MOST_LOSSES = 2_000
-_JUDGED = 1  # tables, whose recorded losses are looked at one by one
+_MOST_ABORTED = 2_000
+_JUDGED = 1  # tables, whose aborted writes are judged one by one
 _METADATA_RULES = (Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED)
 
 
@@ -62,14 +62,14 @@ def passed_over_erasures(asked: Asked) -> Iterator[CheckItems]:
 def many_aborted(asked: Asked) -> Iterator[CheckItems]:
     many = settings.ATTENTION_ABORTED
     hidden = set(asked.muted.of(Check.ABORTED))
-    losses = {
-        pk: loss
-        for pk, loss in asked.day.by_table.items()
-        if pk and loss.aborted >= many and pk not in hidden
+    costs = {
+        pk: cost
+        for pk, cost in asked.day.by_table.items()
+        if pk and cost.aborted >= many and pk not in hidden
     }
     if asked.muted.hides(Check.ABORTED):
-        losses = {}
-    worst = sorted(losses, key=lambda pk: (-losses[pk].aborted, pk))[: asked.most]
+        costs = {}
+    worst = sorted(costs, key=lambda pk: (-costs[pk].aborted, pk))[: asked.most]
     tables = asked.named(worst)
     month = _month_of(worst, asked.now)
     judged = _by_rows(tables[pk] for pk in worst if pk in tables)
@@ -77,14 +77,14 @@ def many_aborted(asked: Asked) -> Iterator[CheckItems]:
         AttentionItem(
             check=Check.ABORTED,
             table=tables[pk],
-            facts={"aborted": losses[pk].aborted, "wasted_ms": losses[pk].wasted_ms}
+            facts={"aborted": costs[pk].aborted, "wasted_ms": costs[pk].wasted_ms}
             | month.get(pk, {})
             | judged.get(pk, {}),
         )
         for pk in worst
         if pk in tables
     ]
-    yield Check.ABORTED, len(losses), some
+    yield Check.ABORTED, len(costs), some
 
 
 def _by_rows(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
@@ -94,7 +94,7 @@ def _by_rows(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
     for table in islice(without, _JUDGED):
         verdicts = row_verdicts(table)
         facts[table.pk] = {
-            "judged_30_days": len(verdicts.losses),
+            "judged_30_days": len(verdicts.conflicts),
             "would_pass_30_days": len(verdicts.of(Verdict.PASSES)),
             "undecidable_30_days": len(verdicts.of(Verdict.UNDECIDABLE)),
         }
@@ -105,7 +105,7 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
     """What aborted the writes of a few tables in 30 days: file-level conflicts or others."""
     rows = (
         Conflict.objects.filter(
-            table__in=tables or NONE, occurred_at__gte=now - _MONTH, kind__in=Conflict.LOST
+            table__in=tables or NONE, occurred_at__gte=now - _MONTH, kind__in=Conflict.ABORTED_KINDS
         )
         .order_by()
         .values_list("table_id")
@@ -119,11 +119,13 @@ def metadata_costs(asked: Asked) -> Iterator[CheckItems]:
 
     Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
     """
-    lost = visible_conflicts(asked.user).filter(
-        kind__in=Conflict.LOST, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
+    aborted = visible_conflicts(asked.user).filter(
+        kind__in=Conflict.ABORTED_KINDS, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
     )
-    lost = lost.exclude(winner_operation__in=_CHANGES_DATA_ALONE).order_by("occurred_at")
-    rows = asked.unmuted(Check.METADATA_COST, lost, "table").values(*_OF_A_LOSS)[:_MOST_LOSSES]
+    aborted = aborted.exclude(winner_operation__in=_CHANGES_DATA_ALONE).order_by("occurred_at")
+    rows = asked.unmuted(Check.METADATA_COST, aborted, "table").values(*_OF_A_CONFLICT)[
+        :_MOST_ABORTED
+    ]
     grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["table_id"] and row["winning_version"] is not None:
@@ -144,22 +146,22 @@ def metadata_costs(asked: Asked) -> Iterator[CheckItems]:
 def _metadata_cost(
     table: Table,
     version: int,
-    lost: Sequence[Mapping[str, Any]],
+    aborted: Sequence[Mapping[str, Any]],
     quiet: tuple[int, int] | None,
 ) -> AttentionItem:
-    first = lost[0]
+    first = aborted[0]
     return AttentionItem(
         check=Check.METADATA_COST,
         table=table,
         since=first["occurred_at"],
         version=version,
         facts={
-            "lost": len(lost),
-            "losers": sorted(row["current_operation"] for row in lost),
+            "lost": len(aborted),
+            "losers": sorted(row["current_operation"] for row in aborted),
             "winner_operation": first["winner_operation"],
             "winner_user_name": first["winner_user_name"],
-            "wasted_ms": sum(row["wasted_ms"] for row in lost),
-            "wasted_bytes": sum(row["wasted_bytes"] for row in lost),
+            "wasted_ms": sum(row["wasted_ms"] for row in aborted),
+            "wasted_bytes": sum(row["wasted_bytes"] for row in aborted),
             "quiet_hours_utc": list(quiet) if quiet else None,
         },
     )

@@ -36,7 +36,7 @@ ACT_CHOICES = [(str(act), said) for act, said in ACTS.items()]
 
 
 def trail() -> QuerySet[LogEntry]:
-    """The entries that people may look at, newest first. What they name is asked for by page."""
+    """The entries that people may see, latest first. What they name is requested by page."""
     others = ContentType.objects.exclude(model__in=THINGS).values_list("pk", flat=True)
     # all but the others: nothing to look up in an index, so that the one by time is used
     entries: QuerySet[LogEntry] = LogEntry.objects.exclude(content_type__in=list(others))
@@ -88,7 +88,7 @@ def _about(tables: list[int]) -> QuerySet[LogEntry, Any]:
     """The keys of entries about tables, their jobs, and what names them, for a query to ask within.
 
     However many jobs a table has, none of them is loaded. Entries of jobs are found by key alone: by
-    their kind, most of the trail would be looked at.
+    their kind, most of the trail would be read.
     """
     jobs = Job.objects.filter(table__in=tables).order_by()
     conditions = [

@@ -9,8 +9,8 @@ from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.health import Health, with_health
 from lakeui.catalog.models import HEAVY
 from lakeui.monitoring.attention_items import NONE
-from lakeui.monitoring.losses import Day
 from lakeui.monitoring.overview import Lake
+from lakeui.monitoring.recent_conflicts import Day
 
 SHOWS = ("attention", "aborted", "no_row_level")
 _COLUMNS = {
@@ -42,18 +42,18 @@ def leading_tables(
 
 def table_counts(user: Person, day: Day, whole: Lake) -> dict[str, int]:
     """How many tables match each way of narrowing, with what one pass over all has counted."""
-    lost = sorted(many_lost(day))[:_MOST_NAMED]
-    fine = with_health(visible_tables(user)).filter(pk__in=lost or NONE, health__in=_FINE)
+    aborted = sorted(many_aborted(day))[:_MOST_NAMED]
+    fine = with_health(visible_tables(user)).filter(pk__in=aborted or NONE, health__in=_FINE)
     return {
         "attention": whole.ill_count + fine.count(),
-        "aborted": len(_lost(day)),
+        "aborted": len(_aborted(day)),
         "no_row_level": whole.no_row_level_count,
     }
 
 
-def many_lost(day: Day) -> set[int]:
+def many_aborted(day: Day) -> set[int]:
     """The tables that lost so many writes in the day that somebody should look."""
-    return {pk for pk, lost in _lost(day).items() if lost >= settings.ATTENTION_ABORTED}
+    return {pk for pk, aborted in _aborted(day).items() if aborted >= settings.ATTENTION_ABORTED}
 
 
 def _matches(show: str, day: Day) -> Q:
@@ -61,21 +61,23 @@ def _matches(show: str, day: Day) -> Q:
         return Q(row_level_eligible=False, version__isnull=False)
     if show == "aborted":
         return Q(pk__in=_worst(day, _MOST_NAMED))
-    return ~Q(health__in=_FINE) | Q(pk__in=sorted(many_lost(day))[:_MOST_NAMED])
+    return ~Q(health__in=_FINE) | Q(pk__in=sorted(many_aborted(day))[:_MOST_NAMED])
 
 
 def _worst_first(tables: "QuerySet[Any]", day: Day, count: int) -> list[Any]:
-    lost, worst = _lost(day), _worst(day, count)
-    leading = sorted(tables.filter(pk__in=worst), key=lambda t: (-lost[t.pk], t.name))
+    aborted, worst = _aborted(day), _worst(day, count)
+    leading = sorted(tables.filter(pk__in=worst), key=lambda t: (-aborted[t.pk], t.name))
     if len(leading) < count:
         leading += list(tables.exclude(pk__in=worst).order_by("name")[: count - len(leading)])
     return leading
 
 
 def _worst(day: Day, count: int) -> list[int]:
-    lost = _lost(day)
-    return sorted(lost, key=lambda pk: (-lost[pk], pk))[:count]
+    aborted = _aborted(day)
+    return sorted(aborted, key=lambda pk: (-aborted[pk], pk))[:count]
 
 
-def _lost(day: Day) -> dict[int, int]:
-    return {pk: losses.aborted for pk, losses in day.by_table.items() if pk and losses.aborted}
+def _aborted(day: Day) -> dict[int, int]:
+    return {
+        pk: conflicts.aborted for pk, conflicts in day.by_table.items() if pk and conflicts.aborted
+    }

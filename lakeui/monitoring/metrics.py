@@ -87,18 +87,18 @@ def _cost() -> Iterator[Metric]:
         retries.add_metric([row["name"]], row["count"])
     yield retries
     seconds = CounterMetricFamily(
-        "lakeui_wasted_seconds", "Work wasted by lost writes.", labels=["table"]
+        "lakeui_wasted_seconds", "Work wasted by aborted writes.", labels=["table"]
     )
     size = CounterMetricFamily(
-        "lakeui_wasted_bytes", "Bytes written by lost writes.", labels=["table"]
+        "lakeui_wasted_bytes", "Bytes written by aborted writes.", labels=["table"]
     )
     aborted = Conflict.objects.filter(kind=Conflict.Kind.ABORTED, table__isnull=False)
     sums = aborted.values(name=F("table__name")).annotate(
         ms=Sum("wasted_ms"), bytes=Sum("wasted_bytes")
     )
-    for lost in sums.order_by("name"):
-        seconds.add_metric([lost["name"]], (lost["ms"] or 0) / 1000)
-        size.add_metric([lost["name"]], lost["bytes"] or 0)
+    for waste in sums.order_by("name"):
+        seconds.add_metric([waste["name"]], (waste["ms"] or 0) / 1000)
+        size.add_metric([waste["name"]], waste["bytes"] or 0)
     yield seconds
     yield size
 

@@ -1,4 +1,4 @@
-"""What is new table by table since a moment: versions, lost writes, failed jobs."""
+"""What is new table by table since a moment: versions, aborted writes, failed jobs."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ from lakeui.catalog.filters import count_by_table, most_by_table
 from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.monitoring.losses import conflicts_by_table, lost_since
+from lakeui.monitoring.recent_conflicts import aborted_since, conflicts_by_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,21 +32,24 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class AllNews:
-    """The first few tables with news; how many there are, and how many of them lost a write."""
+    """The first few tables with news; how many there are, and how many of them had an aborted write."""
 
     first: list[News]
     table_count: int
-    losing_tables: int
+    tables_with_aborts: int
 
 
 def news(user: Person, since: datetime, count: int) -> AllNews:
-    """The tables with something new, those that failed or lost first."""
+    """The tables with something new, those with a failure or an aborted write first."""
     failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
-    lost = lost_since(user, since)
+    aborted = aborted_since(user, since)
     visible, is_new = visible_tables(user).defer(*HEAVY), Q(last_commit_at__gte=since)
     changed = visible.filter(is_new)
-    (losing, losing_tables), (failing, _) = most_by_table(lost, count), most_by_table(failed, count)
-    worst = {*losing, *failing}
+    (aborting, tables_with_aborts), (failing, _) = (
+        most_by_table(aborted, count),
+        most_by_table(failed, count),
+    )
+    worst = {*aborting, *failing}
     tables = list(visible.filter(pk__in=worst))
     if len(tables) < count:
         rest = changed.exclude(pk__in=worst).order_by("-last_commit_at")
@@ -64,8 +67,8 @@ def news(user: Person, since: datetime, count: int) -> AllNews:
         for table in tables
     ]
     rows.sort(key=lambda row: (-row.failed_jobs, -row.aborted))
-    told = changed.order_by().count() + _count_among(visible.exclude(is_new), lost, failed)
-    return AllNews(first=rows[:count], table_count=told, losing_tables=losing_tables)
+    told = changed.order_by().count() + _count_among(visible.exclude(is_new), aborted, failed)
+    return AllNews(first=rows[:count], table_count=told, tables_with_aborts=tables_with_aborts)
 
 
 def _count_among(tables: QuerySet[Table], *rows: QuerySet[Any]) -> int:

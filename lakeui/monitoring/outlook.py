@@ -56,18 +56,18 @@ _IN_THE_LOG = {"append": "WRITE", "overwrite": "WRITE", "stream": "STREAMING UPD
 class PairRecord:
     """How overlaps of two operations ended that were worth recording; files: of the average one."""
 
-    lost: int = 0
+    aborted: int = 0
     resolved: int = 0
     files: int | None = None
 
     @property
-    def met(self) -> int:
-        return self.lost + self.resolved
+    def conflict_count(self) -> int:
+        return self.aborted + self.resolved
 
     @property
     def one_in(self) -> int | None:
-        """1 in so many was lost."""
-        return round(self.met / self.lost) if self.lost else None
+        """1 in so many was aborted."""
+        return round(self.conflict_count / self.aborted) if self.aborted else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Outlook:
             if landed.verdict in _OPEN
         }
         return PairRecord(
-            sum(open_one.lost for open_one in open_ones.values()),
+            sum(open_one.aborted for open_one in open_ones.values()),
             sum(open_one.resolved for open_one in open_ones.values()),
         )
 
@@ -182,7 +182,7 @@ class JobForecast:
 
 
 def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noqa: ANN401 - JSON
-    """Of a command that nobody asked for yet, from the mirror alone."""
+    """Of a command that nobody requested yet, from the mirror alone."""
     job = Job(table=table, kind=kind, parameters=parameters)
     usual = usual_run(table, kind)
     ends = usual.end_after(timezone.now()) if usual else None
@@ -289,23 +289,23 @@ def _due(table: Table, until: datetime | None) -> QuerySet[Schedule]:
 def _records(table: Table, operation: str) -> dict[str, PairRecord]:
     """By the winner's operation: one query."""
     since = timezone.now() - timedelta(days=PAIR_DAYS)
-    met = Conflict.objects.filter(
+    conflicts = Conflict.objects.filter(
         table=table, occurred_at__gte=since, current_operation=operation
     ).exclude(kind=Conflict.Kind.REPORTED)
-    rows = met.order_by().values_list("winner_operation", "kind")
+    rows = conflicts.order_by().values_list("winner_operation", "kind")
     return _by_winner(rows.annotate(n=Count("pk"), files=Avg("file_count")))
 
 
 def _by_winner(rows: Iterable[tuple[str, str, int, float | None]]) -> dict[str, PairRecord]:
-    lost, resolved, files = Counter[str](), Counter[str](), Counter[str]()
+    aborted, resolved, files = Counter[str](), Counter[str](), Counter[str]()
     for winner, kind, n, mean in rows:
-        (resolved if kind == Conflict.Kind.RESOLVED else lost)[winner] += n
+        (resolved if kind == Conflict.Kind.RESOLVED else aborted)[winner] += n
         files[winner] += round(n * (mean or 0))
     return {
         winner: PairRecord(
-            lost[winner],
+            aborted[winner],
             resolved[winner],
-            round(files[winner] / (lost[winner] + resolved[winner])) or None,
+            round(files[winner] / (aborted[winner] + resolved[winner])) or None,
         )
-        for winner in {*lost, *resolved}
+        for winner in {*aborted, *resolved}
     }

@@ -18,7 +18,7 @@ from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import Commit, Table
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.monitoring.losses import DAY, Day, Sums, conflict_sums, sums_of_day
+from lakeui.monitoring.recent_conflicts import DAY, Day, Sums, conflict_sums, sums_of_day
 
 Hours = Mapping[datetime, int]
 
@@ -40,7 +40,7 @@ class Lake:
 class Activity:
     """What happened since a moment; `growth_bytes` in whole hours, None where not theirs to sum.
 
-    `job_count` are the jobs asked for since then, `failed_job_count` those that failed since then.
+    `job_count` are the jobs requested since then, `failed_job_count` those that failed since then.
     """
 
     since: datetime

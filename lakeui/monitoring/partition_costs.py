@@ -14,7 +14,7 @@ from lakeui.conflicts.models import Conflict
 
 DAY = timedelta(hours=24)
 MOST = 1_000
-"""So many lost writes are looked at, the latest of the day."""
+"""So many aborted writes are counted, the latest of the day."""
 
 
 _Key = tuple[int | None, str, str, str, str]
@@ -27,7 +27,7 @@ class PartitionCost:
     table_id: int | None
     table: str
     partition: str
-    loser: str
+    current: str
     winner: str
     times: int
     wasted_ms: int
@@ -49,8 +49,8 @@ def partition_costs(user: Person, now: datetime) -> PartitionCosts:
 
 def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> PartitionCosts:
     """What some of the conflicts cost by partition, over the last 24 hours."""
-    lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.LOST)
-    selected = lost.order_by("-occurred_at", "-id").values_list(
+    aborted = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.ABORTED_KINDS)
+    selected = aborted.order_by("-occurred_at", "-id").values_list(
         "table_id",
         "table__name",
         "current_operation",
@@ -61,15 +61,15 @@ def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> Partitio
     times: Counter[_Key] = Counter()
     cost: Counter[_Key] = Counter()
     rows = list(selected)
-    for table_id, table, loser, winner, partitions, wasted_ms in rows[:MOST]:
+    for table_id, table, current, winner, partitions, wasted_ms in rows[:MOST]:
         for partition in _named(partitions):
-            key = (table_id, table or "", partition, loser, winner)
+            key = (table_id, table or "", partition, current, winner)
             times[key] += 1
             cost[key] += wasted_ms
     costs = [
-        PartitionCost(table_id, table, partition, loser, winner, n, cost[key])
+        PartitionCost(table_id, table, partition, current, winner, n, cost[key])
         for key, n in times.items()
-        for table_id, table, partition, loser, winner in [key]
+        for table_id, table, partition, current, winner in [key]
     ]
     costs.sort(
         key=lambda partition_cost: (

@@ -63,7 +63,7 @@ class Frame:
         day_ago = timezone.now() - timedelta(hours=24)
         return (
             visible_conflicts(self._request.user)
-            .filter(occurred_at__gte=day_ago, kind__in=Conflict.LOST)
+            .filter(occurred_at__gte=day_ago, kind__in=Conflict.ABORTED_KINDS)
             .count()
         )
 

@@ -18,7 +18,7 @@ _DIGITS = 19
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The versions looked at, and the ones beside them."""
+    """The versions shown, and the ones beside them."""
 
     first: int
     last: int
@@ -36,7 +36,7 @@ class Window:
 
 
 def window_of(request: HttpRequest, table: Table) -> Window:
-    """The window asked for, kept to what is mirrored.
+    """The window requested, kept to what is mirrored.
 
     Raises:
         Http404: it is no number, or no span that there is.
@@ -79,7 +79,7 @@ def elsewhere(request: HttpRequest, table: Table, window: Window) -> str | None:
 
 
 def filter_of(request: HttpRequest) -> LaneFilter:
-    """Which transactions are asked for.
+    """Which transactions are requested.
 
     Raises:
         Http404: there is no such outcome.

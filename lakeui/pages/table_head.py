@@ -66,11 +66,11 @@ def table_head(
         ]
     )
     counts = _conflict_counts(table)
-    lost_to = table.conflicts.filter(
+    aborted_by = table.conflicts.filter(
         kind=Conflict.Kind.ABORTED, winning_version__gte=recent[-1][0] if recent else 0
     ).values_list("winning_version", flat=True)
     commits = [(version, operation) for version, operation, _ in reversed(recent)]
-    ruler = draw_ruler(commits, lost_to, table.version if here is None else here)
+    ruler = draw_ruler(commits, aborted_by, table.version if here is None else here)
     active = visible_jobs(request.user) & active_jobs(table)
     return TableHead(
         ruler=ruler,

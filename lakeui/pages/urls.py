@@ -2,13 +2,11 @@
 
 from django.urls import URLPattern, path
 
-from lakeui.pages import monitoring
 from lakeui.pages.access import audit, preferences, session, tokens
-from lakeui.pages.conflicts import conflict, conflict_rows, explain
-from lakeui.pages.conflicts import conflict_list as conflicts
-from lakeui.pages.jobs import job_form, schedules, streams
-from lakeui.pages.jobs import job_list as jobs
-from lakeui.pages.overview import attention_list, overview, search
+from lakeui.pages.conflicts import conflict, conflict_rows, conflicts, explain
+from lakeui.pages.jobs import job_form, jobs, schedules, streams
+from lakeui.pages.monitoring import monitoring
+from lakeui.pages.overview import attention, glossary, overview, search
 from lakeui.pages.tables import (
     clone,
     concurrency,
@@ -22,17 +20,17 @@ from lakeui.pages.tables import (
     register,
     schema,
     summary,
+    tables,
     unregister,
     version,
     what_if,
 )
-from lakeui.pages.tables import table_list as tables
 
 urlpatterns: list[URLPattern] = [
     path("", overview.overview, name="overview"),
-    path("attention/", attention_list.attention_list, name="attention"),
-    path("attention/mute/", attention_list.attention_mute, name="attention-mute"),
-    path("attention/mutes/<int:pk>/end/", attention_list.attention_unmute, name="attention-unmute"),
+    path("attention/", attention.attention_list, name="attention"),
+    path("attention/mute/", attention.attention_mute, name="attention-mute"),
+    path("attention/mutes/<int:pk>/end/", attention.attention_unmute, name="attention-unmute"),
     path("tables/", tables.table_list, name="table-list"),
     path("tables/register/", register.register, name="table-register"),
     path("tables/upload/", register.upload, name="table-upload"),
@@ -74,6 +72,7 @@ urlpatterns: list[URLPattern] = [
     path("audit/", audit.audit, name="audit"),
     path("tokens/", tokens.token_list, name="token-list"),
     path("tokens/<uuid:public_id>/revoke/", tokens.token_revoke, name="token-revoke"),
+    path("glossary/", glossary.glossary, name="glossary"),
     path("search/", search.search, name="search"),
     path("preferences/", preferences.preferences, name="preferences"),
     path("login/", session.SignInView.as_view(), name="login"),

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from lakeui.local_stack.child import _session_of
-from lakeui.local_stack.demo_steps import STEPS
+from lakeui.local_stack.demo import STEPS
 from tests.e2e.keyboard import Keyboard
 from tests.lakeui.local_stack.test_up import Up
 from tests.services import wait_until
@@ -112,7 +112,8 @@ def test_the_demo_lake_is_filled_and_its_conflicts_are_recorded(demo):
 def test_why_a_job_lost_is_found_and_it_passes_when_run_again(keyboard):
     page = keyboard.page
     keyboard.keys("gc")
-    keyboard.follow("Aborted")
+    keyboard.reach(page.locator("a.filter", has_text="Aborted"))
+    page.keyboard.press("Enter")
     lost = page.get_by_role("row").filter(has_text="sales.returns")
     keyboard.reach(lost.get_by_role("link", name=re.compile("^c-")).first)
     page.keyboard.press("Enter")

@@ -94,7 +94,7 @@ def test_a_lost_write_leads_to_both_sides_and_what_would_have_helped(signed_in, 
     page = signed_in
     page.goto("/")
     page.get_by_role("link", name="Conflicts", exact=False).first.click()
-    page.get_by_role("link", name="Aborted", exact=True).click()
+    page.locator("a.filter", has_text="Aborted").click()
     page.get_by_role("link", name=f"c-{story.conflict.pk}", exact=True).click()
     for said in ("price-fixer was aborted", "gdpr-eraser won", "Check 6 of 7", "How to avoid it"):
         expect(page.get_by_role("heading", name=said)).to_be_visible()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.conftest import spark as spark  # the engine's own side is judged by Spark too
 from tests.interop.fetch import OutOfReachError, fetch_delta_spark
 from tests.interop.report import write_report
 from tests.interop.sweep import Sweep, run_sweep

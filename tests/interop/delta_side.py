@@ -5,6 +5,7 @@ Run by `tests.interop.sweep`. It reads one request a line and answers each with 
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,7 @@ _SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
 }
+_CLASS = re.compile(r"[\['](\w*[A-Z]_[A-Z_]+)(?:\.\w+)?[\]']")
 
 
 def build_session(jars: Path, scratch: Path) -> SparkSession:
@@ -103,7 +105,9 @@ def _attempt(action: Any) -> dict[str, Any]:
     try:
         return {"ok": action()}
     except Exception as error:  # noqa: BLE001 - whatever it is goes back to the sweep
-        return {"error": f"{type(error).__name__}: {str(error)[:600]}"}
+        text = str(error)
+        classes = sorted(set(_CLASS.findall(text)))  # of all its causes
+        return {"error": f"{type(error).__name__}: {text[:600]}", "classes": classes}
 
 
 def main(jars: str, scratch: str, requests: Iterable[str], answers: Any) -> None:

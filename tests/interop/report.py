@@ -31,12 +31,17 @@ turns; what they cannot read is theirs to say.
 """
 
 
+MORE_READERS = "## More readers"
+"""The part of the page that `test_more_readers` writes."""
+
+
 def write_report(sweep: Sweep, place: Path) -> None:
     """Write the page."""
     lines = [_row(story) for story in sweep.stories.values()]
     notes = _notes(sweep.stories.values())
     text = _HEAD.format(versions=_versions(sweep)) + "\n".join(lines) + "\n" + notes
-    place.write_text(text, "utf-8")
+    _, title, more = place.read_text("utf-8").partition(MORE_READERS)
+    place.write_text(text + (f"\n{title}{more}" if title else ""), "utf-8")
 
 
 def _versions(sweep: Sweep) -> str:

@@ -125,8 +125,8 @@ def run_sweep(peer: DeltaSpark, cases: Sequence[Case] = CASES, home: Path | None
                 for case in cases
                 if (request := _request(stories[case.name], left[case.name], side, scratch))
             ]
-            command = _commands(peer, scratch)[side]
-            greeting, answers = _converse(command, requests, scratch / f"phase-{phase}.log")
+            command = commands(peer, scratch)[side]
+            greeting, answers = converse(command, requests, scratch / f"phase-{phase}.log")
             versions.update(greeting)
             for answer in answers:
                 stories[answer["case"]].turns.append(Turn(phase, side, answer))
@@ -151,7 +151,7 @@ def _request(story: Story, left: list[Any], side: str, scratch: Path) -> dict[st
     }
 
 
-def _commands(peer: DeltaSpark, scratch: Path) -> dict[str, list[str]]:
+def commands(peer: DeltaSpark, scratch: Path) -> dict[str, list[str]]:
     return {
         ENGINE: [sys.executable, "-m", "tests.interop.engine_side"],
         DELTA: [
@@ -164,7 +164,7 @@ def _commands(peer: DeltaSpark, scratch: Path) -> dict[str, list[str]]:
     }
 
 
-def _converse(
+def converse(
     command: list[str], requests: Iterable[dict[str, Any]], log: Path
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
     """A whole phase: all requests in, all answers out."""

@@ -127,6 +127,7 @@ def make_commit(table: Table, version: int, operation: str = "WRITE", **fields: 
             "txn_id": f"9b1e77c0-0000-4000-8000-{table.pk:04d}{version:08d}",
             "files_added": added,
             "bytes_added": 9 * MIB,
+            "bytes_written": fields.get("bytes_added", 9 * MIB),
             "changes_data": operation not in {"OPTIMIZE", "SET TBLPROPERTIES"},
             "raw": raw,
             "raw_bytes": len(raw),

@@ -34,7 +34,7 @@ def _tell_writes(table: Table) -> None:
     for commit in written:
         appends = commit.operation == "STREAMING UPDATE"
         commit.files_added, commit.files_removed = (8, 0) if appends else (14, 6)
-        commit.bytes_added = drawn.randint(92, 101) * MIB // 10
+        commit.bytes_added = commit.bytes_written = drawn.randint(92, 101) * MIB // 10
         commit.bytes_removed = 0 if appends else commit.bytes_added * 4 // 10
         commit.predicate = "" if appends else _JOIN
         commit.vectors_added = commit.rows_deleted_by_vectors = 0

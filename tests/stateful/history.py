@@ -83,7 +83,7 @@ class Played:
     base_version: int = 0
     opened: dict[int, Running] = field(default_factory=dict)
     landed: dict[int, Running] = field(default_factory=dict)
-    lost: dict[int, EngineError] = field(default_factory=dict)
+    aborted: dict[int, EngineError] = field(default_factory=dict)
     losers: dict[int, Running] = field(default_factory=dict)
 
     @property
@@ -130,7 +130,7 @@ def _opened(command: c.Command, played: Played) -> dict[int, Running]:
     try:
         running = run(command, played.table, stats=played.setup.stats)
     except EngineError as error:
-        played.lost[command.number] = error
+        played.aborted[command.number] = error
         return {}
     if running.txn.snapshot is not None:
         played.scene.read[command.number] = running.txn.snapshot
@@ -185,7 +185,7 @@ def _commit(running: Running, played: Played, inside: _Inside) -> None:
     try:
         version = txn.commit(running.operation)
     except EngineError as error:
-        played.lost[running.command.number] = error
+        played.aborted[running.command.number] = error
         played.losers[running.command.number] = running
         return
     assert txn.outcome is not None

@@ -11,8 +11,8 @@ CONFLICT_RULES = (
     Mutation(
         "two writes may change the same row",
         PAIRS,
-        "met = taken.gone & changed or _read_among(current, taken, rows)",
-        "met = _read_among(current, taken, rows)",
+        "shared = taken.gone & changed or _read_among(current, taken, rows)",
+        "shared = _read_among(current, taken, rows)",
     ),
     Mutation(
         "the union leaves the winner's deletions out",
@@ -289,7 +289,7 @@ CONFLICT_RULES = (
     ),
     Mutation(
         "nobody recognises himself",
-        "transaction/self_recognition.py",
+        "transaction/log_tail.py",
         "return commit.commit_info is not None and commit.commit_info.txn_id == txn_id",
         "return False",
     ),

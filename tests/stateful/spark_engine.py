@@ -106,7 +106,7 @@ class _Turn(TransactionObserver):
         try:
             result = self._run.result(_PATIENCE_S)
         except EngineError as error:
-            self._played.lost[self._command.number] = error
+            self._played.aborted[self._command.number] = error
         else:
             if result.version is not None:
                 self._landed(result.version)

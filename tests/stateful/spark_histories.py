@@ -37,7 +37,7 @@ def outcome(played: Played) -> dict[int, str]:
     changes = [played.landed[v] for v in sorted(played.landed)]
     landed = [change for change in changes if not isinstance(change.command, c.Optimize | c.Reorg)]
     outcomes = {running.command.number: f"landed {i}" for i, running in enumerate(landed)}
-    lost = {number: error for number, error in played.lost.items() if not _idle(played, number)}
+    lost = {number: error for number, error in played.aborted.items() if not _idle(played, number)}
     return outcomes | {number: type(error).__name__ for number, error in lost.items()}
 
 

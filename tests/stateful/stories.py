@@ -27,4 +27,4 @@ def told(setup: Setup, *steps: c.Command | int | tuple[int, int]) -> Played:
 
 
 def lost_of(played: Played) -> dict[int, str]:
-    return {number: type(error).__name__ for number, error in played.lost.items()}
+    return {number: type(error).__name__ for number, error in played.aborted.items()}

@@ -15,7 +15,7 @@ Steps = tuple[c.Command | int, ...]
 def _second_loses(setup: Setup, first: c.Command, second: c.Command, rows=ROWS) -> str | None:
     """How the second of two commands loses that began at one version, None where both land."""
     played = told(setup, c.Append(1, rows), 1, second, first, first.number, second.number)
-    assert first.number not in played.lost
+    assert first.number not in played.aborted
     return lost_of(played).get(second.number)
 
 
@@ -79,7 +79,7 @@ def test_a_chain_of_compactions_is_followed(level: str, sort: bool, tracked: boo
         9,
         10,
     )
-    assert set(played.lost) == (set() if tracked or not sort else {9, 10})
+    assert set(played.aborted) == (set() if tracked or not sort else {9, 10})
 
 
 @LEVELS
@@ -110,7 +110,7 @@ def test_a_purge_and_a_vector_that_grew_meet_in_neither_order(level: str):
             second.number,
             7,
         )
-        assert not played.lost
+        assert not played.aborted
         assert len(played.table.snapshot().to_arrow()) == 2
 
 
@@ -129,7 +129,7 @@ def test_a_purge_of_a_file_that_restore_gave_another_vector_is_not_followed(leve
         3,
         4,
     )
-    assert set(played.lost) == {3}
+    assert set(played.aborted) == {3}
 
 
 @LEVELS
@@ -163,7 +163,7 @@ def test_restore_between_two_deletes_of_one_row(level: str):
         4,
         2,
     )
-    assert set(played.lost) == {2}
+    assert set(played.aborted) == {2}
 
 
 @LEVELS
@@ -271,7 +271,7 @@ def test_every_loser_of_one_file_is_carried_over_all_that_came_before(level: str
         15,
         21,
     )
-    assert not played.lost
+    assert not played.aborted
     assert len(played.table.snapshot().to_arrow()) == 6
 
 
@@ -306,5 +306,5 @@ def test_an_exempt_append_stays_behind_writers_that_did_not_read_it():
         c.Merge(6, (8,), "delete"),
         6,
     )
-    assert not played.lost
+    assert not played.aborted
     assert _winners(played) == [1, 4, 5, 2, 3, 6]

@@ -39,7 +39,7 @@ def test_histories_with_commits_of_deltalake_have_an_order_that_their_level_allo
             raise AssertionError(_told(seed, history)) from error
         foreign = played.scene.foreign
         landed.update(type(command).__name__ for command in foreign.values())
-        winners = [getattr(error, "conflict", None) for error in played.lost.values()]
+        winners = [getattr(error, "conflict", None) for error in played.aborted.values()]
         lost_to_it += sum(
             winner is not None and winner.winner.version in foreign for winner in winners
         )

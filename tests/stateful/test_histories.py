@@ -62,7 +62,7 @@ def test_histories_reach_every_resolution_and_every_abort():
         played = play(history_of(seed))
         resolved.update(_means(played))
         landed.update(type(running.command).__name__ for running in played.landed.values())
-        lost.update(type(error).__name__ for error in played.lost.values())
+        lost.update(type(error).__name__ for error in played.aborted.values())
         forget(played)
     assert {"row map", "row ids", "rows read", "deletion vectors merged"} <= set(resolved)
     assert {subclass.__name__ for subclass in c.Command.__subclasses__()} == set(landed)

@@ -38,7 +38,7 @@ def test_two_scripts_that_delete_nothing_and_insert_a_key_both_insert_it(level: 
         4,
         5,
     )
-    assert not played.lost
+    assert not played.aborted
     assert [running.command.number for running in played.landed.values()] == [1, 4, 5]
     assert _times(played, KEY) == 2
 
@@ -87,7 +87,7 @@ def test_two_merges_whose_joins_name_their_partitions_both_land(level: str):
         3,
         2,
     )
-    assert not played.lost
+    assert not played.aborted
     assert _times(played, KEY) == 2
 
 

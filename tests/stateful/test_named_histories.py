@@ -23,15 +23,15 @@ def test_22_30_5_cannot_happen(vectors: bool, stats: bool):
         4,
         2,
     )
-    assert set(played.lost) == {2}
-    assert "may have read what version 2 appended" in str(played.lost[2])
+    assert set(played.aborted) == {2}
+    assert "may have read what version 2 appended" in str(played.aborted[2])
 
 
 def test_delete_is_validated_like_update():
     setup = Setup("Serializable", vectors=False)
     for command in (c.Delete(2, c.Range(0, 2)), c.Update(2, c.Range(0, 2), 7)):
         played = told(setup, c.Append(1, ROWS), 1, command, c.Update(3, c.Range(4, 6), 1), 3, 2)
-        assert 2 in played.lost, command
+        assert 2 in played.aborted, command
 
 
 def test_an_update_moves_a_row_into_what_a_delete_selects():
@@ -46,7 +46,7 @@ def test_an_update_moves_a_row_into_what_a_delete_selects():
         2,
     )
     assert lost_of(played) == {2: "ConcurrentAppendException"}
-    assert played.lost[2].conflict.subclass == "ROW_LEVEL_CHANGES"
+    assert played.aborted[2].conflict.subclass == "ROW_LEVEL_CHANGES"
 
 
 def test_an_update_moves_a_row_out_of_what_a_delete_selected():
@@ -60,7 +60,7 @@ def test_an_update_moves_a_row_out_of_what_a_delete_selected():
         2,
     )
     assert lost_of(played) == {2: "ConcurrentDeleteReadException"}
-    assert played.lost[2].conflict.files[0].rows == (5,)
+    assert played.aborted[2].conflict.files[0].rows == (5,)
 
 
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
@@ -74,7 +74,7 @@ def test_two_deletes_of_different_rows_of_one_file_both_land(level: str):
         3,
         2,
     )
-    assert not played.lost
+    assert not played.aborted
     outcome = played.landed[3].txn.outcome
     assert outcome is not None
     assert "deletion vectors merged" in outcome.resolved[0].how
@@ -94,7 +94,7 @@ def test_three_deletes_inside_each_other_merge_into_one_vector():
         (2, 3),
         4,
     )
-    assert not played.lost
+    assert not played.aborted
 
 
 def test_a_delete_follows_the_rows_that_optimize_moved():
@@ -109,7 +109,7 @@ def test_a_delete_follows_the_rows_that_optimize_moved():
         4,
         3,
     )
-    assert not played.lost
+    assert not played.aborted
     assert played.table.snapshot().file_count == 1
 
 
@@ -125,7 +125,7 @@ def test_optimize_masks_what_a_delete_took_from_its_sources():
         3,
         4,
     )
-    assert not played.lost
+    assert not played.aborted
     assert played.table.snapshot().file_count == 1
 
 
@@ -146,7 +146,7 @@ def test_optimize_rebased_over_a_delete_and_compacted_again_is_still_traced():
         5,
         8,
     )
-    assert not played.lost
+    assert not played.aborted
     assert played.landed[max(played.landed)].command.number == 8
 
 
@@ -164,7 +164,7 @@ def test_two_compactions_that_share_a_file_both_land():
         5,
         4,
     )
-    assert not played.lost
+    assert not played.aborted
 
 
 def test_a_delete_follows_its_rows_through_two_compactions_that_share_a_file():
@@ -186,7 +186,7 @@ def test_a_delete_follows_its_rows_through_two_compactions_that_share_a_file():
         4,
         5,
     )
-    assert not played.lost
+    assert not played.aborted
 
 
 def test_sorting_is_not_traced_without_row_ids():
@@ -200,7 +200,7 @@ def test_sorting_is_not_traced_without_row_ids():
             4,
             3,
         )
-        assert set(played.lost) == lost
+        assert set(played.aborted) == lost
 
 
 def test_restore_brings_a_row_back_that_a_delete_should_have_seen():
@@ -216,7 +216,7 @@ def test_restore_brings_a_row_back_that_a_delete_should_have_seen():
         4,
         3,
     )
-    assert 3 in played.lost
+    assert 3 in played.aborted
 
 
 def test_restore_of_a_vector_lets_a_delete_of_other_rows_pass():
@@ -231,7 +231,7 @@ def test_restore_of_a_vector_lets_a_delete_of_other_rows_pass():
         4,
         3,
     )
-    assert not played.lost
+    assert not played.aborted
 
 
 def test_optimize_does_not_lose_a_row_that_restore_brought_back():
@@ -246,7 +246,7 @@ def test_optimize_does_not_lose_a_row_that_restore_brought_back():
         4,
         3,
     )
-    assert set(played.lost) == {3}
+    assert set(played.aborted) == {3}
 
 
 def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
@@ -264,7 +264,7 @@ def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
         6,
         3,
     )
-    assert not played.lost
+    assert not played.aborted
     assert [running.command.number for running in played.landed.values()] == [1, 4, 5, 6]
 
 
@@ -282,12 +282,12 @@ def test_a_file_without_live_rows_may_be_purged_under_whoever_read_it():
         6,
         7,
     )
-    assert not played.lost
+    assert not played.aborted
 
 
 def test_restore_is_aborted_by_any_overlapping_commit():
     played = told(Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2)
-    assert 2 in played.lost
+    assert 2 in played.aborted
 
 
 def test_an_insert_only_merge_has_read_the_row_that_it_matched():
@@ -331,7 +331,7 @@ def test_a_row_of_an_append_that_was_compacted_is_still_tested_as_it_was_written
         5,
         2,
     )
-    assert 2 in played.lost
+    assert 2 in played.aborted
 
 
 def test_whole_file_removal_does_not_ignore_a_vector():
@@ -345,7 +345,7 @@ def test_whole_file_removal_does_not_ignore_a_vector():
             first,
             second,
         )
-        assert second in played.lost
+        assert second in played.aborted
 
 
 def test_restore_does_not_leave_a_clustering_that_came_meanwhile():

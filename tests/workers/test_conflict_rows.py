@@ -74,6 +74,24 @@ def test_rows_that_the_winner_added_are_read_from_its_version(lost, broker):
     assert (rows.version, rows.rows) == (2, [["70", None]])
 
 
+@pytest.mark.parametrize(
+    ("compared", "files", "version"),
+    [
+        ({"path": "a.parquet", "common_rows": [2], "version": 1}, [], 1),
+        ({"path": "a.parquet", "common_rows": [2], "did": "changed"}, [], 1),
+        ({}, [{"path": "a.parquet", "rows": [2], "role": "rewritten"}], 1),
+        ({}, [{"path": "b.parquet", "rows": [0], "role": "added"}], 2),
+        ({}, [{"path": "a.parquet", "rows": [2], "role": "added by version 1"}], 1),
+    ],
+)
+def test_rows_are_read_where_they_are_live_also_from_older_records(
+    lost, broker, compared, files, version
+):
+    facts = {"decision": {"shared_files": [compared]}, "files": files}
+    rows = _read(_conflict(lost.table, [], rule="data_added", read_version=0, facts=facts))
+    assert (rows.version, len(rows.rows), rows.error_code) == (version, 1, "")
+
+
 def test_rows_of_a_deleted_file_are_reported_as_unreadable(lost, broker):
     rows = _read(_conflict(lost.table, [{"path": "gone.parquet", "common_rows": [0]}]))
     assert rows.error_code == "DELTA_DATA_FILE_UNREADABLE"

@@ -98,7 +98,8 @@ def test_a_job_commits_and_its_version_is_mirrored(table, start_worker):
     assert (attempt.outcome, attempt.read_version, attempt.attempted_version) == ("committed", 0, 1)
     assert table.commits.get(version=1).txn_id == str(job.txn_id)
     stages = attempt.stages.values_list("name", "core_ms")
-    assert list(stages) == [("read the table", None), ("check", None), ("commit", None)]
+    steps = ("start", "read the table", "check", "commit", "sync")
+    assert list(stages) == [(step, None) for step in steps]
 
 
 def test_a_worker_that_ends_in_order_takes_its_report_away(table, start_worker):
@@ -223,7 +224,7 @@ def test_two_jobs_that_are_made_to_meet_conflict_with_both_sides_recorded(table,
     assert (conflict.read_version, conflict.winning_version) == (0, 1)
     assert (conflict.current_operation, conflict.winner_operation) == ("SET TBLPROPERTIES",) * 2
     attempt = JobAttempt.objects.get(job=loser)
-    assert conflict.wasted_ms == cost_of([attempt]).thrown_away.wall_ms > 0
+    assert conflict.wasted_ms == cost_of([attempt]).wasted.wall_ms > 0
     (met,) = conflict.facts["decision"]["winners"]
     assert (met["version"], met["verdicts"]["protocol_changed"]) == (1, "none")
     assert (met["verdicts"]["metadata_changed"], met["verdicts"]["data_added"]) == (

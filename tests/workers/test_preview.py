@@ -66,8 +66,10 @@ def made(lake):
     return Table.objects.create(name="sales.orders", uri=uri, version=2)
 
 
-def _read(table, version):
-    asked = Preview.objects.create(table=table, version=version, asked_at=timezone.now())
+def _read(table, version, where=""):
+    asked = Preview.objects.create(
+        table=table, version=version, where=where, asked_at=timezone.now()
+    )
     preview_table(asked.pk)
     asked.refresh_from_db()
     return asked
@@ -114,6 +116,14 @@ def test_years_beyond_pythons_calendar_are_shown(lake, year):
 def test_a_version_is_read_as_it_was_and_no_more_rows_than_asked(made):
     assert _read(made, 0).rows == []
     assert len(_read(made, 2).rows) == PREVIEW_ROWS
+
+
+def test_rows_of_a_condition_are_read_or_it_is_said_why_not(made):
+    some = _read(made, 2, "n BETWEEN 290 AND 295 AND n % 2 = 0")
+    at = [column["name"] for column in some.columns].index("n")
+    assert sorted(row[at] for row in some.rows) == ["290", "292", "294"]
+    assert _read(made, 2, "nowhere = 1").error_code == "UNRESOLVED_COLUMN"
+    assert _read(made, 2, "reflect('a', 'b') = ''").error_code == "LAKE_EXPRESSION_NOT_ALLOWED"
 
 
 def test_a_table_that_cannot_be_read_says_why(made, settings):

@@ -25,7 +25,7 @@ from engine.expressions.types import common_type, sql_name
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType
 
 Tables: TypeAlias = Callable[[str, int | str | None], StructType]
-"""The schema of a table by its name or URI as written, at a version or a time where one is asked for.
+"""The schema of a table by its name or URI as written, at a version or a time where one is requested.
 
 Raises an `EngineError` where there is none.
 """

@@ -2,7 +2,7 @@
 
 The grammar refuses every call that is on no list, but it needs the columns of all tables. What a
 request can know of a text without them is asked here, by the same lists, so that a call of another
-function is refused when it is asked for and not when it runs.
+function is refused when it is requested and not when it runs.
 """
 
 from engine.errors import ExpressionError
@@ -13,7 +13,7 @@ from engine.expressions.queries.functions import find_window_function
 
 _BEFORE_A_VALUE = frozenset(
     (
-        *("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "DIV", "EXISTS"),
+        *("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "DIV", "EXISTS"),
         *("CASE", "WHEN", "THEN", "ELSE", "CAST", "TRY_CAST"),
         *("OVER", "BY", "FILTER", "WHERE", "DISTINCT", "FROM"),
     )
@@ -47,7 +47,7 @@ def _may_precede(word: Token, cursor: Cursor, start: int) -> bool:
     earlier = cursor.peek(-2) if cursor.index - 1 > start else ""
     if earlier == ".":
         return False
-    is_type = earlier in {"AS", "::"}
+    is_type = earlier in {"AS", "::"} or word.value in {"DECIMAL", "DEC", "NUMERIC"}
     return is_type or word.value in _BEFORE_A_VALUE or _is_function(word.value.lower())
 
 

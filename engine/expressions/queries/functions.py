@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.expressions.functions import Function, gives
+from engine.expressions.function import Function, gives
 from engine.expressions.types import FLOATS, INTEGRALS, common_type
 from engine.schema.types import (
     BOOLEAN,
@@ -75,7 +75,7 @@ WINDOW_FUNCTIONS: dict[str, Function] = {
         ),
     )
 }
-_ALIASES = {
+ALIASES_OF_SEVERAL = {
     "mean": "avg",
     "std": "stddev",
     "stddev_samp": "stddev",
@@ -84,11 +84,12 @@ _ALIASES = {
     "some": "bool_or",
     "array_agg": "collect_list",
 }
+"""Other names of aggregates."""
 
 
 def find_aggregate(name: str) -> Function | None:
     """The aggregate function of that lower-case name."""
-    return AGGREGATES.get(_ALIASES.get(name, name))
+    return AGGREGATES.get(ALIASES_OF_SEVERAL.get(name, name))
 
 
 def find_window_function(name: str) -> Function | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from engine.errors import ExpressionError
-from engine.expressions.functions import Function
+from engine.expressions.function import Function
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import Token
 from engine.expressions.operands import Nested
@@ -94,8 +94,9 @@ class QueryGrammar(Grammar):
         aggregate, windowed = find_aggregate(name), find_window_function(name)
         if windowed is None:
             return super()._function(token)
-        if self.calls is None:
-            what = f"The function {name} at {token.position} cannot stand {self.place}."
+        if self.calls is None or self._variables:
+            place = "in a lambda" if self._variables else self.place
+            what = f"The function {name} at {token.position} cannot stand {place}."
             raise ExpressionError(
                 what, "Compute it in a subquery, or use HAVING.", position=token.position
             )

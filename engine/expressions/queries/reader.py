@@ -42,6 +42,19 @@ def read_query(cursor: Cursor, depth: int = 0) -> QuerySyntax:
     return query
 
 
+def read_common(cursor: Cursor) -> tuple[CommonTable, ...]:
+    """The common table expressions ahead of a cursor, which is moved behind them; WITH is passed.
+
+    Raises:
+        ExpressionError: (or the cursor's own error) something that is not understood.
+    """
+    reader = QueryReader(cursor.tokens, cursor.text)
+    reader.error, reader.index = cursor.error, cursor.index
+    tables = reader.common()
+    cursor.index = reader.index
+    return tables
+
+
 def take_expression_part(cursor: Cursor, start: int) -> str:
     """Move past one token, or past a subquery whole, of the expression that begins at `start`.
 
@@ -82,7 +95,7 @@ class QueryReader(FromReader):
         if self.depth > MAX_NESTING:
             self.refuse(f"queries are nested deeper than {MAX_NESTING} levels")
         start = self.index
-        common = self._common() if self.take("WITH") else ()
+        common = self.common() if self.take("WITH") else ()
         body = self._union()
         order = self._order() if self.take("ORDER", "BY") else ()
         limit = None if not self.take("LIMIT") or self.take("ALL") else self._count()
@@ -91,7 +104,8 @@ class QueryReader(FromReader):
         text = text_of(tuple(self.tokens[start : self.index]))
         return QuerySyntax(common, body, order, limit, offset, text)
 
-    def _common(self) -> tuple[CommonTable, ...]:
+    def common(self) -> tuple[CommonTable, ...]:
+        """Name [(columns)] AS (query), …."""
         if self.peek() == "RECURSIVE":
             self.refuse("a query cannot read itself")
         tables = []

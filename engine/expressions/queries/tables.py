@@ -1,4 +1,4 @@
-"""Which tables a text reads, told without their schemas: what rights must be asked for."""
+"""Which tables a text reads, told without their schemas: what rights must be requested."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

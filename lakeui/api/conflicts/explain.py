@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db.models import Q
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers, status
 from rest_framework.exceptions import ValidationError
 from rest_framework.generics import GenericAPIView
@@ -29,7 +29,7 @@ from lakeui.conflicts.reports.verdict import verdict_of
 class ExplainRequestSerializer(RequestSerializer):
     """The error's text. `record` keeps it among the table's conflicts.
 
-    `read_version` and `operation` are of the write that lost, for what the text does not tell.
+    `read_version` and `operation` are of the aborted write, for what the text does not tell.
     """
 
     text = serializers.CharField(max_length=MAX_REPORT_CHARS, trim_whitespace=False)
@@ -38,7 +38,7 @@ class ExplainRequestSerializer(RequestSerializer):
     )
     record = serializers.BooleanField(required=False, default=False)
     read_version = serializers.IntegerField(
-        required=False, allow_null=True, default=None, min_value=0, max_value=2**53
+        required=False, allow_null=True, default=None, min_value=0, max_value=2**53 - 1
     )
     operation = serializers.CharField(
         max_length=100, required=False, default="", allow_blank=True, help_text="MERGE, say."
@@ -72,13 +72,16 @@ class ReportVerdictSerializer(serializers.Serializer[Any]):
     retry = serializers.CharField()
 
 
+@extend_schema_serializer(deprecate_fields=["lost", "lost_lately"])
 class PairHistorySerializer(serializers.Serializer[Any]):
     """Losses of the pair on the table in 30 days; `passes` would have passed had rows decided."""
 
-    current_operation = RecordedField(allow_null=True, help_text="null: any that lost counts.")
+    current_operation = RecordedField(allow_null=True, help_text="null: any aborted write counts.")
     winner_operation = serializers.CharField()
-    lost = serializers.IntegerField()
-    lost_lately = serializers.IntegerField(help_text="In 24 hours.")
+    aborted = serializers.IntegerField()
+    lost = serializers.IntegerField(source="aborted")
+    aborted_lately = serializers.IntegerField(help_text="In 24 hours.")
+    lost_lately = serializers.IntegerField(source="aborted_lately")
     passes = serializers.IntegerField()
     undecidable = serializers.IntegerField()
     wasted_ms = Int64Field()
@@ -106,7 +109,7 @@ class ConflictExplain(GenericAPIView[Conflict]):
 
     queryset = Conflict.objects.none()
     serializer_class = ExplanationSerializer
-    changes_nothing = True  # unless `record` is asked for
+    changes_nothing = True  # unless `record` is requested
 
     @extend_schema(
         request=ExplainRequestSerializer,

@@ -32,7 +32,7 @@ from lakeui.monitoring.outlook import forecast_of
 
 
 def jobs_to_list(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Newest first, with what a row shows."""
+    """Latest first, with what a row shows."""
     related = ("requested_by", "attempt_rows")
     return jobs.select_related("table").prefetch_related(*related).order_by("-created_at")
 
@@ -54,7 +54,7 @@ def accepted(request: Request, job: Job) -> Response:
 
 
 class JobList(ListAPIView[Job]):
-    """The jobs on tables you may see, newest first."""
+    """The jobs on tables you may see, latest first."""
 
     queryset = Job.objects.none()
     serializer_class = JobSerializer
@@ -65,7 +65,7 @@ class JobList(ListAPIView[Job]):
 
 
 class TableJobList(OfTable, ListAPIView[Job]):
-    """The jobs that change one table, newest first; POST asks for another."""
+    """The jobs that change one table, latest first; POST asks for another."""
 
     queryset = Job.objects.none()
     serializer_class = JobSerializer

@@ -84,7 +84,7 @@ class HourSerializer(serializers.Serializer[Any]):
 
 
 class MirroredSerializer(serializers.Serializer[Any]):
-    """When a table's log was last looked at."""
+    """When a table was last synced from its log."""
 
     table_id = serializers.IntegerField(source="pk")
     table = serializers.CharField(source="name")

@@ -23,9 +23,9 @@ from lakeui.catalog.access import visible_tables
 from lakeui.conflicts.models import ending_of
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.checks import Check, thresholds
-from lakeui.monitoring.losses import day_of
 from lakeui.monitoring.models import Mute
 from lakeui.monitoring.mutes import mute, muted, mutes_now, visible_mutes
+from lakeui.monitoring.recent_conflicts import day_of
 
 _MOST = 50
 

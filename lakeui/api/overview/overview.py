@@ -18,10 +18,10 @@ from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.leading import table_counts
-from lakeui.monitoring.losses import day_of
 from lakeui.monitoring.mutes import muted, mutes_now
 from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
+from lakeui.monitoring.recent_conflicts import day_of
 from lakeui.monitoring.running import running_now
 
 
@@ -31,10 +31,12 @@ class OverviewRequestSerializer(serializers.Serializer[Any]):
     since = serializers.DateTimeField(required=False, help_text="24 hours ago, if not given.")
 
 
-class LosingPairSerializer(serializers.Serializer[Any]):
+@extend_schema_serializer(deprecate_fields=["loser"])
+class AbortedPairSerializer(serializers.Serializer[Any]):
     """The operations of a conflict, the aborted one first."""
 
-    loser = RecordedField()
+    current = RecordedField()
+    loser = RecordedField(source="current")
     winner = RecordedField()
     times = serializers.IntegerField()
     wasted_ms = Int64Field()
@@ -93,13 +95,15 @@ class DueSerializer(serializers.Serializer[Any]):
     next_due_at = serializers.DateTimeField()
 
 
+@extend_schema_serializer(deprecate_fields=["loser"])
 class PartitionCostSerializer(serializers.Serializer[Any]):
-    """What one pair of operations threw away in a partition; null: the conflict names none."""
+    """What one pair of operations wasted in a partition; null: the conflict names none."""
 
     table_id = serializers.IntegerField(allow_null=True)
     table = RecordedField(allow_null=True)
     partition = RecordedField(allow_null=True)
-    loser = RecordedField()
+    current = RecordedField()
+    loser = RecordedField(source="current")
     winner = RecordedField()
     times = serializers.IntegerField()
     wasted_ms = Int64Field()
@@ -138,7 +142,7 @@ class OverviewSerializer(serializers.Serializer[Any]):
     absorbed = serializers.IntegerField(source="resolved")
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
-    pairs = LosingPairSerializer(many=True)
+    pairs = AbortedPairSerializer(many=True)
     changed_table_count = serializers.IntegerField()
     news = NewsSerializer(many=True, help_text="The first 50 tables, what went wrong first.")
     table_counts = TableCountsSerializer()
@@ -175,7 +179,7 @@ class Overview(GenericAPIView[Any]):
         since = since or day.since
         whole, happened = lake.lake_of(user), lake.activity(user, since, day)
         new = news(user, since, _NEWS)
-        met = happened.conflicts
+        conflicts = happened.conflicts
         told = attention(user, now, day, muted(mutes_now(now)), _OF_A_CHECK)
         body = {
             "since": since,
@@ -188,11 +192,11 @@ class Overview(GenericAPIView[Any]):
             "growth_bytes": happened.growth_bytes,
             "job_count": happened.job_count,
             "failed_job_count": happened.failed_job_count,
-            "aborted": met.aborted,
-            "resolved": met.resolved,
-            "wasted_ms": met.wasted_ms,
-            "wasted_bytes": met.wasted_bytes,
-            "pairs": met.pairs,
+            "aborted": conflicts.aborted,
+            "resolved": conflicts.resolved,
+            "wasted_ms": conflicts.wasted_ms,
+            "wasted_bytes": conflicts.wasted_bytes,
+            "pairs": conflicts.pairs,
             "changed_table_count": new.table_count,
             "news": new.first,
             "table_counts": table_counts(user, day, whole),

@@ -13,7 +13,7 @@ from lakeui.conflicts.lanes.narrowing import Ending
 from lakeui.conflicts.lanes.path import RESULTS
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed"])
+@extend_schema_serializer(deprecate_fields=["absorbed", "met"])
 class BarSerializer(serializers.Serializer[Any]):
     """A transaction, from read version to commit. null: not recorded."""
 
@@ -34,9 +34,10 @@ class BarSerializer(serializers.Serializer[Any]):
     )
     isolation_level = RecordedField(allow_null=True)
     is_blind_append = serializers.BooleanField(allow_null=True)
-    met = serializers.IntegerField(
+    overlap_count = serializers.IntegerField(
         allow_null=True, help_text="Versions that landed between what it read and its end."
     )
+    met = serializers.IntegerField(source="overlap_count", allow_null=True)
     exempt = serializers.IntegerField(
         allow_null=True, help_text="Blind appends among them, which do not count at its level."
     )
@@ -46,7 +47,7 @@ class BarSerializer(serializers.Serializer[Any]):
     )
     absorbed = serializers.ListField(child=serializers.IntegerField(), source="resolved")
     did = RecordedField(source="said", allow_null=True)
-    ending = RecordedField(allow_null=True, help_text="What was resolved, or why it lost.")
+    ending = RecordedField(allow_null=True, help_text="What was resolved, or why it was aborted.")
     conflict_id = serializers.IntegerField(allow_null=True)
     winning_version = serializers.IntegerField(allow_null=True)
     wasted_ms = Int64Field()
@@ -74,13 +75,14 @@ class ReorderedSerializer(serializers.Serializer[Any]):
     later = serializers.IntegerField()
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed"])
+@extend_schema_serializer(deprecate_fields=["absorbed", "lost"])
 class LaneCountsSerializer(serializers.Serializer[Any]):
     """Transactions of any outcome that fit the rest of the filter; `resolved` are committed too."""
 
     all = serializers.IntegerField()
     committed = serializers.IntegerField()
-    lost = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    lost = serializers.IntegerField(source="aborted")
     resolved = serializers.IntegerField()
     absorbed = serializers.IntegerField(source="resolved")
     running = serializers.IntegerField()
@@ -88,18 +90,21 @@ class LaneCountsSerializer(serializers.Serializer[Any]):
     wasted_bytes = Int64Field()
 
 
+@extend_schema_serializer(deprecate_fields=["lost"])
 class OtherSettingSerializer(serializers.Serializer[Any]):
     """All versions of the range replayed with one setting changed: what-if has each verdict."""
 
     name = serializers.CharField()
     level = serializers.CharField()
     row_level = serializers.BooleanField()
-    lost = serializers.IntegerField(help_text="Committed, and would be aborted.")
-    spared = serializers.IntegerField(help_text="Lost, and would pass.")
+    aborted = serializers.IntegerField(help_text="Committed, and would be aborted.")
+    lost = serializers.IntegerField(source="aborted")
+    spared = serializers.IntegerField(help_text="Aborted, and would pass.")
     undecidable = serializers.IntegerField(help_text="What is recorded does not decide.")
     not_replayed = serializers.IntegerField(help_text="Versions whose commit is not kept whole.")
 
 
+@extend_schema_serializer(deprecate_fields=["lost"])
 class PassageSerializer(serializers.Serializer[Any]):
     """A bucket of time: versions `first` to `last` landed in it; null where none did."""
 
@@ -107,7 +112,8 @@ class PassageSerializer(serializers.Serializer[Any]):
     first = serializers.IntegerField(allow_null=True)
     last = serializers.IntegerField(allow_null=True)
     commits = serializers.IntegerField()
-    lost = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    lost = serializers.IntegerField(source="aborted")
 
 
 class NavigatorSerializer(serializers.Serializer[Any]):
@@ -176,8 +182,8 @@ class SwimLaneSerializer(serializers.Serializer[Any]):
 class SwimLaneRequestSerializer(serializers.Serializer[Any]):
     """A range of versions, both ends included; at most 500."""
 
-    first = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
-    last = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
+    first = serializers.IntegerField(required=False, min_value=0, max_value=2**53 - 1)
+    last = serializers.IntegerField(required=False, min_value=0, max_value=2**53 - 1)
 
 
 class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
@@ -205,30 +211,34 @@ class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
 class LaneSumsRequestSerializer(serializers.Serializer[Any]):
     """A range of versions, both ends included; at most 5,000, the latest of them."""
 
-    first = serializers.IntegerField(required=False, default=0, min_value=0, max_value=2**53)
-    last = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
+    first = serializers.IntegerField(required=False, default=0, min_value=0, max_value=2**53 - 1)
+    last = serializers.IntegerField(required=False, min_value=0, max_value=2**53 - 1)
     by = serializers.ChoiceField(choices=("writer", "operation"), required=False, default="writer")
     writer = serializers.CharField(required=False, default="", max_length=300)
     operation = serializers.CharField(required=False, default="", max_length=300)
 
 
+@extend_schema_serializer(deprecate_fields=["lost"])
 class LaneBucketSerializer(serializers.Serializer[Any]):
-    """Commits that landed in versions `first` to `last`, attempts that lost to them."""
+    """Commits that landed in versions `first` to `last`, attempts that they aborted."""
 
     first = serializers.IntegerField()
     last = serializers.IntegerField()
     commits = serializers.IntegerField()
-    lost = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    lost = serializers.IntegerField(source="aborted")
     began_at = serializers.DateTimeField(allow_null=True, help_text="When `first` landed.")
 
 
+@extend_schema_serializer(deprecate_fields=["lost"])
 class LaneSerializer(serializers.Serializer[Any]):
     """One writer or operation; "others" beyond the busiest twenty."""
 
     name = serializers.CharField()
     operation = RecordedField(allow_null=True, help_text="Its most frequent one.")
     commits = serializers.IntegerField()
-    lost = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    lost = serializers.IntegerField(source="aborted")
     buckets = LaneBucketSerializer(many=True)
 
 

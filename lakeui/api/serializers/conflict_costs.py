@@ -8,11 +8,12 @@ from rest_framework import serializers
 from lakeui.api.fields import Int64Field
 
 
-@extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
+@extend_schema_serializer(deprecate_fields=["escaped", "absorbed", "loser"])
 class PairCostSerializer(serializers.Serializer[Any]):
     """The operations of two conflicting writes, that of this transaction first."""
 
-    loser = serializers.CharField(allow_blank=True)
+    current = serializers.CharField(allow_blank=True)
+    loser = serializers.CharField(allow_blank=True, source="current")
     winner = serializers.CharField(allow_blank=True)
     aborted = serializers.IntegerField()
     escaped = serializers.IntegerField(source="aborted")
@@ -24,20 +25,22 @@ class PairCostSerializer(serializers.Serializer[Any]):
 
 
 class HourCostSerializer(serializers.Serializer[Any]):
-    """What a pair threw away in one full hour."""
+    """What a pair wasted in one full hour."""
 
     pair = serializers.CharField()
     hour = serializers.DateTimeField()
     wasted_ms = Int64Field()
 
 
+@extend_schema_serializer(deprecate_fields=["loser"])
 class ConflictPartitionCostSerializer(serializers.Serializer[Any]):
-    """What a pair threw away in one partition; "" where the conflict names none."""
+    """What a pair wasted in one partition; "" where the conflict names none."""
 
     table_id = serializers.IntegerField(allow_null=True)
     table = serializers.CharField(allow_blank=True)
     partition = serializers.CharField(allow_blank=True)
-    loser = serializers.CharField(allow_blank=True)
+    current = serializers.CharField(allow_blank=True)
+    loser = serializers.CharField(allow_blank=True, source="current")
     winner = serializers.CharField(allow_blank=True)
     times = serializers.IntegerField()
     wasted_ms = Int64Field()

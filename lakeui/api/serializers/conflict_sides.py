@@ -97,6 +97,7 @@ class SimilarConflictSerializer(serializers.Serializer[Any]):
     winner_operation = serializers.CharField()
     winner_user_name = RecordedField()
     row_count = Int64Field(allow_null=True)
+    row_count_is_minimum = serializers.BooleanField()
     wasted_ms = Int64Field()
     passed_again = serializers.BooleanField(
         allow_null=True, help_text="Whether its next attempt committed; null: there was none."

@@ -193,6 +193,7 @@ class DifferenceSerializer(serializers.Serializer[Any]):
     files_removed = serializers.IntegerField()
     bytes_added = Int64Field()
     bytes_removed = Int64Field()
+    bytes_written = Int64Field()
     rows_added = Int64Field(allow_null=True, help_text="null: not recorded by every version.")
     rows_deleted_by_vectors = Int64Field()
     operations = serializers.SerializerMethodField()

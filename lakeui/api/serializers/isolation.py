@@ -17,7 +17,7 @@ LEVELS = [level.value for level in SETTABLE_LEVELS]
 
 
 class RunningJobSerializer(serializers.Serializer[Any]):
-    """A job that would lose."""
+    """A job that would be aborted."""
 
     id = serializers.UUIDField()
     kind = serializers.CharField()
@@ -57,29 +57,35 @@ class UndecidedSerializer(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
+@extend_schema_serializer(deprecate_fields=["appends_met"])
 class ForecastSerializer(serializers.Serializer[Any]):
     """The last 30 days under the other settings. `more` is certain, by kind; `then` at least so many."""
 
     days = serializers.IntegerField()
-    now = serializers.IntegerField(help_text="Lost in those days.")
+    now = serializers.IntegerField(help_text="Aborted in those days.")
     then = serializers.IntegerField()
     more = serializers.DictField(child=serializers.IntegerField())
     fewer = serializers.IntegerField()
     undecided = UndecidedSerializer(many=True)
     unread = serializers.IntegerField(help_text="Overlaps that were not checked.")
-    appends_met = serializers.IntegerField(allow_null=True)
+    append_overlaps = serializers.IntegerField(
+        allow_null=True, help_text="Overlaps with blind appends that the other level would count."
+    )
+    appends_met = serializers.IntegerField(source="append_overlaps", allow_null=True)
     reordered = serializers.IntegerField(
         allow_null=True, help_text="Reordered versions that would not exist."
     )
 
 
+@extend_schema_serializer(deprecate_fields=["losing_jobs"])
 class ImpactSerializer(serializers.Serializer[Any]):
     """What a change of the settings would do."""
 
     changes = serializers.DictField(child=serializers.CharField())
     clustering = serializers.ListField(child=serializers.CharField(), allow_null=True)
     committed = CommittedSerializer(many=True)
-    losing_jobs = RunningJobSerializer(many=True)
+    aborted_jobs = RunningJobSerializer(many=True)
+    losing_jobs = RunningJobSerializer(many=True, source="aborted_jobs")
     streams = SeenStreamSerializer(many=True)
     new_features = serializers.ListField(child=serializers.CharField())
     locked_out = serializers.ListField(child=serializers.CharField())
@@ -143,7 +149,7 @@ class SettingsHistorySerializer(serializers.Serializer[Any]):
     revert = RevertSerializer(many=True)
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed", "escaped"])
+@extend_schema_serializer(deprecate_fields=["absorbed", "escaped", "met"])
 class PairCellSerializer(serializers.Serializer[Any]):
     """Two kinds of statement on this table: the verdict, and how often they overlapped in those days."""
 
@@ -154,7 +160,8 @@ class PairCellSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Under the settings asked about; null where it stays."
     )
     exceptions = serializers.ListField(child=serializers.CharField())
-    met = serializers.IntegerField()
+    overlap_count = serializers.IntegerField()
+    met = serializers.IntegerField(source="overlap_count")
     resolved = serializers.IntegerField()
     absorbed = serializers.IntegerField(source="resolved")
     aborted = serializers.IntegerField()
@@ -174,6 +181,7 @@ class OverlapSumsSerializer(serializers.Serializer[Any]):
     elsewhere = serializers.IntegerField(help_text="Of statements that have no cell.")
 
 
+@extend_schema_serializer(deprecate_fields=["met"])
 class IsolationSerializer(serializers.Serializer[Any]):
     """The level in force and the settings beside it; `impact` of the change that was asked about."""
 
@@ -191,7 +199,8 @@ class IsolationSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="null: the settings have no effect that a record could tell of."
     )
     cells = PairCellSerializer(many=True)
-    met = OverlapSumsSerializer()
+    overlaps = OverlapSumsSerializer()
+    met = OverlapSumsSerializer(source="overlaps")
     history = SettingsHistorySerializer(many=True)
 
 
@@ -220,13 +229,15 @@ class CellSerializer(serializers.Serializer[Any]):
     exceptions = serializers.ListField(child=serializers.CharField())
 
 
+@extend_schema_serializer(deprecate_fields=["met"])
 class MatrixSerializer(serializers.Serializer[Any]):
     """Computed for a table of this level, layout and features, beside what was observed."""
 
     level = serializers.CharField()
     computed = CellSerializer(many=True)
     cells = PairCellSerializer(many=True)
-    met = OverlapSumsSerializer()
+    overlaps = OverlapSumsSerializer()
+    met = OverlapSumsSerializer(source="overlaps")
     observed = PairSerializer(many=True)
 
 
@@ -248,7 +259,7 @@ class OverlapsRequestSerializer(serializers.Serializer[Any]):
 
 @extend_schema_serializer(deprecate_fields=["outcome"])
 class OverlapRowSerializer(serializers.Serializer[Any]):
-    """An overlap of the last 30 days. `version` is null where the later write lost."""
+    """An overlap of the last 30 days. `version` is null where the later write was aborted."""
 
     verdict = serializers.ChoiceField(choices=ENDS)
     outcome = FormerVerdictField(OVERLAP_WORDS, source="verdict")
@@ -261,6 +272,7 @@ class OverlapRowSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(allow_null=True)
     conflict_id = serializers.IntegerField(allow_null=True)
     row_count = Int64Field(allow_null=True)
+    row_count_is_minimum = serializers.BooleanField()
 
 
 class ReorderedRequestSerializer(serializers.Serializer[Any]):
@@ -271,7 +283,7 @@ class ReorderedRequestSerializer(serializers.Serializer[Any]):
 
 
 class ReorderedPairSerializer(serializers.Serializer[Any]):
-    """Blind append `version` is ordered after `later`: the versions to `last` never existed so.
+    """Blind append `version` is ordered after `later`: the versions to `last` are out of order.
 
     `is_known`: what the later write read is recorded, and statistics do not rule the append out.
     """

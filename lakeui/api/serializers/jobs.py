@@ -62,7 +62,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
 
     @extend_schema_field(RunCostSerializer)
     def get_cost(self, job: Job) -> dict[str, Any]:
-        cost: RunCost = cost_of(job.attempt_rows.all())
+        cost: RunCost = cost_of(job.attempt_rows.all(), dry_run=job.dry_run)
         return dict(RunCostSerializer(cost).data)
 
     @extend_schema_field(
@@ -132,7 +132,7 @@ class JobDetailSerializer(JobSerializer):
     attempt_rows = JobAttemptSerializer(many=True, read_only=True)
     conflicts = serializers.PrimaryKeyRelatedField[Any](many=True, read_only=True)
     follow_ups = serializers.PrimaryKeyRelatedField[Any](
-        many=True, read_only=True, help_text="Jobs that its table asked for after its commit."
+        many=True, read_only=True, help_text="Jobs that its table requested after its commit."
     )
     schedule = serializers.CharField(
         source="schedule.name", default=None, allow_null=True, read_only=True

@@ -59,11 +59,13 @@ class CostSerializer(serializers.Serializer[Any]):
     files_written = Int64Field(allow_null=True)
 
 
+@extend_schema_serializer(deprecate_fields=["thrown_away"])
 class RunCostSerializer(serializers.Serializer[Any]):
     """`useful` is of the attempt that runs or landed."""
 
     useful = CostSerializer()
-    thrown_away = CostSerializer()
+    wasted = CostSerializer()
+    thrown_away = CostSerializer(source="wasted")
 
 
 class UsualSerializer(serializers.Serializer[Any]):
@@ -74,11 +76,12 @@ class UsualSerializer(serializers.Serializer[Any]):
     runs = serializers.IntegerField()
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed"])
+@extend_schema_serializer(deprecate_fields=["absorbed", "lost"])
 class PairRecordSerializer(serializers.Serializer[Any]):
     """How recorded overlaps of the two operations ended on this table in 30 days."""
 
-    lost = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    lost = serializers.IntegerField(source="aborted")
     resolved = serializers.IntegerField()
     absorbed = serializers.IntegerField(source="resolved")
     files = serializers.IntegerField(allow_null=True, help_text="Shared by the average pair.")

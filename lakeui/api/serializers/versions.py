@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
@@ -20,6 +20,7 @@ class RowCountsSerializer(serializers.Serializer[Any]):
     deleted = Int64Field(allow_null=True)
 
 
+@extend_schema_serializer(deprecate_fields=["lost_to_it"])
 class VersionSerializer(serializers.ModelSerializer[Commit]):
     """One commit in one row. null: its writer did not record it."""
 
@@ -31,12 +32,16 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
     txn_id = RecordedField()
     bytes_added = Int64Field()
     bytes_removed = Int64Field()
+    bytes_written = Int64Field(
+        help_text="Of data files that this version wrote: not of those restated or brought back."
+    )
     rows_added = Int64Field(allow_null=True)
     rows_deleted_by_vectors = Int64Field()
     rows = serializers.SerializerMethodField()
-    lost_to_it = serializers.IntegerField(
+    aborted_by_it = serializers.IntegerField(
         default=0, help_text="Attempts on record that this version aborted."
     )
+    lost_to_it = serializers.IntegerField(default=0, source="aborted_by_it")
     resolved = serializers.IntegerField(
         default=0, help_text="Conflicts that it resolved while it committed."
     )
@@ -62,7 +67,9 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
             "files_added",
             "files_removed",
             "bytes_added",
+            "files_restated",
             "bytes_removed",
+            "bytes_written",
             "rows_added",
             "vectors_added",
             "rows_deleted_by_vectors",
@@ -70,6 +77,7 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
             "changes_metadata",
             "changes_protocol",
             "rows",
+            "aborted_by_it",
             "lost_to_it",
             "resolved",
         ]

@@ -1,10 +1,13 @@
-"""A table over time and on storage: commits by bucket, growth, layout."""
+"""A table over time and on storage: its versions, commits by bucket, growth, layout."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,10 +19,16 @@ from lakeui.api.serializers.history import (
     TimelineRequestSerializer,
     TimelineSerializer,
 )
+from lakeui.api.serializers.versions import (
+    VersionSerializer,
+)
 from lakeui.catalog.chores import chores
 from lakeui.catalog.file_layout import file_layout, size_bins, unclustered
 from lakeui.catalog.growth import growth
+from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.commit_timeline import commit_timeline
+from lakeui.conflicts.filters import VersionFilter
+from lakeui.conflicts.version_effects import aborted_by, resolved_by
 
 
 class SizeBinSerializer(serializers.Serializer[Any]):
@@ -102,7 +111,7 @@ class Timeline(OfTable):
 
 
 class Growth(OfTable):
-    """Size and files after the newest versions, from what commits record."""
+    """Size and files after the latest versions, from what commits record."""
 
     serializer_class = GrowthSerializer
 
@@ -133,3 +142,29 @@ class Layout(OfTable):
             "chores": chores(table, not_clustered),
         }
         return Response(LayoutSerializer(body).data)
+
+
+class VersionList(OfTable, ListAPIView[Commit]):
+    """The versions of a table that the mirror holds, latest first."""
+
+    queryset = Commit.objects.none()
+    serializer_class = VersionSerializer
+    filterset_class = VersionFilter
+
+    def get_queryset(self) -> QuerySet[Commit]:
+        return self.table.commits.defer("raw").order_by("-version")
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        commits = super().paginate_queryset(queryset)
+        count_conflicts(self.table, commits or ())
+        return commits
+
+
+def count_conflicts(table: Table, commits: Sequence[Any]) -> None:
+    """Give each commit how many attempts it aborted and how many conflicts it resolved."""
+    if commits:
+        low, high = min(c.version for c in commits), max(c.version for c in commits)
+        beaten, resolved = aborted_by(table, low, high), resolved_by(table, low, high)
+        for commit in commits:
+            commit.aborted_by_it = beaten.get(commit.version, 0)
+            commit.resolved = resolved.get(commit.version, 0)

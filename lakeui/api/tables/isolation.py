@@ -103,7 +103,7 @@ class Matrix(OfTable):
             "level": level,
             "computed": computed_matrix(self.table, level),
             "cells": table_matrix(self.table, setting_of(self.table, level), overlaps, pairs),
-            "met": overlaps,
+            "overlaps": overlaps,
             "observed": pairs,
         }
         return Response(MatrixSerializer(body).data)
@@ -112,10 +112,13 @@ class Matrix(OfTable):
 class OverlapList(OfTable):
     """The overlaps of two kinds of statement in the last 30 days, the latest 10,000."""
 
+    queryset = Table.objects.none()
     serializer_class = OverlapRowSerializer
     pagination_class = SequencePaging
 
-    @extend_schema(parameters=[OverlapsRequestSerializer])
+    @extend_schema(
+        parameters=[OverlapsRequestSerializer], responses=OverlapRowSerializer(many=True)
+    )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         table = self.table  # first: who may not see it learns nothing of it
         parameters = asked(request, OverlapsRequestSerializer)
@@ -130,18 +133,25 @@ class OverlapList(OfTable):
 class FormerOverlapList(OverlapList):
     """The overlaps under the address that they had in version 0.1."""
 
-    @extend_schema(parameters=[OverlapsRequestSerializer], deprecated=True)
+    @extend_schema(
+        parameters=[OverlapsRequestSerializer],
+        responses=OverlapRowSerializer(many=True),
+        deprecated=True,
+    )
     def get(self, request: Request, table_id: int) -> Response:
         return super().get(request, table_id)
 
 
 class ReorderedList(OfTable):
-    """Snapshots of the last 30 days that never existed in the serial order."""
+    """The out-of-order versions of the last 30 days (WriteSerializable reordering)."""
 
+    queryset = Table.objects.none()
     serializer_class = ReorderedPairSerializer
     pagination_class = SequencePaging
 
-    @extend_schema(parameters=[ReorderedRequestSerializer])
+    @extend_schema(
+        parameters=[ReorderedRequestSerializer], responses=ReorderedPairSerializer(many=True)
+    )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         asked(request, ReorderedRequestSerializer)
         reordered = reordered_versions(self.table, overlaps_of(self.table)).pairs
@@ -192,7 +202,7 @@ def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, 
         "impact": impact_of(table, settings, columns, readers) if proposal else None,
         "forecast": _forecast(table, proposal, overlaps, pairs) if proposal else None,
         "cells": table_matrix(table, setting_under(table, proposal), overlaps, pairs),
-        "met": overlaps,
+        "overlaps": overlaps,
         "history": settings_history(table, overlaps, _HISTORY),
     }
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -20,12 +20,14 @@ from lakeui.conflicts.replay.recorded_history import latest_versions, within
 from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS
 
 
+@extend_schema_serializer(deprecate_fields=["met"])
 class CommitVerdictSerializer(serializers.Serializer[Any]):
     """A commit that overlapped with others, under the other setting."""
 
     version = serializers.IntegerField()
     operation = RecordedField(allow_null=True)
-    met = serializers.ListField(child=serializers.IntegerField())
+    overlapping_versions = serializers.ListField(child=serializers.IntegerField())
+    met = serializers.ListField(child=serializers.IntegerField(), source="overlapping_versions")
     verdict = serializers.ChoiceField(choices=JUDGED)
     why = serializers.CharField()
     rule = RecordedChoiceField(list(Rule))
@@ -42,15 +44,19 @@ class ConflictVerdictSerializer(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
+@extend_schema_serializer(deprecate_fields=["met"])
 class OverlapSerializer(serializers.Serializer[Any]):
-    """A write that overlapped with others: how it ended, how it would. `version` is null where it lost."""
+    """A write that overlapped with others: how it ended, how it would. `version` is null where it was aborted."""
 
     version = serializers.IntegerField(allow_null=True)
     conflict_id = serializers.IntegerField(allow_null=True)
     operation = RecordedField(allow_null=True)
     user_name = RecordedField(allow_null=True)
     at = serializers.DateTimeField(allow_null=True)
-    met = serializers.IntegerField(allow_null=True)
+    overlap_count = serializers.IntegerField(
+        allow_null=True, help_text="Versions that it overlapped with."
+    )
+    met = serializers.IntegerField(source="overlap_count", allow_null=True)
     was = serializers.ChoiceField(choices=list(Was))
     verdict = serializers.ChoiceField(choices=JUDGED)
     why = serializers.CharField()
@@ -61,7 +67,7 @@ class OverlapSerializer(serializers.Serializer[Any]):
 
 
 class PairChangeSerializer(serializers.Serializer[Any]):
-    """Two operations: how many lost, how many would for certain, how many perhaps."""
+    """Two operations: how many were aborted, how many would be for certain, how many perhaps."""
 
     current_operation = RecordedField(allow_null=True)
     winner_operation = RecordedField(allow_null=True)
@@ -70,13 +76,15 @@ class PairChangeSerializer(serializers.Serializer[Any]):
     open = serializers.IntegerField()
 
 
+@extend_schema_serializer(deprecate_fields=["lost"])
 class TotalsSerializer(serializers.Serializer[Any]):
     """Writes under one of the four settings. `ms` and `size_bytes` against what was wasted."""
 
     level = serializers.CharField()
     row_level = serializers.BooleanField()
     writes = serializers.IntegerField()
-    lost = serializers.IntegerField(help_text="That would be aborted for certain.")
+    aborted = serializers.IntegerField(help_text="That would be aborted for certain.")
+    lost = serializers.IntegerField(source="aborted")
     passed = serializers.IntegerField()
     open = serializers.IntegerField(help_text="Undecidable.")
     added = serializers.IntegerField(help_text="That committed and would be aborted.")
@@ -86,6 +94,7 @@ class TotalsSerializer(serializers.Serializer[Any]):
     uncosted = serializers.IntegerField(help_text="Added ones whose time is not recorded.")
 
 
+@extend_schema_serializer(deprecate_fields=["lost_now"])
 class WhatIfSerializer(serializers.Serializer[Any]):
     """A range of versions under another setting."""
 
@@ -99,7 +108,8 @@ class WhatIfSerializer(serializers.Serializer[Any]):
         child=serializers.IntegerField(), help_text="Versions whose commit is not kept whole."
     )
     is_capped = serializers.BooleanField(help_text="Only the latest 2,000 conflicts are judged.")
-    lost_now = serializers.IntegerField()
+    aborted_now = serializers.IntegerField()
+    lost_now = serializers.IntegerField(source="aborted_now")
     totals = TotalsSerializer(many=True)
     pairs = PairChangeSerializer(many=True)
     overlaps = OverlapSerializer(many=True)
@@ -147,7 +157,7 @@ class WhatIf(OfTable):
         answer = replayed.answer
         body = {
             **{name: getattr(answer, name) for name in _ANSWER},
-            "lost_now": replayed.lost_now,
+            "aborted_now": replayed.aborted_now,
             "totals": replayed.totals,
             "pairs": pair_changes(replayed.overlaps),
             "overlaps": replayed.overlaps,

@@ -99,7 +99,7 @@ def _retry_text(conflict: Conflict) -> str:
     winner = "The winner" if conflict.winning_version is None else f"v{conflict.winning_version}"
     text = f"{winner} stays as it is; run again on the latest version, the {conflict.current_operation} reads what it wrote."
     if conflict.row_count and conflict.winner_operation.upper() in _DELETES:
-        rows = "the row is" if conflict.row_count == 1 else f"the {conflict.row_count:,} rows are"
+        rows = "the row is" if conflict.row_count == 1 else f"{conflict.rows_text} are"
         text = f"{winner} stays as it is; {rows} gone or changed, and the {conflict.current_operation} meets them as they are now."
     return text
 
@@ -215,7 +215,7 @@ def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
         text=str(remedy.get("reason", "")),
         verdict=PASSES if own else MAY_PASS,
         helped=len(passes),
-        of=len(judged.losses) - len(unknown),
+        of=len(judged.conflicts) - len(unknown),
         undecidable=len(unknown),
         history="{helped} of {of} losses of this pair would have passed by rows",
         act="eligibility",

@@ -1,4 +1,4 @@
-"""Both sides of one recorded conflict: what each asked for, read, changed, and whose it was."""
+"""Both sides of one recorded conflict: what each requested, read, changed, and whose it was."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -69,7 +69,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class BothSides:
-    """The loser, or who gave way, and the winner; how it was decided; the winner's commit."""
+    """The aborted or rebased write, and the winning commit; how it was decided; the winner's commit."""
 
     current: Side
     winner: Side

@@ -1,4 +1,4 @@
-"""Whether the write that lost landed after all: by another attempt of its own, or by a job run again."""
+"""Whether the aborted write landed after all: by another attempt of its own, or by a job run again."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -41,13 +41,13 @@ def landed_later(conflict: Conflict) -> Landed | None:
     return Landed(row[0], row[1], is_same_job=False)
 
 
-def _of_pipeline(lost: PipelineTransaction | None) -> Landed | None:
+def _of_pipeline(aborted: PipelineTransaction | None) -> Landed | None:
     """What a later attempt of the same run committed."""
-    if lost is None or not lost.run_id:
+    if aborted is None or not aborted.run_id:
         return None
-    run = PipelineTransaction.objects.filter(pipeline=lost.pipeline_id, run_id=lost.run_id)
+    run = PipelineTransaction.objects.filter(pipeline=aborted.pipeline_id, run_id=aborted.run_id)
     later = run.filter(
-        table=lost.table_id, attempt__gt=lost.attempt, committed_version__isnull=False
+        table=aborted.table_id, attempt__gt=aborted.attempt, committed_version__isnull=False
     )
     versions = later.order_by("attempt", "committed_version")
     version = versions.values_list("committed_version", flat=True).first()

@@ -3,6 +3,7 @@
 As with previews they are gone an hour later, and whoever may see the table may see them.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.task_names import LIGHT_QUEUE, READ_CONFLICT_ROWS
 
 MAX_ROWS = 50
+_ADDED = re.compile(r"added(?: by version (\d+))?")
 _KEPT = timedelta(hours=1)
 
 
@@ -32,16 +34,15 @@ class SharedRows:
 def shared_rows(conflict: Conflict) -> SharedRows | None:
     """The first rows that both sides touched; None where no positions are recorded.
 
-    Rows that the winner added are read from its version, others from what the loser read.
+    They are read from a version in which they are live: the one before the winner removed them, or
+    the one that added them.
     """
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
-    positions = next(filter(None, map(_positions, _files(facts))), None)
-    version = conflict.read_version
-    if conflict.decided_by is Rule.DATA_ADDED:
-        version = conflict.winning_version
-    if positions is None or version is None or version < 0 or conflict.table_id is None:
+    file = next((file for file in _files(facts) if _positions(file)), None)
+    version = _version(file, facts, conflict) if file else None
+    if file is None or version is None or version < 0 or conflict.table_id is None:
         return None
-    return SharedRows(positions[0], version, positions[1][:MAX_ROWS])
+    return SharedRows(str(file.get("path", "")), version, _positions(file)[:MAX_ROWS])
 
 
 def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
@@ -86,7 +87,22 @@ def _files(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [file for file in files if isinstance(file, dict)]
 
 
-def _positions(file: dict[str, Any]) -> tuple[str, tuple[int, ...]] | None:
+def _positions(file: dict[str, Any]) -> tuple[int, ...]:
     rows = file.get("common_rows") or file.get("rows") or ()
-    positions = tuple(row for row in rows if isinstance(row, int) and row >= 0)
-    return (str(file.get("path", "")), positions) if positions else None
+    return tuple(row for row in rows if isinstance(row, int) and row >= 0)
+
+
+def _version(file: dict[str, Any], facts: dict[str, Any], conflict: Conflict) -> int | None:
+    """Where the file's rows are live, as recorded or, before version 0.2, as what was done to it tells."""
+    recorded, winning = file.get("version"), conflict.winning_version
+    if isinstance(recorded, int) or winning is None:
+        return recorded
+    if file.get("did") == "changed":
+        return winning - 1
+    same = [other for other in facts.get("files") or () if isinstance(other, dict)]
+    role = next((other.get("role") for other in same if other.get("path") == file.get("path")), "")
+    if added := _ADDED.fullmatch(str(role)):
+        return int(added[1]) if added[1] else winning
+    if not role and conflict.decided_by is Rule.DATA_ADDED:
+        return winning
+    return winning - 1

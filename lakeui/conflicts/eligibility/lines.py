@@ -20,7 +20,7 @@ class FixCost:
     duration_ms: int | None = None
     runs: int = 0
     runs_are_own: bool = False
-    losing_jobs: int = 0
+    aborted_jobs: int = 0
     streams: int = 0
     protocol: tuple[int, int] | None = None
     locked_out: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from engine.conflict_facts import Verdict
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import TableEligibility, asked, eligibility_of
+from lakeui.conflicts.eligibility.conditions import Speed, locked_out_by, table_lines, write_lines
 from lakeui.conflicts.eligibility.lines import FAILS, ConditionLine
 from lakeui.conflicts.eligibility.row_verdicts import RowVerdicts, row_verdicts
 from lakeui.conflicts.eligibility.runtime_matrix import (
@@ -14,18 +15,16 @@ from lakeui.conflicts.eligibility.runtime_matrix import (
     other_writers,
     runtime_columns,
 )
-from lakeui.conflicts.eligibility.table_conditions import Speed, locked_out_by, table_lines
-from lakeui.conflicts.eligibility.write_conditions import write_lines
 from lakeui.conflicts.recent_writes import recent_writes
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
-    """Losses of 30 days and what rows would have made of them; `saved_*` are of those that pass."""
+class AbortedWrites:
+    """Aborted writes of 30 days and what rows would have made of them; `saved_*` are of those that pass."""
 
-    lost: int
+    aborted: int
     passes: int
-    still_lost: int
+    still_aborted: int
     undecidable: int
     saved_ms: int
     saved_bytes: int
@@ -36,19 +35,19 @@ class Losses:
 class EligibilityReport:
     """`runtimes` as the table is, `mended` once its fixes are made.
 
-    `writes` were read, `met` of them had a condition and overlapped with others; `unplaced` were written by
-    programs that are none of the runtimes. `by_files` are those who wrote by engines that compare
-    files whatever the table is, with their commits.
+    `writes` were read, `overlapping_writes` of them had a condition and overlapped with others;
+    `unplaced` were written by programs that are none of the runtimes. `by_files` are those who
+    wrote by engines that compare files whatever the table is, with their commits.
     """
 
     eligibility: TableEligibility
-    losses: Losses
+    aborted_writes: AbortedWrites
     of_table: tuple[ConditionLine, ...]
     of_writes: tuple[ConditionLine, ...]
     runtimes: tuple[RuntimeColumn, ...]
     mended: tuple[RuntimeColumn, ...]
     writes: int
-    met: int
+    overlapping_writes: int
     unplaced: int
     is_capped: bool
     locked_out_writers: tuple[str, ...]
@@ -71,13 +70,13 @@ def eligibility_report(
     later = bool(table.clustering_columns or table.partition_columns)
     return EligibilityReport(
         eligibility=eligibility_of(table),
-        losses=_losses(row_verdicts(table)),
+        aborted_writes=_aborted_writes(row_verdicts(table)),
         of_table=table_lines(table, eligibility, writes, speed, readers),
         of_writes=write_lines(table, writes),
         runtimes=runtime_columns(eligibility, writes, clustered=clustered),
         mended=runtime_columns(mended(eligibility), writes, clustered=later),
-        writes=len(writes.writes) + writes.lost,
-        met=writes.met,
+        writes=len(writes.writes) + writes.aborted,
+        overlapping_writes=writes.overlapping,
         unplaced=other_writers(writes),
         is_capped=writes.is_capped,
         locked_out_writers=locked_out_by(writes, "deletionVectors"),
@@ -85,12 +84,12 @@ def eligibility_report(
     )
 
 
-def _losses(verdicts: RowVerdicts) -> Losses:
+def _aborted_writes(verdicts: RowVerdicts) -> AbortedWrites:
     passing = verdicts.of(Verdict.PASSES)
-    return Losses(
-        lost=len(verdicts.losses),
+    return AbortedWrites(
+        aborted=len(verdicts.conflicts),
         passes=len(passing),
-        still_lost=len(verdicts.of(Verdict.CONFLICT)),
+        still_aborted=len(verdicts.of(Verdict.CONFLICT)),
         undecidable=len(verdicts.of(Verdict.UNDECIDABLE)),
         saved_ms=sum(verdict.wasted_ms for verdict in passing),
         saved_bytes=sum(verdict.wasted_bytes for verdict in passing),

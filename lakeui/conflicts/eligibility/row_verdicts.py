@@ -1,4 +1,4 @@
-"""What became of recorded losses, had rows decided: passed, lost all the same, or undecidable."""
+"""What would have become of aborted writes, had rows decided: passed, aborted all the same, or undecidable."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,12 +13,12 @@ from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.records import records_of, to_judge
 
 DAYS = 30
-MAX_LOSSES = 200
+MAX_ABORTED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class LossVerdict:
-    """A recorded loss and what rows would have said, with why."""
+class AbortedVerdict:
+    """A recorded conflict and what rows would have said, with why."""
 
     conflict_id: int
     occurred_at: datetime
@@ -33,51 +33,51 @@ class LossVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RowVerdicts:
-    """The losses of the last `DAYS`, at most the latest `MAX_LOSSES`; `is_capped`: there are more."""
+    """The conflicts of the last `DAYS`, at most the latest `MAX_ABORTED`; `is_capped`: there are more."""
 
-    losses: tuple[LossVerdict, ...]
+    conflicts: tuple[AbortedVerdict, ...]
     is_capped: bool = False
 
-    def of(self, verdict: Verdict) -> list[LossVerdict]:
+    def of(self, verdict: Verdict) -> list[AbortedVerdict]:
         """Those that would have ended so."""
-        return [loss for loss in self.losses if loss.verdict == verdict]
+        return [conflict for conflict in self.conflicts if conflict.verdict == verdict]
 
     def of_pair(self, current: str, winner: str) -> "RowVerdicts":
         """Those of two operations; an empty name stands for any."""
         return RowVerdicts(
             tuple(
-                loss
-                for loss in self.losses
-                if (not current or loss.current_operation == current)
-                and (not winner or loss.winner_operation == winner)
+                conflict
+                for conflict in self.conflicts
+                if (not current or conflict.current_operation == current)
+                and (not winner or conflict.winner_operation == winner)
             )
         )
 
 
 def row_verdicts(table: Table) -> RowVerdicts:
-    """Judge a table's losses at their own level as if rows had decided, in two queries."""
+    """Judge a table's aborted writes at their own level as if rows had decided, in two queries."""
     since = timezone.now() - timedelta(days=DAYS)
-    lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
-    latest = list(to_judge(lost).order_by("-occurred_at", "-pk")[: MAX_LOSSES + 1])
-    losses = latest[:MAX_LOSSES]
-    records = records_of(table, losses)
+    aborted = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
+    latest = list(to_judge(aborted).order_by("-occurred_at", "-pk")[: MAX_ABORTED + 1])
+    conflicts = latest[:MAX_ABORTED]
+    records = records_of(table, conflicts)
     judged = []
-    for loss in losses:
-        record = records[loss.pk]
+    for conflict in conflicts:
+        record = records[conflict.pk]
         level = level_of(record.level, table)
         asked = Asked(level, True, False, eligible_setting(table, level))
         judgement = judge_conflict(record, asked)
         judged.append(
-            LossVerdict(
-                conflict_id=loss.pk,
-                occurred_at=loss.occurred_at,
-                current_operation=loss.current_operation,
-                winner_operation=loss.winner_operation,
+            AbortedVerdict(
+                conflict_id=conflict.pk,
+                occurred_at=conflict.occurred_at,
+                current_operation=conflict.current_operation,
+                winner_operation=conflict.winner_operation,
                 rule=record.rule,
-                wasted_ms=loss.wasted_ms,
-                wasted_bytes=loss.wasted_bytes,
+                wasted_ms=conflict.wasted_ms,
+                wasted_bytes=conflict.wasted_bytes,
                 verdict=judgement.verdict,
                 why=judgement.why,
             )
         )
-    return RowVerdicts(tuple(judged), is_capped=len(latest) > MAX_LOSSES)
+    return RowVerdicts(tuple(judged), is_capped=len(latest) > MAX_ABORTED)

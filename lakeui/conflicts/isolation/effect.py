@@ -1,4 +1,4 @@
-"""How many more writes would lose, or fewer, under other settings: the last 30 days held against them."""
+"""How many more writes would be aborted, or fewer, under other settings: the last 30 days held against them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,9 +40,9 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """`more` and `fewer` are certain, by kind of statement; `now` is what was lost in those days.
+    """`more` and `fewer` are certain, by kind of statement; `now` is what was aborted in those days.
 
-    `appends_met` are the overlaps with blind appends that a stricter level would count;
+    `append_overlaps` are the overlaps with blind appends that a stricter level would count;
     `reordered` the versions that it would not have let be. None: the level stays.
     """
 
@@ -52,7 +52,7 @@ class Effect:
     fewer: int
     undecided: tuple[Undecided, ...]
     unread: int
-    appends_met: int | None = None
+    append_overlaps: int | None = None
     reordered: int | None = None
 
     @property
@@ -61,7 +61,7 @@ class Effect:
 
     @property
     def then(self) -> int:
-        """At least so many would lose, the undecided ones apart."""
+        """At least so many would be aborted, the undecided ones apart."""
         return self.now + self.added - self.fewer
 
     @property
@@ -89,7 +89,7 @@ def effect_of(
     if stricter:
         taken = _resolved_among(table, list(reordered.passed)) if ends_rows else frozenset()
         _stricter(reordered, taken, more, undecided, by_rows=by_rows)
-    fewer, unsaid = _of_lost(table, overlaps, asked)
+    fewer, unsaid = _of_aborted(table, overlaps, asked)
     undecided += unsaid
     if ends_rows:
         more.update(_resolving_writes(table, overlaps, asked))
@@ -100,7 +100,7 @@ def effect_of(
         fewer=fewer,
         undecided=tuple(undecided),
         unread=reordered.unread if stricter else 0,
-        appends_met=_append_overlaps(overlaps) if stricter else None,
+        append_overlaps=_append_overlaps(overlaps) if stricter else None,
         reordered=len(reordered.pairs) if stricter else None,
     )
 
@@ -113,7 +113,7 @@ def _stricter(
     *,
     by_rows: bool,
 ) -> None:
-    """Each write that passed an append over would have lost to it, or perhaps; `taken` lose anyway."""
+    """Each write that passed an append over would be aborted for it, or perhaps; `taken` are anyway."""
     passed = Counter(said for version, said in reordered.passed.items() if version not in taken)
     for (kind, is_known), count in sorted(passed.items(), key=lambda item: -item[1]):
         judged = judge_replay(Rule.DATA_ADDED, "", is_known, row_level=by_rows)
@@ -123,11 +123,13 @@ def _stricter(
             undecided.append(Undecided(kind, count, judged.why))
 
 
-def _of_lost(table: Table, overlaps: Overlaps, asked: Asked) -> tuple[int, list[Undecided]]:
-    """How many that lost would pass, and of how many that cannot be told, in one query."""
+def _of_aborted(table: Table, overlaps: Overlaps, asked: Asked) -> tuple[int, list[Undecided]]:
+    """How many aborted ones would pass, and of how many that cannot be told, in one query."""
     key = "facts__winner__is_blind_append"
-    lost = table.conflicts.filter(occurred_at__gte=overlaps.since, kind__in=Conflict.LOST)
-    rows = lost.order_by().values_list("current_operation", "rule", "isolation_level")
+    aborted = table.conflicts.filter(
+        occurred_at__gte=overlaps.since, kind__in=Conflict.ABORTED_KINDS
+    )
+    rows = aborted.order_by().values_list("current_operation", "rule", "isolation_level")
     groups = rows.annotate(
         n=Count("pk"), blind=Count("pk", Q(**{key: True})), seeing=Count("pk", Q(**{key: False}))
     )

@@ -49,7 +49,7 @@ _CLIENTS = {
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A job that would lose, because the metadata it read would change. `since`: its attempt began."""
+    """A job that would be aborted, because the metadata it read would change. `since`: its attempt began."""
 
     id: str
     kind: str
@@ -79,7 +79,7 @@ class Impact:
     changes: Mapping[str, str]
     clustering: tuple[str, ...] | None
     committed: tuple[Section, ...]
-    losing_jobs: tuple[RunningJob, ...]
+    aborted_jobs: tuple[RunningJob, ...]
     streams: tuple[SeenStream, ...]
     new_features: tuple[str, ...]
     locked_out: tuple[str, ...]
@@ -93,7 +93,7 @@ class Impact:
         return tuple(stream for stream in self.streams if stream.reads)
 
     @property
-    def losing_streams(self) -> tuple[SeenStream, ...]:
+    def aborted_streams(self) -> tuple[SeenStream, ...]:
         """Streams that write, and may lose the batch that is open."""
         return tuple(stream for stream in self.streams if not stream.reads)
 
@@ -113,7 +113,7 @@ def impact_of(
         changes=proposal.properties,
         clustering=proposal.clustering,
         committed=committed(table, proposal),
-        losing_jobs=_losing_jobs(table) if stops else (),
+        aborted_jobs=_aborted_jobs(table) if stops else (),
         streams=tuple(_streams(table, proposal, readers)) if stops else (),
         new_features=features,
         locked_out=tuple(_locked_out(features)),
@@ -134,7 +134,7 @@ def impact_of_command(table: Table, kind: str, parameters: Mapping[str, Any]) ->
     return None
 
 
-def _losing_jobs(table: Table) -> tuple[RunningJob, ...]:
+def _aborted_jobs(table: Table) -> tuple[RunningJob, ...]:
     began = (
         writing_jobs(table)
         .annotate(began=Max("attempt_rows__started_at"))

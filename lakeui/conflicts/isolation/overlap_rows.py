@@ -33,39 +33,41 @@ class OverlapRow:
     at: datetime | None
     conflict_id: int | None
     row_count: int | None
+    row_count_is_minimum: bool = False
 
 
 def overlap_rows(table: Table, overlaps: Sequence[Overlap]) -> list[OverlapRow]:
     """The overlaps in full, in three queries however many there are."""
     commits = _commits(table, overlaps)
-    lost = _lost(table, overlaps)
+    aborted = _aborted(table, overlaps)
     resolved = _resolved(table, overlaps)
-    return [_row(overlap, commits, lost, resolved) for overlap in overlaps]
+    return [_row(overlap, commits, aborted, resolved) for overlap in overlaps]
 
 
 def _row(
     overlap: Overlap,
     commits: Mapping[int, Commit],
-    lost: Mapping[int, Conflict],
+    aborted: Mapping[int, Conflict],
     resolved: Mapping[tuple[int, int], Conflict],
 ) -> OverlapRow:
     winner = commits.get(overlap.winning_version)
-    loser = lost.get(overlap.conflict_id or 0)
+    attempt = aborted.get(overlap.conflict_id or 0)
     mine = commits.get(overlap.version) if overlap.version is not None else None
     joint = resolved.get((overlap.version or 0, overlap.winning_version))
-    on_record = loser or joint
-    ended_it = loser is not None and loser.winning_version == overlap.winning_version
+    on_record = attempt or joint
+    ended_it = attempt is not None and attempt.winning_version == overlap.winning_version
     return OverlapRow(
         verdict=_verdict(ended_it=ended_it, is_resolved=joint is not None),
         version=overlap.version,
-        operation=mine.operation if mine else loser.current_operation if loser else "",
-        user_name=mine.user_name if mine else loser.current_user_name if loser else "",
+        operation=mine.operation if mine else attempt.current_operation if attempt else "",
+        user_name=mine.user_name if mine else attempt.current_user_name if attempt else "",
         winning_version=overlap.winning_version,
         winner_operation=winner.operation if winner else "",
         winner_user_name=winner.user_name if winner else "",
-        at=mine.committed_at if mine else loser.occurred_at if loser else None,
+        at=mine.committed_at if mine else attempt.occurred_at if attempt else None,
         conflict_id=on_record.pk if on_record else None,
         row_count=on_record.row_count if on_record else None,
+        row_count_is_minimum=bool(on_record and on_record.row_count_is_minimum),
     )
 
 
@@ -84,7 +86,7 @@ def _commits(table: Table, overlaps: Sequence[Overlap]) -> Mapping[int, Commit]:
     return {row.version: row for row in narrow}
 
 
-def _lost(table: Table, overlaps: Sequence[Overlap]) -> Mapping[int, Conflict]:
+def _aborted(table: Table, overlaps: Sequence[Overlap]) -> Mapping[int, Conflict]:
     keys = {overlap.conflict_id for overlap in overlaps if overlap.conflict_id is not None}
     return {row.pk: row for row in table.conflicts.filter(pk__in=keys).defer("facts")}
 
@@ -102,6 +104,7 @@ def _resolved(table: Table, overlaps: Sequence[Overlap]) -> Mapping[tuple[int, i
         "table",
         "kind",
         "row_count",
+        "row_count_is_minimum",
         "attempted_version",
         "winning_version",
         "job__committed_version",

@@ -24,7 +24,7 @@ from lakeui.conflicts.statements.kinds import KINDS, OTHER, statement_kind
 
 DEFAULT_DAYS = 30
 MAX_VERSIONS = 5_000
-MAX_LOST = 5_000
+MAX_ABORTED = 5_000
 _ALL_KINDS = (*KINDS, OTHER)
 _PLACE = {kind: place for place, kind in enumerate(_ALL_KINDS)}
 
@@ -43,7 +43,7 @@ class Landed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A commit, or an attempt that lost to `before`, whose conflict is then named.
+    """A commit, or an attempt that `before` aborted, whose conflict is then named.
 
     It overlaps with the versions after `read_version` and before `before`; for an attempt that lost, its
     winner too.
@@ -116,7 +116,7 @@ def overlaps_of(table: Table, days: int = DEFAULT_DAYS) -> Overlaps:
     landed = _landed(table, since)
     is_capped = len(landed) > MAX_VERSIONS
     landed = landed[:MAX_VERSIONS][::-1]
-    writes = [*_spanning(landed), *_lost(table, since)]
+    writes = [*_spanning(landed), *_aborted(table, since)]
     return Overlaps(
         since=since,
         first=landed[0].version if landed else None,
@@ -136,7 +136,7 @@ def latest_between(overlaps: Overlaps, current: str, winner: str, count: int) ->
 
 
 def _landed(table: Table, since: datetime) -> list[Landed]:
-    """The newest first, and one more than are counted."""
+    """The latest first, and one more than are counted."""
     z_order = Case(
         When(operation="OPTIMIZE", then=KeyTextTransform("zOrderBy", "operation_parameters")),
         default=Value(None),
@@ -176,13 +176,13 @@ def _spanning(landed: Iterable[Landed]) -> Iterator[Write]:
             yield Write(commit.kind, commit.read_version, commit.version)
 
 
-def _lost(table: Table, since: datetime) -> Iterator[Write]:
-    """Attempts that lost to a version that is named; the latest of them."""
-    lost = table.conflicts.filter(occurred_at__gte=since, winning_version__isnull=False)
-    rows = lost.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
+def _aborted(table: Table, since: datetime) -> Iterator[Write]:
+    """Attempts aborted by a version that is named; the latest of them."""
+    aborted = table.conflicts.filter(occurred_at__gte=since, winning_version__isnull=False)
+    rows = aborted.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     for pk, operation, read_version, winner in rows.values_list(
         "pk", "current_operation", "read_version", "winning_version"
-    )[:MAX_LOST]:
+    )[:MAX_ABORTED]:
         if winner is None:
             continue
         read = winner - 1 if read_version is None else read_version

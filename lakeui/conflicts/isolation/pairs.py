@@ -48,7 +48,7 @@ class PairCell:
     verdict: Verdict
     preview: Verdict | None
     exceptions: tuple[str, ...]
-    met: int
+    overlap_count: int
     resolved: int
     aborted: int
 
@@ -93,7 +93,7 @@ def _cells(
                 verdict=cell.verdict,
                 preview=after if after is not cell.verdict else None,
                 exceptions=cell.exceptions,
-                met=max(overlaps.counts.get((current, winner), 0), resolved + aborted),
+                overlap_count=max(overlaps.counts.get((current, winner), 0), resolved + aborted),
                 resolved=resolved,
                 aborted=aborted,
             )

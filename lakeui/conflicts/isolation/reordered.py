@@ -1,4 +1,4 @@
-"""Snapshots that never existed: versions that no prefix of the serial order explains, over days.
+"""Out-of-order versions: versions that no prefix of the serial order explains, over days.
 
 At WriteSerializable a blind append may be ordered after a write that is recorded later and did not
 see it. Whoever read a version in between saw the append without that write. Which pairs come into
@@ -47,7 +47,7 @@ class Reordered:
 class ReorderedVersions:
     """Those that are known first, then the newest. `passed` are the later writes, each known to have passed one over or not.
 
-    `unread` pairs were not looked at: their commits are beyond the budget, or not kept whole.
+    `unread` pairs were not judged: their commits are beyond the budget, or not kept whole.
     """
 
     pairs: tuple[Reordered, ...]

@@ -49,7 +49,7 @@ class SettingsChange:
 
 
 def settings_history(table: Table, overlaps: Overlaps, limit: int) -> list[SettingsChange]:
-    """The newest first. Clustering is looked for in the window that was counted: no index has it."""
+    """The latest first. Clustering is looked for in the window that was counted: no index has it."""
     versions = [commit.version for commit in overlaps.landed if commit.kind == DEFINITION]
     clustered = table.commits.filter(
         version__in=versions[-_LOOKED_AT:], changes_metadata=False, operation="CLUSTER BY"
@@ -79,7 +79,7 @@ def _columns(commit: Commit, which: str) -> Iterator[str]:
 
 
 def settings_changes(table: Table, limit: int) -> list[SettingsChange]:
-    """The newest versions that changed properties, newest first, as far as commits are kept."""
+    """The latest versions that changed properties, latest first, as far as commits are kept."""
     defining = table.commits.filter(DEFINES, changes_metadata=True).order_by("-version")[
         :_LOOKED_AT
     ]

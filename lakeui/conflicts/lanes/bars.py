@@ -12,10 +12,10 @@ from engine.conflicts.statements import COMPACTIONS
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.landed import Landed
-from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_lost, would_meet
+from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_aborted, would_meet
 from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.statements.kinds import logged_kind
-from lakeui.jobs.made_versions import Maker
+from lakeui.jobs.made_versions import Maker, write_ms
 
 NOT_RECORDED = "not recorded"
 OURS = "lakeui"  # of an attempt of ours, which has not said its version
@@ -30,15 +30,15 @@ class BarEnd(StrEnum):
     RUNNING = "running"
 
 
-_LOST = (BarEnd.ABORTED, BarEnd.REPORTED)
+_ABORTED = (BarEnd.ABORTED, BarEnd.REPORTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
     """A transaction.
 
-    `met` versions landed between its read version and its end, `exempt` of them are blind appends
-    that do not count at its level; None where the mirror does not hold them all. `resolved` are the
+    `overlap_count` versions landed between its read version and its end, `exempt` of them are
+    blind appends that do not count at its level; None where the mirror does not hold them all. `resolved` are the
     versions with which it had conflicts that were resolved at row level. `said` is what it did, or
     where it lost, `ending` how its overlaps ended. `wasted_*` is what an aborted one wasted,
     `percent` how far a running one is.
@@ -60,13 +60,14 @@ class Bar:
     job_id: str | None = None
     attempt: int | None = None
     pipeline: str = ""
-    met: int | None = None
+    overlap_count: int | None = None
     exempt: int | None = None
     resolved: tuple[int, ...] = ()
     said: str = ""
     ending: str = ""
     wasted_ms: int = 0
     wasted_bytes: int = 0
+    recorded_ms: int | None = None
     percent: int | None = None
     changes_metadata: bool = False
     partitions: tuple[str, ...] = ()
@@ -79,12 +80,19 @@ class Bar:
         return f"j-{self.job_id}" if self.outcome is BarEnd.RUNNING else f"c-{self.conflict_id}"
 
     @property
-    def is_lost(self) -> bool:
-        return self.outcome in _LOST
+    def is_aborted(self) -> bool:
+        return self.outcome in _ABORTED
+
+    @property
+    def took_is_at_most(self) -> bool:
+        """Nobody recorded how long it ran: it began after the version that it read."""
+        return self.recorded_ms is None and self.started_is_estimated
 
     @property
     def took_ms(self) -> int | None:
         """How long it ran; where its start is estimated, at most. None: not recorded."""
+        if self.recorded_ms is not None:
+            return self.recorded_ms
         if self.started_at is None or self.finished_at is None or self.read_version is None:
             return None
         return max(0, round((self.finished_at - self.started_at).total_seconds() * 1000))
@@ -118,7 +126,7 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
     job, reported = around.jobs.get(commit.version), around.pipelines.get(commit.version)
     began = (job.began_at if job else None) or (reported.started_at if reported else None)
     own = [joint for joint in around.joints if joint.version == commit.version]
-    met, exempt = around.landed.between(
+    overlap_count, exempt = around.landed.between(
         commit.read_version, commit.version - 1, appends_count=appends_count_for(commit)
     )
     read_at = around.landed.moment(commit.read_version)
@@ -137,11 +145,16 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
         job_id=str(job.job_id) if job else None,
         attempt=job.attempt if job else None,
         pipeline=reported.pipeline.name if reported else "",
-        met=met,
+        overlap_count=overlap_count,
         exempt=exempt,
         resolved=tuple(e.winning_version for e in own if e.winning_version is not None),
         said=did(commit, around.properties.get(commit.version, {})),
         ending="; ".join(joint.how for joint in own),
+        recorded_ms=write_ms(
+            job,
+            (reported.started_at, reported.ended_at) if reported else (None, None),
+            (commit.operation_metrics or {}).get("executionTimeMs"),
+        ),
         changes_metadata=commit.changes_metadata and commit.version > 0,
     )
 
@@ -166,12 +179,12 @@ def appends_count_for(commit: Commit) -> bool:
     )
 
 
-def lost_bar(conflict: Conflict, around: Around) -> Bar:
+def aborted_bar(conflict: Conflict, around: Around) -> Bar:
     """An attempt that lost, here or, as reported, with another engine."""
     began = _attempt_began(conflict)
     read, winner = conflict.read_version, conflict.winning_version
     level = level_of(conflict.isolation_level, around.table)
-    met, exempt = around.landed.between(read, winner, appends_count=counts_appends(level))
+    overlap_count, exempt = around.landed.between(read, winner, appends_count=counts_appends(level))
     return Bar(
         lane=conflict.current_user_name or NOT_RECORDED,
         operation=conflict.current_operation or NOT_RECORDED,
@@ -189,12 +202,13 @@ def lost_bar(conflict: Conflict, around: Around) -> Bar:
         job_id=str(conflict.job_id) if conflict.job_id else None,
         attempt=conflict.attempt if conflict.job_id else None,
         pipeline=conflict.transaction.pipeline.name if conflict.transaction else "",
-        met=met,
+        overlap_count=overlap_count,
         exempt=exempt,
         said=overlap_place(conflict),
-        ending=why_lost(conflict),
+        ending=why_aborted(conflict),
         wasted_ms=conflict.wasted_ms,
         wasted_bytes=conflict.wasted_bytes,
+        recorded_ms=conflict.wasted_ms or None,
         partitions=tuple(map(str, conflict.partitions or ())),
     )
 
@@ -204,7 +218,7 @@ def running_bar(row: Mapping[str, Any], table: Table, landed: Landed) -> Bar:
     moves_rows = logged_kind(row["kind"]) in COMPACTIONS
     level = IsolationLevel.SNAPSHOT if moves_rows else level_of(None, table)
     read, total = row["attempt_rows__read_version"], row["progress_total"]
-    met, exempt = landed.between(read, table.version, appends_count=counts_appends(level))
+    overlap_count, exempt = landed.between(read, table.version, appends_count=counts_appends(level))
     return Bar(
         lane=row["requested_by__username"] or "the system",
         operation=row["kind"].replace("_", " ").upper(),
@@ -219,9 +233,9 @@ def running_bar(row: Mapping[str, Any], table: Table, landed: Landed) -> Bar:
         engine=OURS,
         job_id=str(row["id"]),
         attempt=row["attempt_rows__number"],
-        met=met,
+        overlap_count=overlap_count,
         exempt=exempt,
-        ending=would_meet(table.version or 0, met, exempt),
+        ending=would_meet(table.version or 0, overlap_count, exempt),
         percent=100 * row["progress_done"] // total if total else None,
     )
 

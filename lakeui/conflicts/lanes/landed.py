@@ -32,11 +32,11 @@ class Landed:
         """
         if read_version is None or end is None:
             return None, None
-        met = range(read_version + 1, end + 1)
+        versions = range(read_version + 1, end + 1)
         if appends_count:
-            return len(met), 0
-        recorded = [self.blind[version] for version in met if version in self.blind]
-        return len(met), sum(recorded) if len(recorded) == len(met) else None
+            return len(versions), 0
+        recorded = [self.blind[version] for version in versions if version in self.blind]
+        return len(versions), sum(recorded) if len(recorded) == len(versions) else None
 
 
 def landed_around(table: Table, read: Iterable[int | None], first: int, last: int) -> Landed:

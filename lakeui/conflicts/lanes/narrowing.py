@@ -1,4 +1,4 @@
-"""Which transactions of a swim-lane are looked at: by outcome, writer, operation, partition."""
+"""Which transactions of a swim-lane are shown: by outcome, writer, operation, partition."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class Counts:
 
     all: int
     committed: int
-    lost: int
+    aborted: int
     resolved: int
     running: int
     wasted_ms: int
@@ -59,12 +59,12 @@ def narrowed(table: Table, lane: SwimLane, by: LaneFilter) -> tuple[SwimLane, Co
 
 
 def counted(bars: Iterable[Bar]) -> Counts:
-    """Transactions by outcome, and what the lost ones threw away."""
+    """Transactions by outcome, and what the aborted ones wasted."""
     given = list(bars)
     return Counts(
         all=len(given),
         committed=sum(bar.outcome is BarEnd.COMMITTED for bar in given),
-        lost=sum(bar.is_lost for bar in given),
+        aborted=sum(bar.is_aborted for bar in given),
         resolved=sum(bool(bar.resolved) for bar in given),
         running=sum(bar.outcome is BarEnd.RUNNING for bar in given),
         wasted_ms=sum(bar.wasted_ms for bar in given),
@@ -114,7 +114,7 @@ def _ended_so(bar: Bar, outcome: str) -> bool:
         case "":
             return True
         case Ending.LOST:
-            return bar.is_lost
+            return bar.is_aborted
         case Ending.RESOLVED:
             return bool(bar.resolved)
         case _:

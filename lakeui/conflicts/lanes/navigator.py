@@ -22,7 +22,7 @@ class Passage:
     first: int | None
     last: int | None
     commits: int
-    lost: int
+    aborted: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,36 +59,38 @@ def navigator(table: Table, began: datetime | None, now: datetime) -> Navigator 
     earliest = min(moment for _, moment in moments)
     start = now - DAY if is_day and len(rows) <= MAX_VERSIONS else earliest
     end = now if is_day else max(max(moment for _, moment in moments), start + _SHORTEST)
-    lost = table.conflicts.filter(occurred_at__range=(start, end)).exclude(
+    aborted = table.conflicts.filter(occurred_at__range=(start, end)).exclude(
         kind=Conflict.Kind.RESOLVED
     )
-    lost_at = lost.order_by("-occurred_at").values_list("occurred_at", flat=True)[:MAX_VERSIONS]
+    aborted_at = aborted.order_by("-occurred_at").values_list("occurred_at", flat=True)[
+        :MAX_VERSIONS
+    ]
     return Navigator(
         start=start,
         end=end,
         is_day=is_day,
         is_capped=len(rows) > MAX_VERSIONS,
-        passages=tuple(_passages(moments, lost_at, start, end)),
+        passages=tuple(_passages(moments, aborted_at, start, end)),
     )
 
 
 def _passages(
     moments: Iterable[tuple[int, datetime]],
-    lost_at: Iterable[datetime],
+    aborted_at: Iterable[datetime],
     start: datetime,
     end: datetime,
 ) -> Iterable[Passage]:
     width = (end - start) / BUCKETS
     landed: dict[int, list[int]] = defaultdict(list)
-    lost: dict[int, int] = defaultdict(int)
+    aborted: dict[int, int] = defaultdict(int)
     for version, moment in moments:
         landed[_place(moment, start, width)].append(version)
-    for moment in lost_at:
-        lost[_place(moment, start, width)] += 1
-    for place in sorted({*landed, *lost}):
+    for moment in aborted_at:
+        aborted[_place(moment, start, width)] += 1
+    for place in sorted({*landed, *aborted}):
         inside = landed.get(place, [])
         first, last = (min(inside), max(inside)) if inside else (None, None)
-        yield Passage(start + place * width, first, last, len(inside), lost.get(place, 0))
+        yield Passage(start + place * width, first, last, len(inside), aborted.get(place, 0))
 
 
 def _place(moment: datetime, start: datetime, width: timedelta) -> int:

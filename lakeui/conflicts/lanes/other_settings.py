@@ -1,4 +1,4 @@
-"""What the neighbouring settings would have made of the versions shown: how many more would lose."""
+"""What the neighbouring settings would have made of the versions shown: how many more would be aborted."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from lakeui.conflicts.replay.what_if import Answer, Recorded, recorded_conflicts
 
 @dataclass(frozen=True, slots=True)
 class OtherSetting:
-    """One setting changed. `lost` landed and would lose, `spared` lost and would pass.
+    """One setting changed. `aborted` landed and would be aborted, `spared` were aborted and would pass.
 
     Of `undecidable` ones what is recorded does not tell; `not_replayed` versions are not kept whole.
     """
@@ -21,7 +21,7 @@ class OtherSetting:
     name: str
     level: str
     row_level: bool
-    lost: int
+    aborted: int
     spared: int
     undecidable: int
     not_replayed: int
@@ -33,9 +33,9 @@ def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
     rows = table.row_level_eligible
     strict = level is IsolationLevel.SERIALIZABLE
     other = IsolationLevel.WRITE_SERIALIZABLE if strict else IsolationLevel.SERIALIZABLE
-    met = recorded_conflicts(table, lane.first, lane.last)
-    by_level = _answer(table, lane, other, rows, met)
-    by_rows = _answer(table, lane, level, not rows, met)
+    recorded = recorded_conflicts(table, lane.first, lane.last)
+    by_level = _answer(table, lane, other, rows, recorded)
+    by_rows = _answer(table, lane, level, not rows, recorded)
     return (
         _weighed(str(other), by_level),
         _weighed("No row-level" if rows else "Row level", by_rows),
@@ -43,7 +43,7 @@ def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
 
 
 def _answer(
-    table: Table, lane: SwimLane, level: IsolationLevel, by_rows: bool, met: Recorded
+    table: Table, lane: SwimLane, level: IsolationLevel, by_rows: bool, recorded: Recorded
 ) -> Answer:
     return what_if(
         table,
@@ -51,21 +51,21 @@ def _answer(
         row_level=by_rows,
         versions=(lane.first, lane.last),
         history=lane.history,
-        conflicts=met,
+        conflicts=recorded,
     )
 
 
 def _weighed(name: str, answer: Answer) -> OtherSetting:
     landed = [commit.verdict for commit in answer.commits]
-    lost = [
+    aborted = [
         conflict.verdict for conflict in answer.conflicts if conflict.kind != Conflict.Kind.RESOLVED
     ]
     return OtherSetting(
         name=name,
         level=answer.level,
         row_level=answer.row_level,
-        lost=landed.count(Verdict.CONFLICT),
-        spared=lost.count(Verdict.PASSES),
-        undecidable=[*landed, *lost].count(Verdict.UNDECIDABLE),
+        aborted=landed.count(Verdict.CONFLICT),
+        spared=aborted.count(Verdict.PASSES),
+        undecidable=[*landed, *aborted].count(Verdict.UNDECIDABLE),
         not_replayed=len(answer.not_replayed),
     )

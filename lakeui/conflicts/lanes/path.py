@@ -75,8 +75,8 @@ def lane_path(table: Table, lane: SwimLane, key: str) -> Path | None:
     end = _end(table, bar)
     if bar.read_version is None or end is None:
         return Path(bar, (), 0, _after(conflict))
-    met = table.commits.filter(version__gt=bar.read_version, version__lte=end)
-    commits = list(met.defer("raw").order_by("-version")[:OVERLAPS_SHOWN])[::-1]
+    overlapping = table.commits.filter(version__gt=bar.read_version, version__lte=end)
+    commits = list(overlapping.defer("raw").order_by("-version")[:OVERLAPS_SHOWN])[::-1]
     joints = [
         joint for joint in lane.joints if bar.version is not None and joint.version == bar.version
     ]

@@ -21,7 +21,7 @@ _ANY = LaneFilter()
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Versions `first` to `last`: commits that landed there, attempts that lost to them.
+    """Versions `first` to `last`: commits that landed there, attempts that they aborted.
 
     `began_at` is when the first of them landed, None where that is not recorded.
     """
@@ -29,7 +29,7 @@ class Bucket:
     first: int
     last: int
     commits: int
-    lost: int
+    aborted: int
     began_at: datetime | None = None
 
 
@@ -39,7 +39,7 @@ class Lane:
 
     name: str
     commits: int
-    lost: int
+    aborted: int
     buckets: tuple[Bucket, ...]
     operation: str = ""
 
@@ -73,7 +73,7 @@ class _Event:
     writer: str
     operation: str
     place: int
-    is_lost: bool
+    is_aborted: bool
     wasted_ms: int = 0
     wasted_bytes: int = 0
 
@@ -109,7 +109,7 @@ def lane_sums(
     starts = range(first, last + 1, width)
     marks = table.commits.filter(version__in=[*starts, last])
     grid = _Grid(first, last, width, dict(marks.values_list("version", "committed_at")))
-    events = [e for e in (*_landed(table, grid), *_lost(table, grid)) if _is_asked_for(e, only)]
+    events = [e for e in (*_landed(table, grid), *_aborted(table, grid)) if _is_asked_for(e, only)]
     inside = _by_lane(events, by_operation=by_operation)
     return LaneSums(
         first=first,
@@ -130,10 +130,10 @@ def _landed(table: Table, grid: _Grid) -> Iterator[_Event]:
         "version", "user_name", "engine_info", "operation"
     ):
         writer = writer_of(user, engine, reported.get(version))
-        yield _Event(writer, operation or NOT_RECORDED, grid.place(version), is_lost=False)
+        yield _Event(writer, operation or NOT_RECORDED, grid.place(version), is_aborted=False)
 
 
-def _lost(table: Table, grid: _Grid) -> Iterator[_Event]:
+def _aborted(table: Table, grid: _Grid) -> Iterator[_Event]:
     aborted = table.conflicts.filter(winning_version__range=(grid.first, grid.last)).exclude(
         kind=Conflict.Kind.RESOLVED
     )
@@ -159,17 +159,17 @@ def _by_lane(events: Sequence[_Event], *, by_operation: bool) -> Mapping[str, Se
 
 
 def _lane(name: str, events: Sequence[_Event], grid: _Grid) -> Lane:
-    landed = Counter(event.place for event in events if not event.is_lost)
-    lost = Counter(event.place for event in events if event.is_lost)
+    landed = Counter(event.place for event in events if not event.is_aborted)
+    aborted = Counter(event.place for event in events if event.is_aborted)
     usual = Counter(event.operation for event in events).most_common(1)
     buckets = tuple(
         Bucket(
             first=start,
             last=min(start + grid.width - 1, grid.last),
             commits=landed[place],
-            lost=lost[place],
+            aborted=aborted[place],
             began_at=grid.moments.get(start),
         )
         for place, start in enumerate(grid.starts)
     )
-    return Lane(name, landed.total(), lost.total(), buckets, usual[0][0] if usual else "")
+    return Lane(name, landed.total(), aborted.total(), buckets, usual[0][0] if usual else "")

@@ -20,8 +20,8 @@ from lakeui.conflicts.lanes.bars import (
     Around,
     Bar,
     Joint,
+    aborted_bar,
     landed_bar,
-    lost_bar,
     pipelines_of,
     running_bar,
 )
@@ -63,7 +63,7 @@ class SwimLane:
     """Versions `first` to `last`; bars in the order in which they ended.
 
     `running` are attempts that have read and not ended; none where `last` is not the latest version.
-    Whatever of the bars is looked at, `is_open` says whether something runs, `moments` when the
+    Whichever of the bars are shown, `is_open` says whether something runs, `moments` when the
     versions landed, and `engines` what each writer committed with, as the log has it. `history` is
     what can be replayed of the range.
     """
@@ -91,10 +91,10 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
     start, end = _range(table, first, last)
     here = table.commits.filter(version__range=(start, end))
     commits = list(here.defer("raw").order_by("version"))
-    lost, joints = _conflicts(table, start, end)
+    aborted, joints = _conflicts(table, start, end)
     runs = _running(table, end)
     read = [commit.read_version for commit in commits]
-    read += [conflict.read_version for conflict in lost]
+    read += [conflict.read_version for conflict in aborted]
     read += [row["attempt_rows__read_version"] for row in runs]
     landed = landed_around(table, read, start, end)
     around = Around(
@@ -106,7 +106,7 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
         properties=_properties_before(table, end),
     )
     bars = [landed_bar(commit, around) for commit in commits]
-    bars += [lost_bar(conflict, around) for conflict in lost]
+    bars += [aborted_bar(conflict, around) for conflict in aborted]
     bars.sort(key=lambda bar: bar.finished_at or _NOT_YET)
     running = [running_bar(row, table, landed) for row in runs]
     history = recorded_history(table, start, end)
@@ -143,7 +143,7 @@ def _range(table: Table, first: int | None, last: int | None) -> tuple[int, int]
 
 
 def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], list[Joint]]:
-    """Attempts that lost to a version of the range, and conflicts of it that were resolved."""
+    """Attempts aborted by a version of the range, and conflicts of it that were resolved."""
     to_these = Q(winning_version__range=(start, end))
     became = Q(job__committed_version__range=(start, end)) | Q(
         attempted_version__range=(start, end)
@@ -154,10 +154,10 @@ def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], 
         how=KeyTextTransform("how", "facts"),
         engine=NullIf(KeyTextTransform("engine", KeyTransform("current", "facts")), _JSON_NULL),
     )
-    met = list(said.order_by("occurred_at", "id"))
-    with_rows = [conflict for conflict in met if conflict.kind == Conflict.Kind.RESOLVED]
+    conflicts = list(said.order_by("occurred_at", "id"))
+    with_rows = [conflict for conflict in conflicts if conflict.kind == Conflict.Kind.RESOLVED]
     joints = [_joint(conflict, conflict.how or "") for conflict in with_rows]
-    return [conflict for conflict in met if conflict.kind != Conflict.Kind.RESOLVED], joints
+    return [conflict for conflict in conflicts if conflict.kind != Conflict.Kind.RESOLVED], joints
 
 
 def _joint(conflict: Conflict, how: str) -> Joint:

@@ -54,14 +54,15 @@ def overlap_place(conflict: Conflict) -> str:
     if rule in _CHANGED:
         return _CHANGED[rule]
     if rows and rule is Rule.DATA_ADDED:
-        return f"{_counted(rows, 'new row')} {'matches' if rows == 1 else 'match'}"
+        counted = conflict.rows_text.replace(" row", " new row")
+        return f"{counted} {'matches' if rows == 1 else 'match'}"
     where = _counted(files, "new file" if rule is Rule.DATA_ADDED else "file")
     if rows:
-        return f"{_counted(rows, 'row')} in {where}" if files else _counted(rows, "row")
+        return f"{conflict.rows_text} in {where}" if files else conflict.rows_text
     return where if files else ""
 
 
-def why_lost(conflict: Conflict) -> str:
+def why_aborted(conflict: Conflict) -> str:
     """ConcurrentDeleteReadException: 3 rows in 1 file."""
     parts = (conflict.exception, overlap_place(conflict) or conflict.rule.replace("_", " "))
     return ": ".join(part for part in parts if part)
@@ -75,13 +76,13 @@ def resolved(conflict: Conflict, how: str) -> str:
     return f"v{conflict.winning_version}: {words}"
 
 
-def would_meet(latest: int, met: int | None, exempt: int | None) -> str:
+def would_meet(latest: int, overlap_count: int | None, exempt: int | None) -> str:
     """What a running transaction would come to if it committed now."""
-    if not met:
+    if not overlap_count:
         return f"if it committed now: v{latest + 1}, no overlap so far"
-    if exempt == met:
+    if exempt == overlap_count:
         return f"if it committed now: v{latest + 1}, nothing to resolve"
-    open_ones = met - (exempt or 0)
+    open_ones = overlap_count - (exempt or 0)
     return f"{_counted(open_ones, 'version')} to be checked when it commits"
 
 

@@ -11,7 +11,7 @@ from engine.errors import ConflictError, ConflictSide, RequestError
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.pipelines.facts import (
     ResolvedFacts,
-    read_lost,
+    read_aborted,
     read_resolved,
 )
 from lakeui.conflicts.reports.links import LinkedReport, explain_report, table_named
@@ -101,7 +101,7 @@ class Checks:
                 resolved = read_resolved(_needed(event, "conflict"))
                 return replace(resolved, winner=self._winner(resolved.winner, table))
             case "aborted":
-                error = read_lost(_needed(event, "exception"), _needed(event, "conflict"))
+                error = read_aborted(_needed(event, "exception"), _needed(event, "conflict"))
                 winner = self._winner(error.conflict.winner, table)
                 return type(error)(replace(error.conflict, winner=winner))
             case "committed":

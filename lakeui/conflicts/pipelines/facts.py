@@ -35,7 +35,7 @@ class ResolvedFacts:
     decision: Decision | None = None
 
 
-def read_lost(exception: str, said: Any) -> ConflictError:  # noqa: ANN401 - JSON
+def read_aborted(exception: str, said: Any) -> ConflictError:  # noqa: ANN401 - JSON
     """The error of a write that was aborted, as the engine raised it.
 
     Raises:

@@ -1,6 +1,6 @@
 """Every write of a range that overlapped with others: how it ended, and how it would under another setting.
 
-A write is a commit that others landed before, or an attempt that lost. A conflict that a commit
+A write is a commit that others landed before, or an attempt that was aborted. A conflict that a commit
 resolved is part of that commit.
 """
 
@@ -9,14 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
+from django.db.models import OuterRef, Subquery
 from django.db.models.fields.json import KeyTextTransform
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import replay_history
 from lakeui.catalog.models import Table
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.replay.recorded_history import recorded_history
 from lakeui.conflicts.replay.what_if import (
     Answer,
@@ -24,7 +26,7 @@ from lakeui.conflicts.replay.what_if import (
     recorded_conflicts,
     what_if,
 )
-from lakeui.jobs.made_versions import makers_of
+from lakeui.jobs.made_versions import makers_of, write_ms
 
 LEVELS = (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE)
 SETTINGS = tuple((level, by_rows) for level in LEVELS for by_rows in (True, False))
@@ -40,9 +42,9 @@ class Was(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """A write that overlapped with others. `version` is None where it lost; `conflict_id` is that on record.
+    """A write that overlapped with others. `version` is None where it was aborted; `conflict_id` is that on record.
 
-    `cost_ms` and `cost_bytes` are what it threw away, or would throw away; None: not recorded.
+    `cost_ms` and `cost_bytes` are what it wasted, or would waste; None: not recorded.
     """
 
     version: int | None
@@ -50,7 +52,7 @@ class Overlap:
     operation: str
     user_name: str
     at: datetime | None
-    met: int | None
+    overlap_count: int | None
     was: Was
     verdict: Verdict
     why: str
@@ -61,7 +63,7 @@ class Overlap:
 
     @property
     def change(self) -> int:
-        """1 where it would lose and did not, -1 where it lost and would pass."""
+        """1 where it would be aborted and was not, -1 where it was and would pass."""
         if self.was == Was.LOST:
             return -1 if self.verdict == Verdict.PASSES else 0
         return 1 if self.verdict == Verdict.CONFLICT else 0
@@ -69,15 +71,15 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Writes under a setting. `lost` for certain, `open` undecidable; costs against what happened.
+    """Writes under a setting. `aborted` for certain, `open` undecidable; costs against what happened.
 
-    `uncosted` are writes that would lose of whose time nothing is recorded.
+    `uncosted` are those that would be, of whose time nothing is recorded.
     """
 
     level: str
     row_level: bool
     writes: int
-    lost: int
+    aborted: int
     passed: int
     open: int
     added: int
@@ -89,7 +91,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class PairChange:
-    """Two operations: how many lost, how many would for certain, how many perhaps."""
+    """Two operations: how many were aborted, how many would be for certain, how many perhaps."""
 
     current_operation: str
     winner_operation: str
@@ -100,16 +102,16 @@ class PairChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A range under the setting asked for, and the sums under each of the four."""
+    """A range under the setting requested, and the sums under each of the four."""
 
     answer: Answer
     overlaps: tuple[Overlap, ...]
-    lost_now: int
+    aborted_now: int
     totals: tuple[Totals, ...]
 
     @property
     def asked(self) -> Totals:
-        """The sums under the setting asked for."""
+        """The sums under the setting requested."""
         setting = self.answer.level, self.answer.row_level
         return next(total for total in self.totals if (total.level, total.row_level) == setting)
 
@@ -119,15 +121,15 @@ def replay(
 ) -> Replay:
     """The whole answer, in six queries whatever the range."""
     first, last = versions
-    history, met = recorded_history(table, first, last), recorded_conflicts(table, first, last)
-    sides = _Sides(table, first, last, met.conflicts)
+    history, recorded = recorded_history(table, first, last), recorded_conflicts(table, first, last)
+    sides = _Sides(table, first, last, recorded.conflicts)
     replayed = {
         at_level: tuple(replay_history(history.commits, history.table, at_level))
         for at_level in LEVELS
     }
     answers = {
         (at_level, by_rows): what_if(
-            table, at_level, row_level=by_rows, versions=versions, history=history, conflicts=met,
+            table, at_level, row_level=by_rows, versions=versions, history=history, conflicts=recorded,
             replayed=replayed[at_level],
         )
         for at_level, by_rows in SETTINGS
@@ -137,7 +139,7 @@ def replay(
     return Replay(
         answer=asked,
         overlaps=tuple(sorted(all_of_them[level, row_level], key=_worst_first)),
-        lost_now=sum(conflict.kind != Conflict.Kind.RESOLVED for conflict in met.conflicts),
+        aborted_now=sum(conflict.kind != Conflict.Kind.RESOLVED for conflict in recorded.conflicts),
         totals=tuple(_totals(*setting, overlaps) for setting, overlaps in all_of_them.items()),
     )
 
@@ -162,35 +164,51 @@ def pair_changes(overlaps: Iterable[Overlap]) -> list[PairChange]:
 class _Sides:
     """Both sides of each overlap, by version: who, what, when, and what it cost."""
 
-    def __init__(self, table: Table, first: int, last: int, met: Sequence[Conflict]) -> None:
-        self._lost = {
-            conflict.pk: conflict for conflict in met if conflict.kind != Conflict.Kind.RESOLVED
+    def __init__(self, table: Table, first: int, last: int, recorded: Sequence[Conflict]) -> None:
+        self._aborted = {
+            conflict.pk: conflict
+            for conflict in recorded
+            if conflict.kind != Conflict.Kind.RESOLVED
         }
         self._joints: dict[int, int] = {
-            version: conflict.pk for conflict in met if (version := conflict.became) is not None
+            version: conflict.pk
+            for conflict in recorded
+            if (version := conflict.became) is not None
         }
-        rows = table.commits.filter(version__range=(first, last)).annotate(
-            took=KeyTextTransform("executionTimeMs", "operation_metrics")
+        reported = PipelineTransaction.objects.filter(
+            table=OuterRef("table"), committed_version=OuterRef("version")
         )
-        self._commits = {
+        rows = table.commits.filter(version__range=(first, last)).annotate(
+            took=KeyTextTransform("executionTimeMs", "operation_metrics"),
+            began=Subquery(reported.values("started_at")[:1]),
+            ended=Subquery(reported.values("ended_at")[:1]),
+        )
+        self._commits: Mapping[int, tuple[Any, ...]] = {
             row[0]: row
             for row in rows.values_list(
-                "version", "operation", "user_name", "committed_at", "bytes_added", "took"
+                "version",
+                "operation",
+                "user_name",
+                "committed_at",
+                "bytes_written",
+                "took",
+                "began",
+                "ended",
             )
         }
-        self._took = _job_times(table, first, last)
+        self._makers = makers_of(table, first, last)
 
     def overlaps(self, answer: Answer) -> Iterator[Overlap]:
         for commit in answer.commits:
             yield self._landed(commit)
         for verdict in answer.conflicts:
-            conflict = self._lost.get(verdict.conflict_id)
+            conflict = self._aborted.get(verdict.conflict_id)
             if conflict is not None:
-                yield self._lost_one(conflict, verdict.verdict, verdict.why)
+                yield self._aborted_write(conflict, verdict.verdict, verdict.why)
 
     def _landed(self, verdict: CommitVerdict) -> Overlap:
-        _, operation, user, at, size, took = self._commits.get(
-            verdict.version, (verdict.version, verdict.operation, "", None, None, None)
+        _, operation, user, at, size, took, began, ended = self._commits.get(
+            verdict.version, (verdict.version, verdict.operation, "", *[None] * 5)
         )
         joint = self._joints.get(verdict.version)
         return Overlap(
@@ -199,17 +217,21 @@ class _Sides:
             operation=operation or verdict.operation,
             user_name=user,
             at=at,
-            met=len(verdict.met),
+            overlap_count=len(verdict.overlapping_versions),
             was=Was.LANDED if joint is None else Was.RESOLVED,
             verdict=verdict.verdict,
             why=verdict.why,
             winning_version=verdict.winning_version,
             winner_operation=self._operation(verdict.winning_version),
-            cost_ms=self._took.get(verdict.version, _whole(took)),
+            cost_ms=write_ms(
+                self._makers.get(verdict.version),
+                (began, ended),
+                took,
+            ),
             cost_bytes=size,
         )
 
-    def _lost_one(self, conflict: Conflict, verdict: Verdict, why: str) -> Overlap:
+    def _aborted_write(self, conflict: Conflict, verdict: Verdict, why: str) -> Overlap:
         read, winner = conflict.read_version, conflict.winning_version
         return Overlap(
             version=None,
@@ -217,7 +239,7 @@ class _Sides:
             operation=conflict.current_operation,
             user_name=conflict.current_user_name,
             at=conflict.occurred_at,
-            met=winner - read if read is not None and winner is not None else None,
+            overlap_count=winner - read if read is not None and winner is not None else None,
             was=Was.LOST,
             verdict=verdict,
             why=why,
@@ -232,15 +254,6 @@ class _Sides:
         return row[1] if row else ""
 
 
-def _job_times(table: Table, first: int, last: int) -> Mapping[int, int]:
-    """How long the attempt of ours took that became a version, in ms."""
-    return {
-        version: int((maker.ended_at - maker.began_at).total_seconds() * 1000)
-        for version, maker in makers_of(table, first, last).items()
-        if maker.began_at is not None and maker.ended_at is not None
-    }
-
-
 def _totals(level: IsolationLevel, row_level: bool, overlaps: Sequence[Overlap]) -> Totals:
     verdicts = Counter(overlap.verdict for overlap in overlaps)
     changed = [overlap for overlap in overlaps if overlap.change]
@@ -248,7 +261,7 @@ def _totals(level: IsolationLevel, row_level: bool, overlaps: Sequence[Overlap])
         level=str(level),
         row_level=row_level,
         writes=len(overlaps),
-        lost=verdicts[Verdict.CONFLICT],
+        aborted=verdicts[Verdict.CONFLICT],
         passed=verdicts[Verdict.PASSES],
         open=verdicts[Verdict.UNDECIDABLE],
         added=sum(other.change > 0 for other in changed),
@@ -263,7 +276,3 @@ def _worst_first(overlap: Overlap) -> tuple[int, int, int]:
     order = (Verdict.CONFLICT, Verdict.UNDECIDABLE, Verdict.PASSES)
     place = overlap.version if overlap.version is not None else overlap.winning_version
     return -abs(overlap.change), order.index(overlap.verdict), -(place or 0)
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None

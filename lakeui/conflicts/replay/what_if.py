@@ -1,7 +1,7 @@
 """What if the table had another isolation level, or row-level concurrency switched on or off.
 
 Commits are replayed through the engine's own checks, from the commit texts that the mirror keeps.
-Losers left no commit: of them the recorded facts are judged. Where what is recorded does not decide
+Aborted writes left no commit: of them the recorded facts are judged. Where what is recorded does not decide
 it, the answer is "undecidable", with the reason.
 """
 
@@ -29,7 +29,7 @@ class CommitVerdict:
 
     version: int
     operation: str
-    met: tuple[int, ...]
+    overlapping_versions: tuple[int, ...]
     verdict: Verdict
     why: str
     rule: str | None = None
@@ -53,7 +53,7 @@ class ConflictVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Versions `first` to `last` under the setting that was asked for.
+    """Versions `first` to `last` under the setting that was requested.
 
     `not_replayed` are versions whose commit is longer than the mirror keeps, or cannot be read.
     `is_capped`: of the conflicts of that range only the latest `MAX_CONFLICTS` are judged.
@@ -94,7 +94,7 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
     """
     first, last = versions or latest_versions(table, DEFAULT_VERSIONS)
     history = history or recorded_history(table, first, last)
-    met = conflicts or recorded_conflicts(table, first, last)
+    recorded = conflicts or recorded_conflicts(table, first, last)
     if replayed is None:
         replayed = tuple(replay_history(history.commits, history.table, level))
     asked = Asked(level, row_level, table.row_level_eligible, eligible_setting(table, level))
@@ -103,31 +103,31 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
         row_level=row_level,
         first=first,
         last=last,
-        commits=tuple(_commits(replayed, history, met, asked)),
-        conflicts=tuple(_conflicts(met, asked)),
+        commits=tuple(_commits(replayed, history, recorded, asked)),
+        conflicts=tuple(_conflicts(recorded, asked)),
         not_replayed=tuple(sorted(history.missing)),
-        is_capped=len(met.conflicts) == MAX_CONFLICTS,
+        is_capped=len(recorded.conflicts) == MAX_CONFLICTS,
     )
 
 
 def recorded_conflicts(table: Table, first: int, last: int) -> Recorded:
     """The latest of them, in two queries."""
-    met = table.conflicts.filter(winning_version__range=(first, last)).exclude(
+    recorded = table.conflicts.filter(winning_version__range=(first, last)).exclude(
         kind=Conflict.Kind.REPORTED
     )
-    latest = to_judge(met).order_by("-winning_version", "-id")[:MAX_CONFLICTS]
+    latest = to_judge(recorded).order_by("-winning_version", "-id")[:MAX_CONFLICTS]
     conflicts = tuple(reversed(latest))
     return Recorded(conflicts, records_of(table, conflicts))
 
 
 def _commits(
-    replayed: Sequence[WhatIf], history: History, met: Recorded, asked: Asked
+    replayed: Sequence[WhatIf], history: History, recorded: Recorded, asked: Asked
 ) -> Iterator[CommitVerdict]:
-    resolved = _resolved_by(met.conflicts)
+    resolved = _resolved_by(recorded.conflicts)
     landed = {commit.version: commit for commit in history.commits}
     for verdict in replayed:
         unseen = _unseen(landed[verdict.version], history)
-        if not (verdict.met or unseen):
+        if not (verdict.overlapping_versions or unseen):
             continue
         judged = judge_commit(
             verdict,
@@ -139,7 +139,7 @@ def _commits(
         yield CommitVerdict(
             verdict.version,
             verdict.operation,
-            verdict.met,
+            verdict.overlapping_versions,
             judged.verdict,
             judged.why,
             judged.rule,
@@ -147,9 +147,9 @@ def _commits(
         )
 
 
-def _conflicts(met: Recorded, asked: Asked) -> Iterator[ConflictVerdict]:
-    for conflict in met.conflicts:
-        judged = judge_conflict(met.records[conflict.pk], asked)
+def _conflicts(recorded: Recorded, asked: Asked) -> Iterator[ConflictVerdict]:
+    for conflict in recorded.conflicts:
+        judged = judge_conflict(recorded.records[conflict.pk], asked)
         yield ConflictVerdict(
             conflict.pk,
             conflict.kind,

@@ -16,13 +16,13 @@ _DAY = timedelta(hours=24)
 class PairHistory:
     """Losses of the pair on record: in 30 days and in 24 h; `passes` had rows decided.
 
-    `current_operation` is empty where the message does not tell it: then any that lost counts.
+    `current_operation` is empty where the message does not tell it: then any aborted write counts.
     """
 
     current_operation: str
     winner_operation: str
-    lost: int
-    lost_lately: int
+    aborted: int
+    aborted_lately: int
     passes: int
     undecidable: int
     wasted_ms: int
@@ -39,9 +39,9 @@ def pair_history(linked: LinkedReport) -> PairHistory | None:
     return PairHistory(
         current_operation=current,
         winner_operation=reported.winner_operation,
-        lost=len(pair.losses),
-        lost_lately=sum(loss.occurred_at >= since for loss in pair.losses),
+        aborted=len(pair.conflicts),
+        aborted_lately=sum(conflict.occurred_at >= since for conflict in pair.conflicts),
         passes=len(pair.of(Verdict.PASSES)),
         undecidable=len(pair.of(Verdict.UNDECIDABLE)),
-        wasted_ms=sum(loss.wasted_ms for loss in pair.losses),
+        wasted_ms=sum(conflict.wasted_ms for conflict in pair.conflicts),
     )

@@ -165,7 +165,7 @@ def _kind_of(command: Command, target: Target) -> StatementKind:
             kind = StatementKind.INSERT_SELECT
         case Delete() | Update() if _reads(command, target):
             kind = StatementKind.DELETE_BY_SUBQUERY
-        case Overwrite() if command.replace_where or command.dynamic_partitions:
+        case Overwrite() if command.replaces_some:
             kind = StatementKind.MERGE
         case Optimize() if command.zorder_by:
             kind = StatementKind.ZORDER

@@ -1,4 +1,4 @@
-"""The audit trail: who asked for what, changed whose role, and was refused what."""
+"""The audit trail: who requested what, changed whose role, and was refused what."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -87,11 +87,11 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         "things": THINGS.items(),
         "twin": listing.twin("/api/v1/audit/"),
     }
-    return render(request, "audit/list.html", context, status=listing.status)
+    return render(request, "access/audit.html", context, status=listing.status)
 
 
 def audit_rows(entries: list[LogEntry]) -> list[AuditRow]:
-    """The entries with names for the numbers they hold, asked for all at once."""
+    """The entries with names for the numbers they hold, requested all at once."""
     table_ids = _table_ids(entries)
     tables = Table.objects.in_bulk([pk for pk in table_ids.values() if pk is not None])
     numbers = {

@@ -45,7 +45,7 @@ class SignInForm(AuthenticationForm):
 class SignInView(LoginView):
     """After a few tries that did not match, a name has a pause from where it was tried."""
 
-    template_name = "session/login.html"
+    template_name = "access/session.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True
     tries: PasswordTries
@@ -99,7 +99,7 @@ class SignOutView(LogoutView):
 
 @never_cache
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
-    """The admin has no sign-in of its own: a password that is sent here is not looked at."""
+    """The admin has no sign-in of its own: a password that is sent here is not checked."""
     if request.user.is_authenticated and not admin.site.has_permission(request):
         msg = "The admin is for staff: someone of the staff can mark you as such, in the admin."
         raise PermissionDenied(msg)

@@ -77,7 +77,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
         "twin": "/api/v1/tokens/",
     }
     status = 400 if form is not None and form.errors else 200
-    return render(request, "tokens/list.html", context, status=status)
+    return render(request, "access/tokens.html", context, status=status)
 
 
 @require_POST

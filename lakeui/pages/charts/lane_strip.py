@@ -47,9 +47,9 @@ def draw_strip(navigator: Navigator, first_at: datetime | None, last_at: datetim
         height = max(_HEIGHT * passage.commits / highest, _LEAST) if passage.commits else 0.0
         until = passage.start + navigator.width
         span = f"{_clock(passage.start, navigator)} to {_clock(until, navigator)}"
-        lost = f", {passage.lost} lost" if passage.lost else ""
-        title = f"{span}: {passage.commits} landed{lost}"
-        cross = x + _STEP / 2 if passage.lost else None
+        aborted = f", {passage.aborted} aborted" if passage.aborted else ""
+        title = f"{span}: {passage.commits} landed{aborted}"
+        cross = x + _STEP / 2 if passage.aborted else None
         ticks.append(Tick(x, _BASE - height, height, passage.last, title, cross))
     left = None if first_at is None else min(_x(first_at, navigator), 100 - _STEP)
     right = 100.0 if last_at is None else _x(last_at, navigator)

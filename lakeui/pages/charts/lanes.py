@@ -1,4 +1,4 @@
-"""Lanes of thousands of transactions as ink: a cell a bucket of versions, a cross where some lost."""
+"""Lanes of thousands of transactions as ink: a cell a bucket of versions, a cross where some were aborted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Cell:
     text_x: float
     text_y: int
     text: str
-    lost: int
+    aborted: int
     title: str
     last: int
     asks: str
@@ -39,7 +39,7 @@ class LaneName:
     name: str
     family: str
     commits: int
-    lost: int
+    aborted: int
     asks: str
 
 
@@ -98,7 +98,7 @@ def _cells(row: int, lane: Lane, highest: int, asks: str) -> Iterator[Cell]:
     for place, bucket in enumerate(lane.buckets):
         heat = min(_HEATS, 1 + (_HEATS - 1) * bucket.commits // highest) if bucket.commits else 0
         heat = heat if row else min(heat, 1)
-        lost = f", {bucket.lost} lost" if bucket.lost else ""
+        aborted = f", {bucket.aborted} aborted" if bucket.aborted else ""
         yield Cell(
             x=place * step + _INSET,
             y=y,
@@ -106,10 +106,10 @@ def _cells(row: int, lane: Lane, highest: int, asks: str) -> Iterator[Cell]:
             height=_CELL,
             heat=heat,
             text_x=(place + 0.5) * step,
-            text_y=y + (28 if bucket.lost else 21),
+            text_y=y + (28 if bucket.aborted else 21),
             text=f"{bucket.commits:,}" if bucket.commits else "",
-            lost=bucket.lost,
-            title=f"{lane.name}, v{bucket.first} to v{bucket.last}: {bucket.commits} landed{lost}",
+            aborted=bucket.aborted,
+            title=f"{lane.name}, v{bucket.first} to v{bucket.last}: {bucket.commits} landed{aborted}",
             last=bucket.last,
             asks=quote(asks),
         )
@@ -125,7 +125,7 @@ def _name(lane: Lane) -> LaneName:
     asks = "" if lane.name in (OTHERS, "all") else lane.name
     family = family_of(lane.operation) if asks else "other"
     name = "All" if lane.name == "all" else lane.name
-    return LaneName(name, family, lane.commits, lane.lost, asks)
+    return LaneName(name, family, lane.commits, lane.aborted, asks)
 
 
 def _clock(moment: datetime) -> str:

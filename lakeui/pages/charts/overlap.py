@@ -12,7 +12,7 @@ from lakeui.pages.units import format_count
 
 _LABELS_APART = 14.0  # per cent, so that labels under a strip do not touch
 _BEAM, _EDGE = 0.25, 1.0
-_NEW = "added"  # by the loser: never in the table, so nobody met there
+_NEW = "added"  # by the aborted write: never in the table, so the winning commit cannot have touched it
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,12 @@ class OverlapChart:
         )
 
 
-def draw_overlap(decision: Decision, met: Iterable[str]) -> OverlapChart | None:
-    """`met` are the paths at which the rule fired; None where no file was recorded."""
+def draw_overlap(decision: Decision, fired_at: Iterable[str]) -> OverlapChart | None:
+    """`fired_at` are the paths at which the rule fired; None where no file was recorded."""
     lines = _lines(decision)
     if not lines:
         return None
-    conflicting = _conflicting(decision, set(met))
+    conflicting = _conflicting(decision, set(fired_at))
     place = _places(lines)
     first = first_shared(decision.shared_files)
     return OverlapChart(
@@ -174,9 +174,9 @@ def _line(
     )
 
 
-def _conflicting(decision: Decision, met: set[str]) -> set[str]:
+def _conflicting(decision: Decision, fired_at: set[str]) -> set[str]:
     compared = {file.path for file in decision.shared_files if file.common_count}
-    return compared or met
+    return compared or fired_at
 
 
 def _file_strip(lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str]) -> Strip:
@@ -205,12 +205,12 @@ def _file_labels(
 ) -> tuple[Label, ...]:
     """Files that conflict are named; those that passed where there is room beside them."""
     both = [line.path for line in lines if line.here and line.there]
-    met = _labelled(((place[p], file_head(p)) for p in both if p in conflicting), _counted)
+    labelled = _labelled(((place[p], file_head(p)) for p in both if p in conflicting), _counted)
     passed = _labelled(
         ((place[p], f"{file_head(p)}, passed") for p in both if p not in conflicting), _counted
     )
-    room = [tick for tick in passed if all(abs(tick.x - m.x) >= _LABELS_APART for m in met)]
-    return (*met, *room)
+    room = [tick for tick in passed if all(abs(tick.x - m.x) >= _LABELS_APART for m in labelled)]
+    return (*labelled, *room)
 
 
 def _row_strip(file: SharedFile) -> Strip:

@@ -55,7 +55,7 @@ def draw_partition_heat(costs: Sequence[PartitionCost]) -> PartitionHeat | None:
     cells: Counter[tuple[tuple[int | None, str, str], tuple[str, str]]] = Counter()
     times: Counter[tuple[tuple[int | None, str, str], tuple[str, str]]] = Counter()
     for cost in costs:
-        place, pair = (cost.table_id, cost.table, cost.partition), (cost.loser, cost.winner)
+        place, pair = (cost.table_id, cost.table, cost.partition), (cost.current, cost.winner)
         rows[place] += cost.wasted_ms
         pairs[pair] += cost.wasted_ms
         cells[place, pair] += cost.wasted_ms
@@ -87,10 +87,10 @@ def minutes(cost_ms: int) -> str:
 def _cell(cost: int, times: int, pair: tuple[str, str], highest: int) -> HeatCell:
     if not times:
         return HeatCell(0, 0, "")
-    loser, winner = (side or "?" for side in pair)
-    lost = "1 write" if times == 1 else f"{times:,} writes"
+    current, winner = (side or "?" for side in pair)
+    aborted = "1 write" if times == 1 else f"{times:,} writes"
     return HeatCell(
         min(5, 1 + int(4 * cost / highest)),
         cost,
-        f"{lost} lost, {loser} to {winner}: {format_duration(cost)}",
+        f"{aborted} aborted, {current} by {winner}: {format_duration(cost)}",
     )

@@ -1,4 +1,4 @@
-"""The version ruler under a table's facts: a tick each version, a cross each attempt that lost."""
+"""The version ruler under a table's facts: a tick each version, a cross each aborted attempt."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -68,9 +68,9 @@ class Ruler:
 
 
 def draw_ruler(
-    commits: Sequence[tuple[int, str]], lost_to: Iterable[int | None], here: int | None
+    commits: Sequence[tuple[int, str]], aborted_by: Iterable[int | None], here: int | None
 ) -> Ruler | None:
-    """`commits` are (version, operation) in version order; `lost_to` the versions that won."""
+    """`commits` are (version, operation) in version order; `aborted_by` the versions that won."""
     if not commits:
         return None
     places = max(len(commits), _FEWEST_PLACES)
@@ -82,8 +82,8 @@ def draw_ruler(
         )
         for v, op in commits
     )
-    lost = Counter(version for version in lost_to if version is not None and version in at)
-    crosses = tuple(Cross(version, at[version], n) for version, n in sorted(lost.items()))
+    aborted = Counter(version for version in aborted_by if version is not None and version in at)
+    crosses = tuple(Cross(version, at[version], n) for version, n in sorted(aborted.items()))
     return Ruler(
         ticks, crosses, _labels(at, here), step, at.get(here) if here is not None else None, here
     )

@@ -1,4 +1,4 @@
-"""Commits of the last 24 hours, an hour a bar, crosses where attempts lost."""
+"""Commits of the last 24 hours, an hour a bar, crosses where attempts were aborted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ class Sparkline:
     sticks: tuple[Stick, ...]
     crosses: tuple[str, ...]
     commit_count: int
-    lost_count: int
+    aborted_count: int
 
 
 def draw_sparkline(
-    commits: Mapping[datetime, int], lost: Mapping[datetime, int], end: datetime
+    commits: Mapping[datetime, int], aborted: Mapping[datetime, int], end: datetime
 ) -> Sparkline:
     """Both by the full hour they fell in; `end` is now."""
     first = end.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
@@ -38,12 +38,12 @@ def draw_sparkline(
         for i, hour in enumerate(hours)
         if commits.get(hour)
     )
-    crosses = tuple(f"{(i + 0.4) * step:.2f}%" for i, hour in enumerate(hours) if lost.get(hour))
+    crosses = tuple(f"{(i + 0.4) * step:.2f}%" for i, hour in enumerate(hours) if aborted.get(hour))
     return Sparkline(
         sticks,
         crosses,
         sum(commits.get(hour, 0) for hour in hours),
-        sum(lost.get(hour, 0) for hour in hours),
+        sum(aborted.get(hour, 0) for hour in hours),
     )
 
 

@@ -1,4 +1,4 @@
-"""The swim-lane: a bar each transaction, from the version it read to the one it became or lost to.
+"""The swim-lane: a bar each transaction, from the version it read to the one it became or that aborted it.
 
 Positions across are in per cent, down in px. A lane holds as many tracks as its bars overlap; what
 does not fit is counted, never left out silently.
@@ -67,7 +67,7 @@ def draw_swim_lane(
         lanes=tuple(lanes),
         bars=tuple(drawn),
         joints=tuple(joints(data, axis, ends)),
-        lost_links=tuple(lost_links(data, axis, ends)),
+        aborted_links=tuple(aborted_links(data, axis, ends)),
         joint_links=tuple(joint_links(data, axis, ends)),
         columns=tuple(axis.columns(frozenset(metadata))),
         bands=tuple(bands(metadata, axis)),
@@ -197,7 +197,7 @@ def _drawn(placed: _Placed, lane: Lane, track: int) -> DrawnBar:
 def _shape(bar: Bar) -> str:
     if bar.outcome is BarEnd.RUNNING:
         return "running"
-    return "lost" if bar.is_lost else "blind" if bar.is_blind_append else "solid"
+    return "lost" if bar.is_aborted else "blind" if bar.is_blind_append else "solid"
 
 
 def _text(bar: Bar) -> str:
@@ -249,18 +249,18 @@ def joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Ite
             yield Link(x, x, bar.y, winner.y, winner.y, points_down=winner.y > bar.y)
 
 
-def lost_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
-    """From a loser to its winner."""
+def aborted_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
+    """From an aborted transaction to its winning commit."""
     for bar in data.bars:
-        if not bar.is_lost or bar.winning_version is None:
+        if not bar.is_aborted or bar.winning_version is None:
             continue
-        loser, winner = ends.get(bar.key), ends.get(f"v{bar.winning_version}")
-        if loser is None or winner is None or loser.y == winner.y:
+        aborted, winner = ends.get(bar.key), ends.get(f"v{bar.winning_version}")
+        if aborted is None or winner is None or aborted.y == winner.y:
             continue
-        down = winner.y > loser.y
+        down = winner.y > aborted.y
         tip = winner.y - 7 if down else winner.y + 7
-        x = winner.end_x if isinstance(axis, VersionAxis) else loser.end_x
-        begin, end = loser.y + (8 if down else -8), tip - (5 if down else -5)
+        x = winner.end_x if isinstance(axis, VersionAxis) else aborted.end_x
+        begin, end = aborted.y + (8 if down else -8), tip - (5 if down else -5)
         yield Link(x, winner.end_x, begin, end, tip, points_down=down)
 
 

@@ -84,7 +84,7 @@ class SwimChart:
     lanes: tuple[Lane, ...]
     bars: tuple[DrawnBar, ...]
     joints: tuple[tuple[float, int, str], ...]
-    lost_links: tuple[Link, ...]
+    aborted_links: tuple[Link, ...]
     joint_links: tuple[Link, ...]
     columns: tuple[Column, ...]
     bands: tuple[Band, ...]

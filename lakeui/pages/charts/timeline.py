@@ -48,7 +48,7 @@ class Column:
     until: str
     start: datetime
     counts: tuple[tuple[str, int], ...]
-    lost: int
+    aborted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Timeline:
 
 
 def draw_timeline(timeline: CommitTimeline, listed: Moments | None = None) -> Timeline:
-    """`listed` are the moments of the oldest and the newest version in the list below."""
+    """`listed` are the moments of the oldest and the latest version in the list below."""
     step = (100 - _LEFT) / timeline.places
     top = _round_top(max((bucket.commit_count for bucket in timeline.buckets), default=0))
     places = [_place(bucket.start, timeline) for bucket in timeline.buckets]
@@ -109,7 +109,7 @@ def _stack(counts: Counter[str], x: float, top: int) -> Iterable[Bar]:
 
 def _crosses(bucket: TimeBucket, place: int, step: float, top: int) -> Iterable[Point]:
     y = _BASE - _HEIGHT * bucket.commit_count / top - 7
-    for n in range(min(bucket.lost, _CROSSES)):
+    for n in range(min(bucket.aborted, _CROSSES)):
         yield Point(_LEFT + (place + 0.5) * step, y - _CROSS_STEP * n, "")
 
 
@@ -118,9 +118,9 @@ def _column(bucket: TimeBucket, width: timedelta, x: float) -> Column:
     counts = _families(bucket)
     named = tuple((family, counts[family]) for family in _ORDER if counts[family])
     said = [f"{n} {operation or 'not recorded'}" for operation, n in bucket.operations]
-    said += [f"{bucket.lost} lost"] if bucket.lost else []
+    said += [f"{bucket.aborted} aborted"] if bucket.aborted else []
     title = f"{start.day} {start:%b %H:%M} to {end:%H:%M}: {', '.join(said)}"
-    return Column(x, title, _field(start), _field(end), bucket.start, named, bucket.lost)
+    return Column(x, title, _field(start), _field(end), bucket.start, named, bucket.aborted)
 
 
 def _field(moment: datetime) -> str:

@@ -25,7 +25,7 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.charts.overlap import draw_known_rows, draw_overlap
 from lakeui.pages.conflicts.conflict_rows import rows_view
-from lakeui.pages.jobs.job_list import STOP_POLLING
+from lakeui.pages.jobs.jobs import STOP_POLLING
 from lakeui.pages.units import format_count
 
 _SIMILAR_SHOWN, _FILES_SHOWN = 8, 50
@@ -59,9 +59,9 @@ def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
         visible.select_related("table", "job", "transaction__pipeline"), pk=pk
     )
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
-        met = rows_view(conflict, both_sides(conflict, Reader(request.user)))
-        fragment = {"conflict": conflict, "met": met}
-        status = 200 if met.waits else STOP_POLLING
+        shared = rows_view(conflict, both_sides(conflict, Reader(request.user)))
+        fragment = {"conflict": conflict, "shared": shared}
+        status = 200 if shared.waits else STOP_POLLING
         return render(request, "conflicts/_rows.html", fragment, status=status)
     context = _context(request, visible, conflict)
     return render(request, "conflicts/conflict.html", context)
@@ -75,11 +75,7 @@ def _context(
     decision = sides.decision
     files = [file for file in facts.get("files") or [] if isinstance(file, dict)]
     paths = [path for path in facts.get("files") or [] if isinstance(path, str)]
-    chart = (
-        draw_overlap(decision, (str(met_file.get("path")) for met_file in files))
-        if decision
-        else None
-    )
+    chart = draw_overlap(decision, (str(file.get("path")) for file in files)) if decision else None
     may_write = conflict.table is not None and may(request.user, "write", conflict.table)
     landed = landed_later(conflict)
     return {
@@ -94,7 +90,7 @@ def _context(
         "checks": decided(conflict, decision),
         "winners": winners_of(conflict, decision),
         "chart": chart,
-        "met": rows_view(conflict, sides),
+        "shared": rows_view(conflict, sides),
         "files": files[:_FILES_SHOWN],
         "paths": paths[:_FILES_SHOWN],
         "known": None if chart or not files else _known_rows(conflict, files),
@@ -188,8 +184,9 @@ def headline(conflict: Conflict) -> str:
     if conflict.kind == Conflict.Kind.RESOLVED:
         return "Two writes overlapped, and both committed"
     if conflict.row_count:
-        rows = f"{conflict.row_count:,} rows" if conflict.row_count > 1 else "row"
-        return f"Two writes of the same {rows}"
+        if conflict.row_count_is_minimum:
+            return f"Two writes of the same rows, at least {conflict.row_count:,}"
+        return f"Two writes of the same {'row' if conflict.row_count == 1 else conflict.rows_text}"
     rule = conflict.decided_by
     return CHECK_OF[rule].headline if rule else "Two writes overlapped, and one was aborted"
 
@@ -262,7 +259,7 @@ def _resolved(winner: WinnerVerdicts, rule: Rule) -> CheckCell:
 
 def _hit(conflict: Conflict) -> str:
     if conflict.row_count:
-        return "1 row" if conflict.row_count == 1 else f"{format_count(conflict.row_count)} rows"
+        return conflict.rows_text
     if conflict.file_count:
         return (
             "1 file" if conflict.file_count == 1 else f"{format_count(conflict.file_count)} files"

@@ -39,6 +39,8 @@ class RowsView:
 
     has_positions: bool
     version: int | None
+    sample_count: int
+    is_sample: bool
     read: ConflictRows | None
     waits: bool
     columns: tuple[Mapping[str, Any], ...]
@@ -62,6 +64,8 @@ def rows_view(conflict: Conflict, sides: BothSides) -> RowsView:
     return RowsView(
         has_positions=shared is not None,
         version=shared.version if shared else None,
+        sample_count=len(shared.positions) if shared else 0,
+        is_sample=shared is not None and len(shared.positions) < (conflict.row_count or 0),
         read=read,
         waits=read is not None and is_waiting(read),
         columns=tuple(_column(read.columns[n]) for n in chosen) if read else (),

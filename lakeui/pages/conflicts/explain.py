@@ -107,8 +107,8 @@ def _advice(linked: LinkedReport, pair: PairHistory | None) -> list[Advice]:
 
 def _advised(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None) -> Advice:
     note = link = words = ""
-    if remedy.kind in _RETRIES and pair is not None and pair.lost_lately:
-        note = f"The pair lost {_times(pair.lost_lately)} here in 24 h, so this will come back."
+    if remedy.kind in _RETRIES and pair is not None and pair.aborted_lately:
+        note = f"The pair was aborted {_times(pair.aborted_lately)} here in 24 h, so this will come back."
     if remedy.kind in _OF_ELIGIBILITY and linked.table is not None:
         link = reverse("table-eligibility", args=[linked.table.pk])
         note, words = _by_rows(linked.table, pair), "See the cost"
@@ -116,11 +116,11 @@ def _advised(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None) -> 
 
 
 def _by_rows(table: Table, pair: PairHistory | None) -> str:
-    if pair is None or not pair.lost:
+    if pair is None or not pair.aborted:
         return f"A rewrite of {units.format_bytes(table.size_bytes)} where its layout must change."
     unknown = f"; of {pair.undecidable} what is recorded does not tell" if pair.undecidable else ""
-    lost = units.format_count(pair.lost)
-    return f"30 days: {pair.passes} of {lost} losses of this pair would have passed{unknown}."
+    aborted = units.format_count(pair.aborted)
+    return f"30 days: {pair.passes} of {aborted} aborted writes of this pair would have passed{unknown}."
 
 
 def _times(number: int) -> str:

@@ -100,9 +100,11 @@ def sample_text(key: str, person: Person) -> str:
 
 
 def _of_this_lake(person: Person) -> str:
-    """The latest loss on record, as delta-spark would have put it; empty where there is none."""
-    lost = visible_conflicts(person).filter(kind=Conflict.Kind.ABORTED, exception__in=_SENTENCES)
-    for conflict in lost.exclude(winning_version=None).order_by("-occurred_at", "-pk")[:_LOOKED_AT]:
+    """The latest conflict on record, as delta-spark would have put it; empty where there is none."""
+    aborted = visible_conflicts(person).filter(kind=Conflict.Kind.ABORTED, exception__in=_SENTENCES)
+    for conflict in aborted.exclude(winning_version=None).order_by("-occurred_at", "-pk")[
+        :_LOOKED_AT
+    ]:
         commits = Commit.objects.filter(
             table=conflict.table_id, version=conflict.winning_version or 0
         )

@@ -62,7 +62,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A source: its kind, and the fields of each kind. Those of the others are not looked at."""
+    """A source: its kind, and the fields of each kind. Those of the others are not read."""
 
     shape: ClassVar[str] = "choice"
     declared: Parameter

@@ -48,7 +48,7 @@ class CostLine:
     label: str
     unit: str
     useful: int | None
-    thrown_away: int | None
+    wasted: int | None
 
 
 def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
     picked = _picked(request, attempts)
     stages = list(picked.stages.all()) if picked else []
     steps = steps_of(job, picked, stages, _expected(job))
-    cost = cost_of(attempts)
+    cost = cost_of(attempts, dry_run=job.dry_run)
     return (
         _log(request, job, may_read=may_read)
         | _rights(request, job, may_read=may_read)
@@ -173,7 +173,7 @@ def _withhold_messages(attempts: Sequence[JobAttempt]) -> None:
 
 def _lines(cost: RunCost) -> list[CostLine]:
     def line(label: str, unit: str, name: str) -> CostLine:
-        return CostLine(label, unit, getattr(cost.useful, name), getattr(cost.thrown_away, name))
+        return CostLine(label, unit, getattr(cost.useful, name), getattr(cost.wasted, name))
 
     return [
         line("Wall clock", "ms", "wall_ms"),
@@ -193,8 +193,8 @@ class LeftBehind:
 
 
 def _left_behind(job: Job, attempts: Sequence[JobAttempt]) -> LeftBehind | None:
-    thrown = cost_of(attempts).thrown_away
-    if not thrown.bytes_written:
+    wasted = cost_of(attempts, dry_run=job.dry_run).wasted
+    if not wasted.bytes_written:
         return None
     silent = [
         attempt.finished_at
@@ -202,7 +202,7 @@ def _left_behind(job: Job, attempts: Sequence[JobAttempt]) -> LeftBehind | None:
         if attempt.outcome == JobAttempt.Outcome.LOST and attempt.finished_at is not None
     ]
     kept = _retention(job)
-    return LeftBehind(thrown, max(silent) + kept if silent and kept else None)
+    return LeftBehind(wasted, max(silent) + kept if silent and kept else None)
 
 
 def _retention(job: Job) -> timedelta | None:
@@ -255,7 +255,7 @@ _NAMES = {
     "numTargetChangeFilesAdded": "Change files added",
     "numAddedChangeFiles": "Change files added",
     "numDroppedRows": "Rows dropped",
-    "executionTimeMs": "Took",
+    "executionTimeMs": "Execution time, as logged",
     "scanTimeMs": "Finding rows took",
     "rewriteTimeMs": "Writing took",
     "materializeSourceTimeMs": "Reading the source took",

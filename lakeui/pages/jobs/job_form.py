@@ -4,18 +4,21 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 
-from engine.commands.model import COMMANDS, Command
+from engine.commands.model import COMMANDS, Command, Script
 from engine.commands.names import name_sql, table_sql
 from engine.commands.sql import parse_request
-from engine.errors import EngineError, RequestError
+from engine.errors import EngineError, OnlyReadsError, RequestError
 from engine.expressions.functions import FOLDED, FUNCTIONS
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
@@ -23,6 +26,7 @@ from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command
 from lakeui.jobs.command_rules import check_command, statement_of
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job, says_dry_run
+from lakeui.jobs.row_impact import row_impact
 from lakeui.jobs.uploads import store_upload
 from lakeui.monitoring.outlook import JobForecast, forecast_of
 from lakeui.pages.jobs.command_forms import MORE, CommandForm, form_of, initial_of
@@ -61,6 +65,7 @@ class Understood:
     rehearsal: Job | None
     is_dry: bool
     impact: Impact | None
+    row_impact: list[str]
     asks_name: bool
     forecast: JobForecast
 
@@ -93,6 +98,8 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
     except RequestError as error:
         command = None
         context |= {"error": error, "position": getattr(error, "position", None)}
+        if isinstance(error, OnlyReadsError):
+            context["answer_at"] = _answer_at(request, table, error)
         if context.get("form"):
             context["form"].blame(error)
     except EngineError as error:
@@ -117,8 +124,29 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
         "usual_limit_s": settings.JOB_TIME_LIMIT_SECONDS,
     }
     is_fragment = bool(request.htmx)  # type: ignore[attr-defined]  # by its middleware
-    template = "jobs/_understood.html" if is_fragment else "jobs/new.html"
+    template = "jobs/_understood.html" if is_fragment else "jobs/job_form.html"
     return render(request, template, context, status=400 if problem else 200)
+
+
+_ANSWERS = {
+    "data": "table-preview",
+    "summary": "table",
+    "schema": "table-schema",
+    "files": "table-files",
+    "history": "table-history",
+}
+
+
+def _answer_at(request: HttpRequest, table: Table, error: OnlyReadsError) -> str:
+    """Where a person sees what a statement that reads asks for; "" for a table they do not see."""
+    if error.table:
+        same = Q(name=error.table) | Q(uri=error.table)
+        found = visible_tables(request.user).filter(same).first()
+        if found is None:
+            return ""
+        table = found
+    where = f"?{urlencode({'where': error.condition})}" if error.condition else ""
+    return reverse(_ANSWERS[error.page], args=[table.pk]) + where
 
 
 def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
@@ -220,6 +248,7 @@ def _understood(
         is_permitted=may(request.user, action, table),
         parameters_json=json.dumps(parameters),
         impact=impact_of_command(table, command.kind, parameters),
+        row_impact=row_impact(table, command),
         asks_name=_asks_name(command),
         forecast=forecast_of(table, command.kind, parameters),
         is_dry=is_dry,
@@ -229,7 +258,8 @@ def _understood(
 
 def _asks_name(command: Command) -> bool:
     """Whether the table's name is to be typed: rows may go, or every open write loses."""
-    return command.destructive or command.kind in SETTING_KINDS
+    steps = command.steps if isinstance(command, Script) else (command,)
+    return command.removes_rows or any(step.kind in SETTING_KINDS for step in steps)
 
 
 def _table(request: HttpRequest) -> Table | None:

@@ -15,7 +15,7 @@ _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """How one kind of parameter is asked for, and read from what was typed."""
+    """How one kind of parameter is requested, and read from what was typed."""
 
     field: type[forms.Field] = forms.CharField
     rows: int = 0

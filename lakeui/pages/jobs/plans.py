@@ -8,7 +8,7 @@ from lakeui.pages.units import format_bytes, format_count, format_duration
 
 _LONG = 20
 _SHOWN_FILES = 200
-_APART = ("summary", "files", "running_writers")
+_APART = ("summary", "files", "running_writers", "rows_are_counted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,20 @@ def plan_lines(plan: object) -> list[tuple[str, str]]:
     view = plan_view(plan)
     if view is None:
         return []
-    met = [("Running writers", ", ".join(view.writers))] if view.writers else []
-    return [("Plan", view.summary), *view.facts, *met]
+    writers = [("Running writers", ", ".join(view.writers))] if view.writers else []
+    return [("Plan", view.summary), *view.facts, *writers]
 
 
 def _facts(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in plan.items():
         if name not in _APART and value not in (None, "", []):
-            yield _label(name), _text(name, value)
+            yield _label_in(plan, name), _text(name, value)
+
+
+def _label_in(plan: Mapping[str, Any], name: str) -> str:
+    if name == "rows":
+        return "Rows that match" if plan.get("rows_are_counted") else "Rows in these files"
+    return _label(name)
 
 
 def _label(name: str) -> str:

@@ -8,9 +8,10 @@ from django.utils import timezone
 
 from lakeui.jobs.models import Job, JobAttempt, JobStage
 
-READ, CHECK, COMMIT = "read the table", "check", "commit"
+READ, CHECK, COMMIT, SYNC = "read the table", "check", "commit", "sync"
 MAX_CELLS = 400
 _NAMES = {
+    "sync": "Sync the mirror",
     "match rows": "Find matches",
     "find rows": "Find matches",
     "write new rows": "Write",
@@ -20,6 +21,7 @@ _NAMES = {
     "compact files": "Compact",
     "read the source": "Read the source",
 }
+_SHOWN_MS = 50  # half of the 0.1 s that times are told in
 _HIDDEN = frozenset({"batches"})  # how often the others come again
 
 
@@ -77,6 +79,7 @@ def steps_of(
     now = timezone.now()
     steps = [_recorded(job, attempt, stage, now) for stage in shown]
     seen = {stage.name for stage in shown}
+    steps += _rest(attempt, steps)
     goes_on = job.is_active and job.state != Job.State.CANCELLING
     to_come = _waiting(job, expected, seen) if goes_on else []
     return [_queue(job), *steps, *to_come]
@@ -134,6 +137,15 @@ def _why_queued(job: Job) -> str:
     return "waits for a worker" if job.sent_at else "waits for the broker"
 
 
+def _rest(attempt: JobAttempt, steps: Sequence[Step]) -> list[Step]:
+    """What the attempt took beside its steps, so that all add up to it."""
+    if attempt.finished_at is None:
+        return []
+    took = (attempt.finished_at - attempt.started_at).total_seconds() * 1000
+    rest = int(took) - sum(step.took_ms or 0 for step in steps)
+    return [Step("Other", "done", rest, "between the steps")] if rest >= _SHOWN_MS else []
+
+
 def _recorded(job: Job, attempt: JobAttempt, stage: JobStage, now: datetime) -> Step:
     state = "done" if stage.finished_at else "now" if job.is_active else "stopped"
     is_last_of_lost = state == "done" and stage.name in {CHECK, COMMIT} and _lost(job)
@@ -173,9 +185,8 @@ def _waiting(job: Job, expected: Sequence[str], seen: set[str]) -> Iterator[Step
     names = [name for name in expected if name not in _HIDDEN] or [*([] if seen else [READ])]
     if not job.dry_run:
         names = [
-            *(step_name for step_name in names if step_name not in {CHECK, COMMIT}),
-            CHECK,
-            COMMIT,
+            *(step_name for step_name in names if step_name not in {CHECK, COMMIT, SYNC}),
+            *(CHECK, COMMIT, SYNC),
         ]
     for name in names:
         if name not in seen:

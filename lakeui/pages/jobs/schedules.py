@@ -90,13 +90,13 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
         "schedules": [shown_schedule(schedule, reader) for schedule in listing.page],
         "readable": {schedule.pk: reader.may_read(schedule) for schedule in listing.page},
         "runs": latest_runs(listing.page) if listing.is_valid else {},
-        "meets": neighbours(listing.page) if listing.is_valid else {},
+        "neighbours": neighbours(listing.page) if listing.is_valid else {},
         "mine": {schedule.pk: _is_theirs(request, schedule) for schedule in listing.page},
         "to_remove": _to_remove(request, listing),
         "may_add": may(request.user, "write"),
         "twin": listing.twin("/api/v1/schedules/"),
     }
-    return render(request, "schedules/list.html", context, status=listing.status)
+    return render(request, "jobs/schedules.html", context, status=listing.status)
 
 
 @login_required
@@ -123,7 +123,7 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
         "wanted": request.POST.get("table", ""),
         "act": {"address": f"/api/v1/tables/{number}/schedules/", "body": body},
     }
-    return render(request, "schedules/new.html", context, status=400 if form.errors else 200)
+    return render(request, "jobs/schedule_form.html", context, status=400 if form.errors else 200)
 
 
 @login_required
@@ -149,7 +149,7 @@ def schedule_edit(request: HttpRequest, pk: int) -> HttpResponse:
             messages.success(request, f"{schedule.name} is changed.")
             return redirect("schedule-list")
     context = {"form": form, "schedule": schedule, "twin": f"/api/v1/schedules/{pk}/"}
-    return render(request, "schedules/new.html", context, status=400 if form.errors else 200)
+    return render(request, "jobs/schedule_form.html", context, status=400 if form.errors else 200)
 
 
 @require_POST

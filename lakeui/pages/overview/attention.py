@@ -1,333 +1,129 @@
-"""What needs a person, in words, with the one next step for each."""
+"""Everything that needs attention, what is checked, and what was muted until when."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.conf import settings
-from django.urls import reverse
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.views.decorators.http import require_POST
 
+from engine.errors import RequestError
+from lakeui.catalog.access import may, tables_where, visible_tables
 from lakeui.catalog.models import Table
-from lakeui.monitoring.attention_items import AttentionItem
-from lakeui.monitoring.checks import Check
-from lakeui.pages.moments import clock_text
-from lakeui.pages.units import format_ago, format_bytes, format_count, format_duration
+from lakeui.monitoring.attention import Attention, attention
+from lakeui.monitoring.checks import Check, thresholds
+from lakeui.monitoring.models import Mute
+from lakeui.monitoring.mutes import mute, muted, mutes_now, visible_mutes
+from lakeui.monitoring.overview import lake_of
+from lakeui.monitoring.recent_conflicts import Day, day_of
+from lakeui.pages.overview.attention_words import in_words
+from lakeui.pages.read_only import refuse_when_read_only
 
-_AROUND = 20  # versions of the swim-lane after the one that is shown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """An item as it is read: `before`, the table's name, `after`.
-
-    `posts` where its step acts; `asks_job` where it leads to the form of a job.
-    """
-
-    item: AttentionItem
-    mark: str
-    label: str
-    before: str
-    joint: str = "in"
-    after: str = ""
-    text: str
-    step: str
-    address: str
-    posts: bool = False
-    asks_job: bool = False
+SPANS = {"1": "a day", "3": "3 days", "7": "a week", "30": "30 days"}
+_MOST = 20  # of each check
 
 
-def in_words(items: Iterable[AttentionItem], maintained: Collection[int]) -> list[Said]:
-    """Each item by the words of its check; jobs are for those who maintain the table."""
-    return [_within_rights(_WORDS[item.check](item), maintained) for item in items]
+@login_required
+def attention_list(request: HttpRequest) -> HttpResponse:
+    now = timezone.now()
+    attention_now, context = told(request, now, day_of(request.user, now), _MOST)
+    checks = [
+        {"threshold": threshold, "count": attention_now.counts.get(threshold.check, 0)}
+        for threshold in thresholds()
+    ]
+    context |= {
+        "checks": checks,
+        "lake": lake_of(request.user),
+        "most": _MOST,
+        "spans": SPANS,
+        "may_mute_all": may(request.user, "maintain"),
+        "twin": "/api/v1/attention/",
+    }
+    return render(request, "overview/attention.html", context)
 
 
-def _within_rights(said: Said, maintained: Collection[int]) -> Said:
-    table = said.item.table
-    if table is None or not said.asks_job or (table.pk in maintained and not settings.READ_ONLY):
-        return said
-    return replace(said, step="Open table", address=reverse("table", args=[table.pk]))
+def told(
+    request: HttpRequest, now: datetime, day: Day, most: int
+) -> tuple[Attention, dict[str, Any]]:
+    """What is told now and what is muted, for this page and the first one."""
+    mutes = mutes_now(now)
+    attention_now = attention(request.user, now, day, muted(mutes), most)
+    maintained = _maintained(request, attention_now)
+    return attention_now, {
+        "attention_items": in_words(attention_now.items, maintained),
+        "attention_count": attention_now.count,
+        "mutes": visible_mutes(mutes, request.user),
+        "check_count": len(Check),
+        "maintained": maintained,
+    }
 
 
-def is_storage_error(table: Table) -> bool:
-    """Whether the storage failed, not what lies there."""
-    return table.mirror_error_code.startswith("LAKE_STORAGE")
+@require_POST
+@login_required
+def attention_mute(request: HttpRequest) -> HttpResponse:
+    """Mutes a check of one table, or of all where none is posted."""
+    refuse_when_read_only()
+    check, days = request.POST.get("check", ""), request.POST.get("days", "")
+    if check not in Check.values or days not in SPANS:
+        msg = "There is no such check, or it cannot be muted for so long."
+        raise Http404(msg)
+    table = _table(request)
+    _must_maintain(request, table)
+    now = timezone.now()
+    until = now + timedelta(days=int(days))
+    reason = request.POST.get("reason", "")
+    try:
+        row = mute(Check(check), table, until, by=request.user, now=now, reason=reason)  # type: ignore[arg-type]  # signed in
+    except RequestError as error:
+        messages.error(request, str(error))
+    else:
+        where = f"of {table.name}" if table else "of every table"
+        messages.success(
+            request,
+            f"{Check(check).label} {where}: muted for {SPANS[days]}, till {row.until:%Y-%m-%d %H:%M} UTC.",
+        )
+    return redirect("attention")
 
 
-def _unreachable(item: AttentionItem) -> Said:
-    table = _table(item)
-    is_storage = is_storage_error(table)
-    tries = item.facts["mirror_tries"]
-    count = f", {format_count(tries)} {'try' if tries == 1 else 'tries'}" if tries else ""
-    since = f" Since {_clock(item)}{count}." if item.since else ""
-    return Said(
-        item=item,
-        mark="off",
-        label="unreachable",
-        before="Storage of" if is_storage else "The log of",
-        joint="",
-        after="is unreachable" if is_storage else "cannot be read",
-        text=f"{table.mirror_error}{since} {_shown(table)}",
-        step="Try now",
-        address=reverse("table-refresh", args=[table.pk]),
-        posts=True,
+@require_POST
+@login_required
+def attention_unmute(request: HttpRequest, pk: int) -> HttpResponse:
+    """Has a muted check speak again."""
+    refuse_when_read_only()
+    row = get_object_or_404(Mute.objects.select_related("table"), pk=pk)
+    if row.table is not None:
+        get_object_or_404(visible_tables(request.user), pk=row.table_id)
+    _must_maintain(request, row.table)
+    row.delete()
+    messages.success(request, f"{Check(row.about).label}: told again.")
+    return redirect("attention")
+
+
+def _table(request: HttpRequest) -> Table | None:
+    text = request.POST.get("table", "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Http404
+    return get_object_or_404(visible_tables(request.user), pk=int(text))
+
+
+def _must_maintain(request: HttpRequest, table: Table | None) -> None:
+    if not may(request.user, "maintain", table):
+        msg = "Muting a check needs the role maintainer, on the table or on every table."
+        raise PermissionDenied(msg)
+
+
+def _maintained(request: HttpRequest, attention_now: Attention) -> Collection[int]:
+    """The tables of the attention items that this person may mute."""
+    named = {item.table.pk for item in attention_now.items if item.table}
+    if may(request.user, "maintain"):
+        return named
+    return set(
+        tables_where(request.user, "maintain").filter(pk__in=named).values_list("pk", flat=True)
     )
-
-
-def _shown(table: Table) -> str:
-    if table.version is None:
-        return "Nothing of it was read yet."
-    when = format_ago(table.mirrored_at, timezone.now()) if table.mirrored_at else "once"
-    return f"Pages show version {table.version} as mirrored {when}."
-
-
-def _reordered(item: AttentionItem) -> Said:
-    table, facts = _table(item), item.facts
-    rows = facts["rows_at_most"]
-    count = f"Up to {format_count(rows)} rows" if rows else "Rows"
-    condition = f" {facts['predicate']}" if facts["predicate"] else ""
-    return Said(
-        item=item,
-        mark="x",
-        label="critical",
-        before=f"{count} may have outlived an erasure",
-        text=f"appended them while {facts['delete_writer'] or 'another writer'} was deleting"
-        f"{condition}; WriteSerializable orders that append after v{facts['delete_version']}. Run "
-        "the DELETE again.",
-        step="Show order",
-        address=f"{reverse('table-isolation', args=[table.pk])}#reordered",
-    )
-
-
-def _outcome_unknown(item: AttentionItem) -> Said:
-    return Said(
-        item=item,
-        mark="what",
-        label="unknown",
-        before=f"Outcome of {_kind(item)} unknown",
-        text="The store was unreachable after the commit was sent. Run the job again: it looks for "
-        "its own transaction in the log and does not write twice.",
-        step="Open job",
-        address=_job(item),
-    )
-
-
-def _aborted(item: AttentionItem) -> Said:
-    table, facts = _table(item), item.facts
-    cost = f"{format_duration(facts['wasted_ms'])} of work wasted."
-    return Said(
-        item=item,
-        mark="warn",
-        label="look",
-        before=f"{format_count(facts['aborted'])} writes aborted in 24 h",
-        joint="on",
-        text=f"{cost} {_why_aborted(table, facts)}",
-        step="Conflicts" if table.row_level_eligible else "Eligibility",
-        address=f"{reverse('conflict-list')}?table={table.pk}"
-        if table.row_level_eligible
-        else reverse("table-eligibility", args=[table.pk]),
-    )
-
-
-def _why_aborted(table: Table, facts: Mapping[str, int]) -> str:
-    by_files, month = facts.get("by_files_30_days", 0), facts.get("aborted_30_days", 0)
-    counted = f"{format_count(by_files)} of the {format_count(month)} in 30 days"
-    if table.row_level_eligible:
-        return f"Row-level concurrency is on; {counted} were lost over files all the same."
-    reason = (table.row_level_reason or "not eligible").rstrip(".")
-    if "judged_30_days" in facts:
-        return f"No row-level concurrency: {reason}. {_would_pass(facts)}"
-    return f"No row-level concurrency: {reason}. {counted} were aborted at file level, where rows may resolve the conflict."
-
-
-def _would_pass(facts: Mapping[str, int]) -> str:
-    judged, passing = facts["judged_30_days"], facts["would_pass_30_days"]
-    open_ones = facts["undecidable_30_days"]
-    told = (
-        f"{format_count(passing)} of the {format_count(judged)} in 30 days would pass at row level"
-    )
-    return f"{told}; of {format_count(open_ones)} it cannot be told." if open_ones else f"{told}."
-
-
-def _metadata_cost(item: AttentionItem) -> Said:
-    table, facts = _table(item), item.facts
-    who = facts["winner_user_name"] or "a writer that left no name"
-    losers = " and ".join(_each(facts["losers"])) or f"{facts['lost']} writes"
-    return Said(
-        item=item,
-        mark="warn",
-        label="look",
-        before=f"One {facts['winner_operation'] or 'change of the metadata'} cost "
-        f"{format_count(facts['lost'])} writes",
-        joint="on",
-        text=f"by {who} landed with {losers} in flight: "
-        f"{format_duration(facts['wasted_ms'])} and {format_bytes(facts['wasted_bytes'])} "
-        f"wasted.{_quiet(facts['quiet_hours_utc'])}",
-        step="Swim-lane",
-        address=f"{reverse('table-concurrency', args=[table.pk])}"
-        f"?last={min((item.version or 0) + _AROUND, table.version or 0)}",
-    )
-
-
-def _quiet(hours: list[int] | None) -> str:
-    if not hours:
-        return ""
-    return f" Nobody committed here between {hours[0]:02}:00 and {hours[1]:02}:00 UTC in 7 days."
-
-
-def _each(operations: list[str]) -> list[str]:
-    """A MERGE, 2 OPTIMIZE."""
-    counts = {name: operations.count(name) for name in dict.fromkeys(operations)}
-    return [f"{_article(name)} {name}" if n == 1 else f"{n} {name}" for name, n in counts.items()]
-
-
-def _article(name: str) -> str:
-    return "an" if name[:1] in "AEIO" else "a"
-
-
-def _failed(item: AttentionItem) -> Said:
-    job = item.job
-    return Said(
-        item=item,
-        mark="x",
-        label="failed",
-        before=f"{_kind(item)} failed",
-        text=(job.error_message if job else "") or "The worker left no reason.",
-        step="Open job",
-        address=_job(item),
-    )
-
-
-def _failing_schedule(item: AttentionItem) -> Said:
-    facts, job = item.facts, item.job
-    why = facts["note"] or (job.error_message if job else "") or "Its last job did not succeed."
-    due = facts["next_due_at"]
-    again = f" It is due again at {clock_text(due)} {_zone()}." if due else ""
-    return Said(
-        item=item,
-        mark="warn",
-        label="look",
-        before=f"Schedule {facts['schedule']} fails",
-        joint="on",
-        text=f"{why}{again}",
-        step="Open job" if job and not facts["note"] else "Schedules",
-        address=_job(item) if job and not facts["note"] else reverse("schedule-list"),
-    )
-
-
-def _jobs_wait(item: AttentionItem) -> Said:
-    count = item.facts["waiting"]
-    return Said(
-        item=item,
-        mark="warn",
-        label="look",
-        before=f"{format_count(count)} {'job waits' if count == 1 else 'jobs wait'}",
-        joint="for a worker, the oldest on",
-        text=f"Nobody takes work from the queue {item.facts['queue']}. Check that the broker and "
-        "a worker of it run, or add workers.",
-        step="Monitoring",
-        address=reverse("monitoring"),
-    )
-
-
-def _worker_silent(item: AttentionItem) -> Said:
-    worker = item.job.worker if item.job else ""
-    return Said(
-        item=item,
-        mark="off",
-        label="silent",
-        before=f"The worker of {_kind(item)} fell silent",
-        text=f"{worker or 'It'} sent no heartbeat within its lease. The sweeper gives the job to "
-        "another worker; a commit that was made is recognised.",
-        step="Open job",
-        address=_job(item),
-    )
-
-
-def _small_files(item: AttentionItem) -> Said:
-    table, facts = _table(item), item.facts
-    percent = round(100 * facts["small_file_count"] / max(facts["file_count"], 1))
-    last = facts["last_optimize_at"]
-    when = f"last OPTIMIZE {format_ago(last, timezone.now())}" if last else "no OPTIMIZE on record"
-    return Said(
-        item=item,
-        mark="warn",
-        label="look",
-        before=f"{percent} % of its files are small",
-        text=f"{format_count(facts['small_file_count'])} of {format_count(facts['file_count'])} "
-        f"files, {when}. OPTIMIZE packs them; a dry run says into how many, and what it reads.",
-        step="Dry run",
-        address=f"{reverse('job-new')}?table={table.pk}&kind=optimize&dry_run=on",
-        asks_job=True,
-    )
-
-
-def _vacuum_due(item: AttentionItem) -> Said:
-    table, facts = _table(item), item.facts
-    last = facts["last_vacuum_at"]
-    when = f"The last VACUUM ended {format_ago(last, timezone.now())}." if last else ""
-    return Said(
-        item=item,
-        mark="warn",
-        label="look",
-        before=f"{format_bytes(facts['dead_bytes'])} lie in files it no longer names",
-        text=f"{format_count(facts['dead_file_count'])} files that only older versions need. "
-        f"VACUUM deletes those past their retention; a dry run says which versions are lost. {when}",
-        step="Dry run",
-        address=f"{reverse('job-new')}?table={table.pk}&kind=vacuum&dry_run=on",
-        asks_job=True,
-    )
-
-
-def _mirror_quiet(item: AttentionItem) -> Said:
-    table = _table(item)
-    return Said(
-        item=item,
-        mark="ring",
-        label="not read lately",
-        before="The mirror has not looked lately",
-        joint="at",
-        text=f"{_shown(table)} Later versions may have been committed: check that a light worker and the "
-        "beat run.",
-        step="Try now",
-        address=reverse("table-refresh", args=[table.pk]),
-        posts=True,
-    )
-
-
-def _table(item: AttentionItem) -> Table:
-    if item.table is None:
-        msg = f"an item of {item.check} names its table"
-        raise ValueError(msg)
-    return item.table
-
-
-def _kind(item: AttentionItem) -> str:
-    return (item.job.kind if item.job else "a job").replace("_", " ").upper()
-
-
-def _job(item: AttentionItem) -> str:
-    return reverse("job", args=[item.job.pk]) if item.job else reverse("job-list")
-
-
-def _clock(item: AttentionItem) -> str:
-    return f"{clock_text(item.since)} {_zone()}" if item.since else ""
-
-
-def _zone() -> str:
-    return timezone.localtime().tzname() or ""
-
-
-_WORDS: Mapping[Check, Callable[[AttentionItem], Said]] = {
-    Check.REORDERED: _reordered,
-    Check.UNREACHABLE: _unreachable,
-    Check.OUTCOME_UNKNOWN: _outcome_unknown,
-    Check.ABORTED: _aborted,
-    Check.METADATA_COST: _metadata_cost,
-    Check.FAILED_JOB: _failed,
-    Check.FAILING_SCHEDULE: _failing_schedule,
-    Check.JOBS_WAIT: _jobs_wait,
-    Check.WORKER_SILENT: _worker_silent,
-    Check.SMALL_FILES: _small_files,
-    Check.VACUUM_DUE: _vacuum_due,
-    Check.MIRROR_QUIET: _mirror_quiet,
-}

@@ -11,15 +11,15 @@ from django.utils import timezone
 
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
-from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_lost, table_counts
-from lakeui.monitoring.losses import Day, day_of, sums_of_day, with_resolved
+from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_aborted, table_counts
 from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
+from lakeui.monitoring.recent_conflicts import Day, day_of, sums_of_day, with_resolved
 from lakeui.monitoring.running import running_now
 from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.partition_heat import draw_partition_heat
 from lakeui.pages.charts.sparkline import draw_sparkline
-from lakeui.pages.overview.attention_list import told
+from lakeui.pages.overview.attention import told
 
 RANGES = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 HEATS = ("hour", "partition")
@@ -44,6 +44,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "looks": looks,
         "since": since,
         "ranges": RANGES,
+        "first_range": "24h",
         "items_shown": _ITEMS,
         "twin": f"/api/v1/overview/?since={since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
     }
@@ -76,14 +77,14 @@ def _listed(
         "show": show,
         "shows": table_counts(request.user, day, facts["lake"]),
         "sort": sort,
-        "to_look_at": many_lost(day),
-        "losses": with_resolved(day, tables, now),
+        "to_look_at": many_aborted(day),
+        "table_sums": with_resolved(day, tables, now),
         "day_commits": happened.commit_count
         if happened.since == day.since
         else commits_since(request.user, day.since),
         "sparks": {
             t.pk: draw_sparkline(
-                commits.get(t.pk, {}), day.lost_by_hour.get(t.pk, {}), now.astimezone(UTC)
+                commits.get(t.pk, {}), day.aborted_by_hour.get(t.pk, {}), now.astimezone(UTC)
             )
             for t in tables
         },
@@ -107,22 +108,23 @@ def _one_of(request: HttpRequest, name: str, names: Collection[str], preset: str
 
 
 class _Looks:
-    """When the reader last looked, kept in a cookie; a look lasts as long as they keep looking."""
+    """When the reader last looked, kept in a cookie; a look lasts as long as they keep looking.
+
+    Of somebody who looks for the first time (`is_first`) the last 24 hours are told.
+    """
 
     def __init__(self, request: HttpRequest) -> None:
         self.range_name = request.GET.get("range", "look")
         now = timezone.now()
         before, current = _times(request.COOKIES.get("looked", ""))
-        if current is None or before is None:
-            before, current = now - timedelta(hours=24), now
-        elif now - current > _A_LOOK:
-            before, current = current, now
-        else:
-            current = now
-        self.previous, self._current = before, current
+        if current is not None and now - current > _A_LOOK:
+            before = current
+        self.is_first = before is None
+        self.previous, self._current = before or now - timedelta(hours=24), now
 
     def remember(self, response: HttpResponse) -> None:
-        value = f"{self.previous.timestamp():.0f}.{self._current.timestamp():.0f}"
+        before = 0 if self.is_first else self.previous.timestamp()
+        value = f"{before:.0f}.{self._current.timestamp():.0f}"
         response.set_cookie("looked", value, max_age=31_536_000, samesite="Lax", httponly=True)
 
 
@@ -131,4 +133,4 @@ def _times(text: str) -> tuple[datetime | None, datetime | None]:
     if len(parts) != 2 or not all(p.isascii() and p.isdigit() and len(p) < 12 for p in parts):
         return None, None
     before, current = (datetime.fromtimestamp(int(part), UTC) for part in parts)
-    return before, current
+    return (before if before.timestamp() else None), current

@@ -24,7 +24,7 @@ def search(request: HttpRequest) -> HttpResponse:
         "shown": room.SHOWN,
         "twin": f"/api/v1/search/?{urlencode({'q': text})}",
     }
-    return render(request, "search.html", context)
+    return render(request, "overview/search.html", context)
 
 
 def _only_one(results: Found, text: str) -> tuple[Any, ...] | None:

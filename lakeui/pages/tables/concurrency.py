@@ -40,7 +40,8 @@ COLUMNS = {
     "started_is_estimated": lambda b: b.started_is_estimated,
     "finished_at": lambda b: b.finished_at,
     "took_ms": lambda b: b.took_ms,
-    "met": lambda b: b.met,
+    "overlap_count": lambda b: b.overlap_count,
+    "met": lambda b: b.overlap_count,  # deprecated name of `overlap_count`, until 0.3
     "exempt": lambda b: b.exempt,
     "resolved": lambda b: list(b.resolved),
     "absorbed": lambda b: list(b.resolved),  # deprecated name of `resolved`, until 0.3
@@ -61,7 +62,8 @@ SUM_COLUMNS = {
     "last": lambda row: row[1].last,
     "began_at": lambda row: row[1].began_at,
     "commits": lambda row: row[1].commits,
-    "lost": lambda row: row[1].lost,
+    "aborted": lambda row: row[1].aborted,
+    "lost": lambda row: row[1].aborted,  # deprecated name of `aborted`, until 0.3
 }
 _ROWS_A_PAGE = 60
 _UNCHANGED = 204
@@ -138,7 +140,7 @@ def _context(
         "pick": prefix(request, "pick", ("page",)),
         "goto": prefix(request, "last", ("pick", "page")),
         "picked": lane_path(table, whole, picked_key) if picked_key else None,
-        "state": f"{table.version}.{counts.running}.{counts.lost}.{counts.resolved}",
+        "state": f"{table.version}.{counts.running}.{counts.aborted}.{counts.resolved}",
         "twin": _address(table, "concurrency/", window, asdict(by) | {"pick": picked_key}),
     }
 

@@ -91,7 +91,7 @@ def _row(
 
 
 def _writes_title(report: EligibilityReport) -> str:
-    return f"Overlapping writes, 30 days: {report.met:,} of {report.writes:,}"
+    return f"Overlapping writes, 30 days: {report.overlapping_writes:,} of {report.writes:,}"
 
 
 def _fix_line(line: ConditionLine, table: Table) -> FixLine:
@@ -111,14 +111,14 @@ def _bar(report: EligibilityReport) -> Iterator[Segment]:
 
 
 def _counts(report: EligibilityReport) -> list[tuple[str, str, str, int]]:
-    losses = report.losses
+    aborted_writes = report.aborted_writes
     if report.eligibility.eligible:
         return [
             ("resolved", "joint", "seg-pass", report.eligibility.avoided_lately),
-            ("aborted", "x", "seg-lost", losses.lost),
+            ("aborted", "x", "seg-lost", aborted_writes.aborted),
         ]
     return [
-        ("would pass at row level", "joint", "seg-pass", losses.passes),
-        ("would still be aborted", "x", "seg-lost", losses.still_lost),
-        ("undecidable", "what", "seg-what", losses.undecidable),
+        ("would pass at row level", "joint", "seg-pass", aborted_writes.passes),
+        ("would still be aborted", "x", "seg-lost", aborted_writes.still_aborted),
+        ("undecidable", "what", "seg-what", aborted_writes.undecidable),
     ]

@@ -1,4 +1,4 @@
-"""A table's versions: when they came, what each did, and the attempts that lost between them."""
+"""A table's versions: when they came, what each did, and the aborted attempts between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,12 @@ from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
 from lakeui.pages.table_head import table_head, visible_table
-from lakeui.pages.tables.history_rows import LOST_SHOWN, HistoryRow, history_rows, lost_attempts
+from lakeui.pages.tables.history_rows import (
+    ABORTED_SHOWN,
+    HistoryRow,
+    aborted_attempts,
+    history_rows,
+)
 
 COLUMNS = {
     "version": lambda c: c.version,
@@ -42,9 +47,11 @@ COLUMNS = {
     "operation_parameters": lambda c: c.operation_parameters,
     "operation_metrics": lambda c: c.operation_metrics,
     "files_added": lambda c: c.files_added,
+    "files_restated": lambda c: c.files_restated,
     "files_removed": lambda c: c.files_removed,
     "bytes_added": lambda c: c.bytes_added,
     "bytes_removed": lambda c: c.bytes_removed,
+    "bytes_written": lambda c: c.bytes_written,
     "rows_added": lambda c: c.rows_added,
     "rows_inserted": lambda c: rows_of(c).inserted,
     "rows_updated": lambda c: rows_of(c).updated,
@@ -64,12 +71,12 @@ _KEPT = (
     "absorbed",
     "beat",
 )  # beside what the form asks for
-_NEVER_LOST = (
+_NEVER_ABORTED = (
     "resolved",
     "absorbed",
     "partition",
     "conflict",
-)  # filters that no lost attempt can fit
+)  # filters that no aborted attempt can fit
 
 
 @login_required
@@ -85,9 +92,11 @@ def history(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, Any]:
     commits = list(listing.page)
-    shows_lost = request.GET.get("lost", "on") != "off"
+    shows_aborted = request.GET.get("lost", "on") != "off"
     rows = (
-        _rows(request, table, listing, commits) if shows_lost else history_rows(table, commits, ())
+        _rows(request, table, listing, commits)
+        if shows_aborted
+        else history_rows(table, commits, ())
     )
     now = timezone.now()
     timeline = commit_timeline(table, _range_name(request, table), now)
@@ -99,9 +108,9 @@ def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, 
         "rows": rows,
         "listed": (commits[0].version, commits[-1].version) if commits else None,
         "kept": _KEPT,
-        "lost_limit": LOST_SHOWN,
-        "lost_shown": sum(row.lost is not None for row in rows),
-        "shows_lost": shows_lost,
+        "aborted_limit": ABORTED_SHOWN,
+        "aborted_shown": sum(row.aborted is not None for row in rows),
+        "shows_aborted": shows_aborted,
         "timeline": timeline,
         "chart": draw_timeline(timeline, _moments(commits)),
         "operations": _operations(request, timeline.operations),
@@ -117,17 +126,17 @@ def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, 
 def _rows(
     request: HttpRequest, table: Table, listing: Listing, commits: list[Commit]
 ) -> list[HistoryRow]:
-    if not listing.is_valid or any(request.GET.get(name) for name in _NEVER_LOST):
+    if not listing.is_valid or any(request.GET.get(name) for name in _NEVER_ABORTED):
         return history_rows(table, commits, ())
     low, high = _span(table, listing, commits)
-    lost = lost_attempts(table, low, high, request.GET)
+    aborted = aborted_attempts(table, low, high, request.GET)
     if request.GET.get("beat"):
-        lost = [
+        aborted = [
             conflict
-            for conflict in lost
+            for conflict in aborted
             if conflict.winning_version in {c.version for c in commits}
         ]
-    return history_rows(table, commits, lost)
+    return history_rows(table, commits, aborted)
 
 
 def _span(table: Table, listing: Listing, commits: list[Commit]) -> tuple[int, int]:
@@ -155,7 +164,7 @@ def _moments(commits: list[Commit]) -> tuple[Any, Any] | None:
 
 
 def _operations(request: HttpRequest, counted: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Those of the span, and the one that is asked for even where the span has none of it."""
+    """Those of the span, and the one that is requested even where the span has none of it."""
     named = [(name, n) for name, n in counted if name]
     asked = request.GET.get("operation", "")
     if asked and asked not in dict(named):

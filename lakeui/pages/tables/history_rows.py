@@ -9,11 +9,11 @@ from django.http import QueryDict
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.row_counts import RowCounts, rows_of
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.version_effects import lost_to, resolved_by
+from lakeui.conflicts.version_effects import aborted_by, resolved_by
 from lakeui.pages.operations import rows_text, short_rows, what_of
 
 _BAR_STEP, _LONGEST_BAR = 7, 7
-LOST_SHOWN = 200  # attempts that lost, on one page
+ABORTED_SHOWN = 200  # attempts that lost, on one page
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class HistoryRow:
     """
 
     commit: Commit | None
-    lost: Conflict | None
+    aborted: Conflict | None
     behind: int | None
     what: str = ""
     rows: RowCounts | None = None
@@ -58,11 +58,11 @@ class HistoryRow:
 
 
 def history_rows(
-    table: Table, commits: Sequence[Commit], lost: Iterable[Conflict]
+    table: Table, commits: Sequence[Commit], aborted: Iterable[Conflict]
 ) -> list[HistoryRow]:
-    """Newest first; each lost attempt stands above the version it lost to, or where that would be."""
+    """Latest first; each aborted attempt stands above its winning version, or where that would be."""
     low, high = (commits[-1].version, commits[0].version) if commits else (0, -1)
-    beaten, resolved = lost_to(table, low, high), resolved_by(table, low, high)
+    beaten, resolved = aborted_by(table, low, high), resolved_by(table, low, high)
     rows = [
         HistoryRow(
             commit,
@@ -75,11 +75,11 @@ def history_rows(
         )
         for commit in commits
     ]
-    return _merged(rows, list(lost))
+    return _merged(rows, list(aborted))
 
 
-def lost_attempts(table: Table, low: int, high: int, query: QueryDict) -> list[Conflict]:
-    """Those that lost to a version of a span and fit what the list is narrowed by."""
+def aborted_attempts(table: Table, low: int, high: int, query: QueryDict) -> list[Conflict]:
+    """Those aborted by a version of a span that fit what the list is narrowed by."""
     aborted = table.conflicts.filter(
         kind=Conflict.Kind.ABORTED, winning_version__range=(low, high)
     ).defer("facts")
@@ -90,12 +90,12 @@ def lost_attempts(table: Table, low: int, high: int, query: QueryDict) -> list[C
     if text := query.get("q"):
         said = Q(current_predicate__icontains=text) | Q(message__icontains=text)
         aborted = aborted.filter(said)
-    return list(aborted.order_by("-winning_version", "-occurred_at")[:LOST_SHOWN])
+    return list(aborted.order_by("-winning_version", "-occurred_at")[:ABORTED_SHOWN])
 
 
-def _merged(rows: list[HistoryRow], lost: list[Conflict]) -> list[HistoryRow]:
+def _merged(rows: list[HistoryRow], aborted: list[Conflict]) -> list[HistoryRow]:
     merged: list[HistoryRow] = []
-    waiting = [_lost_row(conflict) for conflict in lost][::-1]
+    waiting = [_aborted_row(conflict) for conflict in aborted][::-1]
     for row in rows:
         version = row.commit.version if row.commit else 0
         while waiting and _won_by(waiting[-1]) >= version:
@@ -105,10 +105,10 @@ def _merged(rows: list[HistoryRow], lost: list[Conflict]) -> list[HistoryRow]:
 
 
 def _won_by(row: HistoryRow) -> int:
-    return (row.lost.winning_version or 0) if row.lost else 0
+    return (row.aborted.winning_version or 0) if row.aborted else 0
 
 
-def _lost_row(conflict: Conflict) -> HistoryRow:
+def _aborted_row(conflict: Conflict) -> HistoryRow:
     are_recorded = conflict.read_version is not None and conflict.winning_version is not None
     behind = (
         (conflict.winning_version or 0) - (conflict.read_version or 0) if are_recorded else None

@@ -57,7 +57,7 @@ _SWITCHES = (("vectors", VECTORS), ("row_tracking", ROW_TRACKING))
 
 @dataclass(frozen=True, slots=True)
 class WantedSettings:
-    """What is asked for, and how the form shows it. `problem` is what cannot be, in words."""
+    """What is requested, and how the form shows it. `problem` is what cannot be, in words."""
 
     proposal: Proposal
     level: str
@@ -130,7 +130,10 @@ _EXPORTED: Mapping[str, Callable[[OverlapRow], Any]] = {
     "version": lambda row: row.version,
     "operation": lambda row: row.operation,
     "user": lambda row: row.user_name,
-    "met_version": lambda row: row.winning_version,
+    "winning_version": lambda row: row.winning_version,
+    "winner_operation": lambda row: row.winner_operation,
+    "winner_user": lambda row: row.winner_user_name,
+    "met_version": lambda row: row.winning_version,  # deprecated, as the next two are, until 0.3
     "met_operation": lambda row: row.winner_operation,
     "met_user": lambda row: row.winner_user_name,
     "at": lambda row: row.at,
@@ -152,7 +155,7 @@ _REORDERED_EXPORTED: Mapping[str, Callable[[Told], Any]] = {
 
 @login_required
 def isolation(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """What is asked for stands in the address; POST has it done by a job."""
+    """What is requested stands in the address; POST has it done by a job."""
     table = visible_table(request, pk)
     proposed = wanted_settings(request, table)
     if request.method == "POST":
@@ -307,7 +310,7 @@ def _page(request: HttpRequest, rows: Sequence[Any]) -> Any:  # noqa: ANN401 - D
 
 def _sums(cells: Sequence[PairCell], pairs: Sequence[Pair], overlaps: Overlaps) -> dict[str, int]:
     return {
-        "met": sum(cell.met for cell in cells) + overlaps.elsewhere,
+        "overlaps": sum(cell.overlap_count for cell in cells) + overlaps.elsewhere,
         "aborted": sum(pair.aborted + pair.reported for pair in pairs),
         "resolved": sum(pair.resolved for pair in pairs),
     }
@@ -335,7 +338,7 @@ _SHOWN = 3
 class PickedPair:
     """The latest few that were lost and resolved; `address` lists them all."""
 
-    lost: tuple[Conflict, ...]
+    aborted: tuple[Conflict, ...]
     resolved: tuple[Conflict, ...]
     address: str
 

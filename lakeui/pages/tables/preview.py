@@ -2,6 +2,7 @@
 
 from operator import itemgetter
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -14,10 +15,10 @@ from kombu.exceptions import OperationalError
 
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Preview, Table
-from lakeui.catalog.previews import PREVIEW_ROWS, ask_for_preview, is_waiting
+from lakeui.catalog.previews import PREVIEW_CONDITION, PREVIEW_ROWS, ask_for_preview, is_waiting
 from lakeui.pages.conflicts.conflict_rows import is_number
 from lakeui.pages.exports import Columns, export
-from lakeui.pages.jobs.job_list import STOP_POLLING
+from lakeui.pages.jobs.jobs import STOP_POLLING
 from lakeui.pages.table_head import table_head, visible_table
 
 VERSION_IS_GONE = frozenset(
@@ -36,12 +37,12 @@ VERSION_IS_GONE = frozenset(
 def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     """GET shows what was read; POST has a worker read it."""
     table = visible_table(request, pk)
-    version = _version(request, table)
+    version, where = _version(request, table), _where(request)
     if request.method == "POST":
-        return _ask(request, table, version)
+        return _ask(request, table, version, where)
     stored = None
     if version is not None:
-        stored = Preview.objects.filter(table=table, version=version).first()
+        stored = Preview.objects.filter(table=table, version=version, where=where).first()
     if "export" in request.GET and stored is not None:
         name = f"{table.name}-v{version}-rows"
         return export(stored.rows, _columns(stored), request.GET["export"], name)
@@ -49,6 +50,9 @@ def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     context: dict[str, Any] = {
         "table": table,
         "version": version,
+        "where": where,
+        "longest": PREVIEW_CONDITION,
+        "address": _address(version, where),
         "preview": stored,
         "waits": waits,
         "is_gone": stored is not None and stored.error_code in VERSION_IS_GONE,
@@ -57,9 +61,7 @@ def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         status = 200 if waits else STOP_POLLING
         return render(request, "tables/_preview.html", context, status=status)
-    context["twin"] = f"/api/v1/tables/{table.pk}/preview/" + (
-        f"?version={version}" if version is not None else ""
-    )
+    context["twin"] = f"/api/v1/tables/{table.pk}/preview/{_address(version, where)}"
     context["head"] = table_head(request, table, "preview", version)
     context |= _around(table, version)
     return render(request, "tables/preview.html", context)
@@ -96,20 +98,36 @@ def _columns(stored: Preview) -> Columns:
     return {name: itemgetter(place) for place, name in enumerate(names)}
 
 
-def _ask(request: HttpRequest, table: Table, version: int | None) -> HttpResponseBase:
+def _address(version: int | None, where: str) -> str:
+    """The query string of what is shown."""
+    given = {"version": version, "where": where}
+    parts = {name: value for name, value in given.items() if value not in (None, "")}
+    return f"?{urlencode(parts)}" if parts else ""
+
+
+def _where(request: HttpRequest) -> str:
+    """The condition of the rows, "" for all; 404 for one that nobody would read."""
+    text = (request.POST.get("where") or request.GET.get("where", "")).strip()
+    if len(text) > PREVIEW_CONDITION or "\0" in text:
+        msg = "The condition is too long."
+        raise Http404(msg)
+    return text
+
+
+def _ask(request: HttpRequest, table: Table, version: int | None, where: str) -> HttpResponseBase:
     if version is None:
         msg = "The table has no version yet."
         raise Http404(msg)
     try:
-        ask_for_preview(table, version)
+        ask_for_preview(table, version, where)
     except (OperationalError, OSError):
-        Preview.objects.filter(table=table, version=version, read_at=None).delete()
+        Preview.objects.filter(table=table, version=version, where=where, read_at=None).delete()
         messages.error(request, "The broker cannot be reached, so no worker was asked.")
-    return redirect(f"{reverse('table-preview', args=[table.pk])}?version={version}")
+    return redirect(reverse("table-preview", args=[table.pk]) + _address(version, where))
 
 
 def _version(request: HttpRequest, table: Table) -> int | None:
-    """The one asked for, else the newest mirrored; 404 for one that the mirror has not."""
+    """The one requested, else the latest mirrored; 404 for one that the mirror has not."""
     text = request.GET.get("version") or request.POST.get("version", "")
     if not text:
         return table.version

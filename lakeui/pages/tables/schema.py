@@ -85,7 +85,7 @@ class KeyForm(forms.Form):
     )
 
     def key(self) -> Key:
-        """What was asked for. Raises RequestError."""
+        """What was requested. Raises RequestError."""
         given = self.cleaned_data
         if given["sql"].strip():
             return parse_key(given["sql"])

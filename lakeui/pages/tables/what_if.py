@@ -31,7 +31,8 @@ _EXPORTED: Mapping[str, Callable[[Overlap], Any]] = {
     "operation": lambda overlap: overlap.operation,
     "user": lambda overlap: overlap.user_name,
     "at": lambda overlap: overlap.at,
-    "met": lambda overlap: overlap.met,
+    "overlap_count": lambda overlap: overlap.overlap_count,
+    "met": lambda overlap: overlap.overlap_count,  # deprecated, until 0.3
     "was": lambda overlap: str(overlap.was),
     "would_be": lambda overlap: str(overlap.verdict),
     "why": lambda overlap: overlap.why,
@@ -127,7 +128,7 @@ def _page(request: HttpRequest, rows: Sequence[Overlap]) -> Any:  # noqa: ANN401
 
 
 def _asked(request: HttpRequest, table: Table) -> tuple[IsolationLevel, bool]:
-    """The setting asked for; without one, the table's own."""
+    """The setting requested; without one, the table's own."""
     level = request.GET.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
     rows = request.GET.get("row_level", "")
     if level not in PROMISES or rows not in ("", "true", "false"):

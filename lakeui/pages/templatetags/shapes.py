@@ -48,7 +48,7 @@ def _ruler_tick(tick: RulerTick, pages: str, width: str) -> str:
 
 @register.simple_tag
 def strip_ticks(strip: Strip, goto: str) -> SafeString:
-    """A bar each bucket of time, the way to its versions, and a cross where an attempt lost."""
+    """A bar each bucket of time, the way to its versions, and a cross where an attempt was aborted."""
     widths = format_position(strip.step), format_position(strip.tick_width)
     parts = (part for tick in strip.ticks for part in _strip_tick(tick, escape(goto), widths))
     return SafeString("".join(parts))
@@ -72,7 +72,7 @@ def _strip_tick(tick: StripTick, goto: str, widths: tuple[str, str]) -> Iterator
 
 @register.simple_tag
 def spark_shapes(spark: Sparkline) -> SafeString:
-    """A bar each hour with commits, a cross each with attempts that lost."""
+    """A bar each hour with commits, a cross each with aborted attempts."""
     sticks = (
         f'<rect class="pulse-bar" x="{stick.x}" y="{stick.y}" width="3.2%" height="{stick.height}"/>'
         for stick in spark.sticks

@@ -33,7 +33,7 @@ SPELLINGS = [
     "arr[0]('a')",
     "`lower`('a')",
     "builtin.lower('a')",
-    "TRANSFORM(id)",
+    "explode(id)",
     "(SELECT `reflect`('a', 'b'))",
     "(SELECT max(x) FROM s AS y(x) WHERE `reflect`('a', 'b') = '')",
     "(WITH c(x) AS (SELECT `reflect`('a', 'b')) SELECT x FROM c)",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.commands.guide import written
 from engine.commands.sql import parse_request, parse_statement
 from engine.errors import ExpressionError
 from engine.expressions.functions import ALIASES, FOLDED, FUNCTIONS
@@ -24,8 +25,15 @@ def test_every_statement_in_the_guide_is_understood():
         assert parse_request(f"{statement} DRY RUN")[1]
 
 
+def test_the_guide_is_as_grammar_and_tables_have_it():
+    assert written(GUIDE) == GUIDE, "run python -m engine.commands.guide"
+    for part in ("grammar", "functions", "spark_alone", "other_names", "reserved", "refused"):
+        assert f"<!-- from the grammar: {part} -->" in GUIDE
+
+
 def test_the_guide_names_every_function_and_no_other():
-    listed = re.findall(r"^- \*\*.*", GUIDE.split("## Functions")[1], re.MULTILINE)
+    functions = re.search(r"grammar: functions -->\n(.*?)<!-- end", GUIDE, re.DOTALL)[1]
+    listed = re.findall(r"^- \*\*.*", functions, re.MULTILINE)
     named = {name for line in listed for name in re.findall(r"`(\w+)`", line)}
     assert named == {*FUNCTIONS, *FOLDED, *AGGREGATES, *WINDOW_FUNCTIONS}
     assert all(f"`{alias}` for" in GUIDE for alias in ALIASES)

@@ -59,6 +59,7 @@ SHOWN_AND_NOT = {
         ({"subclass": Subclass.WRITE_TO_EMPTY_DIRECTORY}, {"subclass": Subclass.CONFLICTING_COMMIT}),
         ({"creates_table": True}, {"creates_table": False}),
     ],
+    K.READ_AGAIN: [({"source_is_fixed": True}, {})],
     K.RETRY: [({"can_retry": True}, {"can_retry": False})],
     K.RESTART_STREAM: [({"is_stream": True}, {"is_stream": False})],
     K.IDENTITY: [

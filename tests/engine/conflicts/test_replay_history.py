@@ -48,7 +48,7 @@ def test_a_delete_that_passed_an_append_would_have_lost_at_serializable():
     strict = _verdicts(IsolationLevel.SERIALIZABLE, APPEND, DELETE_A)
     assert relaxed[2].conflict is None
     assert strict[2].conflict is not None
-    assert (strict[2].conflict.rule, strict[2].met) == ("data_added", (1,))
+    assert (strict[2].conflict.rule, strict[2].overlapping_versions) == ("data_added", (1,))
     assert strict[2].certain
 
 

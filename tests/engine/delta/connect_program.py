@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from engine.delta import enable
 from engine.delta.exceptions import DeltaConcurrentModificationException
 from engine.delta.tables import DeltaTable
 from engine.transaction.observer import TransactionObserver
@@ -58,6 +59,7 @@ def main(place: Path) -> dict[str, object]:
     seen["views"] = _views(spark, table)
     seen["errors"] = _errors(spark, table, place)
     seen["upkeep"] = _upkeep(spark, table, place)
+    seen["enabled"] = _enabled(enable(spark, retries=1), place / "enabled")
     spark.stop()
     return seen
 
@@ -133,6 +135,30 @@ def _upkeep(spark, table, place):
     _source(spark, [("x", 1)]).write.parquet(str(place / "parquet"))
     converted = DeltaTable.convertToDelta(spark, f"parquet.`{place / 'parquet'}`")
     results["converted"] = _rows(converted.toDF())
+    return results
+
+
+def _enabled(spark, place):
+    """Readers, writers and the engine's own statements of a session that is enabled."""
+    rows = spark.createDataFrame([(1, "mon"), (2, "tue")], "n int, day string")
+    path = str(place / "days")
+    rows.write.format("delta").partitionBy("day").save(path)
+    rows.write.format("delta").mode("append").save(path)
+    changes = spark.createDataFrame([(1, "sun"), (3, "fri")], "n int, day string").alias("s")
+    rows.write.format("delta").saveAsTable("days")
+    merging = changes.mergeInto("days", F.col("days.n") == F.col("s.n"))
+    merging.whenMatched().updateAll().whenNotMatched().insertAll().merge()
+    spark.table("days").where("n = 3").writeTo("days").append()
+    results = {"read": _rows(spark.read.format("delta").option("versionAsOf", 0).load(path))}
+    results["path"] = spark.read.format("delta").load(f"{path}@v1").count()
+    results["name"] = _rows(spark.table("days"))
+    results["history"] = spark.sql("DESCRIBE HISTORY days LIMIT 1").first().operation
+    spark.sql("DELETE FROM days WHERE n = 2")
+    spark.sql(f"UPDATE delta.`{path}` SET n = n + 10")  # noqa: S608 - a path of this test
+    results["changed"] = _rows(spark.table("days")), _rows(DeltaTable.forPath(spark, path).toDF())
+    results["plain"] = spark.sql("SELECT 1 AS one").first().one
+    spark.range(2).write.parquet(str(place / "plain"))
+    results["plain read"] = spark.read.parquet(str(place / "plain")).count()
     return results
 
 

@@ -125,6 +125,6 @@ def test_numbers_of_an_identity_column_must_move_and_stand_alone(builder):
         ("cloneAtVersion", ("1", "a"), "version needs to be an int"),
     ],
 )
-def test_upkeep_refuses_other_types(table, call, arguments, words):
+def test_maintenance_methods_refuse_arguments_of_other_types(table, call, arguments, words):
     with pytest.raises(ValueError, match=words):
         getattr(table, call)(*arguments)

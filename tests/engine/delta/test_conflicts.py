@@ -1,8 +1,12 @@
 """Two programs at once: what has a tree is told apart by rows, what Spark alone knows by files."""
 
+# ruff: noqa: S608 - statements with names of this test
+from functools import partial
+
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from engine.delta import DeltaTable, enable
 from engine.delta.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -10,6 +14,7 @@ from engine.delta.exceptions import (
     ConcurrentTransactionException,
     DeltaConcurrentModificationException,
 )
+from engine.delta.handle import Handle
 from tests.engine.delta.conftest import Meanwhile, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -24,7 +29,7 @@ def _upsert(table, source):
     return merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
 
-def test_columns_decide_by_rows(spark, make):
+def test_an_update_by_columns_is_decided_at_row_level(spark, make):
     table = make()
     first = table.observed(Meanwhile(lambda: table.delete(F.col("key") == "b")))
     result = first.update(F.col("key").isin("a", "z"), {"value": F.col("value") + 9})
@@ -87,7 +92,7 @@ def test_text_that_the_engine_does_not_know_is_sparks_in_its_smallest_part(spark
     assert rows_of(table.toDF()) == [("b", 2, 1)]
 
 
-def test_values_of_functions_do_not_hinder_rows_from_being_told_apart(spark, make):
+def test_values_of_functions_do_not_keep_an_overlap_from_row_level(spark, make):
     table, doubled = make(), F.udf(lambda value: value * 2, "bigint")
     first = table.observed(Meanwhile(lambda: table.delete("key = 'b'")))
     first.update("key = 'a'", {"value": doubled("value")})
@@ -170,3 +175,42 @@ def test_functions_are_called_once_for_each_row_where_files_are_rewritten(spark,
     table.delete(F.udf(picked, "boolean")("key"))
     assert rows_of(table.toDF()) == [("b", 2), ("c", 3), ("d", 4)]
     assert counter.value == 4
+
+
+def test_a_frame_of_the_table_is_told_to_be_made_anew(spark, make):
+    table = make()
+    frame = table.toDF().select("key", (F.col("value") + 1).alias("value")).alias("s")
+    losing = table.retries(2).observed(
+        Meanwhile(lambda: table.update("key = 'a'", {"value": "100"}))
+    )
+    with pytest.raises(DeltaConcurrentModificationException) as caught:
+        _upsert(losing, frame)
+    error = caught.value
+    assert not error.conflict.can_retry
+    assert error.conflict.remedies[0].kind == "read_again"
+    assert "A retry cannot succeed: make the DataFrame anew from the table" in str(error)
+    _upsert(table, table.toDF().select("key", (F.col("value") + 1).alias("value")).alias("s"))
+    assert rows_of(table.toDF())[0] == ("a", 101)
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_sql_text_reads_its_source_again_at_each_retry(lake, monkeypatch, retries):
+    lake.sql(f"CREATE OR REPLACE TABLE counts{retries} (key STRING, value BIGINT) USING delta")
+    lake.sql(f"INSERT INTO counts{retries} VALUES ('a', 1)")
+    table = DeltaTable.forName(lake, f"counts{retries}")
+    meanwhile = Meanwhile(lambda: table.update(set={"value": "100"}))
+    monkeypatch.setattr("engine.delta.statements.Handle", partial(Handle, observer=meanwhile))
+    merge = (
+        f"MERGE INTO counts{retries} t USING (SELECT key, value + 1 AS value FROM counts{retries}) s"
+        " ON t.key = s.key WHEN MATCHED THEN UPDATE SET value = s.value"
+    )
+    enable(lake, retries=retries)
+    try:
+        if retries:
+            lake.sql(merge)
+        else:
+            with pytest.raises(DeltaConcurrentModificationException, match="Retry it"):
+                lake.sql(merge)
+    finally:
+        enable(lake, retries=0)
+    assert rows_of(table.toDF()) == [("a", 101 if retries else 100)]

@@ -39,7 +39,7 @@ def seen(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_the_session_is_connects(seen):
+def test_the_session_under_test_is_spark_connects(seen):
     assert seen["session"].startswith("pyspark.sql.connect")
 
 
@@ -50,7 +50,7 @@ def test_rows_are_deleted_updated_and_merged(seen):
     assert seen["by identity"] == [["a", 7], ["b", 20], ["e", 50]]
 
 
-def test_overlaps_are_resolved_by_rows(seen):
+def test_an_overlap_in_one_file_is_resolved_at_row_level(seen):
     assert seen["conflicts"] == 1
 
 
@@ -70,7 +70,7 @@ def test_errors_are_those_of_a_classic_session(seen):
     ]
 
 
-def test_upkeep_and_conversion_work(seen):
+def test_maintenance_and_conversion_work(seen):
     assert seen["upkeep"] == {
         "optimized": 1,
         "restored": "table_size_after_restore",
@@ -78,4 +78,19 @@ def test_upkeep_and_conversion_work(seen):
         "operation": "VACUUM END",
         "format": "delta",
         "converted": [["x", 1]],
+    }
+
+
+def test_an_enabled_session_reads_writes_and_merges(seen):
+    assert seen["enabled"] == {
+        "read": [[1, "mon"], [2, "tue"]],
+        "path": 4,
+        "name": [[1, "sun"], [2, "tue"], [3, "fri"], [3, "fri"]],
+        "history": "WRITE",
+        "changed": [
+            [[1, "sun"], [3, "fri"], [3, "fri"]],
+            [[11, "mon"], [11, "mon"], [12, "tue"], [12, "tue"]],
+        ],
+        "plain": 1,
+        "plain read": 2,
     }

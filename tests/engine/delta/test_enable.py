@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.delta import enable
+from engine.delta import DeltaTable, enable
 from engine.delta.session_hooks import NotEnabledError, has_delta_spark
 from engine.delta.statement_views import StatementNotRoutedError
 from engine.spark.data_source import register
@@ -96,9 +96,9 @@ def test_inserts_of_all_forms(lake, orders):
         "WITH s AS (SELECT 6 AS n, 'mon' AS day) INSERT INTO days REPLACE WHERE day = 'mon' SELECT * FROM s"
     )
     assert rows(lake, "TABLE days") == [(4, "wed"), (5, "tue"), (6, "mon")]
-    lake.sql("CREATE TABLE plain USING parquet AS SELECT id FROM orders")
-    lake.sql("INSERT INTO plain SELECT n FROM days")
-    assert rows(lake, "SELECT count(*) FROM plain") == [(6,)]
+    lake.sql("CREATE TABLE unrouted USING parquet AS SELECT id FROM orders")
+    lake.sql("INSERT INTO unrouted SELECT n FROM days")
+    assert rows(lake, "SELECT count(*) FROM unrouted") == [(6,)]
     with pytest.raises(AnalysisException, match="gives 1 columns, and the table takes 2"):
         lake.sql("INSERT INTO days SELECT 1")
     lake.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
@@ -145,7 +145,7 @@ def test_default_is_what_the_table_says_of_the_column(lake, orders):
     ]
 
 
-def test_upkeep_and_definition(lake, orders, tmp_path):
+def test_maintenance_and_definition_statements_work(lake, orders, tmp_path):
     assert lake.sql("OPTIMIZE orders WHERE 1 = 1").columns == ["path", "metrics"]
     assert rows(lake, "OPTIMIZE orders ZORDER BY (id)")[0][1].numFilesAdded == 1
     assert lake.sql("REORG TABLE orders APPLY (PURGE)").columns == ["path", "metrics"]
@@ -200,7 +200,7 @@ def test_a_name_of_a_python_source_is_read_once_the_session_is_enabled(spark, ma
     assert ("Provider", "delta", "") in rows(session, "DESC EXTENDED shop.letters")
 
 
-def test_what_cannot_be_told_is_refused_by_name(lake, orders, tmp_path):
+def test_statements_that_neither_parser_routes_are_refused_by_name(lake, orders, tmp_path):
     for text in (
         "CACHE TABLE orders",
         "FROM orders INSERT INTO orders SELECT 1, 'a' INSERT INTO orders SELECT 2, 'b'",
@@ -221,7 +221,7 @@ def test_what_cannot_be_told_is_refused_by_name(lake, orders, tmp_path):
     assert rows(lake, "SELECT count(*) FROM orders") == [(3,)]
 
 
-def test_everything_else_is_sparks(lake, spark, orders):
+def test_statements_about_no_delta_table_are_run_by_spark(lake, spark, orders):
     assert rows(lake, "SELECT :m['a'] + 1", {"m": F.create_map(F.lit("a"), F.lit(1))}) == [(2,)]
     assert rows(lake, "SELECT * FROM {numbers}", numbers=lake.range(2)) == [(0,), (1,)]
     assert rows(lake, "SHOW TABLES IN shop LIKE 'nothing'") == []
@@ -244,7 +244,54 @@ def test_delta_spark_is_not_taken_over_unasked(spark):
         enable(session)
 
 
-def test_a_session_of_spark_connect_is_refused():
-    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(NotEnabledError, match="parsed by its server"):
-        enable(remote)
+def test_points_in_time_stand_at_the_end_of_a_name(lake, orders, tmp_path):
+    place = lake.sql("DESCRIBE DETAIL orders").first().location.removeprefix("file:")
+    before = DeltaTable.forName(lake, orders).history(1).first()
+    count = lake.table("orders").count()
+    lake.sql("DELETE FROM orders")
+    moment = before.timestamp.strftime("%Y%m%d%H%M%S%f")[:17]
+    points = (f"v{before.version}", moment)
+    for point in points:
+        assert lake.sql(f"SELECT * FROM orders@{point} o WHERE 'a@v0' = 'a@v0'").count() == count
+        assert lake.table(f"orders@{point}").count() == count
+        assert lake.sql(f"SELECT * FROM delta.`{place}@{point}`").count() == count
+        assert lake.read.format("delta").load(f"{place}@{point}").count() == count
+    with pytest.raises(AnalysisException, match="so do its options"):
+        lake.read.format("delta").option("versionAsOf", 0).load(f"{place}@v0")
+    with pytest.raises(AnalysisException, match="is not a Delta table"):
+        lake.read.format("delta").load(f"{tmp_path}/nothing@v0")
+
+
+def test_a_table_is_made_like_another(lake):
+    lake.sql(
+        "CREATE TABLE first (id BIGINT COMMENT 'which', day DATE NOT NULL) USING delta"
+        " PARTITIONED BY (day) COMMENT 'all' TBLPROPERTIES (delta.appendOnly = true, k = 'v')"
+    )
+    lake.sql("INSERT INTO first VALUES (1, current_date())")
+    lake.sql("CREATE TABLE second LIKE first TBLPROPERTIES (k = 'w')")
+    lake.sql("CREATE TABLE IF NOT EXISTS second LIKE first")
+    detail = lake.sql("DESCRIBE DETAIL second").first()
+    assert (detail.partitionColumns, detail.numFiles, detail.description) == (["day"], 0, "all")
+    assert detail.properties["delta.appendOnly"] == "true"
+    assert detail.properties["k"] == "w"
+    assert lake.table("second").schema == lake.table("first").schema
+    lake.sql("CREATE TABLE plain (n INT) USING parquet")
+    lake.sql("CREATE TABLE third LIKE plain USING delta")
+    assert lake.table("third").dtypes == [("n", "int")]
+    lake.sql("CREATE TABLE fourth LIKE plain")
+    assert lake.table("fourth").dtypes == [("n", "int")]
+    with pytest.raises(AnalysisException, match="LIMIT 0"):
+        lake.sql("CREATE TABLE fifth LIKE first USING parquet")
+
+
+def test_a_column_is_changed_as_hive_says_it(lake):
+    lake.sql("CREATE TABLE changed (a BIGINT, b STRING) USING delta")
+    lake.sql("ALTER TABLE changed CHANGE COLUMN a a LONG AFTER b")
+    lake.sql("ALTER TABLE changed CHANGE b b STRING COMMENT 'text' FIRST")
+    described = lake.sql("DESCRIBE changed").collect()
+    assert [tuple(row) for row in described] == [
+        ("b", "string", "text"),
+        ("a", "bigint", None),
+    ]
+    with pytest.raises(AnalysisException, match="RENAME COLUMN"):
+        lake.sql("ALTER TABLE changed CHANGE COLUMN a z LONG")

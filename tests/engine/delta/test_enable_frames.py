@@ -176,3 +176,54 @@ def test_a_stream_reads_a_name_and_makes_the_table_that_it_writes(lake, days, tm
     stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint"))
     stream.start(copy).awaitTermination()
     assert read(lake, copy) == sorted(DAYS)
+
+
+def test_spark_s_own_builder_merges_into_a_delta_table(lake, days, tmp_path):
+    days.write.format("delta").saveAsTable("merged")
+    place = DeltaTable.forName(lake, "merged").detail().first().location
+    changes = lake.createDataFrame([(1, "wed"), (9, "fri")], "n int, day string").alias("s")
+    merging = changes.mergeInto("merged", F.col("merged.n") == F.col("s.n"))
+    merging = merging.whenMatched(F.col("s.day") == "wed").update({"day": F.col("s.day")})
+    merging = merging.whenNotMatched().insertAll()
+    merging.whenNotMatchedBySource(F.col("merged.n") == 3).delete().merge()
+    assert rows_of(lake.table("merged")) == [(1, "wed"), (2, "tue"), (9, "fri")]
+    on_path = changes.toDF("k", "d").mergeInto(f"delta.`{place}`", F.expr("n = k"))
+    on_path.whenMatched().delete().whenNotMatched().insert({"n": F.col("k")}).merge()
+    assert rows_of(lake.table("merged")) == [(2, "tue")]
+    wider = changes.withColumn("more", F.lit(True)).mergeInto("merged", F.lit(False))
+    wider.withSchemaEvolution().whenNotMatched().insertAll().merge()
+    assert lake.table("merged").columns == ["n", "day", "more"]
+    with pytest.raises(AnalysisException, match="no source row"):
+        merging.whenNotMatchedBySource().updateAll()
+
+
+def test_a_save_that_makes_a_table_is_a_write_of_its_mode(lake, days, tmp_path):
+    for mode in ("ErrorIfExists", "Append"):
+        place = str(tmp_path / mode)
+        days.write.format("delta").mode(mode).save(place)
+        first = DeltaTable.forPath(lake, place).history().first()
+        assert (first.operation, first.operationParameters["mode"]) == ("WRITE", mode)
+
+
+def test_a_stream_of_changes_goes_on_where_it_was(lake, days, tmp_path):
+    days.write.format("delta").option("delta.enableChangeDataFeed", "true").saveAsTable("changing")
+    copy = str(tmp_path / "changes")
+
+    def brought():
+        reader = lake.readStream.format("delta").option("readChangeFeed", "true")
+        query = reader.table("changing").writeStream.format("delta").trigger(availableNow=True)
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.start(copy).awaitTermination()
+        rows = lake.read.format("delta").load(copy)
+        return rows_of(rows.select("_commit_version", "_change_type", "n", "day"))
+
+    first = [(0, "insert", n, day) for n, day in DAYS]
+    assert brought() == sorted(first)
+    lake.sql("UPDATE changing SET day = 'sun' WHERE n = 1")
+    lake.sql("DELETE FROM changing WHERE n = 2")
+    changes = [
+        (1, "update_preimage", 1, "mon"),
+        (1, "update_postimage", 1, "sun"),
+        (2, "delete", 2, "tue"),
+    ]
+    assert brought() == sorted([*first, *changes])

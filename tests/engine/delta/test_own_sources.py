@@ -1,5 +1,7 @@
 """A DataFrame made from the table that a write changes: no update is lost between the two."""
 
+import shutil
+
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -61,4 +63,16 @@ def test_the_files_of_the_table_are_no_source_for_it(spark, make):
     table.update("key = 'a'", {"value": "100"})
     with pytest.raises(AnalysisException, match=r"DeltaTable\.toDF\(\)"):
         _upsert(table, files)
+    assert rows_of(table.toDF())[0] == ("a", 100)
+
+
+def test_a_file_of_the_table_among_many_others_is_seen(spark, make, tmp_path):
+    table = make()
+    first = tmp_path / "0"
+    spark.range(1).selectExpr("'z' AS key", "id AS value").coalesce(1).write.parquet(str(first))
+    others = [shutil.copytree(first, tmp_path / str(number)) for number in range(1, 102)]
+    frame = spark.read.parquet(*map(str, others), _place(table))
+    table.update("key = 'a'", {"value": "100"})
+    with pytest.raises(AnalysisException, match=r"DeltaTable\.toDF\(\)"):
+        _upsert(table, frame)
     assert rows_of(table.toDF())[0] == ("a", 100)

@@ -194,7 +194,7 @@ def stream_in(spark, place, table, *rows):
     return told
 
 
-def test_a_person_is_forgotten_while_events_stream_in(spark, make, tmp_path):
+def test_a_persons_rows_are_erased_while_events_stream_in(spark, make, tmp_path):
     table = make([("e1", 7), ("e2", 8), ("e3", 7)], EVENTS)
     forget = F.col("person").isin(7, 70)
     meanwhile = Meanwhile(lambda: stream_in(spark, tmp_path, table, ("e0", 6), ("e4", 9)))

@@ -142,7 +142,7 @@ def begin_and_fail(table):
         raise ValueError(msg)
 
 
-def test_what_comes_to_no_commit_is_told(table, reports):
+def test_a_transaction_that_ends_without_a_commit_is_reported(table, reports):
     with reported(None, table.uri) as observer:
         begin(table, c.Delete(2, c.Range(0, 1)), observer)
     with pytest.raises(ValueError, match="bad row"):
@@ -187,7 +187,7 @@ def test_the_callers_observer_is_told_too(table, reports):
     assert [sent["kind"] for sent in reports.events] == ["begun", "committed"]
 
 
-def test_words_that_cannot_be_told_fail_no_write(table, reports, caplog):
+def test_a_statement_text_that_fails_to_build_fails_no_write(table, reports, caplog):
     def words():
         msg = "no session"
         raise RuntimeError(msg)
@@ -246,7 +246,7 @@ def test_a_dashboard_that_comes_back_gets_what_waited(spool):
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 302])
-def test_who_may_not_report_now_may_later(spool, status):
+def test_events_that_were_refused_for_rights_are_sent_again(spool, status):
     with desk() as dashboard:
         dashboard.answers = [(status, {})]
         box = outbox_to(dashboard.url, spool)
@@ -265,7 +265,7 @@ def test_a_token_follows_no_redirect(spool):
     assert elsewhere.tokens == []
 
 
-def test_the_page_of_a_proxy_is_no_receipt(spool):
+def test_an_answer_that_is_no_receipt_keeps_the_batch(spool):
     with desk() as dashboard:
         dashboard.answers = [(200, {"page": "Sign in"})]
         box = outbox_to(dashboard.url, spool)
@@ -337,7 +337,7 @@ def test_an_event_that_nobody_takes_stops_no_other(spool, caplog):
     assert files_of(spool) == []
 
 
-def test_a_batch_that_the_disk_lost_stops_no_other(spool):
+def test_an_empty_spool_file_does_not_stop_the_others(spool):
     with desk() as dashboard:
         away = outbox_to(NOBODY, spool)
         away.put(event(1))
@@ -350,7 +350,7 @@ def test_a_batch_that_the_disk_lost_stops_no_other(spool):
     assert list(spool.iterdir()) == []
 
 
-def test_a_batch_that_cannot_be_removed_is_not_sent_on_and_on(spool, caplog):
+def test_a_batch_whose_file_cannot_be_removed_is_sent_once(spool, caplog):
     class Stuck(Spool):
         def remove(self, _batch):
             return False
@@ -450,7 +450,7 @@ class TestOtherEngines:
         assert box.flush(30)
         assert len(dashboard.events) == 3
 
-    def test_the_conflict_behind_a_wrapper_counts(self, box, dashboard):
+    def test_the_cause_of_a_wrapped_error_is_reported_as_its_conflict(self, box, dashboard):
         def stream():
             try:
                 msg = "[DELTA_CONCURRENT_APPEND.WITHOUT_HINT] Transaction conflict detected."
@@ -465,7 +465,7 @@ class TestOtherEngines:
         assert "DELTA_CONCURRENT_APPEND" in dashboard.events[0]["text"]
 
     @pytest.mark.parametrize("error", [ValueError("no such column"), KeyboardInterrupt()])
-    def test_nothing_else_is_reported(self, box, dashboard, error):
+    def test_errors_that_are_no_conflicts_are_not_reported(self, box, dashboard, error):
         with pytest.raises(type(error)), ConflictReports("t", box=box):
             raise error
         assert box.flush(30)
@@ -482,7 +482,7 @@ class TestOtherEngines:
 
 
 class TestSettings:
-    def test_the_environment_is_enough(self, tmp_path):
+    def test_environment_variables_alone_configure_reporting(self, tmp_path):
         told = {"LAKEUI_URL": "https://lake.example/", "LAKEUI_TOKEN": "lake_x"}
         settings = settings_from(told | {"LAKEUI_SPOOL": str(tmp_path), "LAKEUI_APPLICATION": "n"})
         assert (settings.report_to, settings.application) == ("https://lake.example/", "n")

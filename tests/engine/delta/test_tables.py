@@ -263,6 +263,14 @@ def test_protocol_and_features_are_raised_and_never_lowered(make, spark, tmp_pat
     assert table.detail().first()[-3:-1] == (1, 3)
     table.addFeatureSupport("deletionVectors")
     assert "deletionVectors" in table.detail().first().tableFeatures
+    for name, code in (
+        ("none", "UNSUPPORTED_CLIENT_FEATURE"),
+        ("v2Checkpoint", "FEATURE_NOT_PRESENT"),
+    ):
+        with pytest.raises(AnalysisException, match=f"DELTA_FEATURE_DROP_{code}"):
+            table.dropFeatureSupport(name)
+    with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"):
+        table.addFeatureSupport("none")
     table.dropFeatureSupport("deletionVectors")
     assert "deletionVectors" not in table.detail().first().tableFeatures
 

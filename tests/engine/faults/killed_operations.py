@@ -18,8 +18,8 @@ from engine.snapshot.snapshot import load_snapshot
 from engine.storage.base import Store
 from engine.storage.local import LocalStore
 from engine.table import DeltaTable
+from engine.transaction.log_tail import find_own_commit
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-from engine.transaction.self_recognition import find_own_commit
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run as run_on_arrow
 from tests.stateful.history import Setup, create

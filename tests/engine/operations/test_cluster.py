@@ -47,3 +47,53 @@ def test_operations_run_on_a_cluster_and_little_comes_to_the_driver(tmp_path):
     assert report["rows"] == left.sum()
     assert report["sum of v"] == -1.0 * updated.sum() - 2.0 * merged.sum()
     assert report["sum of id"] == rows[left].sum()
+
+
+WORKER = """
+import sys
+from engine.errors import EngineError
+from workers import spark_session
+
+try:
+    spark_session.start()
+except EngineError as error:
+    sys.exit(str(error))
+print("has a core", flush=True)
+sys.stdin.read()
+spark_session.stop()
+"""
+
+
+def _worker(url, **variables):
+    """A Spark worker's start, as a process that works until its input ends."""
+    settings = {
+        "DJANGO_SETTINGS_MODULE": "lakeui.settings",
+        "SPARK_MASTER": url,
+        "SPARK_EXECUTOR_MEMORY": "512m",  # of the 900 MB that a worker of the cluster has
+        **variables,
+    }
+    return subprocess.Popen(  # noqa: S603 - this interpreter, lines of ours
+        [sys.executable, "-c", f"import django; django.setup(){WORKER}"],
+        env={**os.environ, **settings},
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_two_workers_share_a_cluster_and_a_third_says_why_it_cannot_start(tmp_path):
+    with standalone_cluster(tmp_path / "cluster") as url:
+        first, second = (_worker(url, SPARK_CORES_MAX="1") for _ in range(2))
+        try:
+            for worker in (first, second):
+                assert "has a core" in worker.stdout.readline()
+            third = _worker(url, SPARK_CORES_MAX="1", SPARK_START_SECONDS="5")
+            told = third.communicate(timeout=120)[1]
+            assert third.returncode == 1
+            assert "had no core for a first task within 5 s" in told
+            assert "SPARK_CORES_MAX" in told
+        finally:
+            endings = [worker.communicate(timeout=60) for worker in (first, second)]
+    assert [worker.returncode for worker in (first, second)] == [0, 0], endings

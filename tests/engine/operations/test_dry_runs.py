@@ -7,13 +7,14 @@ import pytest
 
 from engine.commands.model import Optimize, Overwrite, RowsSource, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
-from engine.errors import RequestError
+from engine.errors import MultipleSourceRowsError, RequestError
 from engine.operations.active import running
 from engine.operations.execution import removal, with_vector
 from engine.spark.file_writer import write_files
 from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
+from engine.table import DeltaTable
 
 ROWS = RowsSource(("id", "p"), (("1", "'a'"),))
 PROPERTIES = (
@@ -63,7 +64,7 @@ PLANS = [
     ("DELETE FROM t", 3, 4, "ab"),
     ("UPDATE t SET id = 0 WHERE id > 4", 1, 1, None),
     ("UPDATE t SET id = 0", 3, 4, "ab"),
-    (MERGE, 3, 4, "ab"),
+    (MERGE, 1, 1, None),
     ("TRUNCATE TABLE t", 3, 4, "ab"),
     (Overwrite(ROWS), 3, 4, "ab"),
     (Overwrite(ROWS, replace_where="p = 'a'"), 2, 3, "a"),
@@ -88,6 +89,70 @@ def test_a_dry_run_counts_files_rows_and_bytes_and_leaves_no_trace(
     assert parts is None or plan.size_bytes == _bytes(table, *parts)
     assert len(plan.as_dict()["files"]) == files
     assert _listing(table) == before
+
+
+COUNTED = [
+    ("DELETE FROM t WHERE id = 1", 1, 1, "1 row in 1 of 3 files would be deleted."),
+    ("DELETE FROM t WHERE id > 1", 3, 3, "3 rows in 3 of 3 files would be deleted."),
+    ("DELETE FROM t WHERE p = 'a' OR id = 3", 2, 3, "3 rows in 2 of 3 files would be deleted."),
+    ("DELETE FROM t WHERE id % 9 = 8", 0, 0, "0 rows in 0 of 3 files would be deleted."),
+    ("UPDATE t SET p = 'c' WHERE id = 2", 1, 1, "1 row in 1 of 3 files would be updated."),
+    (
+        "MERGE INTO t USING (VALUES (1, 'x'), (4, 'x'), (9, 'x')) AS s (id, p) ON t.id = s.id"
+        " WHEN MATCHED AND t.id = 4 THEN DELETE WHEN MATCHED THEN UPDATE SET p = s.p"
+        " WHEN NOT MATCHED THEN INSERT *",
+        *(2, 2),
+        "1 row updated, 1 row deleted, 1 row inserted, from 3 source rows; 2 of 3 files would change.",
+    ),
+    (
+        "MERGE INTO t USING other AS s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        *(2, 2),
+        "0 rows updated, 2 rows deleted, 0 rows inserted, from 2 source rows;"
+        " 2 of 3 files would change.",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("statement", "files", "rows", "said"), COUNTED, ids=map(str, range(len(COUNTED)))
+)
+def test_a_dry_run_counts_the_rows_that_would_change(
+    do_lightly, table, tmp_path, statement, files, rows, said
+):
+    other = DeltaTable.create(
+        str(tmp_path / "other"), table.snapshot().schema, partition_columns=("p",)
+    )
+    _append(other, [2, 5], "z")
+    before = _listing(table)
+    plan = do_lightly(statement, dry_run=True, resolve={"other": other}.__getitem__).plan
+    assert (plan.file_count, plan.rows, plan.is_counted) == (files, rows, True)
+    assert plan.summary == said
+    assert sum(file.rows for file in plan.files) == rows
+    assert _listing(table) == before
+
+
+@pytest.mark.parametrize("statement", [statement for statement, *_ in COUNTED])
+def test_a_dry_run_of_too_large_files_says_that_it_did_not_count(
+    do_lightly, table, tmp_path, statement
+):
+    other = DeltaTable.create(
+        str(tmp_path / "other"), table.snapshot().schema, partition_columns=("p",)
+    )
+    _append(other, [2, 5], "z")
+    resolve = {"other": other}.__getitem__
+    plan = do_lightly(statement, dry_run=True, count_bytes=0, resolve=resolve).plan
+    if plan.file_count:
+        assert not plan.is_counted
+        assert "were not counted" in plan.summary
+
+
+def test_a_merge_that_would_fail_by_its_source_fails_as_a_dry_run(do_lightly, table):
+    statement = (
+        "MERGE INTO t USING (VALUES (1, 'x'), (1, 'y')) AS s (id, p) ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET p = s.p"
+    )
+    with pytest.raises(MultipleSourceRowsError):
+        do_lightly(statement, dry_run=True)
 
 
 def test_a_restore_says_what_would_come_back_and_what_would_go(do_lightly, table):

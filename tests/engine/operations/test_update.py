@@ -3,6 +3,7 @@ import pytest
 
 from engine.errors import InvariantViolationError, RequestError, SchemaMismatchError
 from engine.snapshot.change_feed import read_changes
+from engine.spark.failures import ValueNotParsedError
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -43,8 +44,10 @@ def test_an_updated_row_keeps_its_id(do, empty_table):
 
 def test_a_value_that_the_column_cannot_store_is_refused(do):
     _created(do)
-    with pytest.raises(SchemaMismatchError):
+    with pytest.raises(ValueNotParsedError, match="UPDATE: 'a' is no bigint, which id is"):
         do("UPDATE t SET id = p")
+    with pytest.raises(SchemaMismatchError, match="id is a bigint, and its value is a date"):
+        do("UPDATE t SET id = DATE '2026-01-01'")
 
 
 def test_a_condition_that_changes_its_mind_is_refused(do):

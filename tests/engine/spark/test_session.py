@@ -8,7 +8,12 @@ from engine.commands.sql import parse_statement
 from engine.errors import EngineError, OperationCancelledError
 from engine.operations.run import run
 from engine.spark.jobs import Progress, job_group, no_progress
-from engine.spark.session import SparkUnavailableError, check_java
+from engine.spark.session import (
+    SparkUnavailableError,
+    check_java,
+    cluster_settings,
+    run_first_task,
+)
 from engine.spark.task_counts import cluster_of
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
@@ -20,6 +25,54 @@ def test_a_machine_without_java_is_told_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkUnavailableError, match="Install Java 17"):
         check_java()
+
+
+@pytest.mark.spark
+def test_a_first_task_that_gets_no_core_is_told_with_the_setting_that_helps(spark, tmp_path):
+    held = tmp_path / "held"
+    held.touch()
+
+    def hold(_):
+        while held.exists():
+            threading.Event().wait(0.05)
+
+    both_cores = spark.sparkContext.parallelize([0, 1], 2)
+    holder = threading.Thread(target=both_cores.foreach, args=(hold,))
+    holder.start()
+    try:
+        with pytest.raises(SparkUnavailableError, match=r"no core .* within 1 s.*SPARK_CORES_MAX"):
+            run_first_task(spark, 1)
+    finally:
+        held.unlink()
+        holder.join()
+    run_first_task(spark, 60)
+
+
+@pytest.mark.parametrize(
+    ("variables", "master", "cores"),
+    [
+        ({}, "spark://127.0.0.1:7077", "4"),
+        ({"SPARK_CORES_MAX": "9"}, "spark://127.0.0.1:7077", "9"),
+        ({"SPARK_CORES_MAX": "0"}, "spark://127.0.0.1:7077", None),
+        ({}, "yarn", None),
+    ],
+)
+def test_a_driver_takes_only_some_cores_of_a_standalone_cluster(
+    monkeypatch, variables, master, cores
+):
+    monkeypatch.delenv("SPARK_CORES_MAX", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cluster_settings(master).get("spark.cores.max") == cores
+
+
+def test_a_driver_in_a_container_says_where_it_is_reached(monkeypatch):
+    monkeypatch.setenv("SPARK_DRIVER_HOST", "spark-worker")
+    monkeypatch.setenv("SPARK_DRIVER_BIND_ADDRESS", "192.0.2.1")
+    assert cluster_settings("yarn") == {
+        "spark.driver.host": "spark-worker",
+        "spark.driver.bindAddress": "192.0.2.1",
+    }
 
 
 @pytest.mark.spark

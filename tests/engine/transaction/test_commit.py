@@ -27,10 +27,10 @@ from engine.log.paths import checkpoint_path, commit_path
 from engine.schema.types import LONG, StructField, StructType
 from engine.snapshot.new_table import first_actions
 from engine.table import DeltaTable
+from engine.transaction.log_tail import find_own_commit
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.transaction.outcome import CommitLimits
-from engine.transaction.self_recognition import find_own_commit
 from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import (
     SCHEMA,

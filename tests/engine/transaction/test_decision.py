@@ -9,7 +9,8 @@ from engine.conflict_facts import Decision, Rule, Verdict, WinnerVerdicts
 from engine.conflicts.checker import CHECKS
 from engine.conflicts.decision import WINNERS_KEPT
 from engine.conflicts.row_resolution import ROWS_DRAWN
-from engine.errors import ConflictError
+from engine.errors import ConflictError, ConflictFacts
+from engine.snapshot.rows_at import read_rows_at
 from engine.table import DeltaTable
 from tests.engine.made_tables import stage
 from tests.stateful import commands as c
@@ -19,8 +20,12 @@ from tests.stateful.history import SCHEMA
 ROWS = tuple(("a", x) for x in range(6))
 
 
-def _table(rows: tuple[tuple[str, int], ...] = ROWS, **layout: tuple[str, ...]) -> DeltaTable:
-    named = {"delta.enableDeletionVectors": "true"}
+def _table(
+    rows: tuple[tuple[str, int], ...] = ROWS,
+    level: str = "WriteSerializable",
+    **layout: tuple[str, ...],
+) -> DeltaTable:
+    named = {"delta.enableDeletionVectors": "true", "delta.isolationLevel": level}
     place = f"memory://decided/{uuid.uuid4()}"
     table = DeltaTable.create(place, SCHEMA, properties=named, **layout)
     _do(table, c.Append(1, rows))
@@ -61,6 +66,40 @@ def test_positions_are_a_sample_where_there_are_many():
     assert len(shared.current_rows) == len(shared.common_rows) == ROWS_DRAWN
     assert shared.current_rows[0] == 0
     assert shared.current_rows[-1] > 1900, "spread over all, not the first ones"
+
+
+def _lost_to_rows(running: Running) -> ConflictFacts:
+    with pytest.raises(ConflictError) as raised:
+        running.txn.commit(running.operation)
+    return raised.value.conflict
+
+
+def test_all_rows_of_both_are_counted_beside_the_first_hundred():
+    table = _table(tuple(("a", x) for x in range(3000)))
+    _do(table, c.Append(2, tuple(("a", x) for x in range(5000, 5150))))
+    running = run(c.Delete(3, c.Range(0, 9000)), table, stats=True)
+    _do(table, c.Delete(4, c.Range(1000, 9000)))
+    facts = _lost_to_rows(running)
+    assert facts.row_count == 2150
+    assert sorted(file.row_count or 0 for file in facts.files) == [150, 2000]
+    assert [len(file.rows) for file in facts.files] == [100, 100]
+    counts = [f"and {(file.row_count or 0) - 3:,} more of {file.path}" for file in facts.files]
+    assert any(count in facts.what for count in counts)
+
+
+@pytest.mark.parametrize(
+    "winner",
+    [c.Delete(4, c.Range(2, 5)), c.Update(4, c.Range(2, 5), x=1), c.Append(4, (("a", 2),))],
+    ids=["removed", "removed and added", "added"],
+)
+def test_rows_of_both_are_live_at_the_version_told_with_them(winner):
+    table = _table(level="Serializable")
+    running = run(c.Delete(3, c.Range(0, 6)), table, stats=True)
+    _do(table, winner)
+    shared = next(file for file in _lost(running).shared_files if file.common_count)
+    assert shared.version is not None
+    live = read_rows_at(table.snapshot(shared.version), shared.path, shared.common_rows, ["x"])
+    assert live.num_rows == shared.common_count > 0
 
 
 def test_only_one_file_keeps_positions_the_first_with_rows_of_both():

@@ -12,8 +12,8 @@ import pytest
 from engine.errors import CommitOutcomeUnknownError, EngineError
 from engine.log.commits import list_versions
 from engine.table import DeltaTable
+from engine.transaction.log_tail import find_own_commit
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
-from engine.transaction.self_recognition import find_own_commit
 from tests.engine.transaction.tables import failing
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run, state_of

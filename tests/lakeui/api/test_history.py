@@ -56,7 +56,8 @@ def test_a_version_tells_whom_it_beat_and_which_job_it_was(as_, table, api):
     assert body["effects"]["resolved_count"] == 1
     assert body["job_id"] == str(job.pk)
     [row, *_] = as_("viewer").get(f"{api}/versions/").json()["items"]
-    assert (row["version"], row["lost_to_it"], row["resolved"]) == (2, 1, 1)
+    assert (row["version"], row["aborted_by_it"], row["resolved"]) == (2, 1, 1)
+    assert row["lost_to_it"] == 1, "its deprecated name"
     assert as_("viewer").get(f"{api}/versions/?beat=true").json()["items"][0]["version"] == 2
 
 

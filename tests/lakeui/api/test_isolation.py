@@ -22,8 +22,10 @@ def met(table):
 def test_the_matrix_has_what_was_met_in_each_cell(as_, met):
     body = as_("viewer").get(f"{met}matrix/").json()
     [cell] = [c for c in body["cells"] if (c["current"], c["winner"]) == ("DELETE", "INSERT")]
-    assert (cell["met"], cell["escaped"], cell["verdict"]) == (1, 0, "never")
-    assert (body["met"]["total"], body["met"]["commits"]) == (1, 3)
+    assert (cell["overlap_count"], cell["aborted"], cell["verdict"]) == (1, 0, "never")
+    assert (cell["met"], cell["escaped"]) == (1, 0), "deprecated"
+    assert (body["overlaps"]["total"], body["overlaps"]["commits"]) == (1, 3)
+    assert body["met"] == body["overlaps"], "its deprecated name"
 
 
 def test_overlaps_are_listed_by_pair_and_paged(as_, met):
@@ -48,7 +50,11 @@ def test_the_forecast_stands_beside_the_impact(as_, met):
     body = as_("viewer").get(f"{met}isolation/", {"level": "Serializable"}).json()
     assert body["forecast"]["more"] == {"DELETE": 1}
     [cell] = [c for c in body["cells"] if (c["current"], c["winner"]) == ("DELETE", "INSERT")]
-    assert (cell["verdict"], cell["preview"], cell["met"]) == ("never", "same file set", 1)
+    assert (cell["verdict"], cell["preview"], cell["overlap_count"]) == (
+        "never",
+        "same file set",
+        1,
+    )
     assert body["impact"]["committed"] == [
         {
             "name": "metaData.configuration",

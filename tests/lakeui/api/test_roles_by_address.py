@@ -87,6 +87,7 @@ ROWS = [
     ("get", "tables/{table}/concurrency/lanes/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "tables/{table}/preview/", None, (401, 404, 404, 404, 404, 404)),
     ("post", "tables/{table}/preview/?version=9", None, (401, 404, 404, 404, 404, 404)),
+    ("get", "glossary/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "search/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "overview/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "attention/", None, (401, 200, 200, 200, 200, 200)),

@@ -3,8 +3,11 @@
 import re
 
 import pytest
+from drf_spectacular.drainage import get_override
 from drf_spectacular.validation import validate_schema
+from rest_framework import serializers
 
+from lakeui.api.fields import FormerVerdictField
 from lakeui.api.urls import urlpatterns
 
 
@@ -42,6 +45,37 @@ def test_every_operation_tells_of_problems_and_itself(document):
             problem = operation["responses"]["default"]["content"]
             assert "application/problem+json" in problem, (path, method)
             assert operation.get("description"), (path, method)
+
+
+def _serializers(kind=serializers.Serializer):
+    for serializer in kind.__subclasses__():
+        if serializer.__module__.startswith("lakeui"):
+            yield serializer
+        yield from _serializers(serializer)
+
+
+def test_a_deprecated_field_has_the_value_of_one_that_stays():
+    """And of two fields of one value the former name is marked: nobody builds on both."""
+    faults, names = [], set()
+    for serializer in _serializers():
+        former = set(get_override(serializer, "deprecate_fields", []))
+        fields = serializer().fields
+        staying = {field.source for name, field in fields.items() if name not in former}
+        names |= former
+        faults += [
+            f"{serializer.__name__}.{name}"
+            for name, field in fields.items()
+            if name in former
+            and field.source not in staying
+            and not isinstance(field, FormerVerdictField)
+        ]
+        faults += [
+            f"{serializer.__name__}.{name}"
+            for name, field in fields.items()
+            if name not in former and field.source != name and field.source in {*fields} - former
+        ]
+    assert not faults
+    assert {"absorbed", "met", "appends_met", "thrown_away"} <= names
 
 
 def test_bytes_and_rows_are_int64_text_in_it(document):

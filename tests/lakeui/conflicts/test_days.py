@@ -9,7 +9,7 @@ from lakeui.catalog.roles import Role
 from lakeui.conflicts.days import OperationPair, count_out, recount, sums_since
 from lakeui.conflicts.models import Conflict, ConflictDay
 from lakeui.conflicts.unregistering import unregister_table
-from lakeui.monitoring.losses import conflict_sums
+from lakeui.monitoring.recent_conflicts import conflict_sums
 from tests.lakeui.people import make_conflict, make_table, person
 
 pytestmark = pytest.mark.django_db
@@ -79,5 +79,5 @@ def test_one_who_sees_every_table_gets_the_same_sums_as_one_who_was_given_each(t
         table.grants.create(user=guest, role=Role.VIEWER)
     of_all, given = (conflict_sums(user, START + timedelta(hours=7)) for user in (viewer, guest))
     assert of_all == given
-    assert Counter(pair.loser for pair in of_all.pairs).keys() == {"UPDATE", "MERGE", "OPTIMIZE"}
+    assert Counter(pair.current for pair in of_all.pairs).keys() == {"UPDATE", "MERGE", "OPTIMIZE"}
     assert of_all.resolved > 0

@@ -79,7 +79,7 @@ def test_conflicts_that_rows_resolved_are_counted():
 
 def test_asking_for_what_is_already_so_changes_nothing():
     impact = impact_of(make_table(**ELIGIBLE), {VECTORS: "true"})
-    assert (impact.changes, impact.losing_jobs, impact.warnings) == ({}, (), ())
+    assert (impact.changes, impact.aborted_jobs, impact.warnings) == ({}, (), ())
 
 
 def test_running_writes_would_lose_and_waiting_ones_and_dry_runs_would_not():
@@ -88,7 +88,7 @@ def test_running_writes_would_lose_and_waiting_ones_and_dry_runs_would_not():
     make_job(table, state=Job.State.QUEUED)
     make_job(table, state=Job.State.RUNNING, dry_run=True)
     impact = impact_of(table, {LEVEL: "Serializable"})
-    assert [job.id for job in impact.losing_jobs] == [str(running.pk)]
+    assert [job.id for job in impact.aborted_jobs] == [str(running.pk)]
 
 
 def test_an_upgrade_names_features_who_is_locked_out_and_what_stays():

@@ -38,7 +38,7 @@ def verdict(table, winner="DELETE", theirs="order_date = '2026-11-18'", **loss):
     )
     fields = FILES | {"current_predicate": DAY_19, "current_operation": "UPDATE"} | loss
     make_conflict(table, winning_version=5, winner_operation=winner, **fields)
-    [judged] = row_verdicts(table).losses
+    [judged] = row_verdicts(table).conflicts
     return str(judged.verdict)
 
 
@@ -98,9 +98,14 @@ def test_what_would_pass_is_summed_and_old_losses_are_left_out(table):
     make_conflict(table, **(FILES | common | {"rule": "metadata_changed"}))
     make_conflict(table, **FILES, **common, occurred_at=timezone.now() - timedelta(days=31))
     make_conflict(table, kind="resolved")
-    losses = eligibility_report(table).losses
-    assert (losses.lost, losses.passes, losses.still_lost, losses.undecidable) == (3, 2, 1, 0)
-    assert (losses.saved_ms, losses.saved_bytes) == (2_000, 2**31)
+    aborted = eligibility_report(table).aborted_writes
+    assert (aborted.aborted, aborted.passes, aborted.still_aborted, aborted.undecidable) == (
+        3,
+        2,
+        1,
+        0,
+    )
+    assert (aborted.saved_ms, aborted.saved_bytes) == (2_000, 2**31)
 
 
 def line(lines, name):
@@ -168,7 +173,7 @@ def test_vectors_name_the_protocol_after_and_the_writers_they_lock_out(table):
 
 def test_open_writes_are_counted_among_what_a_fix_costs(table):
     make_job(table, "merge", state=Job.State.RUNNING)
-    assert line(eligibility_report(table).of_table, "enabled").cost.losing_jobs == 1
+    assert line(eligibility_report(table).of_table, "enabled").cost.aborted_jobs == 1
 
 
 def test_a_table_that_has_all_needs_no_fix():
@@ -196,7 +201,7 @@ def test_writes_that_met_others_are_asked_for_their_conditions(table):
         ("WRITE", "", 3),
     )
     report = eligibility_report(table)
-    assert (report.writes, report.met) == (5, 3)
+    assert (report.writes, report.overlapping_writes) == (5, 3)
     subquery = line(report.of_writes, "subquery")
     assert (subquery.state, subquery.affected, subquery.asked) == ("some fall back", 2, 3)
     assert subquery.evidence == "dbt, UPDATE"
@@ -210,7 +215,7 @@ def test_aborted_writes_count_as_overlapping(table):
     make_conflict(table, **now)
     make_conflict(table, **now, kind="resolved")
     report = eligibility_report(table)
-    assert (report.writes, report.met) == (2, 1)
+    assert (report.writes, report.overlapping_writes) == (2, 1)
     assert line(report.of_writes, "subquery").state == "some fall back"
 
 

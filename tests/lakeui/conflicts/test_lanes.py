@@ -46,12 +46,12 @@ def test_blind_appends_that_were_met_are_exempt_below_serializable(table, level,
     Commit.objects.filter(version=1).update(is_blind_append=True)
     Commit.objects.filter(version=2).update(read_version=0, isolation_level=level)
     drawn = bar(swim_lane(table), "v2")
-    assert (drawn.met, drawn.exempt) == (1, exempt)
+    assert (drawn.overlap_count, drawn.exempt) == (1, exempt)
 
 
 def test_an_aborted_write_overlapped_with_its_winning_commit(table):
     lost = make_conflict(table, read_version=0, winning_version=2)
-    assert bar(swim_lane(table), f"c-{lost.pk}").met == 2
+    assert bar(swim_lane(table), f"c-{lost.pk}").overlap_count == 2
 
 
 def test_an_engine_that_is_not_recorded_is_not_shown_as_null(table):
@@ -62,8 +62,11 @@ def test_an_engine_that_is_not_recorded_is_not_shown_as_null(table):
 def test_what_it_met_is_not_guessed_where_it_is_not_mirrored(table):
     Commit.objects.filter(version=2).update(read_version=0)
     Commit.objects.filter(version=1).delete()
-    assert (bar(swim_lane(table), "v2").met, bar(swim_lane(table), "v2").exempt) == (1, None)
-    assert bar(swim_lane(table), "v0").met is None
+    assert (bar(swim_lane(table), "v2").overlap_count, bar(swim_lane(table), "v2").exempt) == (
+        1,
+        None,
+    )
+    assert bar(swim_lane(table), "v0").overlap_count is None
 
 
 def test_a_running_attempt_says_what_it_would_become(table, django_user_model):
@@ -84,10 +87,10 @@ def test_the_filter_narrows_and_still_counts_the_other_outcomes(table):
     whole = swim_lane(table)
     only, counts = narrowed(table, whole, LaneFilter(outcome="lost"))
     assert [shown.lane for shown in only.all] == ["fixer"]
-    assert (counts.all, counts.committed, counts.lost) == (4, 3, 1)
+    assert (counts.all, counts.committed, counts.aborted) == (4, 3, 1)
     only, counts = narrowed(table, whole, LaneFilter(writer="etl", operation="WRITE"))
     assert [shown.version for shown in only.bars] == [1]
-    assert (counts.all, counts.lost) == (1, 0)
+    assert (counts.all, counts.aborted) == (1, 0)
 
 
 def test_resolved_is_what_a_committed_version_met_and_passed(table):
@@ -134,7 +137,7 @@ def test_the_strip_is_a_day_where_that_holds_what_is_shown(table):
         (1, 1),
         (2, 1),
     ]
-    assert [passage.lost for passage in strip.passages] == [0, 0, 1]
+    assert [passage.aborted for passage in strip.passages] == [0, 0, 1]
 
 
 def test_the_strip_is_all_that_is_recorded_where_it_is_older(table):
@@ -149,11 +152,11 @@ def test_the_strip_is_all_that_is_recorded_where_it_is_older(table):
 def test_other_settings_count_what_would_lose(table):
     replayable(table)
     level, rows = other_settings(table, swim_lane(table))
-    assert (level.name, level.lost, level.spared) == ("Serializable", 1, 0)
-    assert (rows.name, rows.row_level, rows.lost) == ("Row level", True, 0)
+    assert (level.name, level.aborted, level.spared) == ("Serializable", 1, 0)
+    assert (rows.name, rows.row_level, rows.aborted) == ("Row level", True, 0)
     Commit.objects.filter(version=1).update(raw_bytes=10**6)
     level, _ = other_settings(table, swim_lane(table))
-    assert (level.lost, level.undecidable, level.not_replayed) == (0, 1, 1)
+    assert (level.aborted, level.undecidable, level.not_replayed) == (0, 1, 1)
 
 
 def test_the_way_of_a_loser_ends_with_its_winner_and_what_came_after(table):
@@ -189,10 +192,10 @@ def test_sums_are_of_one_writer_where_one_is_asked_for(table):
     make_conflict(table, winning_version=40, current_user_name="w3", wasted_ms=9)
     sums = lane_sums(table, 0, 59)
     assert sums.lanes[-1].name == OTHERS
-    assert (sums.all.commits, sums.all.lost, sums.wasted_ms) == (60, 1, 9)
+    assert (sums.all.commits, sums.all.aborted, sums.wasted_ms) == (60, 1, 9)
     assert sums.all.buckets[0].began_at == NOON
     [one] = lane_sums(table, 0, 59, only=LaneFilter(writer="w3")).lanes
-    assert (one.name, one.commits, one.lost, one.operation) == ("w3", 3, 1, "WRITE")
+    assert (one.name, one.commits, one.aborted, one.operation) == ("w3", 3, 1, "WRITE")
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_losses_are_said_to_pass_by_rows_only_where_the_matrix_does(clustered, t
         table, winning_version=5, winner_operation="OPTIMIZE", current_operation="DELETE",
         current_predicate="order_id = 1", rule="read_file_removed", subclass="", row_count=None,
     )  # fmt: skip
-    [loss] = row_verdicts(table).losses
+    [loss] = row_verdicts(table).conflicts
     eligible = conflict_matrix(eligible_setting(table))
     [cell] = [c for c in eligible if (c.current, c.winner) == (CHANGE, OPTIMIZE)]
     assert (loss.verdict is Verdict.PASSES) == (cell.verdict is Verdict.NEVER)
@@ -171,7 +171,7 @@ def test_a_winner_that_the_mirror_does_not_keep_is_known_by_its_name(blind, verd
         rule="data_added", subclass="", row_count=None, isolation_level="",
         facts={"winner": {"is_blind_append": blind}},
     )  # fmt: skip
-    [loss] = row_verdicts(table).losses
+    [loss] = row_verdicts(table).conflicts
     assert loss.verdict == verdict
 
 

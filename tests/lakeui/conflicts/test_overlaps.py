@@ -138,7 +138,7 @@ def test_a_recorded_conflict_is_a_overlap_even_where_no_commit_of_it_is_mirrored
     make_conflict(table, winning_version=99, read_version=98, winner_operation="DELETE")
     cells = table_matrix(table, setting_of(table), overlaps_of(table), observed_pairs(table))
     [cell] = [pair for pair in cells if (pair.current, pair.winner) == ("UPDATE", "DELETE")]
-    assert (cell.met, cell.aborted, cell.verdict) == (1, 1, "same row")
+    assert (cell.overlap_count, cell.aborted, cell.verdict) == (1, 1, "same row")
 
 
 @pytest.mark.parametrize(("tracking", "verdict"), [(True, "never"), (False, "same file set")])
@@ -198,7 +198,7 @@ def test_a_stricter_level_counts_what_passed_an_append_over():
     table = in_window(replayable(small_table()))
     effect = foretold(table, {LEVEL: "Serializable"})
     assert (effect.more, effect.now, effect.then, effect.open) == ({"DELETE": 1}, 0, 1, 0)
-    assert (effect.appends_met, effect.reordered) == (1, 1)
+    assert (effect.append_overlaps, effect.reordered) == (1, 1)
 
 
 def test_what_a_merge_read_is_not_guessed(table):

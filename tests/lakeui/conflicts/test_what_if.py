@@ -30,7 +30,7 @@ def test_a_delete_that_passed_an_append_would_have_lost_at_serializable(table):
     assert verdict(table, RELAXED).verdict == Verdict.PASSES
     strict = verdict(table, STRICT)
     assert (strict.verdict, strict.rule) == (Verdict.CONFLICT, "data_added")
-    assert (strict.winning_version, strict.met) == (1, (1,))
+    assert (strict.winning_version, strict.overlapping_versions) == (1, (1,))
 
 
 def test_another_partition_would_have_passed_at_both_levels():
@@ -166,7 +166,7 @@ def test_by_files_a_commit_that_rows_kept_apart_loses(table):
 
 def test_the_four_settings_are_summed_with_what_they_would_cost(table):
     table.commits.filter(version=2).update(
-        bytes_added=4096, operation_metrics={"executionTimeMs": "7000"}
+        bytes_written=4096, operation_metrics={"executionTimeMs": "7000"}
     )
     replayed = replay(table, STRICT, row_level=False, versions=(0, 2))
     sums = {(total.level, total.row_level): total for total in replayed.totals}
@@ -182,7 +182,7 @@ def test_a_lost_write_that_would_pass_saves_its_cost(table):
         wasted_bytes=50, winning_version=1,
     )  # fmt: skip
     replayed = replay(table, RELAXED, row_level=False, versions=(0, 2))
-    assert (replayed.lost_now, replayed.asked.spared, replayed.asked.lost) == (1, 1, 0)
+    assert (replayed.aborted_now, replayed.asked.spared, replayed.asked.aborted) == (1, 1, 0)
     assert (replayed.asked.ms, replayed.asked.size_bytes) == (-900, -50)
     [pair] = pair_changes(replayed.overlaps)
     assert (pair.current_operation, pair.now, pair.then) == ("UPDATE", 1, 0)

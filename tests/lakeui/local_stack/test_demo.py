@@ -7,8 +7,7 @@ from engine.commands.model import Command
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job, Schedule
 from lakeui.local_stack.context import demo as demo_context
-from lakeui.local_stack.demo import advance, prepare
-from lakeui.local_stack.demo_steps import ACCOUNTS, SCHEDULES, STEPS
+from lakeui.local_stack.demo import ACCOUNTS, SCHEDULES, STEPS, advance, prepare
 from lakeui.local_stack.models import DemoStep
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,8 @@ def names_read() -> set[str]:
     settings = (ROOT / "lakeui/settings.py").read_text("utf-8")
     session = (ROOT / "engine/spark/session.py").read_text("utf-8")
     read = re.findall(r'env\.\w+\((?:\s|#.*)*"([A-Z_]+)"', settings)
-    return {*read, *re.findall(r'environ\.get\("([A-Z_]+)"', session)} - OF_THE_STACK
+    of_session = re.findall(r'environ\.get\("([A-Z_]+)"|"(SPARK_[A-Z_]+)"', session)
+    return {*read, *(name or other for name, other in of_session)} - OF_THE_STACK
 
 
 def test_every_setting_is_in_the_guide():

@@ -8,8 +8,8 @@ from django.utils import timezone
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
-from lakeui.monitoring.losses import day_of
 from lakeui.monitoring.news import news
+from lakeui.monitoring.recent_conflicts import day_of
 from tests.lakeui.factories import make_conflict, make_job, make_table, make_user
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def lake(since):
 
 def test_a_table_with_news_of_two_kinds_counts_once(lake, since):
     told = news(make_user("viewer", Role.VIEWER), since, 8)
-    assert (told.table_count, told.losing_tables) == (3, 2)
+    assert (told.table_count, told.tables_with_aborts) == (3, 2)
     assert {row.table.name for row in told.first} == {*lake} - {"crm.old"}
     said = {row.table.name: (row.aborted, row.failed_jobs) for row in told.first}
     assert said == {"sales.orders": (1, 0), "sales.returns": (1, 0), "crm.customers": (0, 1)}
@@ -51,12 +51,12 @@ def test_those_that_failed_or_lost_most_come_first_and_all_are_counted(lake, sin
     told = news(make_user("viewer", Role.VIEWER), since, 2)
     assert [row.table.name for row in told.first] == ["crm.customers", "sales.returns"]
     assert [row.aborted for row in told.first] == [0, 3]
-    assert (told.table_count, told.losing_tables) == (3, 2)
+    assert (told.table_count, told.tables_with_aborts) == (3, 2)
 
 
 def test_the_losses_of_a_day_add_up_over_tables_hours_and_pairs(lake):
     day = day_of(make_user("viewer", Role.VIEWER), timezone.now())
-    by_hour = sum(n for hours in day.lost_by_hour.values() for n in hours.values())
-    assert day.lost.aborted == by_hour == sum(pair.times for pair in day.lost.pairs) == 2
-    assert day.lost.wasted_ms == sum(loss.wasted_ms for loss in day.by_table.values())
-    assert day.lost.wasted_ms == sum(day.cost_by_hour.values())
+    by_hour = sum(n for hours in day.aborted_by_hour.values() for n in hours.values())
+    assert day.aborted.aborted == by_hour == sum(pair.times for pair in day.aborted.pairs) == 2
+    assert day.aborted.wasted_ms == sum(loss.wasted_ms for loss in day.by_table.values())
+    assert day.aborted.wasted_ms == sum(day.cost_by_hour.values())

@@ -130,7 +130,7 @@ def test_what_is_on_record_of_a_pair_stands_beside_the_forecast():
     table = table_of()
     make_conflict(table, current_operation="DELETE", winner_operation="DELETE", file_count=3)
     [landed] = outlook(table, "delete", ONE_ROW, landed="DELETE", predicate="").landed
-    assert (landed.verdict, landed.record.lost, landed.record.files) == (Verdict.SAME_ROW, 1, 3)
+    assert (landed.verdict, landed.record.aborted, landed.record.files) == (Verdict.SAME_ROW, 1, 3)
 
 
 @pytest.mark.parametrize(("part", "verdict"), [("b", Verdict.NEVER), ("a", Verdict.SAME_FILES)])

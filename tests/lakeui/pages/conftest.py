@@ -39,6 +39,7 @@ PAGES = {
     "conflicts of a table": "/conflicts/?table={table}",
     "conflict": "/conflicts/{conflict}/",
     "search": "/search/?q=sales",
+    "glossary": "/glossary/",
 }
 """Every page, in the small lake."""
 

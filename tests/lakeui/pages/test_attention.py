@@ -34,7 +34,7 @@ def test_rows_that_outlived_an_erasure_are_told_until_it_ran_again(as_):
     assert "v9 appended them while gdpr-eraser was deleting customer_id = 7;" in body
     assert "orders that append after v10" in body
     Erasure.objects.filter(pk=row.pk).update(settled_by=12)
-    assert "Nothing needs you" in body_of(as_("viewer"))
+    assert "Nothing needs attention" in body_of(as_("viewer"))
 
 
 def test_an_unreachable_table_says_since_when_and_how_often_it_was_tried(as_):
@@ -116,7 +116,7 @@ def test_a_failed_job_that_was_run_again_is_told_no_more(as_):
     failed = make_job(table, "append", error_message="4 rows do not fit.", **ended)
     assert "APPEND failed in sales.orders 4 rows do not fit." in body_of(as_("viewer"))
     make_job(table, "append", retry_of=failed)
-    assert "Nothing needs you" in body_of(as_("viewer"))
+    assert "Nothing needs attention" in body_of(as_("viewer"))
 
 
 def test_an_unknown_outcome_is_not_listed_as_a_failure(as_):
@@ -182,7 +182,7 @@ def test_a_check_muted_for_one_table_still_tells_of_the_others(as_):
 def test_a_check_muted_for_all_tells_nothing_until_then(as_):
     make_table("web.a", file_count=100, small_file_count=80)
     as_("owner").post("/attention/mute/", {"check": "small_files", "days": "1"})
-    assert "Nothing needs you" in body_of(as_("viewer"))
+    assert "Nothing needs attention" in body_of(as_("viewer"))
     Mute.objects.update(until=timezone.now() - timedelta(seconds=1))
     assert "80 % of its files are small" in body_of(as_("viewer"))
 
@@ -247,4 +247,4 @@ def test_rest_tells_the_same_and_mutes_the_same(as_):
 def test_a_healthy_lake_needs_nobody(as_):
     make_table()
     Table.objects.create(name="not.yet", uri="memory://not-yet")
-    assert "Nothing needs you" in body_of(as_("viewer"), "/")
+    assert "Nothing needs attention" in body_of(as_("viewer"), "/")

@@ -52,7 +52,7 @@ def test_a_loser_ends_at_its_winner_with_an_arrow_to_it():
     loser = next(shape for shape in chart.bars if shape.shape == "lost")
     winner = next(shape for shape in chart.bars if shape.shape == "solid")
     assert loser.end_x == pytest.approx(winner.end_x)
-    [link] = chart.lost_links
+    [link] = chart.aborted_links
     assert link.x == pytest.approx(winner.end_x)
 
 

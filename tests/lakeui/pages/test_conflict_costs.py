@@ -36,7 +36,7 @@ def costs(lake):
 
 def test_a_pair_counts_what_was_aborted_and_what_was_resolved_apart(costs):
     (pair,) = cost_by_pair(Conflict.objects.all()).pairs
-    assert (pair.loser, pair.winner) == ("MERGE", "DELETE")
+    assert (pair.current, pair.winner) == ("MERGE", "DELETE")
     assert (pair.aborted, pair.reported, pair.resolved) == (2, 1, 1)
     assert (pair.wasted_ms, pair.wasted_bytes) == (120_001, 8), "what was resolved cost nothing"
 

@@ -1,14 +1,27 @@
 """One conflict: what happened, why, what to do, the evidence; and where it was not recorded."""
 
 from dataclasses import asdict, replace
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.utils import timezone
 
-from engine.conflict_facts import Decision, SharedFile, SideChanges, SideFile, SideReads
+from engine.conflict_facts import (
+    ConflictFacts,
+    ConflictFile,
+    ConflictSide,
+    Decision,
+    Rule,
+    SharedFile,
+    SideChanges,
+    SideFile,
+    SideReads,
+    Subclass,
+)
 from engine.conflicts.checker import CHECKS, find_conflict
-from engine.conflicts.decision import decision_of
-from engine.conflicts.verdicts import stopped
+from engine.conflicts.decision import decision_of, stopped
+from engine.errors import ConcurrentDeleteReadException
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
@@ -74,6 +87,45 @@ def test_rows_are_read_when_asked_and_shown_with_what_each_side_did(as_, told):
     assert "discount 0.10 → 0.15" in body
     assert "deleted, customer_id = 81204" in body
     assert "1,007,318" in body
+
+
+def _facts(row_count: int | None) -> ConflictFacts:
+    file = ConflictFile("a.parquet", rows=tuple(range(100)), row_count=row_count or 100)
+    side = ConflictSide("UPDATE", read_version=1)
+    return ConflictFacts(
+        *("sales.orders", 1, 2, Rule.READ_FILE_REMOVED, Subclass.ROW_LEVEL_CHANGES),
+        *(side, replace(side, operation="DELETE", version=2)),
+        files=(file,), file_count=1, row_count=row_count, row_level="both sides touch the same rows",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row_count", "said"),
+    [
+        (943, ("Two writes of the same 943 rows", "a sample of 50")),
+        (None, ("Two writes of the same rows, at least 100", "a sample of 50")),
+    ],
+)
+def test_every_row_is_counted_and_a_record_of_a_sample_says_at_least(as_, lake, row_count, said):
+    error = ConcurrentDeleteReadException(_facts(row_count))
+    lost = record_aborted(error, table=lake.table, origin=Origin(attempt=1))
+    body = _page(as_("viewer"), lost)
+    for text in said:
+        assert text in body
+    (listed, *_) = as_("viewer").get("/api/v1/conflicts/").json()["items"]
+    assert listed["row_count_is_minimum"] is (row_count is None)
+    assert int(listed["row_count"]) == (row_count or 100)
+    body = as_("viewer").get("/conflicts/").content.decode()
+    assert "at row level:" in body
+    assert ("≥" in body) is (row_count is None)
+
+
+def test_conflicts_recorded_before_from_samples_are_marked_as_such(lake):
+    few, many = (make_conflict(lake.table, row_count=count) for count in (99, 100))
+    migration = import_module("lakeui.conflicts.migrations.0013_row_counts_in_full")
+    migration.mark_samples(apps, None)
+    marked = Conflict.objects.filter(row_count_is_minimum=True, pk__in=[few.pk, many.pk])
+    assert [conflict.pk for conflict in marked] == [many.pk]
 
 
 @pytest.mark.parametrize(

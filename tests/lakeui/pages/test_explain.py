@@ -73,8 +73,11 @@ def test_what_rows_would_have_made_of_the_pair_is_counted(as_, lake, text):
     job = make_job(lake.table, "optimize")
     make_conflict(lake.table, **common, current_operation="OPTIMIZE", job=job)
     body = explained(as_("viewer"), text)
-    assert "30 days: 1 of 2 losses of this pair would have passed; of 1 what is recorded" in body
-    assert "The pair lost once here in 24 h" in body
+    assert (
+        "30 days: 1 of 2 aborted writes of this pair would have passed; of 1 what is recorded"
+        in body
+    )
+    assert "The pair was aborted once here in 24 h" in body
     assert "partition, not rows: the table is partitioned by order_date" in body
 
 

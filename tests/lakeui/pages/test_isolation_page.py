@@ -43,7 +43,7 @@ def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(as_, page, lak
     query = {"cell": "DELETE|INSERT", "export": "csv"}
     lines = b"".join(client.get(page, query).streaming_content).decode().splitlines()
     rows = list(csv.DictReader(lines))
-    assert [(row["verdict"], row["version"], row["met_version"]) for row in rows] == [
+    assert [(row["verdict"], row["version"], row["winning_version"]) for row in rows] == [
         ("passes", "6", "5"),
         ("passes", "6", "4"),
     ]

@@ -510,7 +510,8 @@ def test_wasted_work_is_shown_beside_useful_work(as_, lake):
         assert said in body, said
     cost = as_("viewer").get(f"/api/v1/jobs/{lake.job.pk}/").json()["cost"]
     assert cost["useful"]["core_ms"] == "61000"
-    assert (cost["thrown_away"]["core_ms"], cost["thrown_away"]["bytes_read"]) == ("122000", None)
+    assert (cost["wasted"]["core_ms"], cost["wasted"]["bytes_read"]) == ("122000", None)
+    assert cost["thrown_away"] == cost["wasted"], "its deprecated name"
 
 
 def test_an_earlier_attempt_keeps_its_steps(as_, lake):

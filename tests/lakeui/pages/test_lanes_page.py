@@ -164,7 +164,7 @@ def test_a_fragment_is_sent_only_when_something_changed(as_, lake, path):
     make_conflict(lake.table, winning_version=3)
     fragment = client.get(path, headers=asks)
     assert "<html" not in fragment.content.decode()
-    assert "2 lost" in fragment.content.decode()
+    assert "2 aborted" in fragment.content.decode()
     JobAttempt.objects.all().delete()
     assert "hx-get" not in _body(client, path).partition('id="lanes-now"')[2].partition(">")[0]
 

@@ -150,3 +150,31 @@ def test_the_frame_counts_workers_by_what_they_reported(as_, settings):
     body = words(as_("viewer"), "/tables/")
     assert "1 of 2" in body
     assert "blue lake" in body
+
+
+def test_who_looks_for_the_first_time_is_told_of_a_day_and_not_of_a_look(as_):
+    make_table()
+    client = as_("viewer")
+    for _ in range(2):  # a look lasts as long as one keeps looking
+        body = words(client)
+        assert "The last 24 hours, since" in body
+        assert "last looked" not in body
+    before, _, current = client.cookies["looked"].value.partition(".")
+    client.cookies["looked"] = f"{before}.{int(current) - 7 * 3600}"
+    assert "Since you last looked" in words(client)
+    assert "Since you last looked" in words(client)
+
+
+def test_aborted_writes_are_counted_where_no_check_tells_of_them(as_):
+    make_conflict(make_table())
+    body = words(as_("viewer"))
+    assert "Nothing needs attention" in body
+    assert "1 write aborted" in body
+    assert "few writes" not in body + words(as_("viewer"), "/monitoring/")
+
+
+@pytest.mark.parametrize(("small", "told"), [(1, False), (9, False), (10, True)])
+def test_small_files_of_a_table_have_a_share_where_compacting_them_matters(as_, small, told):
+    table = make_table(file_count=small, small_file_count=small)
+    assert ("100 %" in words(as_("viewer"), "/tables/")) is told
+    assert ("100 %" in words(as_("viewer"), f"/tables/{table.pk}/files/")) is told

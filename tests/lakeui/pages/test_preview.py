@@ -86,3 +86,50 @@ def test_a_vacuum_after_a_version_is_told_before_it_is_read(as_, lake, address):
     lake.table.save()
     assert "A VACUUM ran later" in as_("viewer").get(f"{address}?version=2").text
     assert "A VACUUM ran later" not in as_("viewer").get(f"{address}?version=4").text
+
+
+def test_rows_of_a_condition_are_read_and_kept_apart(as_, lake, address):
+    client = as_("viewer")
+    query = "version=3&where=id+%3D+41+AND+name+%3C%3E+%27a%26b%27"
+    _previewed(lake, read_at=timezone.now(), columns=[], rows=[["all"]])
+    response = client.post(address, {"version": "3", "where": " id = 41 AND name <> 'a&b' "})
+    assert response.headers["Location"] == f"{address}?{query}"
+    asked = Preview.objects.get(where="id = 41 AND name <> 'a&b'")
+    assert asked.read_at is None
+    page = client.get(f"{address}?{query}").text
+    assert "A worker is reading" in page
+    assert f'hx-get="{address}?{query.replace("&", "&amp;")}"' in page
+    asked.read_at = timezone.now()
+    asked.save()
+    assert "None of this version matches the condition" in client.get(f"{address}?{query}").text
+    assert "all" in client.get(f"{address}?version=3").text
+
+
+def test_a_condition_that_nobody_would_write_is_not_found(as_, address):
+    assert as_("viewer").get(address, {"where": "x" * 2001}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("sql", "page"),
+    [
+        ("SELECT * FROM {} AS x WHERE x.id = 41 AND x.name = 'a'", "preview/?where=id+%3D+41+AND+name+%3D+%27a%27"),
+        ("SELECT count(*) FROM {}", "preview/"),
+        ("WITH c AS (SELECT 1) SELECT * FROM c, {}", "preview/"),
+        ("DESCRIBE HISTORY {} LIMIT 5", "history/"),
+        ("SHOW TBLPROPERTIES {}", ""),
+        ("DESC {}", "schema/"),
+    ],
+)  # fmt: skip
+def test_a_statement_that_reads_leads_to_the_page_with_its_answer(as_, lake, sql, page):
+    text = sql.replace("{}", lake.table.name)
+    response = as_("owner").get("/jobs/new/", {"table": lake.table.pk, "sql": text})
+    assert f'href="/tables/{lake.table.pk}/{page}">Look there</a>' in response.text.replace(
+        "&#x27;", "'"
+    )
+
+
+def test_no_link_leads_to_a_table_that_is_not_theirs_or_not_there(as_, lake):
+    sql = "SELECT * FROM another.one"
+    response = as_("owner").get("/jobs/new/", {"table": lake.table.pk, "sql": sql})
+    assert "only write" in response.text
+    assert "Look there" not in response.text

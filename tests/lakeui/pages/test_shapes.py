@@ -35,7 +35,8 @@ def bar(**fields):
 
 def chart(*bars):
     nothing = dict.fromkeys(
-        ("lanes", "joints", "lost_links", "joint_links", "columns", "bands", "times", "swaps"), ()
+        ("lanes", "joints", "aborted_links", "joint_links", "columns", "bands", "times", "swaps"),
+        (),
     )
     sizes = {"now_x": None, "band_width": 1.0, "height": 90, "bottom": 60, "hidden": 0}
     return SwimChart(**nothing, **sizes, bars=bars, min_width_class="")

@@ -99,7 +99,7 @@ def test_a_timeline_counts_what_falls_into_its_span_and_nothing_else():
     commits = [(NOW - timedelta(minutes=m), "MERGE") for m in (1, 2, 40, 3000)]
     lost_at = [NOW - timedelta(minutes=2), NOW - timedelta(days=3)]
     timeline = timeline_of("24h", NOW, [*commits, (None, "WRITE")], lost_at)
-    assert (timeline.commit_count, timeline.lost) == (3, 1)
+    assert (timeline.commit_count, timeline.aborted) == (3, 1)
     assert [dict(bucket.operations) for bucket in timeline.buckets] == [{"MERGE": 1}, {"MERGE": 2}]
 
 

@@ -4,10 +4,10 @@ import json
 from dataclasses import asdict
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.models import Q
 
 from engine.errors import EngineError
 from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import table_called
 from lakeui.conflicts.unregistering import Kept, unregister_table
 
 
@@ -37,7 +37,7 @@ class Command(BaseCommand):
 
 
 def _named(text: str) -> Table:
-    table = Table.objects.filter(Q(name=text) | Q(uri=text)).first()
+    table = table_called(text)
     if table is None:
         msg = f"No table is called {text}."
         raise CommandError(msg)

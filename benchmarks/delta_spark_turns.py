@@ -1,0 +1,96 @@
+"""delta-spark in a process of its own that waits for its turn, so that load meets both engines alike."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import IO, Any
+
+from benchmarks.measuring import Comparison, seconds
+from tests.interop.fetch import fetch_delta_spark
+
+REPETITIONS, WARM_UP = 5, 2
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The other end of two pipes."""
+
+    questions: IO[str]
+    answers: IO[str]
+
+    def ask(self, **question: object) -> dict[str, Any]:
+        """Have it do something: its seconds as `took`, and the rows of the last statement."""
+        self.questions.write(json.dumps(question) + "\n")
+        self.questions.flush()
+        for line in self.answers:
+            if line.startswith("{"):
+                answer: dict[str, Any] = json.loads(line)
+                return answer
+        msg = "delta-spark ended"
+        raise RuntimeError(msg)
+
+
+@contextmanager
+def delta_spark(scratch: Path) -> Iterator[Peer]:
+    """A warm session.
+
+    Raises:
+        OutOfReachError: delta-spark cannot be had here.
+    """
+    peer = fetch_delta_spark()
+    scratch.mkdir(parents=True, exist_ok=True)
+    script = str(Path(__file__).with_name("delta_spark_peer.py"))
+    command = [str(peer.python), script, "turns", str(peer.jars), str(scratch), "{}"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
+    assert process.stdin is not None  # noqa: S101
+    assert process.stdout is not None  # noqa: S101
+    try:
+        yield Peer(process.stdin, process.stdout)
+        process.stdin.close()
+        process.wait(60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def in_turns(ways: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """Seconds of each way, each time after the others; the first times are left out."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(WARM_UP + REPETITIONS):
+        for name, way in ways.items():
+            took = way()
+            if turn >= WARM_UP:
+                times[name].append(took)
+    return times
+
+
+def timed(action: Callable[[], object]) -> Callable[[], float]:
+    """A way of this process."""
+    return lambda: seconds(action)
+
+
+def compared(
+    what: str, times: Mapping[str, Sequence[float]], others: Sequence[str]
+) -> list[Comparison]:
+    """Medians of `engine` beside each other, and between which times they lie."""
+    ours = times["engine"]
+    return [
+        Comparison(
+            f"{what} ({_spread(ours)} and {_spread(times[other])})",
+            median(ours),
+            other,
+            median(times[other]),
+            "s",
+        )
+        for other in others
+        if other in times
+    ]
+
+
+def _spread(times: Sequence[float]) -> str:
+    return f"{min(times):.2f} to {max(times):.2f}"

@@ -1,0 +1,108 @@
+"""B7 and B8: DELETE and UPDATE of 0.01 % of a table, MERGE of 1 %, append of 100 rows, beside delta-spark.
+
+Each engine changes a copy of its own, in turns; the rows left are compared.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from benchmarks.delta_spark_turns import (
+    REPETITIONS,
+    WARM_UP,
+    compared,
+    delta_spark,
+    in_turns,
+    timed,
+)
+from benchmarks.measuring import Comparison, show
+from benchmarks.spark_lake import local_session
+from engine.delta import enable
+from tests.interop.fetch import OutOfReachError
+
+ROWS, FILES = 10_000_000, 10
+_TURNS = WARM_UP + REPETITIONS
+
+
+def measure() -> list[Comparison]:
+    """Every kind of change, in turns."""
+    spark = local_session()
+    enable(spark)
+    with tempfile.TemporaryDirectory() as scratch:
+        places = {name: Path(scratch) / name for name in ("engine", "delta-spark")}
+        for place in places.values():
+            _fill(spark, place)
+        try:
+            with delta_spark(Path(scratch) / "peer") as peer:
+                results: list[Comparison] = []
+                for what, text in _statements().items():
+                    ways = {
+                        "engine": _of_ours(spark, text, places["engine"]),
+                        "delta-spark": _turn_by_turn(
+                            text,
+                            places["delta-spark"],
+                            lambda sql: float(peer.ask(sql=sql)["took"]),
+                        ),
+                    }
+                    results += compared(what, in_turns(ways), ["delta-spark"])
+                left = "SELECT count(*), sum(id), sum(v) FROM delta.`{}`"
+                ours = spark.sql(left.format(places["engine"])).collect()
+                theirs = peer.ask(sql=[left.format(places["delta-spark"])])["rows"]
+                assert [list(row) for row in ours] == theirs, (ours, theirs)  # noqa: S101
+                return results
+        except OutOfReachError as reason:
+            sys.stderr.write(f"delta-spark is left out: {reason}\n")
+            return []
+
+
+def _statements() -> dict[str, Callable[[int], list[str]]]:
+    """What is done at each turn, with `{}` for the table."""
+    share = f"of 0.01 % of {ROWS:,} rows in {FILES} files"
+    return {
+        f"B7 DELETE {share}": lambda turn: [f"DELETE FROM {{}} WHERE id % 10007 = {turn}"],
+        f"B7 UPDATE {share}": lambda turn: [
+            f"UPDATE {{}} SET v = v + 1 WHERE id % 10007 = {100 + turn}"
+        ],
+        f"B8 MERGE of 1 % of {ROWS:,} rows, 90 % updates": lambda turn: [
+            f"CREATE OR REPLACE TEMP VIEW changes AS SELECT id * 100 + {turn} + IF(id % 10 = 0,"
+            f" {ROWS}, 0) AS id, 'new' AS name, 7.5D AS v FROM range({ROWS // 100})",
+            "MERGE INTO {} AS t USING changes AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET"
+            " v = s.v, name = s.name WHEN NOT MATCHED THEN INSERT (id, name, v) VALUES (s.id,"
+            " s.name, s.v)",
+        ],
+        "append of 100 rows": lambda turn: [
+            f"INSERT INTO {{}} SELECT id + {3 * ROWS + 100 * turn} AS id, 'b' AS name, 1D AS v"
+            " FROM range(100)"
+        ],
+    }
+
+
+def _of_ours(
+    spark: SparkSession, text: Callable[[int], list[str]], place: Path
+) -> Callable[[], float]:
+    def run(texts: list[str]) -> float:
+        return timed(lambda: [spark.sql(one).collect() for one in texts])()
+
+    return _turn_by_turn(text, place, run)
+
+
+def _turn_by_turn(
+    text: Callable[[int], list[str]], place: Path, run: Callable[[list[str]], float]
+) -> Callable[[], float]:
+    turns = iter(range(_TURNS))
+    return lambda: run([one.format(f"delta.`{place}`") for one in text(next(turns))])
+
+
+def _fill(spark: SparkSession, place: Path) -> None:
+    frame = spark.range(0, ROWS, 1, FILES).selectExpr(
+        "id", "concat('name ', CAST(id % 1000 AS STRING)) AS name", "0.5D AS v"
+    )
+    writer = frame.write.format("delta").option("delta.enableDeletionVectors", "true")
+    writer.mode("append").save(str(place))
+
+
+if __name__ == "__main__":
+    show(measure())

@@ -1,0 +1,69 @@
+"""Which data files a commit wrote: the one meaning of bytes written, wasted and removed.
+
+A file that a commit removes and adds again under the same path is restated: it has another deletion
+vector, or none, and stays where it is. So is one that gets row ids or statistics. RESTORE brings files back, a shallow CLONE and CONVERT refer
+to files that are there. None of them is written. Deletion vectors and change data files are not
+counted, as Delta's `operationMetrics` do not count them.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
+
+_REFERRING = frozenset({"RESTORE", "CONVERT"})
+_RESTATING = frozenset({"ROW TRACKING BACKFILL", "COMPUTE STATS"})
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """What a commit did to the files of its table.
+
+    `added` came to it, `removed` left it, `restated` stayed with another deletion vector; `written`
+    are those of `added` that did not exist before.
+    """
+
+    added: tuple[AddFile, ...]
+    removed: tuple[RemoveFile, ...]
+    restated: tuple[AddFile, ...]
+    written: tuple[AddFile, ...]
+
+    @property
+    def bytes_added(self) -> int:
+        """The size of files that came."""
+        return sum(file.size for file in self.added)
+
+    @property
+    def bytes_removed(self) -> int:
+        """The size of files that left, as far as the log says."""
+        return sum(file.size or 0 for file in self.removed)
+
+    @property
+    def bytes_written(self) -> int:
+        """The size of files that the commit wrote."""
+        return sum(file.size for file in self.written)
+
+
+def file_changes(operation: str | None, actions: Iterable[Action]) -> FileChanges:
+    """Of the actions of one commit, or of those staged for one. None: the operation is not recorded."""
+    files = [action for action in actions if isinstance(action, AddFile | RemoveFile)]
+    adds = [file for file in files if isinstance(file, AddFile)]
+    removes = [file for file in files if isinstance(file, RemoveFile)]
+    stated = {file.path for file in adds}
+    both = stated if operation in _RESTATING else stated & {file.path for file in removes}
+    added = tuple(file for file in adds if file.path not in both)
+    return FileChanges(
+        added=added,
+        removed=tuple(file for file in removes if file.path not in both),
+        restated=tuple(file for file in adds if file.path in both),
+        written=tuple(file for file in added if _is_written(operation or "", file)),
+    )
+
+
+def _is_written(operation: str, file: AddFile) -> bool:
+    """A deep CLONE copies what it adds into the table's own directory."""
+    is_elsewhere = operation == "CLONE" and _ABSOLUTE.match(file.path)
+    return operation not in _REFERRING and not is_elsewhere

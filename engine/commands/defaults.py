@@ -1,0 +1,47 @@
+"""DEFAULT as a value: what the table says of the column, else null."""
+
+from collections.abc import Sequence
+
+from engine.commands.column_sql import DEFAULT, GENERATION, IDENTITY_START
+from engine.errors import ExpressionError
+from engine.expressions.given import Given
+from engine.expressions.parse import parse_expression
+from engine.expressions.tree import VOID, Expression
+from engine.expressions.types import is_complex, sql_name
+from engine.schema.types import StructType
+
+
+def is_default(text: Given) -> bool:
+    """Whether a value is the word DEFAULT."""
+    return isinstance(text, str) and text.strip().upper() == "DEFAULT"
+
+
+def or_default(text: Given, schema: StructType, path: Sequence[str]) -> Given:
+    """A value as it is given; for DEFAULT the text of the column's default.
+
+    Raises:
+        ExpressionError: the column is inside another, or the table computes it.
+    """
+    if not is_default(text):
+        return text
+    own = (
+        path if schema.get(path[0]) is not None else path[1:]
+    )  # the table's name or alias is before
+    field = schema.get(own[0]) if len(own) == 1 else None
+    if field is None:
+        what = f"{'.'.join(path)} cannot be set to DEFAULT."
+        raise ExpressionError(what, "Columns alone have defaults: write the value out.", position=0)
+    if GENERATION in field.metadata or IDENTITY_START in field.metadata:
+        what = f"{field.name} cannot be set to DEFAULT: the table gives it its values."
+        raise ExpressionError(what, "Leave it out.", position=0)
+    default = str(field.metadata.get(DEFAULT, "NULL"))
+    tree = parse_expression(default, StructType())
+    if tree.type in {field.type, VOID} or is_complex(field.type):
+        return default
+    return f"CAST({default} AS {sql_name(field.type)})"
+
+
+def default_tree(schema: StructType | None, name: str, *, now_ms: int) -> Expression:
+    """The tree of a column's default. Errors as `or_default`."""
+    text = or_default("DEFAULT", schema or StructType(), (name,))
+    return parse_expression(str(text), StructType(), now_ms=now_ms)

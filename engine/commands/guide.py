@@ -1,0 +1,108 @@
+"""The parts of docs/sql.md that follow from grammar and function tables: `python -m engine.commands.guide`."""
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from engine.commands.sql import STATEMENTS
+from engine.commands.sql_alter import CHANGES, alter
+from engine.commands.sql_refusals import refused
+from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
+from engine.expressions.functions import ALIASES, FOLDED, FUNCTIONS, GROUPS
+from engine.expressions.operands import RESERVED
+from engine.expressions.queries.functions import (
+    AGGREGATES,
+    ALIASES_OF_SEVERAL,
+    WINDOW_FUNCTIONS,
+)
+
+_PART = re.compile(r"(<!-- from the grammar: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def written(guide: str) -> str:
+    """The guide with each part between its marks as grammar and tables have it now.
+
+    Raises:
+        KeyError: a part that there is not.
+    """
+    return _PART.sub(lambda part: f"{part[1]}{_PARTS[part[2]]()}\n{part[4]}", guide)
+
+
+def _grammar() -> str:
+    readers = dict.fromkeys(STATEMENTS.values())
+    lines = [_first_line(read) for read in readers if read is not alter]
+    changes = dict.fromkeys(" ".join(words) for words, _ in CHANGES)
+    lines.append(f"ALTER TABLE t {' | '.join(changes)} \u2026")
+    return "```\n" + "\n".join(lines) + "\n```"
+
+
+def _first_line(read: Callable[..., object]) -> str:
+    return (read.__doc__ or "").strip().splitlines()[0].rstrip(".")
+
+
+def _functions() -> str:
+    lines = [_line(f"**{title}**", (f.name for f in group)) for title, group in GROUPS.items()]
+    lines += [
+        _line("**Now**, the same moment for the whole statement", FOLDED),
+        _line("**Aggregates**, in queries", AGGREGATES),
+        _line("**Windows**, in queries, beside the aggregates", WINDOW_FUNCTIONS),
+    ]
+    return "\n".join(lines)
+
+
+def _line(title: str, names: Iterable[str]) -> str:
+    return f"- {title}: {_listed(names)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _spark_alone() -> str:
+    names = [name for name in FUNCTIONS if name not in FUNCTIONS_OF_ARROW]
+    return f"Evaluated by Spark alone: {_listed(names)}."
+
+
+def _other_names() -> str:
+    pairs = {**ALIASES, **ALIASES_OF_SEVERAL}
+    shown = ", ".join(f"`{other}` for `{name}`" for other, name in pairs.items())
+    return f"Other names: {shown}."
+
+
+def _reserved() -> str:
+    return f"Reserved: {_listed(sorted(RESERVED))}."
+
+
+def _refused() -> str:
+    """One line for the words that are refused for one reason."""
+    words: dict[str, list[str]] = {}
+    for word, (_, remedy) in refused().items():
+        words.setdefault(remedy, []).append(word)
+    lines = []
+    for remedy, group in words.items():
+        what = refused()[group[0]][0]
+        lines.append(f"- {_listed(group)}: {what} {remedy}")
+    return "\n".join(lines)
+
+
+_PARTS: dict[str, Callable[[], str]] = {
+    "grammar": _grammar,
+    "functions": _functions,
+    "spark_alone": _spark_alone,
+    "other_names": _other_names,
+    "reserved": _reserved,
+    "refused": _refused,
+}
+
+
+def main() -> int:
+    """Write docs/sql.md anew; 1 where that changed it."""
+    guide = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
+    before = guide.read_text("utf-8")
+    guide.write_text(written(before), "utf-8")
+    return int(written(before) != before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

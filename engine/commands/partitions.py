@@ -1,0 +1,84 @@
+"""PARTITION (p = 1, q): constants for partition columns, and which partitions an overwrite replaces."""
+
+from collections.abc import Mapping
+
+from engine.commands.command import column_path
+from engine.commands.names import name_sql
+from engine.commands.sources import QuerySource, RowsSource, Source
+from engine.errors import RequestError
+from engine.expressions import build
+from engine.expressions.parse import parse_expression
+from engine.expressions.queries.reader import check_calls
+from engine.expressions.scope import Scope
+from engine.expressions.traits import conjunction
+from engine.expressions.tree import VOID, Column, Expression, Literal
+from engine.schema.types import StructType
+
+
+def partition_sql(partition: Mapping[str, str]) -> str:
+    """` PARTITION (p = 1, q)`, or nothing."""
+    parts = (f"{column} = {value}" if value else column for column, value in partition.items())
+    return f" PARTITION ({', '.join(parts)})" if partition else ""
+
+
+def static_values(partition: Mapping[str, str], schema: StructType) -> dict[str, Expression]:
+    """The constants by the table's spelling of their columns, in the columns' types.
+
+    Raises:
+        RequestError: a column that is not there.
+        ExpressionError: a value that its column cannot hold.
+    """
+    values: dict[str, Expression] = {}
+    for name, text in partition.items():
+        column = Scope.of(schema).resolve(column_path(name))
+        if text:
+            value = _literal(name, text)
+            same = value.type == column.type
+            values[column.path[0]] = (
+                value if same else build.cast(value, column.type, lenient=False)
+            )
+    return values
+
+
+def partition_condition(partition: Mapping[str, str], schema: StructType) -> Expression | None:
+    """The rows of the partitions that an overwrite replaces; None for every one."""
+    values = static_values(partition, schema)
+    if not values:
+        return None
+    return conjunction(
+        build.call("<=>", (Column((name,), value.type), value)) for name, value in values.items()
+    )
+
+
+def check_partition(partition: Mapping[str, str], source: Source) -> None:
+    """Refuse values that are no constants, and columns named twice.
+
+    Raises:
+        RequestError: which one.
+        ExpressionError: a value that does not parse.
+    """
+    lowered = [name_sql(column_path(name)[-1]).lower() for name in partition]
+    if len(set(lowered)) < len(lowered):
+        what = f"A column comes twice in PARTITION ({', '.join(partition)})."
+        raise RequestError(what, "Name each once.", field="partition")
+    for name, text in partition.items():
+        if text:
+            check_calls(text)
+            _literal(name, text)
+    named = source.columns if isinstance(source, RowsSource | QuerySource) else ()
+    taken = {column.lower() for column in named}
+    both = [name for name, text in partition.items() if text and name.lower() in taken]
+    if both:
+        what = f"{both[0]} has a value in PARTITION and is among the columns too."
+        raise RequestError(what, "Leave it out of the columns.", field="partition")
+
+
+def _literal(name: str, text: str) -> Expression:
+    if text.strip().upper() == "DEFAULT":
+        what = f"{name} cannot be DEFAULT in PARTITION."
+        raise RequestError(what, "Write the value out, or leave the column out.", field="partition")
+    value = parse_expression(text, StructType())
+    if isinstance(value, Literal) or value.type == VOID:
+        return value
+    what = f"{name} = {text[:100]} in PARTITION is no constant."
+    raise RequestError(what, "Write the value out.", field="partition")

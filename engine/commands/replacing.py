@@ -1,0 +1,85 @@
+"""INSERT INTO … REPLACE USING and REPLACE ON: the new rows say which rows of the table they replace."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.commands.command import check_columns, column_path
+from engine.commands.names import column_list, name_sql, quoted
+from engine.commands.sources import DataFrameSource, FileSource, RowsSource, Source, TableSource
+from engine.errors import RequestError
+from engine.schema.types import StructType
+
+TARGET = "__lake_table"
+"""What the table is called in a condition that this module writes."""
+_SOURCE = "__lake_new_rows"
+_FEW = 1000
+
+
+@dataclass(frozen=True)
+class Replacing:
+    """What an overwrite says of the rows that it replaces: by columns (`using`), or by a condition."""
+
+    source: Source
+    using: tuple[str, ...]
+    on: str | None
+    alias: str
+    source_alias: str
+
+
+def check_matched(source: Source, using: tuple[str, ...], schema: StructType | None) -> None:
+    """Refuse sources that cannot be read twice, and columns there are not.
+
+    Raises:
+        RequestError: which one.
+    """
+    if isinstance(source, FileSource | DataFrameSource):
+        what = "REPLACE USING and REPLACE ON do not read files or DataFrames."
+        raise RequestError(what, "Write the rows to a table first.", field="source")
+    check_columns(using, schema, "replace_using")
+
+
+def match_condition(replacing: Replacing, columns: Sequence[str]) -> str:
+    """The rows of the table that a new row replaces, as a condition over them.
+
+    Few rows that are written out are compared one by one, which statistics and row-level resolution
+    understand; any other source is a subquery. `columns` are the table's columns that the source's
+    are for, in order; none where it has names of its own.
+    """
+    source, using = replacing.source, replacing.using
+    if using and isinstance(source, RowsSource) and len(source.rows) * len(using) <= _FEW:
+        return _row_by_row(source, using, [name.lower() for name in columns])
+    alias = replacing.source_alias or _name_of(source)
+    listed = f" ({', '.join(map(quoted, columns))})" if columns else ""
+    rows = f"({source.sql()}) AS {quoted(alias)}{listed}"
+    if replacing.on:
+        test = replacing.on
+    else:
+        paths = [".".join(map(quoted, column_path(name))) for name in using]
+        test = " AND ".join(f"{quoted(alias)}.{path} = {quoted(TARGET)}.{path}" for path in paths)
+    return f"EXISTS (SELECT 1 FROM {rows} WHERE {test})"  # noqa: S608 - parsed again by the engine
+
+
+def _row_by_row(source: RowsSource, using: Sequence[str], names: Sequence[str]) -> str:
+    places = [names.index(column_path(name)[-1].lower()) for name in using]
+    tests = (
+        " AND ".join(f"{name} = ({row[at]})" for name, at in zip(using, places, strict=True))
+        for row in source.rows
+    )
+    return " OR ".join(f"({test})" for test in dict.fromkeys(tests))
+
+
+def _name_of(source: Source) -> str:
+    if isinstance(source, TableSource):
+        return source.alias or source.table.rpartition(".")[2].rpartition("/")[2]
+    return _SOURCE
+
+
+def replacing_sql(replacing: Replacing, into: str) -> str:
+    """The statement; `into` is what stands between INSERT and REPLACE, a space before it."""
+    if replacing.using:
+        using = column_list(replacing.using)
+        return f"INSERT{into} REPLACE USING {using} {replacing.source.sql()}"
+    rows = replacing.source.sql()
+    if replacing.source_alias:
+        rows = f"({rows}) AS {name_sql(replacing.source_alias)}"
+    return f"INSERT{into} REPLACE ON {replacing.on} {rows}"

@@ -1,0 +1,191 @@
+"""Statements that are known and not run here: each refused by name, with what to do instead."""
+
+from collections.abc import Callable, Sequence
+
+from engine.commands.names import table_sql
+from engine.commands.statement_cursor import StatementCursor
+from engine.errors import OnlyReadsError, StatementError
+from engine.expressions.lexer import Token
+from engine.expressions.queries.reader import read_query
+from engine.expressions.queries.syntax import (
+    SelectSyntax,
+    TableName,
+    Tokens,
+    selects_of,
+    text_of,
+)
+from engine.expressions.render import quote_string
+
+_TRANSACTIONS = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT"})
+_QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
+_READS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN"})
+_OBJECTS = {
+    "TBLPROPERTIES": "summary",
+    "COLUMNS": "schema",
+    "PARTITIONS": "files",
+    "HISTORY": "history",
+    "DETAIL": "summary",
+}
+"""What SHOW and DESCRIBE ask for, and the page of a table that has it."""
+_PAGES = {
+    "data": "the page Data of the table",
+    "summary": "the page of the table",
+    "schema": "the page Schema of the table",
+    "files": "the page Files of the table",
+    "history": "the page History of the table",
+}
+
+
+def not_known(cursor: StatementCursor, known: Sequence[str]) -> StatementError:
+    """The refusal of the statement ahead, which no grammar here has."""
+    word = cursor.peek() or (cursor.tokens[0].text if cursor.tokens else "")
+    position = cursor.position
+    if word in _TRANSACTIONS:
+        what = f"{word} is not supported: a transaction covers one table and one statement."
+        remedy = (
+            "Use MERGE to change a table in one commit, or send statements with ; between them: each "
+            "commits by itself, in order."
+        )
+        return StatementError(what, remedy, position=position)
+    if word in _QUERIES:
+        return _query(cursor, word)
+    if word in _READS:
+        return _description(cursor, word)
+    if word in _REFUSED:
+        what, remedy = _REFUSED[word](cursor)
+        return StatementError(what, remedy, position=position)
+    what = f"No statement begins with {word[:60]!r}."
+    return StatementError(what, f"Use {', '.join(known)}.", position=position)
+
+
+def _query(cursor: StatementCursor, word: str) -> OnlyReadsError:
+    """A SELECT is looked at on its table's page, where its condition goes along."""
+    position, table, condition = cursor.position, "", ""
+    try:
+        query = read_query(cursor)
+        for select in selects_of(query.body):
+            table, condition = _of(select)
+            break
+    except StatementError:
+        pass  # what it reads is not told; that it reads is
+    return _only_reads(word, "data", table, condition, position)
+
+
+def _of(select: SelectSyntax) -> tuple[str, str]:
+    if not isinstance(select.source, TableName):
+        return "", ""
+    table = select.source
+    names = {name.lower() for name in (table.alias, table.name.rpartition(".")[2]) if name}
+    return table.name, text_of(_unqualified(select.where, names))
+
+
+def _unqualified(tokens: Tokens, names: set[str]) -> Tokens:
+    """Tokens without the table's name before its columns: the page knows one table."""
+    kept: list[Token] = []
+    for token in tokens:
+        dot = token.kind == "symbol" and token.value == "."
+        before = kept[-2] if len(kept) > 1 else None
+        first = before is None or before.value != "."
+        if dot and kept and first and kept[-1].value.lower() in names:
+            kept.pop()
+        else:
+            kept.append(token)
+    return tuple(kept)
+
+
+def _description(cursor: StatementCursor, word: str) -> OnlyReadsError:
+    position = cursor.position
+    cursor.index += 1
+    page = _OBJECTS.get(cursor.peek(), "")
+    if page:
+        cursor.index += 1
+        cursor.take("IN") or cursor.take("FROM")
+    else:
+        page = "schema"
+        cursor.take("TABLE")
+        cursor.take("EXTENDED")
+    try:
+        table = "" if word == "EXPLAIN" else cursor.table()
+    except StatementError:
+        table = ""
+    return _only_reads(word, page, table, "", position)
+
+
+def _only_reads(word: str, page: str, table: str, condition: str, position: int) -> OnlyReadsError:
+    what = f"{word[:60]} reads, and jobs only write."
+    where = f" {table[:200]}" if table else ""
+    remedy = f"Look at {_PAGES[page]}{where}."
+    error = OnlyReadsError(what, remedy, position=position)
+    error.table, error.page, error.condition = table, page, condition
+    return error
+
+
+def _drop(_: StatementCursor) -> tuple[str, str]:
+    what = "DROP is not supported: tables are unregistered, not dropped."
+    return what, "Unregister the table on its page or by REST; its files stay."
+
+
+def _copy(cursor: StatementCursor) -> tuple[str, str]:
+    """COPY INTO t FROM 'place' FILEFORMAT = format: said again as an INSERT."""
+    what = "COPY INTO is not supported: it skips files that it loaded before, which nothing here keeps."
+    table, place, kind = "t", "/data/new.csv", "csv"
+    try:
+        cursor.need("COPY", "INTO")
+        table = cursor.table()
+        cursor.need("FROM")
+        place = cursor.string("a location")
+        cursor.need("FILEFORMAT", "=")
+        kind = cursor.name().lower()
+    except StatementError:
+        pass  # the example stays
+    rows = f"read_files({quote_string(place)}, format => {quote_string(kind)})"
+    remedy = f"Load the files once: INSERT INTO {table_sql(table)} BY NAME SELECT * FROM {rows}."  # noqa: S608
+    return what, remedy
+
+
+def _convert(_: StatementCursor) -> tuple[str, str]:
+    what = "CONVERT TO DELTA is not supported: a job runs on a table that is registered."
+    remedy = "Convert it from Python (DeltaTable.convertToDelta), then register it under Tables."
+    return what, remedy
+
+
+def _generate(_: StatementCursor) -> tuple[str, str]:
+    what = "GENERATE is not supported: no job writes manifests."
+    return what, "Write them from Python: DeltaTable.generate('symlink_format_manifest')."
+
+
+def _session(cursor: StatementCursor) -> tuple[str, str]:
+    what = f"{cursor.peek()} is about a session, and a job has none of a person's."
+    return what, "Give options to the statement: WITH ('option' = 'value')."
+
+
+def _database(cursor: StatementCursor) -> tuple[str, str]:
+    what = f"{cursor.peek()} is not supported: nothing but tables is kept here."
+    return what, "Name tables in full; rights are given under Access."
+
+
+def _statistics(cursor: StatementCursor) -> tuple[str, str]:
+    what = f"{cursor.peek()} is not supported: statistics are written with each file."
+    return what, "Leave it out; OPTIMIZE writes files, and their statistics, anew."
+
+
+def _program(cursor: StatementCursor) -> tuple[str, str]:
+    what = f"{cursor.peek()} is not supported: a statement runs no code."
+    return what, "Use the functions of docs/sql.md, or Python with enable(spark)."
+
+
+_REFUSED: dict[str, Callable[[StatementCursor], tuple[str, str]]] = {
+    "DROP": _drop,
+    "COPY": _copy,
+    "CONVERT": _convert,
+    "GENERATE": _generate,
+    **dict.fromkeys(("SET", "RESET", "USE", "DECLARE"), _session),
+    **dict.fromkeys(("GRANT", "REVOKE", "DENY"), _database),
+    **dict.fromkeys(("ANALYZE", "CACHE", "UNCACHE", "REFRESH", "MSCK", "FSCK"), _statistics),
+    **dict.fromkeys(("CALL", "EXECUTE", "ADD", "LOAD", "IMPORT", "EXPORT", "LIST"), _program),
+}
+
+
+def refused() -> dict[str, tuple[str, str]]:
+    """What is said of each statement that is refused by name, by its first word."""
+    return {word: say(StatementCursor.over(word)) for word, say in _REFUSED.items()}

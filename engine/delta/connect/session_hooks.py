@@ -1,0 +1,80 @@
+"""`enable(spark)` for a session of Spark Connect, as far as its client can be told what to do."""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+from engine.delta.connect.frames import reader_of, writer_of, writer_to
+from engine.delta.exceptions import delta_errors
+from engine.delta.frame_merge import merge_writer
+from engine.delta.statements import of_engine
+from engine.delta.table_statements import CHANGES
+from engine.spark.plain_sql import as_spark_does, is_plain
+
+_enabled: "WeakSet[Any]" = WeakSet()
+_installed: list[bool] = []
+
+
+def enable_remote(spark: SparkSession) -> None:
+    """Have `format("delta")` and the engine's own statements of a session go through the engine."""
+    _enabled.add(spark)
+    if _installed:
+        return
+    _installed.append(True)
+    session: Any = ConnectSession
+    session.sql = _sql(session.sql)
+    session.table = _table(session.table)
+    session.read = property(_either(session.read.__get__, reader_of), doc=session.read.__doc__)
+    frame: Any = ConnectDataFrame
+    frame.write = property(_either(frame.write.__get__, writer_of), doc=frame.write.__doc__)
+    frame.writeTo = _either(frame.writeTo, writer_to)
+    frame.mergeInto = _merge_into(frame.mergeInto)
+
+
+def _is_enabled(spark: SparkSession) -> bool:
+    return not is_plain() and spark in _enabled
+
+
+def _either(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    """What a session's or a frame's method gives: ours where the session is enabled."""
+
+    def given(self: Any, *arguments: Any) -> Any:  # noqa: ANN401 - as PySpark's
+        session: Any = self if isinstance(self, ConnectSession) else self.sparkSession
+        return (ours if _is_enabled(session) else original)(self, *arguments)
+
+    given.__doc__ = original.__doc__
+    return given
+
+
+def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: ANN401, N803
+        if _is_enabled(self) and not args and not kwargs:
+            with as_spark_does(), delta_errors():
+                done = of_engine(self, sqlQuery, None, CHANGES)
+            if done is not None:
+                return done
+        return original(self, sqlQuery, args, **kwargs)
+
+    sql.__doc__ = original.__doc__
+    return sql
+
+
+def _table(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    def table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N803
+        return self.read.table(tableName) if _is_enabled(self) else original(self, tableName)
+
+    table.__doc__ = original.__doc__
+    return table
+
+
+def _merge_into(original: Callable[..., Any]) -> Callable[..., Any]:
+    def merge_into(self: DataFrame, table: str, condition: Column) -> Any:  # noqa: ANN401
+        ours = merge_writer(self, table, condition) if _is_enabled(self.sparkSession) else None
+        return original(self, table, condition) if ours is None else ours
+
+    merge_into.__doc__ = original.__doc__
+    return merge_into

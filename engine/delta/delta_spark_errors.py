@@ -1,0 +1,121 @@
+"""Conflicts that delta-spark raises in the JVM, under the names of `engine.delta.exceptions`.
+
+delta-spark may stay on the class path of a job that changes its imports. What it raises itself, in SQL
+or at a writer, is then caught by the same `except` as what the engine raises. Where the Python package
+`delta` is loaded as well, its own names stay.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+_PACKAGE = "io.delta.exceptions."
+_CLASSIC = "pyspark.errors.exceptions.captured"
+_CONNECT = "pyspark.errors.exceptions.connect", "pyspark.sql.connect.client.core"
+_INSTALLED = "converts_delta_spark"
+Names = Mapping[str, type[BaseException]]
+"""Exceptions by the simple names of delta-spark's classes."""
+
+
+def install(names: Names) -> None:
+    """Have PySpark's sessions raise these. Spark Connect is looked at where it is loaded already."""
+    for module in (_CLASSIC, *_CONNECT):
+        _wrap(module, names, _of_connect if module in _CONNECT else _of_classic)
+
+
+def _wrap(module_name: str, names: Names, classes_of: Callable[..., tuple[list[str], str]]) -> None:
+    module: Any = sys.modules.get(module_name)
+    if module is None or hasattr(module.convert_exception, _INSTALLED):
+        return
+    original = module.convert_exception
+
+    def convert_exception(*arguments: Any, **keywords: Any) -> BaseException:  # noqa: ANN401
+        converted: BaseException = original(*arguments, **keywords)
+        if type(converted).__module__.startswith("delta."):
+            return converted
+        classes, prefix = classes_of(*arguments)
+        kind = next(_found(classes, names), None)
+        return converted if kind is None else _as(kind, converted, prefix)
+
+    setattr(convert_exception, _INSTALLED, True)
+    module.convert_exception = convert_exception
+
+
+def _found(classes: Iterable[str], names: Names) -> Iterator[type[BaseException]]:
+    """The exceptions for classes of the JVM, given from the most special to the most general."""
+    for name in classes:
+        simple = name.removeprefix(_PACKAGE)
+        if simple != name and simple in names:
+            yield names[simple]
+
+
+def _of_classic(error: Any, *_: Any) -> tuple[list[str], str]:  # noqa: ANN401 - the JVM's
+    """The names of an error's classes, and nothing to leave out of its text."""
+    names, java_class = [], error.getClass()
+    while java_class is not None:
+        names.append(str(java_class.getName()))
+        java_class = java_class.getSuperclass()
+    return names, ""
+
+
+def _of_connect(info: Any, *_: Any) -> tuple[list[str], str]:  # noqa: ANN401 - protocol buffers
+    """The names of an error's classes, and what the client puts before a text that it has no class for."""
+    return json.loads(info.metadata.get("classes") or "[]"), f"({info.reason}) "
+
+
+def _as(kind: type[BaseException], converted: BaseException, prefix: str) -> BaseException:
+    """An exception of PySpark as one of another class too, with all that it knows.
+
+    One that PySpark does not know it hides behind py4j's own: it is no such one any more.
+    """
+    known = (of for of in type(converted).__mro__ if of.__name__ != "UnknownException")
+    both = _both(kind, next(known))
+    error: Any = both.__new__(both, *converted.args)
+    error.__dict__.update(vars(converted))
+    if prefix:
+        error._message = str(error._message or "").removeprefix(prefix)
+    return error  # type: ignore[no-any-return] # of both classes
+
+
+_made: dict[tuple[type, type], type[BaseException]] = {}
+
+
+def _both(kind: type[BaseException], of_spark: type[BaseException]) -> type[BaseException]:
+    if (kind, of_spark) not in _made:
+        body = {
+            "__doc__": kind.__doc__,
+            "__module__": kind.__module__,
+            "conflict": None,  # only delta-spark's text is known
+            "facts": _facts,
+            "__str__": of_spark.__str__,
+            **{name: _asked_of(of_spark, name) for name in _QUESTIONS if hasattr(of_spark, name)},
+        }
+        _made[kind, of_spark] = type(kind.__name__, (kind, of_spark), body)
+    return _made[kind, of_spark]
+
+
+_QUESTIONS = (
+    "getCondition",
+    "getErrorClass",
+    "getMessage",
+    "getMessageParameters",
+    "getQueryContext",
+    "getSqlState",
+    "getStackTrace",
+)
+
+
+def _asked_of(of_spark: type, name: str) -> Callable[..., Any]:
+    answer: Callable[..., Any] = getattr(of_spark, name)
+    return answer
+
+
+def _facts(error: Any) -> dict[str, Any]:  # noqa: ANN401 - of a class made above
+    """The error as JSON-ready values: delta-spark says no more than its text."""
+    return {
+        "code": error.getCondition(),
+        "sqlstate": error.getSqlState(),
+        "message": str(error),
+        "exception": type(error).__name__,
+    }

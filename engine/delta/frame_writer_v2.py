@@ -1,0 +1,173 @@
+"""`df.writeTo` of an enabled session: Delta tables are written by the engine."""
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame, DataFrameWriterV2
+
+from engine.delta.exceptions import delta_errors
+from engine.delta.frame_reader import is_delta
+from engine.delta.frame_writes import (
+    APPEND,
+    FrameWrite,
+    append,
+    existing,
+    new_table,
+    overwrite,
+    overwrite_partitions,
+    replaced_table,
+)
+from engine.delta.names import PROVIDERS, NameTakenError, NameUnknownError, find_delta, parts_in
+from engine.delta.table_reads import lowered
+from engine.errors import RequestError
+from engine.spark.plain_sql import as_spark_does
+
+if TYPE_CHECKING:
+    _Writer = DataFrameWriterV2
+else:
+    _Writer = object  # a writer of either kind of session comes after it
+
+
+class WritesDeltaV2(_Writer):
+    """What makes a writer to a name one that leaves tables of other formats to Spark."""
+
+    def __init__(self, frame: DataFrame, table: str, *arguments: Any) -> None:  # noqa: ANN401 - of its kind
+        """As `df.writeTo` does; `arguments` are what its kind of writer is made of."""
+        super().__init__(*(arguments or (frame, table)))
+        self._frame, self._session = frame, frame.sparkSession
+        self._name, self._source = table, ""
+        self._own_options: dict[str, Any] = {}
+        self._properties: dict[str, str] = {}
+        self._partitions: tuple[str, ...] | None = None
+        self._clusters: tuple[str, ...] = ()
+
+    def using(self, provider: str) -> "WritesDeltaV2":
+        """As Spark's."""
+        super().using(provider)
+        self._source = provider
+        return self
+
+    def option(self, key: str, value: Any) -> "WritesDeltaV2":  # noqa: ANN401
+        """As Spark's."""
+        super().option(key, value)
+        self._own_options[key] = value
+        return self
+
+    def options(self, **options: Any) -> "WritesDeltaV2":  # noqa: ANN401
+        """As Spark's."""
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def tableProperty(self, property: str, value: str) -> "WritesDeltaV2":  # noqa: N802
+        """As Spark's."""
+        super().tableProperty(property, value)
+        self._properties[property] = value
+        return self
+
+    def partitionedBy(self, col: Any, *cols: Any) -> "WritesDeltaV2":  # noqa: ANN401, N802
+        """As Spark's; a Delta table is partitioned by columns."""
+        super().partitionedBy(col, *cols)
+        self._partitions = tuple(map(_column_name, (col, *cols)))
+        return self
+
+    def clusterBy(self, col: str, *cols: str) -> "WritesDeltaV2":  # noqa: N802
+        """As Spark's."""
+        super().clusterBy(col, *cols)
+        self._clusters = (col, *cols)
+        return self
+
+    def create(self) -> None:
+        """Make the table."""
+        if not is_delta(self._session, self._source):
+            super().create()
+            return
+        with as_spark_does(), delta_errors():
+            write = self._asked()
+            if find_delta(self._session, parts_in(self._session, self._name)) is not None:
+                raise NameTakenError(self._name)
+            new_table(write, self._name, write.options.get("path", ""))
+
+    def replace(self) -> None:
+        """Put the frame in the place of the table, which must be there."""
+        if not is_delta(self._session, self._source):
+            super().replace()
+            return
+        with as_spark_does(), delta_errors():
+            replaced_table(self._asked(), self._name, must_exist=True)
+
+    def createOrReplace(self) -> None:  # noqa: N802
+        """Make the table, or put the frame in its place."""
+        if not is_delta(self._session, self._source):
+            super().createOrReplace()
+            return
+        with as_spark_does(), delta_errors():
+            replaced_table(self._asked(), self._name, must_exist=False)
+
+    def append(self) -> None:
+        """Add the frame's rows, columns by name."""
+        with as_spark_does(), delta_errors():
+            place = find_delta(self._session, parts_in(self._session, self._name))
+            if place is None:
+                self._refuse_unknown()
+                super().append()
+                return
+            write = self._asked()
+            append(write, existing(write, self._name, place))
+
+    def overwrite(self, condition: Any) -> None:  # noqa: ANN401
+        """Replace the rows of a condition."""
+        with as_spark_does(), delta_errors():
+            place = find_delta(self._session, parts_in(self._session, self._name))
+            if place is None:
+                self._refuse_unknown()
+                super().overwrite(condition)
+                return
+            write = self._asked(condition)
+            overwrite(write, existing(write, self._name, place))
+
+    def overwritePartitions(self) -> None:  # noqa: N802
+        """Replace the partitions that the frame's rows are of."""
+        with as_spark_does(), delta_errors():
+            place = find_delta(self._session, parts_in(self._session, self._name))
+            if place is None:
+                self._refuse_unknown()
+                super().overwritePartitions()
+                return
+            write = self._asked()
+            overwrite_partitions(write, existing(write, self._name, place))
+
+    def _refuse_unknown(self) -> None:
+        if self._source.lower() in PROVIDERS:
+            raise NameUnknownError(self._name)
+
+    def _asked(self, condition: Any = None) -> FrameWrite:  # noqa: ANN401
+        return FrameWrite(
+            self._frame,
+            APPEND,
+            lowered(self._own_options),
+            self._properties,
+            self._partitions,
+            self._clusters,
+            condition,
+        )
+
+
+def _column_name(given: Any) -> str:  # noqa: ANN401
+    """The name of a column to partition by.
+
+    Raises:
+        RequestError: it is a function of one.
+    """
+    text = (
+        str(given).removeprefix("Column<'").removesuffix("'>")
+        if isinstance(given, Column)
+        else given
+    )
+    if isinstance(given, Column) and "(" in text:
+        what = f"A Delta table cannot be partitioned by {text}."
+        raise RequestError(what, "Use a column, such as a generated one.", field="partitionedBy")
+    return str(text)
+
+
+class DeltaFrameWriterV2(WritesDeltaV2, DataFrameWriterV2):
+    """The writer of a frame in this process."""

@@ -1,0 +1,74 @@
+"""What a function is: the families of its arguments, and the type it gives."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from engine.expressions.tree import VOID
+from engine.expressions.types import FLOATS, INTEGRALS, is_complex, is_numeric
+from engine.schema.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    DataType,
+    MapType,
+)
+
+Result: TypeAlias = Callable[[Sequence[DataType]], DataType | None]
+
+_FAMILIES: dict[str, Callable[[DataType], bool]] = {
+    "any": lambda _: True,
+    "string": lambda t: t == STRING,
+    "text": lambda t: t in {STRING, BINARY},
+    "number": is_numeric,
+    "integer": lambda t: t in INTEGRALS[:3],
+    "long": lambda t: t in INTEGRALS,
+    "float": lambda t: t in FLOATS,
+    "long or float": lambda t: t in INTEGRALS or t in FLOATS,
+    "boolean": lambda t: t == BOOLEAN,
+    "time": lambda t: t in {DATE, TIMESTAMP, TIMESTAMP_NTZ},
+    "timestamp": lambda t: t in {TIMESTAMP, TIMESTAMP_NTZ},
+    "time or string": lambda t: t in {DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING},
+    "array": lambda t: isinstance(t, ArrayType),
+    "map": lambda t: isinstance(t, MapType),
+    "array or map": lambda t: isinstance(t, ArrayType | MapType),
+    "struct, array or map": is_complex,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What a function takes and gives.
+
+    `parameters` are families of types; the last `optional` may be left out, and with `repeats`
+    the last may come any number of times. `result` gives None for types that do not go together.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    result: Result
+    optional: int = 0
+    repeats: bool = False
+    deterministic: bool = True
+
+    def accepts_count(self, count: int) -> bool:
+        """Whether it can be called with that many arguments."""
+        least = len(self.parameters) - self.optional
+        return least <= count and (self.repeats or count <= len(self.parameters))
+
+    def mismatch(self, types: Sequence[DataType]) -> tuple[int, str] | None:
+        """The first argument whose type does not fit, and the family it should be of."""
+        for index, type_ in enumerate(types):
+            family = self.parameters[min(index, len(self.parameters) - 1)]
+            if type_ != VOID and not _FAMILIES[family](type_):
+                return index, family
+        return None
+
+
+def gives(data_type: DataType) -> Result:
+    """Always that type."""
+    return lambda _: data_type

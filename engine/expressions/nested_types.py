@@ -1,0 +1,174 @@
+"""What functions of arrays, maps, structs and JSON give, by the types of their arguments."""
+
+from collections.abc import Sequence
+
+from engine.expressions.tree import VOID
+from engine.expressions.types import common_type
+from engine.schema.types import (
+    STRING,
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+VARIANT = PrimitiveType("variant")
+
+
+def array_of(types: Sequence[DataType]) -> DataType | None:
+    """array(…)."""
+    element = common_type(types)
+    return None if element in {None, VOID} else ArrayType(element)
+
+
+def map_of(types: Sequence[DataType]) -> DataType | None:
+    """map(key, value, …)."""
+    if len(types) % 2:
+        return None
+    key, value = common_type(types[::2]), common_type(types[1::2])
+    if key in {None, VOID} or value in {None, VOID} or _holds_map(key):
+        return None
+    return MapType(key, value)
+
+
+def _holds_map(data_type: DataType | None) -> bool:
+    match data_type:
+        case MapType():
+            return True
+        case ArrayType(element):
+            return _holds_map(element)
+        case StructType(fields):
+            return any(_holds_map(field.type) for field in fields)
+        case _:
+            return data_type == VARIANT
+
+
+def is_comparable(data_type: DataType) -> bool:
+    """Whether values are compared: no map has a part in them."""
+    return not _holds_map(data_type)
+
+
+def keys_of(types: Sequence[DataType]) -> DataType | None:
+    """map_keys(m)."""
+    return ArrayType(types[0].key) if isinstance(types[0], MapType) else None
+
+
+def values_of(types: Sequence[DataType]) -> DataType | None:
+    """map_values(m)."""
+    return ArrayType(types[0].value) if isinstance(types[0], MapType) else None
+
+
+def map_of_arrays(types: Sequence[DataType]) -> DataType | None:
+    """map_from_arrays(keys, values)."""
+    match types:
+        case [ArrayType(key), ArrayType(value)] if not _holds_map(key):
+            return MapType(key, value)
+    return None
+
+
+def same_array(types: Sequence[DataType]) -> DataType | None:
+    """An array of the first one's elements, which are compared, beside an array or element."""
+    first = types[0]
+    if not isinstance(first, ArrayType) or not is_comparable(first.element):
+        return None
+    for other in types[1:]:
+        inner = other.element if isinstance(other, ArrayType) else other
+        if common_type((first.element, inner)) != first.element:
+            return None
+    return first
+
+
+def kept_array(types: Sequence[DataType]) -> DataType | None:
+    """The array of the first argument."""
+    return types[0] if isinstance(types[0], ArrayType) else None
+
+
+def one_element(types: Sequence[DataType]) -> DataType | None:
+    """An element of the array, which are compared."""
+    first = types[0]
+    return first.element if isinstance(first, ArrayType) and is_comparable(first.element) else None
+
+
+def flattened(types: Sequence[DataType]) -> DataType | None:
+    """flatten(array of arrays)."""
+    first = types[0]
+    inner = first.element if isinstance(first, ArrayType) else None
+    return inner if isinstance(inner, ArrayType) else None
+
+
+def joined(types: Sequence[DataType]) -> DataType | None:
+    """array_join(array of texts, delimiter)."""
+    first = types[0]
+    return STRING if isinstance(first, ArrayType) and first.element == STRING else None
+
+
+def transformed(types: Sequence[DataType]) -> DataType | None:
+    """transform(array, lambda)."""
+    return ArrayType(types[1])
+
+
+def zipped(types: Sequence[DataType]) -> DataType | None:
+    """zip_with(array, array, lambda)."""
+    return ArrayType(types[2])
+
+
+def aggregated(types: Sequence[DataType]) -> DataType | None:
+    """aggregate(array, start, merge, finish): merge gives what start is."""
+    if types[1] != types[2]:
+        return None
+    return types[-1]
+
+
+def kept_map(types: Sequence[DataType]) -> DataType | None:
+    """map_filter(map, lambda)."""
+    return types[0]
+
+
+def new_keys(types: Sequence[DataType]) -> DataType | None:
+    """transform_keys(map, lambda)."""
+    first = types[0]
+    return MapType(types[1], first.value) if isinstance(first, MapType) else None
+
+
+def new_values(types: Sequence[DataType]) -> DataType | None:
+    """transform_values(map, lambda)."""
+    first = types[0]
+    return MapType(first.key, types[1]) if isinstance(first, MapType) else None
+
+
+def struct_of(names: Sequence[str], types: Sequence[DataType]) -> StructType:
+    """named_struct(name, value, …)."""
+    return StructType(tuple(map(StructField, names, types)))
+
+
+LAMBDAS = {
+    "transform": ((1, "element"), (1, 2)),
+    "filter": ((1, "element"), (1, 2)),
+    "exists": ((1, "element"), (1,)),
+    "forall": ((1, "element"), (1,)),
+    "zip_with": ((2, "elements"), (2,)),
+    "aggregate": ((2, "merge"), (2,)),
+    "map_filter": ((1, "entry"), (2,)),
+    "transform_keys": ((1, "entry"), (2,)),
+    "transform_values": ((1, "entry"), (2,)),
+}
+"""Functions that take a lambda: how many values come first and what it is called with, and how many
+variables it may have."""
+
+
+def variables(kind: str, types: Sequence[DataType], count: int) -> list[DataType] | None:
+    """The types of a lambda's variables after values of these types; None where none go together."""
+    from_integer = PrimitiveType("integer")
+    match kind, types:
+        case "element", [ArrayType(element), *_]:
+            return [element, from_integer][:count]
+        case "elements", [ArrayType(one), ArrayType(other)]:
+            return [one, other]
+        case "merge", [ArrayType(element), start]:
+            return [start, element] if start != VOID else None
+        case "entry", [MapType(key, value), *_]:
+            return [key, value]
+        case _:
+            return None

@@ -1,0 +1,396 @@
+"""Regular expressions that java.util.regex matches in bounded time, and never to the end of its stack.
+
+Java tries one way after the other. A pattern is taken where that cannot become many ways: repeated are
+single characters, what follows a repetition begins with none of them (it is then given to Java as a
+possessive one, which never goes back), and what remains ambiguous is little. Texts are bounded too, so
+that no row takes longer than a second.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.errors import ExpressionError
+
+MAX_PATTERN = 500
+MAX_TEXT = 10_000
+"""Characters of a text that is matched: Spark refuses a longer one."""
+_MAX_COUNT = 1000
+_MAX_WAYS = 64
+_OTHER, _LINE_END = 128, 129  # stand for what is beyond ASCII, and for what of it ends a line
+_BEYOND = frozenset((_OTHER, _LINE_END))
+_ALL = frozenset(range(_LINE_END + 1))
+_DIGITS = frozenset(range(48, 58))
+_WORDS = frozenset((*_DIGITS, *range(65, 91), *range(97, 123), 95))
+_BLANKS = frozenset(map(ord, " \t\n\x0b\f\r"))
+_LINE_ENDS = frozenset((10, 13, _LINE_END))
+_CLASSES = {
+    "d": _DIGITS,
+    "D": _ALL - _DIGITS,
+    "w": _WORDS,
+    "W": _ALL - _WORDS,
+    "s": _BLANKS,
+    "S": _ALL - _BLANKS,
+}
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_SPECIAL = frozenset("\\^$.|?*+()[]{}")
+_REMEDY = "Use a simpler pattern, LIKE, or split_part."
+Characters = frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    """One character of a set, `least` to `most` times (None: any number); `lazy` takes few."""
+
+    text: str
+    of: Characters
+    least: int = 1
+    most: int | None = 1
+    lazy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """A place between characters; `before` is what may follow it."""
+
+    text: str
+    before: Characters
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One of several sequences, `times` times, or none where it is `optional`."""
+
+    head: str
+    options: "tuple[tuple[_Part, ...], ...]"
+    times: int = 1
+    optional: bool = False
+
+
+_Part = _One | _Edge | _Group
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A pattern that is taken: as it is given to Java, and how many groups it has."""
+
+    java: str
+    groups: int
+
+
+def bounded(pattern: str, position: int | None = None) -> Regex:
+    """The pattern as Java matches it in bounded time.
+
+    Raises:
+        ExpressionError: it has what is not taken here, or might take long.
+    """
+    try:
+        if len(pattern) > MAX_PATTERN:
+            msg = f"it has {len(pattern)} characters, and {MAX_PATTERN} is the limit"
+            raise ValueError(msg)
+        reader = _Reader(pattern)
+        options = reader.options()
+        if not reader.at_end:
+            msg = f"{reader.peek()!r} closes nothing"
+            raise ValueError(msg)
+        writer = _Writer()
+        text = "|".join(writer.sequence(option, None) for option in options)
+        writer.check(options)
+    except ValueError as why:
+        what = f"The pattern {pattern[:60]!r} is not taken: {why}."
+        raise ExpressionError(what, _REMEDY, position=position) from None
+    return Regex(reader.flags + text, reader.groups)
+
+
+class _Reader:
+    """From text to parts."""
+
+    def __init__(self, pattern: str) -> None:
+        self.flags = next((f for f in ("(?is)", "(?i)", "(?s)") if pattern.startswith(f)), "")
+        self._text, self._at, self.groups, self._depth = pattern, len(self.flags), 0, 0
+
+    @property
+    def at_end(self) -> bool:
+        return self._at >= len(self._text)
+
+    def peek(self, count: int = 1) -> str:
+        return self._text[self._at : self._at + count]
+
+    def _next(self) -> str:
+        if self.at_end:
+            msg = "it ends too early"
+            raise ValueError(msg)
+        self._at += 1
+        return self._text[self._at - 1]
+
+    def options(self) -> tuple[tuple[_Part, ...], ...]:
+        options = [self._sequence()]
+        while self.peek() == "|":
+            self._at += 1
+            options.append(self._sequence())
+        return tuple(options)
+
+    def _sequence(self) -> tuple[_Part, ...]:
+        parts: list[_Part] = []
+        while not self.at_end and self.peek() not in {"|", ")"}:
+            parts.append(self._repeated(self._part()))
+        return tuple(parts)
+
+    def _part(self) -> _Part:  # noqa: PLR0911 - one form a character
+        character = self._next()
+        match character:
+            case "(":
+                return self._group()
+            case "[":
+                return self._set()
+            case ".":
+                line_ends: Characters = frozenset() if "s" in self.flags else _LINE_ENDS
+                return _One(".", _ALL - line_ends)
+            case "^":
+                return _Edge("^", _ALL)
+            case "$":
+                return _Edge("$", _LINE_ENDS)
+            case "\\":
+                return self._escape()
+            case _ if character in _SPECIAL:
+                msg = f"{character!r} stands where nothing is repeated"
+                raise ValueError(msg)
+            case _:
+                return _One(character, self._cased(frozenset((_code(character),))))
+
+    def _group(self) -> _Group:
+        head = "("
+        if self.peek() == "?":
+            if self.peek(2) != "?:":
+                msg = "groups that begin with (? are not taken, (?: excepted"
+                raise ValueError(msg)
+            self._at += 2
+            head = "(?:"
+        else:
+            self.groups += 1
+        self._depth += 1
+        if self._depth > 10:
+            msg = "its groups are nested deeper than 10"
+            raise ValueError(msg)
+        options = self.options()
+        self._depth -= 1
+        if self.peek() != ")":
+            msg = "a group is left open"
+            raise ValueError(msg)
+        self._at += 1
+        return _Group(head, options)
+
+    def _escape(self) -> _Part:
+        character = self._next()
+        if character in _CLASSES:
+            return _One(f"\\{character}", _CLASSES[character])
+        if character == "b":
+            return _Edge("\\b", _ALL)
+        code, text = self._escaped(character)
+        return _One(text, self._cased(frozenset((code,))))
+
+    def _escaped(self, character: str) -> tuple[int, str]:
+        if character in _CONTROLS:
+            return ord(_CONTROLS[character]), f"\\{character}"
+        if character.isascii() and not character.isalnum():
+            return ord(character), f"\\{character}"
+        msg = f"\\{character} is not taken"
+        raise ValueError(msg)
+
+    def _set(self) -> _One:
+        start, negated = self._at - 1, self.peek() == "^"
+        self._at += negated
+        members: set[int] = set()
+        while self.peek() != "]":
+            first, is_class = self._member()
+            members |= first
+            if self.peek() == "-" and self.peek(2) != "-]" and not is_class:
+                self._at += 1
+                last, is_class = self._member()
+                low, high = min(first), min(last)
+                if is_class or low > high or max(low, high) >= _OTHER:
+                    msg = "a range in [] is none of ASCII"
+                    raise ValueError(msg)
+                members |= set(range(low, high + 1))
+        self._at += 1
+        if self._at - start == 2 + negated:
+            msg = "[] is empty"
+            raise ValueError(msg)
+        taken = self._cased(frozenset(members))
+        if negated:
+            outside = taken - _BEYOND
+            taken = _ALL - outside
+        return _One(self._text[start : self._at], taken)
+
+    def _member(self) -> tuple[Characters, bool]:
+        character = self._next()
+        if character == "\\":
+            following = self._next()
+            if following in _CLASSES:
+                return _CLASSES[following], True
+            return frozenset((self._escaped(following)[0],)), False
+        if character == "[" or (character == "&" and self.peek() == "&"):
+            msg = "sets inside [] are not taken"
+            raise ValueError(msg)
+        return frozenset((_code(character),)), False
+
+    def _cased(self, characters: Characters) -> Characters:
+        if "i" not in self.flags:
+            return characters
+        texts = [chr(code) for code in characters if code < _OTHER]
+        both = {ord(each) for text in texts for each in (text.lower(), text.upper())}
+        return characters | both
+
+    def _repeated(self, part: _Part) -> _Part:
+        times = self._times()
+        if times is None:
+            return part
+        least, most = times
+        lazy = self.peek() == "?"
+        self._at += lazy
+        if self.peek() in {"*", "+", "?", "{"} or isinstance(part, _Edge):
+            msg = "a repetition, or a place, is repeated"
+            raise ValueError(msg)
+        if isinstance(part, _One):
+            return _One(part.text, part.of, least, most, lazy)
+        if lazy or (least, most) not in {(0, 1), (least, least)} or least > 20:
+            msg = "a group is repeated other than by ? or up to 20 times by {n}"
+            raise ValueError(msg)
+        return _Group(part.head, part.options, max(least, 1), least == 0)
+
+    def _times(self) -> tuple[int, int | None] | None:
+        sign = self.peek()
+        if sign in {"*", "+", "?"} and sign:
+            self._at += 1
+            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
+        if sign != "{":
+            return None
+        end = self._text.find("}", self._at)
+        low, comma, high = self._text[self._at + 1 : max(end, 0)].partition(",")
+        self._at = end + 1
+        if end < 0 or not _is_count(low) or (high and not _is_count(high)):
+            msg = "{ is not followed by a number of times"
+            raise ValueError(msg)
+        most = int(low) if not comma else int(high) if high else None
+        if max(int(low), most or 0) > _MAX_COUNT or (most is not None and most < int(low)):
+            msg = (
+                f"something is repeated more than {_MAX_COUNT} times, or less often than it must be"
+            )
+            raise ValueError(msg)
+        return int(low), most
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 5
+
+
+def _code(character: str) -> int:
+    return _LINE_END if character in "\x85\u2028\u2029" else min(ord(character), _OTHER)
+
+
+class _Writer:
+    """From parts to Java's text; counts the ways that Java might try."""
+
+    def __init__(self) -> None:
+        self._ways, self._open, self._scans = 1, 0, 0
+
+    def check(self, options: Sequence[Sequence[_Part]]) -> None:
+        """Refuse what might take long.
+
+        Raises:
+            ValueError: it might.
+        """
+        anchored = all(option and option[0] == _Edge("^", _ALL) for option in options)
+        steps = (not anchored) + self._open + (self._scans > 0)
+        if steps > 2 or self._open > 1 or self._ways > _MAX_WAYS:
+            msg = "it can match one text in many ways"
+            hint = (
+                ""
+                if anchored
+                else "; begin it with ^, or let each repetition end at another character"
+            )
+            raise ValueError(msg + hint)
+
+    def sequence(self, parts: Sequence[_Part], following: Characters | None) -> str:
+        """The text of parts; `following` may come after them, None for the end of the pattern."""
+        rests: list[Characters | None] = []
+        for part in reversed(parts):
+            rests.append(following)
+            following = _first((part,), following)
+        pairs = zip(parts, reversed(rests), strict=True)
+        return "".join(self._written(part, rest) for part, rest in pairs)
+
+    def _written(self, part: _Part, following: Characters | None) -> str:
+        if isinstance(part, _Edge):
+            return part.text
+        if isinstance(part, _One):
+            return self._one(part, following)
+        firsts = [_first(option, following) for option in part.options]
+        if part.optional:
+            firsts.append(following)
+        overlaps = any(
+            one is None or other is None or one & other
+            for at, one in enumerate(firsts)
+            for other in firsts[at + 1 :]
+        )
+        before = self._ways, self._open
+        inner = "|".join(self.sequence(option, _again(part, following)) for option in part.options)
+        nested = any(_repeats_groups(option) for option in part.options)
+        if part.times > 1 and (nested or overlaps or before != (self._ways, self._open)):
+            msg = "what is repeated can match in several ways"
+            raise ValueError(msg)
+        if overlaps:
+            self._ways *= len(firsts)
+        suffix = "?" if part.optional else f"{{{part.times}}}" if part.times > 1 else ""
+        return f"{part.head}{inner}){suffix}"
+
+    def _one(self, part: _One, following: Characters | None) -> str:
+        if (part.least, part.most) == (1, 1):
+            return part.text
+        times = f"{{{part.least},{'' if part.most is None else part.most}}}"
+        if part.least == part.most:
+            return f"{part.text}{{{part.least}}}"
+        if not part.lazy and (following is None or not following & part.of):
+            self._scans += part.most != 1 and following is not None
+            return f"{part.text}{times}+"
+        if part.most == 1:
+            self._ways *= 2
+        else:
+            self._open += 1
+        return f"{part.text}{times}{'?' if part.lazy else ''}"
+
+
+def _repeats_groups(parts: Sequence[_Part]) -> bool:
+    return any(
+        isinstance(part, _Group) and (part.times > 1 or any(map(_repeats_groups, part.options)))
+        for part in parts
+    )
+
+
+def _again(group: _Group, following: Characters | None) -> Characters | None:
+    """What may come after one turn of a group: the next turn, or what follows."""
+    if group.times == 1:
+        return following
+    turns = [_first(option, following) for option in group.options]
+    return None if None in turns else frozenset().union(*turns, following or _ALL)  # type: ignore[arg-type]
+
+
+def _first(  # noqa: PLR0911 - one form a part
+    parts: Sequence[_Part], following: Characters | None
+) -> Characters | None:
+    """The characters that parts may begin with; None where nothing need follow."""
+    for part in parts:
+        if isinstance(part, _Edge):
+            return part.before
+        if isinstance(part, _One):
+            if part.least:
+                return part.of
+            rest = _first(parts[1:], following)
+            return None if rest is None else part.of | rest
+        rest = _first(parts[1:], following)
+        firsts = [_first(option, rest) for option in part.options]
+        if part.optional:
+            firsts.append(rest)
+        if None in firsts:
+            return None
+        return frozenset().union(*firsts)  # type: ignore[arg-type]
+    return following

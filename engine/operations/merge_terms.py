@@ -1,0 +1,41 @@
+"""A MERGE held against its target's and its source's columns, before any row is read."""
+
+from engine.commands.merge import (
+    NOT_MATCHED,
+    AnalysedClause,
+    AnalysedMerge,
+    Merge,
+)
+from engine.operations.execution import Execution
+from engine.operations.merge_rows import setting_of
+from engine.operations.query_tables import QueryTables
+from engine.operations.write_rows import Terms, with_new_columns
+from engine.schema.types import StructType
+from engine.spark.assignment import check_assignments
+from engine.spark.identity import check_explicit
+
+
+def analysed_merge(
+    command: Merge, execution: Execution, terms: Terms, source: StructType, tables: QueryTables
+) -> tuple[Terms, AnalysedMerge]:
+    """The target's terms as the MERGE leaves them, and its conditions and clauses.
+
+    Raises:
+        EngineError: a name, a type or a clause that cannot be.
+    """
+    if command.schema_evolution:
+        terms = with_new_columns(terms, command.taken(source))
+    analysed = command.analysed(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
+    for clause in analysed.clauses:
+        _check_clause(clause, terms.schema)
+    return terms, analysed
+
+
+def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
+    inserts = clause.when == NOT_MATCHED
+    check_assignments(schema, clause.assignments, setting_of(clause), new_rows=inserts)
+    if inserts:
+        named = {path[0] for path in clause.assignments}
+        check_explicit(
+            schema, StructType(tuple(declared for declared in schema if declared.name in named))
+        )

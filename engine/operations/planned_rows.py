@@ -1,0 +1,149 @@
+"""How many rows a dry run of DELETE, UPDATE and MERGE would change: counted by Arrow, nothing written.
+
+Rows are counted where the files to be read are at most `RunOptions.count_bytes`, and where Arrow
+finds exactly the rows that Spark would. Otherwise the plan names the files alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from engine.actions.files import AddFile
+from engine.commands.merge import DELETE
+from engine.commands.sources import Source, TableSource
+from engine.expressions.traits import is_asked_once
+from engine.expressions.tree import Expression
+from engine.operations.arrow_rows import FOR_SPARK
+from engine.operations.execution import Execution
+from engine.operations.in_process import matching_positions
+from engine.operations.merge_in_process import ArrowMerge, MergeRowsByArrow
+from engine.operations.query_tables import open_table
+from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
+from engine.operations.row_deletion import split_by_partition
+from engine.schema.types import StructType
+from engine.snapshot.snapshot import Snapshot
+
+NOT_COUNTED = "the rows were not counted: Spark would have to read them, or they are too large"
+
+
+def counting(execution: Execution) -> Execution:
+    """The run with files up to `count_bytes` read in this process."""
+    options = replace(execution.options, in_process_bytes=execution.options.count_bytes)
+    return replace(execution, options=options)
+
+
+def plan_of_matches(
+    execution: Execution,
+    snapshot: Snapshot,
+    condition: Expression | None,
+    candidates: Sequence[AddFile],
+    verb: str,
+) -> Plan:
+    """What a DELETE or UPDATE would touch: `verb` is deleted or updated.
+
+    Files that partition values decide about are counted from their statistics.
+    """
+    whole, unsure = split_by_partition(snapshot, condition, list(candidates))
+    counts = _counts(execution, snapshot, condition, unsure)
+    files = [PlannedFile.of(add, "every row matches") for add in whole]
+    if counts is None:
+        files += [PlannedFile.of(add, "may hold matching rows") for add in unsure]
+        summary = f"{len(files):,} of {snapshot.file_count:,} files would be read for rows that match; {NOT_COUNTED}."
+        return plan_of(summary, files)
+    files += [
+        replace(PlannedFile.of(add, "holds matching rows"), rows=count)
+        for add, count in zip(unsure, counts, strict=True)
+        if count
+    ]
+    plan = plan_of("", files)
+    rows = "All rows" if plan.rows is None else _counted(plan.rows, "row")
+    summary = (
+        f"{rows} in {len(files):,} of {_counted(snapshot.file_count, 'file')} would be {verb}."
+    )
+    return replace(plan, summary=summary, is_counted=plan.rows is not None)
+
+
+def plan_of_merge(
+    execution: Execution, snapshot: Snapshot, work: ArrowMerge | None
+) -> OperationResult:
+    """What a MERGE would do; `work` is None where its source cannot be read without Spark.
+
+    Raises:
+        MultipleSourceRowsError: two source rows would change one target row.
+    """
+    merged = _merged(execution, snapshot, work) if work else None
+    if work is None or merged is None:
+        candidates = snapshot.add_files() if work is None else work.candidates
+        files = [PlannedFile.of(add, "may be read") for add in candidates]
+        summary = f"Up to {_counted(len(files), 'file')} would be read; {NOT_COUNTED}."
+        return OperationResult(plan=plan_of(summary, files))
+    changed = {index: len(rows) for index, rows in merged.bitmaps().items()}
+    files = [
+        replace(PlannedFile.of(add, "holds matching rows"), rows=changed[index])
+        for index, add in enumerate(work.candidates)
+        if index in changed
+    ]
+    said = {"updated": 0, "deleted": 0} | _by_action(work, merged.by_clause)
+    facts = {f"rows_{name}": count for name, count in {**said, "inserted": merged.inserted}.items()}
+    words = ", ".join(f"{_counted(facts[f'rows_{name}'], 'row')} {name}" for name in _ACTIONS)
+    summary = (
+        f"{words}, from {_counted(work.source.num_rows, 'source row')};"
+        f" {len(files):,} of {_counted(snapshot.file_count, 'file')} would change."
+    )
+    return OperationResult(plan=replace(plan_of(summary, files, **facts), is_counted=True))
+
+
+def table_at_hand(execution: Execution, source: Source) -> tuple[pa.Table, StructType] | None:
+    """The rows of a source that is a small table, whole; None of others."""
+    if not isinstance(source, TableSource) or source.columns or source.by_position:
+        return None
+    other = open_table(execution, source.table)
+    snapshot = other.snapshot(source.version) if source.version is not None else other.snapshot()
+    if snapshot.size_bytes > execution.options.count_bytes:
+        return None
+    return snapshot.to_arrow(condition=source.where), snapshot.schema
+
+
+_ACTIONS = ("updated", "deleted", "inserted")
+
+
+def _counts(
+    execution: Execution,
+    snapshot: Snapshot,
+    condition: Expression | None,
+    files: Sequence[AddFile],
+) -> list[int] | None:
+    """Of each file the rows that match; None where they are not counted."""
+    if condition is None or not files:
+        return [] if not files else None
+    if is_asked_once(condition) or sum(add.size for add in files) > execution.options.count_bytes:
+        return None
+    execution.begin_stage("find rows")
+    try:
+        bitmaps = matching_positions(snapshot, condition, files)
+    except FOR_SPARK:
+        return None
+    return [len(bitmaps.get(index, ())) for index in range(len(files))]
+
+
+def _merged(execution: Execution, snapshot: Snapshot, work: ArrowMerge) -> MergeRowsByArrow | None:
+    if sum(add.size for add in work.candidates) > execution.options.count_bytes:
+        return None
+    execution.begin_stage("match rows")
+    try:
+        return MergeRowsByArrow(execution, snapshot, work)
+    except FOR_SPARK:
+        return None
+
+
+def _by_action(work: ArrowMerge, by_clause: Mapping[int, int]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for number, count in by_clause.items():
+        name = "deleted" if work.merge.clauses[number].action == DELETE else "updated"
+        counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

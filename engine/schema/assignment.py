@@ -1,0 +1,223 @@
+"""Store assignment: whether values of one type go into a column of another, and how.
+
+The one place for INSERT, UPDATE and MERGE. It decides by types alone; Spark (`engine.spark.shape`) and
+Arrow (`engine.expressions.arrow_storing`) both carry out the `Storing` that comes out. Structs are
+matched by the names of their fields at every depth, in arrays and maps too. Single values are cast
+where Spark's ANSI CAST has a way, as delta-spark casts them; one that does not fit fails the write.
+"""
+
+from dataclasses import dataclass
+from typing import NoReturn, TypeAlias
+
+from engine.errors import SchemaMismatchError
+from engine.schema.text_lengths import as_declared
+from engine.schema.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+from engine.schema.write_errors import FieldMismatchError, FieldMissingError, TypeNotStorableError
+
+_VOID = PrimitiveType("void")
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+_FLOATS = frozenset({"float", "double"})
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+_CASTS: dict[str, frozenset[str]] = {
+    "string": frozenset({"boolean", "number", "binary", "other", *_TIMES}),
+    "binary": frozenset({"string"}),
+    "boolean": frozenset({"string", "number"}),
+    "number": frozenset({"string", "number", "boolean", "timestamp"}),
+    "date": frozenset({"string", *_TIMES}),
+    "timestamp": frozenset({"string", "number", *_TIMES}),
+    "timestamp_ntz": frozenset({"string", *_TIMES}),
+    "variant": frozenset(),
+    "other": frozenset(),
+}
+"""Families of types, and those that Spark's ANSI CAST turns into them; `other` are structs and the like."""
+_FITTING: dict[str, frozenset[str]] = {
+    **dict.fromkeys(_CASTS, frozenset()),
+    "string": _CASTS["string"],
+    "binary": frozenset({"string"}),
+    "boolean": frozenset({"number"}),
+    **dict.fromkeys(_TIMES, _TIMES),
+}
+"""Those of which every value becomes one of the family; numbers are looked at by `_number_fits`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A value without fields, cast; of the same type or null it stays.
+
+    Attributes:
+        source: the value's type.
+        target: the column's.
+        place: the column, or the field inside it, by its dotted path: for people.
+    """
+
+    source: DataType
+    target: DataType
+    place: str
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is to be done."""
+        return self.source != self.target
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether some value of the one type is none of the other."""
+        return self.is_needed and not _always_fits(self.source, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A struct: each field of the column's type with where it comes from; None is null."""
+
+    source: StructType
+    target: StructType
+    parts: "tuple[tuple[StructField, Storing] | None, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """An array, element by element."""
+
+    target: ArrayType
+    item: "Storing"
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A map, entry by entry."""
+
+    target: MapType
+    key: "Storing"
+    value: "Storing"
+
+
+Storing: TypeAlias = Cast | Fields | Items | Entries
+
+
+def storing(data: DataType, table: DataType, place: str, *, fills_fields: bool = False) -> Storing:
+    """How values of a type are stored in a column.
+
+    Args:
+        data: the values' type.
+        table: the column's type.
+        place: the column's name, or dotted path, for people.
+        fills_fields: whether a field that the values' structs lack becomes null, which a MERGE with
+            schema evolution does. Else it is refused: nobody said that the field is to be null.
+
+    Raises:
+        FieldMissingError: the values' structs lack a field.
+        FieldMismatchError: they have a field that the column lacks.
+        TypeNotStorableError: no cast leads there.
+    """
+    match data, table:
+        case StructType(), StructType():
+            return _fields(data, table, place, fills_fields)
+        case ArrayType(), ArrayType():
+            item = storing(
+                data.element, table.element, f"{place}.element", fills_fields=fills_fields
+            )
+            return Items(table, item)
+        case MapType(), MapType():
+            return Entries(
+                table,
+                storing(data.key, table.key, f"{place}.key", fills_fields=fills_fields),
+                storing(data.value, table.value, f"{place}.value", fills_fields=fills_fields),
+            )
+        case _:
+            if not _can_cast(data, table):
+                _refuse(place, data, table)
+            return Cast(data, table, place)
+
+
+def is_unchanged(way: Storing) -> bool:
+    """Whether values are stored as they are: the same fields in the same order, nothing to cast."""
+    match way:
+        case Cast():
+            return not way.is_needed
+        case Items(item=item):
+            return is_unchanged(item)
+        case Entries(key=key, value=value):
+            return is_unchanged(key) and is_unchanged(value)
+        case Fields(source=source, target=target, parts=parts):
+            return source.names == target.names and all(
+                part is not None and is_unchanged(part[1]) for part in parts
+            )
+
+
+def is_storable(data: DataType, table: DataType) -> bool:
+    """Whether values of a type may be stored in a column; some may still be out of range."""
+    try:
+        storing(data, table, "")
+    except SchemaMismatchError:
+        return False
+    return True
+
+
+def _fields(data: StructType, table: StructType, place: str, fills_fields: bool) -> Fields:
+    for field in data:
+        if table.get(field.name) is None:
+            what = f"{place} has no field {field.name}: it is a {as_declared(table)}."
+            remedy = "Leave the field out, or let the schema evolve (WITH SCHEMA EVOLUTION)."
+            raise FieldMismatchError(what[:1000], remedy, field="source")
+    parts: list[tuple[StructField, Storing] | None] = []
+    for field in table:
+        mine = data.get(field.name)
+        inside = f"{place}.{field.name}"
+        if mine is None and not fills_fields:
+            what = f"{inside} gets no value: the data has {as_declared(data)} for {place}."
+            raise FieldMissingError(what[:1000], "Give every field a value.", field="source")
+        parts.append(
+            None
+            if mine is None
+            else (mine, storing(mine.type, field.type, inside, fills_fields=fills_fields))
+        )
+    return Fields(data, table, tuple(parts))
+
+
+def _refuse(place: str, data: DataType, table: DataType) -> NoReturn:
+    what = f"The column {place} is a {as_declared(table)}, and its value is a {as_declared(data)}."
+    raise TypeNotStorableError(what[:1000], "Cast the value.", field="assignments")
+
+
+def _can_cast(data: DataType, table: DataType) -> bool:
+    """Whether Spark's ANSI CAST leads from one type to the other; structs and the like only to text."""
+    return data in {table, _VOID} or _family(data) in _CASTS[_family(table)]
+
+
+def _always_fits(data: DataType, table: DataType) -> bool:
+    source, target = _family(data), _family(table)
+    if data == _VOID or source in _FITTING[target]:
+        return True
+    return source == target == "number" and _number_fits(data, table)
+
+
+def _number_fits(data: DataType, table: DataType) -> bool:
+    """Whether every number of a type is one of the other; floating ones take any, rounded."""
+    if isinstance(table, DecimalType):
+        whole = table.precision - table.scale
+        if isinstance(data, DecimalType):
+            return whole >= data.precision - data.scale and table.scale >= data.scale
+        return whole >= _DIGITS.get(_name(data), 99)
+    source, target = _name(data), _name(table)
+    if target in _FLOATS:
+        return True
+    return source in _DIGITS and _DIGITS[source] <= _DIGITS[target]
+
+
+def _family(data_type: DataType) -> str:
+    name = _name(data_type)
+    if isinstance(data_type, DecimalType) or name in _DIGITS or name in _FLOATS:
+        return "number"
+    return name if name in _CASTS else "other"
+
+
+def _name(data_type: DataType) -> str:
+    return data_type.name if isinstance(data_type, PrimitiveType) else ""

@@ -1,0 +1,103 @@
+"""Schema evolution: a table's columns with those that its data has besides, at every depth."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from engine.errors import SchemaMismatchError
+from engine.schema.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    type_to_json,
+)
+from engine.schema.widening import TYPE_CHANGES, is_wider
+
+
+def merged(table: StructType, data: StructType, *, widens: bool = False) -> StructType:
+    """The table's columns with those that the data has besides, in arrays and maps too.
+
+    Args:
+        table: the table's columns; they keep their order, and new ones come last.
+        data: the columns of the data.
+        widens: whether a column takes the data's type where that is a wider one (type widening).
+
+    Raises:
+        SchemaMismatchError: a new column of nulls alone, whose type nobody knows.
+    """
+    fields = [_merged_field(column, data.get(column.name), widens) for column in table]
+    new = [_new(column) for column in data if table.get(column.name) is None]
+    return StructType((*fields, *new))
+
+
+def taken(
+    source: StructType, assigned: Collection[tuple[str, ...]], *, takes_all: bool
+) -> StructType:
+    """The columns of a MERGE's source that its target is to have, as delta-spark chooses them.
+
+    Args:
+        source: the source's columns.
+        assigned: the paths that clauses set, in lower case.
+        takes_all: whether a clause sets `*`.
+    """
+    return _taken(source, (), assigned, takes_all)
+
+
+def _taken(
+    struct: StructType,
+    around: tuple[str, ...],
+    assigned: Collection[tuple[str, ...]],
+    takes_all: bool,
+) -> StructType:
+    fields = []
+    for field in struct:
+        path = (*around, field.name.lower())
+        inside = any(other[: len(path)] == path for other in assigned)
+        if path in assigned or (takes_all and not isinstance(field.type, StructType)):
+            fields.append(field)
+        elif isinstance(field.type, StructType) and (inside or takes_all):
+            fields.append(replace(field, type=_taken(field.type, path, assigned, takes_all)))
+    return StructType(tuple(fields))
+
+
+def _merged_field(table: StructField, data: StructField | None, widens: bool) -> StructField:
+    if data is None:
+        return table
+    new_type = _merged_type(table.type, data.type, widens)
+    if new_type == table.type:
+        return table
+    if not widens or not is_wider(table.type, new_type):
+        return replace(table, type=new_type)
+    note = {"fromType": type_to_json(table.type), "toType": type_to_json(new_type)}
+    changes = [*table.metadata.get(TYPE_CHANGES, []), note]
+    return replace(table, type=new_type, metadata={**table.metadata, TYPE_CHANGES: changes})
+
+
+def _merged_type(table: DataType, data: DataType, widens: bool) -> DataType:
+    match table, data:
+        case StructType(), StructType():
+            return merged(table, data, widens=widens)
+        case ArrayType(), ArrayType():
+            return replace(table, element=_merged_inside(table.element, data.element))
+        case MapType(), MapType():
+            return replace(
+                table,
+                key=_merged_inside(table.key, data.key),
+                value=_merged_inside(table.value, data.value),
+            )
+        case _:
+            return data if widens and is_wider(table, data) else table
+
+
+def _merged_inside(table: DataType, data: DataType) -> DataType:
+    """Of what an array or map holds: no field of the schema could note there that a type changed."""
+    return _merged_type(table, data, widens=False)
+
+
+def _new(column: StructField) -> StructField:
+    if column.type == PrimitiveType("void"):
+        msg = f"The new column {column.name} has no values to tell its type."
+        raise SchemaMismatchError(msg, "Leave it out, or cast it in the source.", field="source")
+    return StructField(column.name, column.type)

@@ -1,0 +1,214 @@
+"""Files of a version as a relation of Spark's own: the engine says which, Spark's Parquet reader reads them.
+
+Spark asks a relation for its files by `FileIndex`, with the filters of the query. Answered here, it
+prunes partitions and skips files by the log's statistics, and each file brings constants of its own
+(its number, its partition values) as columns that cost nothing a row.
+"""
+
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from engine.actions.files import AddFile
+from engine.expressions.tree import Expression
+from engine.spark.columns import column
+from engine.spark.file_objects import directories
+from engine.spark.jvm import analysed_plan, data_type, frame_over, iter_seq, scala_seq, sql_package
+from engine.spark.pushed_filters import pushed_condition
+
+Chooser = Callable[[Expression], Collection[AddFile]]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A column that has one value a file, in the order of the files."""
+
+    name: str
+    values: pa.Array
+    type: spark_types.DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class IndexedFiles:
+    """What a relation reads.
+
+    Attributes:
+        uri: the table's.
+        files: the files; `paths` as Spark spells them, `sizes` in bytes.
+        constants: columns beside those of the files.
+        schema: of the columns in the files.
+        options: what the scan carries in its plan.
+        identity: equal for relations that read the same; none is equal to another where it is "".
+        choose: the files that may hold a row of a condition over the columns that `names` maps to.
+        names: logical names by those in the files.
+    """
+
+    uri: str
+    files: Sequence[AddFile]
+    paths: Sequence[str]
+    sizes: Sequence[int]
+    constants: Sequence[Constant]
+    schema: spark_types.StructType
+    options: Mapping[str, str] = field(default_factory=dict)
+    identity: str = ""
+    choose: Chooser | None = None
+    names: Mapping[str, Expression] = field(default_factory=dict)
+
+
+def indexed_rows(spark: SparkSession, listed: IndexedFiles) -> DataFrame:
+    """The rows of the files: their columns and the constants."""
+    inside: Any = spark
+    ensure_callback_server_started(inside.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    index = FileIndex(spark, listed)
+    jvm, sources = inside._jvm, sql_package(spark).execution.datasources
+    schema = data_type(listed.schema.json(), spark)
+    relation = sources.HadoopFsRelation(
+        index,
+        index.partitionSchema(),
+        schema,
+        jvm.scala.Option.apply(None),
+        sources.parquet.ParquetFileFormat(),
+        jvm.PythonUtils.toScalaMap(dict(listed.options)),
+        inside._jsparkSession,
+    )
+    return DataFrame(inside._jsparkSession.baseRelationToDataFrame(relation), spark)
+
+
+class FileIndex:
+    """Spark's `FileIndex`: called on the driver, from whichever thread plans a query."""
+
+    class Java:
+        """What Py4J asks of a class that the JVM calls."""
+
+        implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
+
+    def __init__(self, spark: SparkSession, listed: IndexedFiles) -> None:
+        """Nothing of the JVM's is made for the files before a query asks for them."""
+        self._spark, self._listed = spark, listed
+        self._constants = listed.constants
+        self._identity = listed.identity or uuid.uuid4().hex
+        fields = [spark_types.StructField(c.name, c.type, c.nullable) for c in self._constants]
+        self._schema = spark_types.StructType(fields)
+        self._partition_schema = data_type(self._schema.json(), spark)
+        self._all: Any = None
+
+    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: ANN401, N802 - Spark's
+        """The files that may hold rows: Spark asks filters of partitions no more, and all others again."""
+        kept = set(range(len(self._listed.files)))
+        if not partition_filters.isEmpty():
+            kept &= self._in_partitions(partition_filters)
+        if self._listed.choose is not None:
+            kept &= self._by_statistics(self._listed.choose, data_filters)
+        if len(kept) < len(self._listed.files):
+            return self._directories(sorted(kept))
+        if self._all is None:
+            self._all = self._directories(range(len(self._listed.files)))
+        return self._all
+
+    def partitionSchema(self) -> Any:  # noqa: ANN401, N802
+        """The constants."""
+        return self._partition_schema
+
+    def rootPaths(self) -> Any:  # noqa: ANN401, N802
+        """The table's own place."""
+        return scala_seq([self._hadoop_path(self._listed.uri)], self._spark)
+
+    def inputFiles(self) -> Any:  # noqa: ANN401, N802
+        """Every file."""
+        inside: Any = self._spark
+        gateway = inside.sparkContext._gateway
+        names = gateway.new_array(gateway.jvm.String, len(self._listed.paths))
+        for i, path in enumerate(self._listed.paths):
+            names[i] = str(self._hadoop_path(path).toUri().toString())
+        return names
+
+    def sizeInBytes(self) -> int:  # noqa: N802
+        """Of all files."""
+        return sum(self._listed.sizes)
+
+    def refresh(self) -> None:
+        """A version does not change."""
+
+    def metadataOpsTimeNs(self) -> Any:  # noqa: ANN401, N802
+        """Not measured."""
+        inside: Any = self._spark
+        return inside._jvm.scala.Option.apply(None)
+
+    def isTimeTravel(self) -> bool:  # noqa: N802
+        """Whether a plan must be analysed again at a later version: never."""
+        return False
+
+    def toString(self) -> str:  # noqa: N802
+        """What two of these are compared by."""
+        return f"files of {self._listed.uri} {self._identity}"
+
+    def hashCode(self) -> int:  # noqa: N802
+        """Of its text."""
+        return hash(self._identity) & 0x7FFFFFFF
+
+    def equals(self, other: Any) -> bool:  # noqa: ANN401
+        """Whether both read the same files: what is cached of one is then taken for the other."""
+        return other is not None and str(other.toString()) == self.toString()
+
+    def _hadoop_path(self, text: str) -> Any:  # noqa: ANN401
+        inside: Any = self._spark
+        return inside._jvm.org.apache.hadoop.fs.Path(text)
+
+    def _directories(self, places: Sequence[int]) -> Any:  # noqa: ANN401
+        listed = self._listed
+        chosen = pa.array(places, pa.int64())
+        values = {c.name: c.values.take(chosen) for c in self._constants}
+        files = [
+            (listed.paths[i], listed.sizes[i], listed.files[i].modification_time) for i in places
+        ]
+        return directories(self._spark, self._schema, pa.table(values), files)
+
+    def _in_partitions(self, filters: Any) -> set[int]:  # noqa: ANN401
+        """The places of the files whose constants satisfy filters: Spark evaluates them."""
+        values = {f"c{i}": c.values for i, c in enumerate(self._constants)}
+        values["place"] = pa.array(range(len(self._listed.files)), pa.int32())
+        typed = [column(f"c{i}").cast(c.type).alias(c.name) for i, c in enumerate(self._constants)]
+        frame = self._spark.createDataFrame(pa.table(values)).select(column("place"), *typed)
+        plan = analysed_plan(frame)
+        catalyst = sql_package(self._spark).catalyst
+        empty = scala_seq([], self._spark)
+        inside: Any = self._spark
+        none = inside._jvm.scala.Option.apply(None)
+        outputs = list(iter_seq(plan.output()))
+        of_name = {str(output.name()): output for output in outputs}
+        asked = {
+            reference.exprId().id(): reference
+            for condition in iter_seq(filters)
+            for reference in iter_seq(condition.references().toSeq())
+        }
+        aliases = [
+            catalyst.expressions.Alias(
+                of_name[str(reference.name())],
+                str(reference.name()),
+                reference.exprId(),
+                empty,
+                none,
+                empty,
+            )
+            for reference in asked.values()
+        ]
+        named = catalyst.plans.logical.Project(scala_seq([outputs[0], *aliases], self._spark), plan)
+        for condition in iter_seq(filters):
+            named = catalyst.plans.logical.Filter(condition, named)
+        rows = frame_over(named, self._spark).select("place").collect()
+        return {int(row[0]) for row in rows}
+
+    def _by_statistics(self, choose: Chooser, filters: Any) -> set[int]:  # noqa: ANN401
+        condition = pushed_condition(self._spark, filters, self._listed.names)
+        everything = range(len(self._listed.files))
+        if condition is None:
+            return set(everything)
+        keys = {add.key for add in choose(condition)}
+        return {i for i in everything if self._listed.files[i].key in keys}

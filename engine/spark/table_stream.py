@@ -1,0 +1,161 @@
+"""The rows that are added to a table as a stream of Spark's, from the log to the executors."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+
+from engine.errors import RequestError, TimestampOutOfRangeError, VersionNotFoundError
+from engine.log.commits import list_versions
+from engine.log.history import version_at
+from engine.snapshot.stream_errors import SourceReplacedError
+from engine.snapshot.stream_log import StreamLimits, StreamLog, StreamTerms
+from engine.snapshot.stream_position import Position
+from engine.snapshot.timestamps import timestamp_to_ms
+from engine.spark.data_source_options import LATEST, LakeOptions
+from engine.spark.data_source_reader import FileShape, partitions_of
+from engine.storage.uri import open_store
+
+_FIRST = "first"
+
+
+class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream over a table, read under the metadata of the version where the query began."""
+
+    log_type: ClassVar[type[StreamLog]] = StreamLog
+
+    def __init__(self, options: LakeOptions, shape: FileShape, terms: StreamTerms) -> None:
+        """A stream that reads files of a shape under its terms."""
+        self._options, self._shape, self._table_id = options, shape, terms.metadata.id
+        store = open_store(options.uri, options.storage_options)
+        self._log: StreamLog | None = self.log_type(store, terms)
+        self._first: Position | None = None
+        self._last_version: int | None = None
+        self._is_checked = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Executors read files, they do not follow the log."""
+        return {**self.__dict__, "_log": None}
+
+    @property
+    def log(self) -> StreamLog:
+        """The source's log.
+
+        Raises:
+            RequestError: this is an executor.
+        """
+        if self._log is None:
+            msg = "Offsets are the driver's matter."
+            raise RequestError(msg)
+        return self._log
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new query begins."""
+        if self._first is None:
+            self._first = self._beginning()
+        return self._offset(self._first, self._first)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the batch that begins at `start` ends.
+
+        Raises:
+            StreamError: the stream may not go on.
+        """
+        position, first = self._position(start), _first_of(start)
+        self._check_since(position)
+        last = self._newest() if self._last_version is None else self._last_version
+        limits = StreamLimits() if isinstance(limit, ReadAllAvailable) else self._options.limits
+        return self._offset(self.log.batch_end(position, limits, last), first)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What one batch may hold where the trigger does not say."""
+        limits = self._options.limits
+        if limits.max_files is not None:
+            return ReadMaxFiles(limits.max_files)
+        return ReadAllAvailable() if limits.max_bytes is None else ReadMaxBytes(limits.max_bytes)
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """How far the table is."""
+        return Position(self._newest() + 1).to_json(self._table_id)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Go no further than the table is now."""
+        self._last_version = self._newest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The files between two offsets."""
+        return partitions_of(self.log.files(*self.between(start, end)))
+
+    def between(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[Position, Position]:
+        """The positions of two offsets, looked at for what the log says against reading on.
+
+        Raises:
+            StreamError: the stream may not go on.
+        """
+        until = self._position(end)
+        begin = self._position(start) if start.get(_FIRST) == end.get(_FIRST) else _first_of(end)
+        self._check_since(begin)
+        return begin, until
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition, on an executor."""
+        return self._shape.read(partition)
+
+    def _newest(self) -> int:
+        read_version = self.log.terms.version
+        return max(read_version, self.log.latest_version(read_version) or read_version)
+
+    def _beginning(self) -> Position:
+        chosen = self._options.starting_version
+        newest = self._newest()
+        if self._options.starting_timestamp is not None:
+            chosen = self._version_from(self._options.starting_timestamp)
+        if chosen is None:
+            return Position(newest, initial=True)
+        if chosen == LATEST:
+            return Position(newest + 1)
+        version = int(chosen)
+        earliest = min(list_versions(self.log.store), default=0)
+        if not earliest <= version <= newest + 1:
+            raise VersionNotFoundError(self.log.store.root, version, earliest, newest)
+        return Position(version)
+
+    def _version_from(self, timestamp: str) -> int:
+        """The first version that was committed at a time or later."""
+        store, metadata, time_ms = (
+            self.log.store,
+            self.log.terms.metadata,
+            timestamp_to_ms(timestamp),
+        )
+        until = version_at(store, metadata, time_ms)
+        try:
+            return version_at(store, metadata, time_ms - 1) + 1
+        except TimestampOutOfRangeError:  # committed at that very millisecond, and the first
+            return until
+
+    def _check_since(self, position: Position) -> None:
+        if not self._is_checked:
+            self.log.check_since(position)
+            self._is_checked = True
+
+    def _position(self, offset: Mapping[str, Any]) -> Position:
+        if offset.get("table") != self._table_id:
+            table_id = str(offset.get("table"))
+            raise SourceReplacedError(self.log.store.root, table_id, self._table_id)
+        return Position.from_json(offset)
+
+    def _offset(self, position: Position, first: Position) -> dict[str, Any]:
+        return {**position.to_json(self._table_id), _FIRST: first.to_json(self._table_id)}
+
+
+def _first_of(offset: Mapping[str, Any]) -> Position:
+    position = offset.get(_FIRST)
+    return Position.from_json(position if isinstance(position, Mapping) else offset)

@@ -1,0 +1,147 @@
+"""Hadoop's connectors for object stores: which one Spark needs for a place, and how to fetch its jars.
+
+The engine's own stores need none of them; Spark's reads of data files do.
+"""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import EngineError
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>lake</groupId><artifactId>connectors</artifactId><version>1</version>
+  <packaging>pom</packaging>
+  <dependencies><dependency>
+    <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
+  </dependency></dependencies>
+</project>
+"""
+_SECONDS = 1800  # the connector for S3 is 700 MB
+
+
+class ConnectorError(EngineError):
+    """A connector's jars cannot be fetched."""
+
+    code = "LAKE_CONNECTOR_UNAVAILABLE"
+    sqlstate = "58000"
+
+
+@dataclass(frozen=True)
+class Connector:
+    """What Hadoop needs to read a scheme.
+
+    Attributes:
+        name: as `manage.py connectors` calls it.
+        file_system: the class that serves the scheme.
+        group: Maven's group of the artifact, whose version is that of Spark's own Hadoop.
+        artifact: Maven's name of it.
+    """
+
+    name: str
+    file_system: str
+    group: str
+    artifact: str
+
+
+_HADOOP = "org.apache.hadoop"
+CONNECTORS: Mapping[str, Connector] = {
+    "s3": Connector("s3", f"{_HADOOP}.fs.s3a.S3AFileSystem", _HADOOP, "hadoop-aws"),
+    "az": Connector(
+        "azure", f"{_HADOOP}.fs.azurebfs.SecureAzureBlobFileSystem", _HADOOP, "hadoop-azure"
+    ),
+    "gs": Connector("gcs", f"{_HADOOP}.fs.gs.GoogleHadoopFileSystem", _HADOOP, "hadoop-gcp"),
+}
+"""By the scheme of a table's place."""
+
+
+def connector_jars(home: Path) -> list[Path]:
+    """The jars of every connector that was fetched into a directory."""
+    return sorted(home.glob("*/*.jar"))
+
+
+def has_connector(home: Path, connector: Connector) -> bool:
+    """Whether its jars are there, in the version that Spark needs."""
+    return (home / connector.name / f"{connector.artifact}-{hadoop_version()}.jar").is_file()
+
+
+def hadoop_version() -> str:
+    """The version of the Hadoop that PySpark brings.
+
+    Raises:
+        ConnectorError: PySpark is not installed, or says no version.
+    """
+    for jar in _spark_jars():
+        match = re.fullmatch(r"hadoop-client-runtime-([\d.]+)\.jar", jar)
+        if match is not None:
+            return match[1]
+    msg = "This Python has no PySpark that says which Hadoop it brings."
+    raise ConnectorError(msg, "Install PySpark here, or name jars of yours in SPARK_JARS.")
+
+
+def fetch_connector(connector: Connector, home: Path) -> list[Path]:
+    """Have Maven fetch a connector's jars, but for what Spark has itself; they appear all at once.
+
+    Raises:
+        ConnectorError: no Maven, or no repository that it reaches.
+    """
+    version = hadoop_version()
+    maven = shutil.which("mvn")
+    if maven is None:
+        msg = f"{connector.group}:{connector.artifact}:{version} is fetched by Maven, which is missing."
+        remedy = f"Install it (apt install maven), or put the jars into {home / connector.name}."
+        raise ConnectorError(msg, remedy)
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as scratch:
+        pom, jars = Path(scratch, "pom.xml"), Path(scratch, "jars")
+        pom.write_text(
+            _POM.format(group=connector.group, artifact=connector.artifact, version=version),
+            "utf-8",
+        )
+        _copy(maven, pom, jars)
+        of_spark = {_artifact(jar) for jar in _spark_jars()}
+        for jar in jars.iterdir():
+            if _artifact(jar.name) in of_spark:
+                jar.unlink()
+        place = home / connector.name
+        shutil.rmtree(place, ignore_errors=True)
+        jars.rename(place)
+    return sorted(place.glob("*.jar"))
+
+
+def _copy(maven: str, pom: Path, jars: Path) -> None:
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+    try:
+        outcome = subprocess.run(  # noqa: S603 - Maven, with arguments from here
+            [maven, "-q", "-B", "-f", str(pom), *goal],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        msg = f"Maven had not fetched the jars after {_SECONDS // 60} minutes."
+        raise ConnectorError(msg, "Check the network, then try again.") from error
+    if outcome.returncode != 0 or not jars.is_dir():
+        lines = (outcome.stdout + outcome.stderr).splitlines()
+        reason = next((line for line in lines if "ERROR" in line), "it gave no reason")
+        msg = f"Maven could not fetch the jars: {reason[:300]}"
+        raise ConnectorError(msg, "Check that a Maven repository can be reached, then try again.")
+
+
+def _artifact(jar: str) -> str:
+    """The name of a jar without its version: `commons-codec` of `commons-codec-1.11.jar`."""
+    return re.sub(r"-\d[\w.\-]*\.jar$", "", jar)
+
+
+def _spark_jars() -> list[str]:
+    """The names of PySpark's jars; Spark itself is not loaded."""
+    spec = importlib.util.find_spec("pyspark")
+    places = [] if spec is None else list(spec.submodule_search_locations or ())
+    return [jar.name for place in places for jar in Path(place, "jars").glob("*.jar")]

@@ -1,0 +1,91 @@
+"""`manage.py token USERNAME`: a token for a program, without a browser."""
+
+from datetime import timedelta
+
+from django.contrib.auth.models import Group, User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+from django.utils import timezone
+
+from lakeui.api.access.tokens import MAX_DAYS
+from lakeui.api.models import ApiToken
+from lakeui.catalog.access import highest_role
+from lakeui.catalog.roles import Role
+
+
+class Command(BaseCommand):
+    help = "Make a token for the REST API and print it once, or list and revoke those of a user."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        labels = [role.label for role in Role]
+        parser.add_argument("username", help="whose token; a service account of its own is best")
+        parser.add_argument("--name", default="command line", help="what will use it")
+        parser.add_argument("--role", choices=labels, default=Role.VIEWER.label)
+        parser.add_argument("--days", type=int, default=30, help=f"until it expires, to {MAX_DAYS}")
+        parser.add_argument(
+            "--create-account",
+            action="store_true",
+            help="make the account if there is none: in the role's group, unable to sign in",
+        )
+        parser.add_argument("--list", action="store_true", help="the user's tokens, no new one")
+        parser.add_argument("--revoke", metavar="ID", help="a token's id, or all; no new one")
+
+    def handle(self, *args: object, **options: object) -> None:
+        del args
+        role = Role.named(str(options["role"]))
+        days = int(str(options["days"]))
+        if role is None or not 1 <= days <= MAX_DAYS:
+            msg = f"--days is a number from 1 to {MAX_DAYS}."
+            raise CommandError(msg)
+        with transaction.atomic():
+            user = _account(str(options["username"]), role if options["create_account"] else None)
+            if options["list"]:
+                self._list(user)
+            elif options["revoke"]:
+                self._revoke(user, str(options["revoke"]))
+            else:
+                self._make(user, role, days, str(options["name"]))
+
+    def _make(self, user: User, role: Role, days: int, name: str) -> None:
+        own = highest_role(user)
+        if own is None or role > own:
+            msg = f"{user.username} is {own.label if own else 'in no group'}: the token cannot be {role.label}."
+            raise CommandError(msg)
+        _, secret = ApiToken.objects.create(
+            user=user, expiry=timedelta(days=days), name=name[:100], role=role
+        )
+        self.stdout.write(secret)
+        until = timezone.now() + timedelta(days=days)
+        self.stderr.write(
+            f"{role.label} of {user.username} until {until:%Y-%m-%d}; not shown again."
+        )
+
+    def _list(self, user: User) -> None:
+        for token in ApiToken.objects.filter(user=user):
+            expiry = f"{token.expiry:%Y-%m-%d}"
+            line = f"{token.public_id}  {token.get_role_display():10} until {expiry}  {token.name}"
+            self.stdout.write(line)
+
+    def _revoke(self, user: User, which: str) -> None:
+        tokens = ApiToken.objects.filter(user=user)
+        chosen = [token for token in tokens if which in ("all", str(token.public_id))]
+        if not chosen and which != "all":
+            msg = f"{user.username} has no token {which}: see --list."
+            raise CommandError(msg)
+        for token in chosen:
+            token.delete()
+        self.stdout.write(f"{len(chosen)} revoked.")
+
+
+def _account(username: str, role: Role | None) -> User:
+    """The active user of the name; made in a role's group where one is given and there is none."""
+    user = User.objects.filter(username=username).first()
+    if user is None and role is not None:
+        user = User.objects.create_user(username)  # without a password nobody signs in with it
+        user.groups.add(Group.objects.get_or_create(name=role.label)[0])
+    if user is None or not user.is_active:
+        msg = (
+            f"There is no active user {username}: give --create-account to make a service account."
+        )
+        raise CommandError(msg)
+    return user

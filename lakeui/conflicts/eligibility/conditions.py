@@ -1,0 +1,300 @@
+"""The conditions of row-level concurrency: those of a table as mirrored, what mends it, and of its writes."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from engine.commands.definition import Create
+from engine.commands.sources import TableSource
+from engine.conflicts.eligibility import VECTORS_PROPERTY, Eligibility
+from lakeui.catalog.models import Table
+from lakeui.conflicts.eligibility.lines import (
+    FAILS,
+    HOLDS,
+    OPTIONAL,
+    SOME,
+    UNKNOWN,
+    ConditionLine,
+    FixCost,
+)
+from lakeui.conflicts.isolation.level_impact import Impact, impact_of
+from lakeui.conflicts.isolation.proposal import ROW_TRACKING, proposal_of, protocol_under
+from lakeui.conflicts.recent_writes import ConditionUse, RecentWrites
+from lakeui.conflicts.statements.clients import THIS_ENGINE
+from lakeui.conflicts.statements.conditions import SUBQUERY
+
+_UNTRACKED = "needed only to follow rows through ZORDER BY and clustering"
+_UNTRACKED_CLUSTERED = (
+    "OPTIMIZE orders the rows of a clustered table: without row ids they cannot be followed, and it"
+    " conflicts with UPDATE, DELETE, MERGE and OPTIMIZE"
+)
+_NOT_KEPT = ("delta.constraints.", "delta.feature.", "delta.columnMapping.", "delta.rowTracking.")
+
+
+class Speed(Protocol):
+    """How fast rewrites went here."""
+
+    @property
+    def runs(self) -> int: ...
+    @property
+    def is_own(self) -> bool: ...
+    def duration_ms(self, size_bytes: int) -> int: ...
+
+
+def table_lines(
+    table: Table,
+    eligibility: Eligibility,
+    writes: RecentWrites,
+    speed: Speed | None,
+    readers: Sequence[str],
+) -> tuple[ConditionLine, ...]:
+    """The conditions of the table itself; `readers` are streams known to read it."""
+    layout, supported, _, identity = eligibility.conditions
+    impact = impact_of(table, {VECTORS_PROPERTY: "true", ROW_TRACKING: "true"}, readers=readers)
+    return (
+        _layout(table, layout.holds, speed, impact),
+        _supported(table, supported.holds, writes),
+        _enabled(table, impact),
+        ConditionLine(
+            name=identity.name,
+            state=_state(identity.holds),
+            raw=_identity_raw(table),
+            evidence="" if identity.holds else identity.evidence,
+            fix=identity.fix,
+            cost_text="" if identity.holds else "Writers must draw their numbers elsewhere.",
+        ),
+        _row_tracking(table, impact),
+    )
+
+
+def _state(holds: bool) -> str:
+    return HOLDS if holds else FAILS
+
+
+def _layout(table: Table, holds: bool, speed: Speed | None, impact: Impact) -> ConditionLine:
+    columns, named = table.partition_columns, "partitionColumns"
+    if table.clustering_columns:
+        columns, named = table.clustering_columns, "clusteringColumns"
+    listed = ", ".join(f'"{column}"' for column in columns)
+    line = ConditionLine(
+        name="unpartitioned or liquid-clustered", state=HOLDS, raw=f"{named} = [{listed}]"
+    )
+    if holds:
+        return line
+    cost = FixCost(
+        rewrites_bytes=table.size_bytes,
+        rewrites_files=table.file_count,
+        duration_ms=speed.duration_ms(table.size_bytes) if speed else None,
+        runs=speed.runs if speed else 0,
+        runs_are_own=speed.is_own if speed else False,
+        aborted_jobs=len(impact.aborted_jobs),
+        streams=len(impact.streams),
+        undo="Undone by RESTORE, until VACUUM removes the files of now.",
+    )
+    return replace(
+        line,
+        state=FAILS,
+        evidence=f"{_partitions(table)}; partitioned tables are never eligible",
+        fix=f"Rewrite it as clustered by `{', '.join(table.partition_columns)}`.{_set_again(table)}",
+        statement=_rewrite(table),
+        cost=cost,
+    )
+
+
+def _partitions(table: Table) -> str:
+    """How many partitions its mirrored files lie in."""
+    count = table.live_files.order_by().values("partition_values").distinct().count()
+    part = "at least " if table.live_files_mirrored < table.file_count else ""
+    return f"{part}{count:,} {'partition' if count == 1 else 'partitions'}"
+
+
+def _set_again(table: Table) -> str:
+    """What a table that is written anew does not keep."""
+    count = sum(name.startswith("delta.constraints.") for name in table.properties)
+    return f" Set its {count} constraint{'' if count == 1 else 's'} again." if count else ""
+
+
+def _rewrite(table: Table) -> str:
+    """The statement that writes the table again, clustered, with its settings."""
+    kept = {
+        name: str(value)
+        for name, value in table.properties.items()
+        if name.startswith("delta.") and not name.startswith(_NOT_KEPT)
+    }
+    return Create(
+        table=table.name,
+        clustering_columns=tuple(table.partition_columns),
+        properties=kept | {VECTORS_PROPERTY: "true"},
+        source=TableSource(table=table.name),
+        replace=True,
+    ).statement()
+
+
+def _supported(table: Table, holds: bool, writes: RecentWrites) -> ConditionLine:
+    features = ", ".join(f'"{reader_feature}"' for reader_feature in table.reader_features)
+    line = ConditionLine(
+        name="deletion vectors supported",
+        state=_state(holds),
+        raw=f"readerFeatures = [{features}]" if features else "readerFeatures absent",
+        evidence=f"protocol {table.min_reader_version or 1}, {table.min_writer_version or 1}",
+    )
+    if "deletionVectors" in table.reader_features:
+        return line
+    return replace(
+        line,
+        fix="Comes with the property below.",
+        cost=FixCost(
+            protocol=_protocol(table, VECTORS_PROPERTY),
+            locked_out=locked_out_by(writes, "deletionVectors"),
+            undo="Undone only by DROP FEATURE, and by a second one 24 h later for the history.",
+        ),
+    )
+
+
+def _enabled(table: Table, impact: Impact) -> ConditionLine:
+    setting = table.properties.get(VECTORS_PROPERTY)
+    raw = f"{VECTORS_PROPERTY} absent" if setting is None else f"{VECTORS_PROPERTY} = {setting}"
+    name = "deletion vectors enabled"
+    if str(setting).lower() == "true":
+        return ConditionLine(name=name, state=HOLDS, raw=raw)
+    return ConditionLine(
+        name=name,
+        state=FAILS,
+        raw=raw,
+        evidence="rows of one file cannot be distinguished without a vector",
+        fix="Set the property.",
+        job=_setting(VECTORS_PROPERTY),
+        cost=_setting_cost(impact),
+    )
+
+
+def _row_tracking(table: Table, impact: Impact) -> ConditionLine:
+    setting = table.properties.get(ROW_TRACKING)
+    raw = f"{ROW_TRACKING} absent" if setting is None else f"{ROW_TRACKING} = {setting}"
+    if table.row_tracking:
+        return ConditionLine(
+            name="row tracking", state=HOLDS, raw=raw, evidence="rows keep an id for life"
+        )
+    files = f"{table.file_count:,} files"
+    return ConditionLine(
+        name="row tracking",
+        state=OPTIONAL,
+        raw=raw,
+        evidence=_UNTRACKED_CLUSTERED if table.clustering_columns else _UNTRACKED,
+        fix="Set the property.",
+        job=_setting(ROW_TRACKING),
+        cost=_setting_cost(impact),
+        cost_text=f"Metadata of {files}: each gets its row ids by commits of their own.",
+    )
+
+
+def _setting(name: str) -> Mapping[str, Any]:
+    return {"kind": "set_properties", "parameters": {"properties": {name: "true"}}}
+
+
+def _setting_cost(impact: Impact) -> FixCost:
+    return FixCost(aborted_jobs=len(impact.aborted_jobs), streams=len(impact.streams))
+
+
+def _protocol(table: Table, name: str) -> tuple[int, int]:
+    after = protocol_under(table, proposal_of(table, {name: "true"}))
+    return after.min_reader_version, after.min_writer_version
+
+
+def locked_out_by(writes: RecentWrites, feature: str) -> tuple[str, ...]:
+    """Programs that wrote lately and do not know a feature, with their commits."""
+    return tuple(
+        f"{client} ({times:,} {'commit' if times == 1 else 'commits'})"
+        for client, times in writes.by_client()
+        if client.lacks(feature)
+    )
+
+
+def _identity_raw(table: Table) -> str:
+    fields = table.schema.get("fields", [])
+    marked = [f for f in fields if "delta.identity.start" in (f.get("metadata") or {})]
+    return f"{len(marked)} of {len(fields)} columns"
+
+
+_OBSTACLES = (
+    ("no subquery in the condition", SUBQUERY),
+    ("deterministic conditions", "its condition is not deterministic"),
+    ("no struct, array or map values", "its condition uses struct, array or map values"),
+)
+_REMEDIES = {
+    SUBQUERY: "Write it as MERGE with the subquery as its source.",
+    _OBSTACLES[1][1]: "Compute the value once, and put it into the condition as a literal.",
+    _OBSTACLES[2][1]: "Keep what conditions ask for in a column of its own.",
+}
+_IN_QUERY = re.compile(
+    r"\(?(\w{1,100}) IN \(\s*SELECT (?:DISTINCT )?(\w{1,100})\s+(FROM .{1,1000}?)\s*\)\)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_COST = "None: the rows it selects are the same."
+
+
+def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]:
+    """The conditions of the writes that overlapped with others, and whether their winners can be followed."""
+    uses = writes.conditions
+    lines = (_about(name, obstacle, uses) for name, obstacle in _OBSTACLES)
+    return (*lines, _traced(table, writes))
+
+
+def _about(name: str, obstacle: str, uses: Sequence[ConditionUse]) -> ConditionLine:
+    """One demand on conditions: how many writes do not meet it, and whose is the first that does not."""
+    asked = sum(use.times for use in uses)
+    hit = [use for use in uses if use.condition.obstacle == obstacle]
+    unclear = sum(use.times for use in uses if not use.condition.is_whole) if not hit else 0
+    if not hit:
+        text = f"{asked - unclear:,} of {asked:,}" if asked else "no two writes overlapped"
+        rest = f"; {unclear:,} name what is not a column here" if unclear else ""
+        return ConditionLine(
+            name=name, state=HOLDS if asked else UNKNOWN, evidence=text + rest, asked=asked
+        )
+    worst = hit[0]
+    return ConditionLine(
+        name=name,
+        state=SOME,
+        raw=worst.text[:200],
+        evidence=f"{worst.user_name or 'not recorded'}, {worst.operation}",
+        fix=_REMEDIES[obstacle],
+        rewrite=_as_merge(worst) if obstacle == SUBQUERY else "",
+        cost_text=_NO_COST,
+        affected=sum(use.times for use in hit),
+        asked=asked,
+    )
+
+
+def _as_merge(use: ConditionUse) -> str:
+    """The write as a MERGE with the subquery as its source; empty where its form is another."""
+    match = _IN_QUERY.fullmatch(use.text.strip())
+    action = {"DELETE": "DELETE", "UPDATE": "UPDATE SET …"}.get(use.operation)
+    if match is None or action is None:
+        return ""
+    column, key, rest = match.groups()
+    return (
+        f"MERGE INTO … t\nUSING (SELECT DISTINCT {key} {rest}) s\n"
+        f"ON t.{column} = s.{key}\nWHEN MATCHED THEN {action}"
+    )
+
+
+def _traced(table: Table, writes: RecentWrites) -> ConditionLine:
+    """Whether compactions tell where rows went: by this engine's tags, or by row ids."""
+    compactions = [w for w in writes.writes if w.operation.startswith(("OPTIMIZE", "REORG"))]
+    told = [w for w in compactions if _tells(w.client.name, w.orders_by, table)]
+    name, count = "winners can be traced", len(compactions)
+    if not compactions:
+        return ConditionLine(name=name, state=UNKNOWN, evidence="no compaction in 30 days")
+    return ConditionLine(
+        name=name,
+        state=HOLDS if len(told) == count else SOME,
+        evidence=f"{len(told):,} of {count:,} compactions tell where each row went",
+        fix="" if len(told) == count else "Turn on row tracking, or compact by this engine.",
+        affected=count - len(told),
+        asked=count,
+    )
+
+
+def _tells(client: str, orders_by: str, table: Table) -> bool:
+    return table.row_tracking or (client == THIS_ENGINE and not orders_by)

@@ -1,0 +1,156 @@
+"""`manage.py job "OPTIMIZE sales.orders" --wait`: a job without a browser, its outcome as exit code."""
+
+import json
+import time
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from engine.clock import SystemClock
+from engine.commands.model import Command as LakeCommand
+from engine.commands.model import Script
+from engine.commands.script import named
+from engine.commands.sql import parse_request
+from engine.errors import EngineError
+from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import table_called
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import request_job
+
+EXIT_CODES = {
+    Job.State.SUCCEEDED: 0,
+    Job.State.FAILED: 1,
+    Job.State.CONFLICTED: 3,
+    Job.State.CANCELLED: 4,
+}
+STILL_AT_IT = 5
+_POLL_S = 0.2
+
+
+class Command(BaseCommand):
+    help = (
+        "Request a job for a statement. With --wait it ends with the job: 0 succeeded, 1 failed or"
+        " refused, 3 aborted by a concurrent commit, 4 cancelled, 5 not ended in time."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("statement", help="SQL, or several statements with ; between them")
+        parser.add_argument("--table", default="", help="which table, if not the one it names")
+        parser.add_argument(
+            "--as", dest="username", default="", help="on whose behalf; else the system's"
+        )
+        parser.add_argument(
+            "--wait",
+            nargs="?",
+            type=float,
+            const=float("inf"),
+            metavar="SECONDS",
+            help="until the job has ended, or so long",
+        )
+        parser.add_argument("--dry-run", action="store_true", help="plan it, write nothing")
+        parser.add_argument(
+            "--retries", type=int, default=0, help="times to go on after a conflict"
+        )
+        parser.add_argument("--time-limit", type=int, default=0, help="seconds it may run")
+        parser.add_argument("--reason", default="", help="for the audit trail")
+        parser.add_argument(
+            "--idempotency-key",
+            default="",
+            help="the same key of the same person (--as), within a day, is the same job",
+        )
+        parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+
+    def handle(self, *args: object, **options: object) -> None:
+        del args
+        statement = str(options["statement"])
+        if options["idempotency_key"] and not options["username"]:
+            msg = "An idempotency key is a person's: say whose with --as."
+            raise CommandError(msg)
+        try:
+            job = request_job(
+                table=_table(str(options["table"]), statement),
+                sql=statement,
+                requested_by=_person(str(options["username"])),
+                dry_run=bool(options["dry_run"]),
+                retries=int(str(options["retries"])),
+                time_limit_s=int(str(options["time_limit"])),
+                reason=str(options["reason"]),
+                idempotency_key=str(options["idempotency_key"]),
+            )
+        except EngineError as error:
+            raise CommandError(str(error)) from error
+        wait = options["wait"]
+        if wait is not None:
+            self._wait(job, float(str(wait)))
+        self._show(job, as_json=options["output"] == "json")
+        if wait is not None:
+            code = EXIT_CODES.get(Job.State(job.state), STILL_AT_IT)
+            if code:
+                raise CommandError(_ending(job), returncode=code)
+
+    def _wait(self, job: Job, seconds: float) -> None:
+        clock, until = SystemClock(), time.monotonic() + seconds
+        try:
+            while job.is_active and time.monotonic() < until:
+                clock.pause(_POLL_S)
+                job.refresh_from_db()
+        except KeyboardInterrupt as error:
+            msg = f"Job {job.pk} goes on; it was only not waited for."
+            raise CommandError(msg, returncode=130) from error
+
+    def _show(self, job: Job, *, as_json: bool) -> None:
+        facts = {
+            "id": str(job.pk),
+            "table": job.table.name,
+            "statement": job.statement,
+            "state": job.state,
+            "committed_version": job.committed_version,
+            "error_code": job.error_code,
+            "error_message": job.error_message,
+            "metrics": job.metrics,
+        }
+        if as_json:
+            self.stdout.write(json.dumps(facts))
+            return
+        for name, value in facts.items():
+            if value not in (None, "", {}):
+                self.stdout.write(f"{name:18} {value}")
+
+
+def _table(name: str, statement: str) -> Table:
+    """The table of that name, else the first one that the statement names.
+
+    Raises:
+        CommandError: no table is named, or none has the name.
+        EngineError: the statement is not understood.
+    """
+    text = name or _first_name(parse_request(statement)[0])
+    if not text:
+        msg = "The statement names no table: name it with --table."
+        raise CommandError(msg)
+    table = table_called(text)
+    if table is None:
+        msg = f"No table is called {text}: register it, or name another with --table."
+        raise CommandError(msg)
+    return table
+
+
+def _first_name(command: LakeCommand) -> str:
+    steps = command.steps if isinstance(command, Script) else (command,)
+    return next((named(step) for step in steps if named(step)), "")
+
+
+def _person(username: str) -> User | None:
+    if not username:
+        return None
+    user = User.objects.filter(username=username, is_active=True).first()
+    if user is None:
+        msg = f"There is no active user {username}."
+        raise CommandError(msg)
+    return user
+
+
+def _ending(job: Job) -> str:
+    if job.is_active:
+        return f"Job {job.pk} is still {job.state}; it goes on."
+    return f"Job {job.pk} {job.state}: {job.error_message or job.error_code or 'by request'}"

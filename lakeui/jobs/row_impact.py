@@ -1,0 +1,102 @@
+"""What a command that can remove rows or history would do to a table, from the mirror alone.
+
+Said before it runs, beside what a dry run finds: a dry run reads files, this reads the database.
+"""
+
+from collections.abc import Iterator
+
+from django.db.models import Count, Max, Min, Sum
+from django.utils.dateparse import parse_datetime
+
+from engine.commands.model import (
+    Clone,
+    Command,
+    Create,
+    Delete,
+    Overwrite,
+    Restore,
+    Script,
+    Truncate,
+    Vacuum,
+)
+from lakeui.catalog.models import Table
+
+_UNTIL_VACUUM = "Versions before it keep them until VACUUM deletes their files."
+
+
+def row_impact(table: Table, command: Command) -> list[str]:
+    """Sentences; none for a command that removes neither rows nor history."""
+    return list(_sentences(table, command)) if command.removes_rows else []
+
+
+def _sentences(table: Table, command: Command) -> Iterator[str]:
+    if isinstance(command, Script):
+        count = sum(step.removes_rows for step in command.steps)
+        yield f"{_counted(count, 'step')} of {len(command.steps)} can remove rows or history."
+        for step in command.steps:
+            if step.table in ("", "t", table.name, table.uri):
+                yield from row_impact(table, step)
+    elif isinstance(command, Restore):
+        yield from _of_restore(table, command)
+    elif isinstance(command, Vacuum):
+        yield "Versions that need the deleted files can no longer be read or restored."
+        yield "A dry run names the files, their size and the versions."
+    elif _removes_all(command):
+        rows = "All rows" if table.row_count is None else f"All {_counted(table.row_count, 'row')}"
+        yield f"{rows} in {_counted(table.file_count, 'file')} leave the table. {_UNTIL_VACUUM}"
+        if isinstance(command, Clone | Create):
+            yield "The columns, properties and partitioning of the table give way too."
+    else:
+        yield f"Rows that match leave the table or change; a dry run counts them. {_UNTIL_VACUUM}"
+
+
+def _removes_all(command: Command) -> bool:
+    if isinstance(command, Overwrite):
+        narrowed = command.replace_where or command.dynamic_partitions or command.partition
+        return not (narrowed or command.replace_using or command.replace_on)
+    if isinstance(command, Delete):
+        return not command.where
+    return isinstance(command, Truncate | Create | Clone)
+
+
+def _of_restore(table: Table, command: Restore) -> Iterator[str]:
+    version = command.version
+    if version is None:
+        version = _version_at(table, command.timestamp or "")
+    if version is None or table.version is None:
+        yield "Which version that is, a dry run tells."
+        return
+    undone = table.commits.filter(version__gt=version).order_by()
+    sums = undone.aggregate(
+        n=Count("pk"),
+        writers=Count("user_name", distinct=True),
+        first=Min("version"),
+        last=Max("version"),
+        rows=Sum("rows_added"),
+        marked=Sum("rows_deleted_by_vectors"),
+    )
+    if not sums["n"]:
+        yield "No later version is on record: nothing would be undone."
+        return
+    span = f"v{sums['first']}" if sums["n"] == 1 else f"v{sums['first']} to v{sums['last']}"
+    yield f"Undoes {_counted(sums['n'], 'version')}, {span}, of {_counted(sums['writers'], 'writer')}."
+    if sums["rows"]:
+        yield f"Up to {_counted(sums['rows'], 'row')} written since leave the table. {_UNTIL_VACUUM}"
+    if sums["marked"]:
+        yield f"{_counted(sums['marked'], 'row')} deleted since come back."
+    yield "Files that VACUUM has deleted since cannot come back: RESTORE then fails and changes nothing."
+
+
+def _version_at(table: Table, text: str) -> int | None:
+    try:
+        at = parse_datetime(text)
+    except ValueError:
+        return None
+    if at is None or at.tzinfo is None:
+        return None
+    before = table.commits.filter(committed_at__lte=at).order_by("-version")
+    return before.values_list("version", flat=True).first()
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

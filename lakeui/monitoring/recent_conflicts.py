@@ -1,0 +1,149 @@
+"""Aborted writes of the lake since a moment, and in the last 24 hours by table, by hour and by pair."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from django.db.models import Count, QuerySet, Sum
+
+from lakeui.catalog.access import Person, role_of
+from lakeui.catalog.hours import UtcHour, hour_named
+from lakeui.catalog.kept_sums import added
+from lakeui.catalog.models import Table
+from lakeui.conflicts.costs import AS_FOUND
+from lakeui.conflicts.days import sums_since
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict
+
+DAY = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSums:
+    """What a table's conflicts cost in the span."""
+
+    aborted: int = 0
+    resolved: int = 0
+    wasted_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The operations of a conflict, the aborted one first."""
+
+    current: str
+    winner: str
+    times: int
+    wasted_ms: int
+
+
+@dataclass(slots=True)
+class Sums:
+    """Conflicts of a span."""
+
+    aborted: int = 0
+    resolved: int = 0
+    wasted_ms: int = 0
+    wasted_bytes: int = 0
+    pairs: list[Pair] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Day:
+    """Conflicts of the last 24 hours by table, by hour and by pair; `aborted` are all but the resolved ones."""
+
+    since: datetime
+    aborted: "Sums"
+    by_table: dict[int, TableSums] = field(default_factory=dict)
+    aborted_by_hour: dict[int, dict[datetime, int]] = field(default_factory=dict)
+    cost_by_hour: dict[tuple[str, datetime], int] = field(default_factory=dict)
+
+
+def conflict_sums(user: Person, since: datetime) -> Sums:
+    """Lost ones by pair of operations; of resolved ones how many."""
+    if role_of(user) is None:
+        sides = aborted_since(user, since).values_list(*AS_FOUND)
+        rows = sides.annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
+        aborted = _aborted_sums({(current, winner): tuple(sums) for current, winner, *sums in rows})
+        return replace(aborted, resolved=_resolved_since(user, since))
+    by_pair, resolved = defaultdict[tuple[str, str], tuple[int, ...]](lambda: (0, 0, 0)), 0
+    for operations, sums in sums_since(since).items():
+        if operations.kind == Conflict.Kind.RESOLVED:
+            resolved += sums[0]
+        elif sums[0]:
+            pair = (operations.current, operations.winner)
+            by_pair[pair] = added(by_pair[pair], sums)
+    return replace(_aborted_sums(by_pair), resolved=resolved)
+
+
+def sums_of_day(user: Person, day: Day) -> Sums:
+    """The day's aborted writes, which are known, and beside them what was resolved."""
+    return replace(day.aborted, resolved=_resolved_since(user, day.since))
+
+
+def day_of(user: Person, now: datetime) -> Day:
+    """Writes lost in the last 24 hours, hour by hour."""
+    since = now - DAY
+    grouped = (
+        aborted_since(user, since)
+        .annotate(hour=UtcHour("occurred_at"))
+        .values_list("hour", "table_id", "current_operation", "winner_operation")
+        .annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
+    )
+    day, by_pair = Day(since, Sums()), dict[tuple[str, str], tuple[int, ...]]()
+    for hour_text, table, current, winner, *sums in grouped:
+        hour, pair, (n, ms, _) = hour_named(hour_text), (current, winner), sums
+        by_pair[pair] = added(by_pair.get(pair, (0, 0, 0)), sums)
+        before = day.by_table.get(table, TableSums())
+        day.by_table[table] = TableSums(before.aborted + n, 0, before.wasted_ms + ms)
+        hours = day.aborted_by_hour.setdefault(table, {})
+        hours[hour] = hours.get(hour, 0) + n
+        cell = (" \N{MULTIPLICATION SIGN} ".join(side or "?" for side in pair), hour)
+        day.cost_by_hour[cell] = day.cost_by_hour.get(cell, 0) + ms
+    day.aborted = _aborted_sums(by_pair)
+    return day
+
+
+def aborted_since(user: Person, since: datetime) -> QuerySet[Conflict]:
+    conflicts = visible_conflicts(user).filter(
+        occurred_at__gte=since, kind__in=Conflict.ABORTED_KINDS
+    )
+    return conflicts.order_by()
+
+
+def _resolved_since(user: Person, since: datetime) -> int:
+    conflicts = visible_conflicts(user).filter(occurred_at__gte=since, kind=Conflict.Kind.RESOLVED)
+    return conflicts.order_by().count()
+
+
+def _aborted_sums(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> Sums:
+    """Of how many, milliseconds and bytes by pair: the costliest pair first."""
+    pairs = [Pair(*sides, n, ms) for sides, (n, ms, _) in by_pair.items()]
+    pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.times, pair.current, pair.winner))
+    return Sums(
+        aborted=sum(pair.times for pair in pairs),
+        wasted_ms=sum(pair.wasted_ms for pair in pairs),
+        wasted_bytes=sum(size for *_, size in by_pair.values()),
+        pairs=pairs,
+    )
+
+
+def with_resolved(day: Day, tables: list[Table], now: datetime) -> dict[int, TableSums]:
+    """The day's aborted writes of a few tables, and beside them how often rows kept writes apart."""
+    conflicts = conflicts_by_table(tables, now - DAY)
+    return {
+        table.pk: replace(
+            day.by_table.get(table.pk, TableSums()), resolved=conflicts[table.pk]["resolved"]
+        )
+        for table in tables
+    }
+
+
+def conflicts_by_table(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str]]:
+    """Of a few tables: by table first, which is how an index has them."""
+    conflicts = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
+    counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for pk, kind, n in conflicts.values_list("table_id", "kind").annotate(n=Count("pk")):
+        counts[pk]["resolved" if kind == Conflict.Kind.RESOLVED else "lost"] += n
+    return counts

@@ -1,0 +1,97 @@
+"""Conflicts: all of them, and what they cost."""
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from engine.conflicts.checker import CHECKS
+from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
+from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
+from lakeui.conflicts.models import Conflict
+from lakeui.monitoring.partition_costs import costs_by_partition
+from lakeui.pages.charts.heat import draw_heat
+from lakeui.pages.charts.partition_heat import draw_partition_heat
+from lakeui.pages.exports import export
+from lakeui.pages.list_table import one_table
+from lakeui.pages.listing import Listing
+from lakeui.pages.table_head import table_head
+
+HEATS = ("hour", "partition")
+_PAIRS = 6
+COLUMNS = {
+    "id": lambda c: c.pk,
+    "occurred_at": lambda c: c.occurred_at,
+    "table": lambda c: c.table.name if c.table else None,
+    "kind": lambda c: c.kind,
+    "exception": lambda c: c.exception,
+    "code": lambda c: c.code,
+    "subclass": lambda c: c.subclass,
+    "rule": lambda c: c.rule,
+    "current_operation": lambda c: c.current_operation,
+    "current_user_name": lambda c: c.current_user_name,
+    "current_predicate": lambda c: c.current_predicate,
+    "read_version": lambda c: c.read_version,
+    "attempted_version": lambda c: c.attempted_version,
+    "winning_version": lambda c: c.winning_version,
+    "winner_operation": lambda c: c.winner_operation,
+    "winner_user_name": lambda c: c.winner_user_name,
+    "isolation_level": lambda c: c.isolation_level,
+    "row_level": lambda c: c.row_level,
+    "file_count": lambda c: c.file_count,
+    "row_count": lambda c: c.row_count,
+    "partitions": lambda c: c.partitions,
+    "wasted_ms": lambda c: c.wasted_ms,
+    "wasted_bytes": lambda c: c.wasted_bytes,
+    "job": lambda c: str(c.job_id) if c.job_id else None,
+    "pipeline": lambda c: c.transaction.pipeline.name if c.transaction else None,
+    "message": lambda c: c.message,
+}
+
+
+@login_required
+def conflict_list(request: HttpRequest) -> HttpResponseBase:
+    conflicts = to_list(visible_conflicts(request.user))
+    listing = Listing(request, ConflictFilter(request.GET, conflicts))
+    if "export" in request.GET and listing.is_valid:
+        return export(listing.rows, COLUMNS, request.GET["export"], "conflicts")
+    context = _list_context(request, listing)
+    return render(request, "conflicts/conflicts.html", context, status=listing.status)
+
+
+def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
+    table = one_table(request)
+    narrowed = ConflictFilter(request.GET, visible_conflicts(request.user)).qs
+    conflicts = narrowed if listing.is_valid else narrowed.none()
+    costs = cost_by_pair(conflicts)
+    sums = costs.total
+    listing.known_total = sums.conflict_count
+    return {
+        "listing": listing,
+        "table": table,
+        "head": table_head(request, table, "conflicts") if table else None,
+        "sums": sums,
+        "lost_count": sums.aborted + sums.reported,
+        "pairs": costs.pairs[:_PAIRS],
+        "more_pairs": max(0, len(costs.pairs) - _PAIRS),
+        "kinds": Conflict.Kind,
+        "exceptions": sorted({check.error.__name__ for check in CHECKS}),
+        "twin": listing.twin("/api/v1/conflicts/"),
+        "costs_twin": listing.twin("/api/v1/conflicts/costs/"),
+    } | _heat(request, conflicts)
+
+
+def _heat(request: HttpRequest, conflicts: QuerySet[Conflict]) -> dict[str, Any]:
+    """What those of the last day cost, by hour or partition as the address says."""
+    by, now = request.GET.get("heat", HEATS[0]), timezone.now()
+    if by not in HEATS:
+        msg = "Cost is shown by hour or by partition."
+        raise Http404(msg)
+    if by == "hour":
+        return {"heat_by": by, "heat": draw_heat(cost_by_hour(conflicts, now), now)}
+    costs = costs_by_partition(conflicts, now)
+    return {"heat_by": by, "heat": draw_partition_heat(costs.rows), "costs": costs}

@@ -1,0 +1,119 @@
+"""Workers, queues, Spark, the mirror and what is wrong now: also for a screen in the corner."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from lakeui.catalog.access import visible_tables
+from lakeui.monitoring.alerts import MANY_CONFLICTS, current_alerts
+from lakeui.monitoring.health import readiness
+from lakeui.monitoring.operations import queues
+from lakeui.monitoring.worker_state import Hour, spark_sum, throughput, worker_states
+
+_LAGGING_SHOWN = 10
+
+
+@login_required
+def monitoring(request: HttpRequest) -> HttpResponse:
+    """What the broker must answer comes as a fragment of its own, so that nothing else waits for it."""
+    is_fragment = bool(request.htmx)  # type: ignore[attr-defined]  # by its middleware
+    asks = request.GET.get("ask") == "workers"
+    parts = {"parts": readiness(), "asked": True} if asks else {"asked": False}
+    if is_fragment and asks:
+        return render(request, "monitoring/_answers.html", parts)
+    context = _now(request) | parts | {"twin": "/api/v1/monitoring/"}
+    template = "monitoring/_now.html" if is_fragment else "monitoring/monitoring.html"
+    return render(request, template, context)
+
+
+def _now(request: HttpRequest) -> dict[str, Any]:
+    now = timezone.now()
+    tables = visible_tables(request.user)
+    states = worker_states(request.user)
+    waiting = queues()
+    jobs = throughput(request.user, now)
+    mirrored = tables.filter(mirrored_at__isnull=False).order_by("mirrored_at")
+    lagging = list(mirrored.only("name", "version", "mirrored_at", "mirror_error")[:_LAGGING_SHOWN])
+    return {
+        "now": now,
+        "alerts": current_alerts(request.user),
+        "aborted_limit": MANY_CONFLICTS,
+        "queues": waiting,
+        "waiting": sum(queue.waiting for queue in waiting),
+        "oldest": min((q.oldest_waiting_at for q in waiting if q.oldest_waiting_at), default=None),
+        "workers": states,
+        "here": sum(state.is_here for state in states),
+        "slots": sum(state.report.slots for state in states if state.is_here),
+        "busy": sum(state.busy for state in states if state.is_here),
+        "spark": spark_sum(states),
+        "throughput": jobs,
+        "chart": draw_outcomes(jobs.hours),
+        "lagging": lagging,
+        "unread": tables.filter(mirrored_at__isnull=True).count(),
+    }
+
+
+_HEIGHT, _BASE = 96, 112
+_LEAST = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One hour; heights in pixels, places in per cent."""
+
+    hour: Hour
+    x: float
+    width: float
+    well_y: float
+    well_height: float
+    lost_y: float
+    lost_height: float
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+    @property
+    def mark_y(self) -> float:
+        """Where the cross of an hour that lost something stands."""
+        return self.lost_y - 14
+
+    @property
+    def start(self) -> datetime:
+        return self.hour.start
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    columns: tuple[Column, ...]
+    highest: int
+
+
+def draw_outcomes(hours: Sequence[Hour]) -> Outcomes:
+    """Columns over hours in order."""
+    highest = max((hour.ended for hour in hours), default=0)
+    step = 100 / max(len(hours), 1)
+    columns = (_column(place, step, hour, highest or 1) for place, hour in enumerate(hours))
+    return Outcomes(tuple(columns), highest)
+
+
+def _column(place: int, step: float, hour: Hour, highest: int) -> Column:
+    well, lost = (
+        max(_HEIGHT * count / highest, _LEAST) if count else 0.0
+        for count in (hour.ended - hour.lost, hour.lost)
+    )
+    return Column(
+        hour=hour,
+        x=place * step + step * 0.12,
+        width=step * 0.76,
+        well_y=_BASE - well,
+        well_height=well,
+        lost_y=_BASE - well - lost,
+        lost_height=lost,
+    )

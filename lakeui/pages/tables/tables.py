@@ -1,0 +1,94 @@
+"""All tables."""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, OuterRef, Q, Subquery, Sum
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.filters import TableFilter
+from lakeui.catalog.health import Health, with_health
+from lakeui.catalog.syncs import ask_worker
+from lakeui.monitoring.recent_conflicts import aborted_since
+from lakeui.pages.exports import export
+from lakeui.pages.listing import Listing
+from lakeui.pages.table_head import visible_table
+
+COLUMNS = {
+    "id": lambda t: t.pk,
+    "name": lambda t: t.name,
+    "uri": lambda t: t.uri,
+    "health": lambda t: t.health,
+    "version": lambda t: t.version,
+    "last_commit_at": lambda t: t.last_commit_at,
+    "last_operation": lambda t: t.last_operation,
+    "last_writer": lambda t: t.last_writer,
+    "size_bytes": lambda t: t.size_bytes,
+    "file_count": lambda t: t.file_count,
+    "small_file_count": lambda t: t.small_file_count,
+    "row_count": lambda t: t.row_count,
+    "isolation_level": lambda t: t.isolation_level,
+    "row_level_eligible": lambda t: t.row_level_eligible,
+    "row_level_reason": lambda t: t.row_level_reason,
+    "mirrored_at": lambda t: t.mirrored_at,
+    "mirror_error": lambda t: t.mirror_error,
+}
+
+
+@login_required
+def table_list(request: HttpRequest) -> HttpResponseBase:
+    tables = with_health(visible_tables(request.user)).order_by("name")
+    tables = tables.annotate(aborted_in_a_day=_aborted_in_a_day(request))
+    listing = Listing(request, TableFilter(request.GET, tables))
+    if "export" in request.GET and listing.is_valid:
+        return export(listing.rows, COLUMNS, request.GET["export"], "tables")
+    sums = listing.rows.order_by().aggregate(size=Sum("size_bytes"), files=Sum("file_count"))
+    each_health = {health: Count("pk", Q(health=health)) for health in Health.values}
+    counts = tables.order_by().aggregate(
+        all=Count("pk"),
+        no_row_level=Count("pk", Q(row_level_eligible=False, version__isnull=False)),
+        **each_health,
+    )
+    context = {
+        "listing": listing,
+        "counts": counts,
+        "sums": sums,
+        "to_look_at": {
+            table.pk
+            for table in listing.page
+            if (table.aborted_in_a_day or 0) >= settings.ATTENTION_ABORTED
+        },
+        "may_register": may(request.user, "maintain"),
+        "twin": listing.twin("/api/v1/tables/"),
+        "sort": request.GET.get("sort", "name"),
+    }
+    return render(request, "tables/tables.html", context, status=listing.status)
+
+
+def _aborted_in_a_day(request: HttpRequest) -> Subquery:
+    """How many writes to a table were aborted in 24 hours: where many, it needs attention."""
+    aborted = aborted_since(request.user, timezone.now() - timedelta(hours=24))
+    of_table = aborted.filter(table=OuterRef("pk")).values("table").annotate(n=Count("pk"))
+    return Subquery(of_table.values("n"))
+
+
+@require_POST
+@login_required
+def table_refresh(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks a worker to read the log again; the page itself never does."""
+    table = visible_table(request, pk)
+    if not may(request.user, "maintain", table):
+        raise PermissionDenied
+    if ask_worker(table):
+        messages.success(request, f"A worker was asked to read the log of {table.name} again.")
+    else:
+        messages.error(request, "The broker cannot be reached, so no worker was asked.")
+    return redirect("table", pk)

@@ -1,0 +1,62 @@
+"""Hostile and broken statements are refused with a place and a way out, within a second."""
+
+from time import monotonic
+
+import pytest
+
+from engine.commands.sources import QuerySource, TableSource
+from engine.commands.sql import parse_statement
+from engine.errors import EngineError, RequestError
+from engine.expressions.queries.binder import bind_query
+from engine.schema.types import LONG, STRING, StructField, StructType
+from tests.engine.commands.hostile_statements import broken, hostile
+
+HOSTILE = hostile()
+
+
+SCHEMA = StructType((StructField("a", LONG), StructField("p", LONG), StructField("b", STRING)))
+
+
+def _tables(_name, _version):
+    return SCHEMA
+
+
+def _refusal(text: str) -> EngineError | None:
+    """What the box and REST say of a statement on a table of these columns."""
+    started = monotonic()
+    try:
+        command = parse_statement(text)
+        command.validate(SCHEMA)
+        command.condition(SCHEMA, tables=_tables)
+        if isinstance(source := getattr(command, "source", None), QuerySource | TableSource):
+            bind_query(source.sql(), _tables)
+    except EngineError as error:
+        assert monotonic() - started < 1
+        return error
+    return None
+
+
+def test_there_are_enough_of_them():
+    assert len(set(HOSTILE)) == len(HOSTILE) >= 200
+
+
+@pytest.mark.parametrize(
+    "text", HOSTILE, ids=[f"{number}-{text[:50]!r}" for number, text in enumerate(HOSTILE)]
+)
+def test_a_hostile_statement_is_refused_with_its_place_and_a_way_out(text):
+    error = _refusal(text)
+    assert isinstance(error, RequestError)
+    assert error.remedy
+    position = getattr(error, "position", None)
+    assert error.field if position is None else 0 <= position <= len(text)
+    assert len(str(error)) < 2000
+
+
+def test_a_good_statement_broken_anywhere_is_refused_the_same_way_or_another_good_one():
+    refusals = [(text, error) for text in broken() if (error := _refusal(text)) is not None]
+    assert len(refusals) > 1000
+    for text, error in refusals:
+        assert isinstance(error, RequestError), text
+        assert error.remedy, text
+        placed = getattr(error, "position", None)
+        assert error.field or placed is not None, text

@@ -1,0 +1,33 @@
+"""Statements leave what delta-spark leaves, or are refused by name, in Spark and in this process.
+
+Spark does every third of the many that differ in little here, and all of them beside delta-spark, in
+`make interop`.
+"""
+
+import pytest
+
+from tests.interop.statement_cases import (
+    ASSIGNMENT,
+    EVOLUTION,
+    GENERATED,
+    STATEMENTS,
+    STRICT,
+    STRUCTS,
+)
+from tests.interop.statement_runs import NEEDS_SPARK, outcome
+
+ON_SPARK = (*STRUCTS[::3], *GENERATED, *STRICT[::4], *EVOLUTION, *ASSIGNMENT[::4])
+LIMIT = 1 << 25
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("statement", ON_SPARK, ids=lambda statement: statement.name)
+def test_spark_leaves_what_delta_spark_leaves(statement, spark, tmp_path):
+    assert outcome(statement, tmp_path, spark, 0) == statement.expected
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
+def test_this_process_leaves_the_same_or_asks_for_spark(statement, tmp_path):
+    result = outcome(statement, tmp_path, None, LIMIT)
+    assert result == (NEEDS_SPARK if statement.needs_spark else statement.expected)

@@ -1,0 +1,103 @@
+"""Every operation on tables in an S3 server, on Spark with Hadoop's connector; says what it saw as JSON.
+
+It is a program of its own because the connector must be on the class path when the JVM starts.
+`python -m tests.engine.storage.spark_on_s3 BUCKET OPTIONS JARS_HOME LAYOUT…`: options of the store as JSON.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from engine.commands.sql import parse_statement
+from engine.errors import EngineError
+from engine.operations.options import RunOptions
+from engine.operations.run import run
+from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.spark.session import build_session
+from engine.storage.connectors import connector_jars
+from engine.table import DeltaTable
+
+SCHEMA = StructType(
+    (StructField("id", LONG), StructField("day", STRING), StructField("note", STRING))
+)
+LAYOUTS: Mapping[str, tuple[list[str], dict[str, str]]] = {
+    "plain": ([], {"delta.enableDeletionVectors": "false"}),
+    "vectors": ([], {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}),
+    "partitioned": (["day"], {"delta.columnMapping.mode": "name"}),
+}
+STATEMENTS = (
+    "INSERT INTO t VALUES (1, 'a b', 'x'), (2, 'a b', 'y'), (3, 'c/d', 'z'), (4, 'c/d', 'ü')",
+    "INSERT INTO t SELECT id + 10 AS id, day, note FROM t",
+    "UPDATE t SET note = concat(note, '!') WHERE id % 2 = 0",
+    "DELETE FROM t WHERE id = 3",
+    "MERGE INTO t USING t AS s ON t.id = s.id + 10 WHEN MATCHED THEN UPDATE SET note = s.note"
+    " WHEN NOT MATCHED THEN INSERT (id, day, note) VALUES (s.id + 20, s.day, s.note)",
+    "OPTIMIZE t",
+    "RESTORE t TO VERSION AS OF 2",
+    "DELETE FROM t WHERE id = 14",
+    "REORG TABLE t APPLY (PURGE)",
+    "ALTER TABLE t ADD COLUMNS (extra int)",
+    "VACUUM t",
+)
+
+
+def main(bucket: str, options: dict[str, str], home: str, layouts: Sequence[str]) -> dict[str, Any]:
+    """What each layout ends with, and what a wrong secret is told by the log and by Spark."""
+    spark = build_session("s3", master="local[2]", jars=connector_jars(Path(home)))
+    try:
+        errors = _errors(spark, f"{bucket}-other/t", options)
+        seen = {
+            layout: _story(spark, f"{bucket}/{layout} t", layout, options) for layout in layouts
+        }
+    finally:
+        spark.stop()
+    return {**seen, "errors": errors}
+
+
+def _story(spark: SparkSession, uri: str, layout: str, options: dict[str, str]) -> dict[str, Any]:
+    partitions, properties = LAYOUTS[layout]
+    table = DeltaTable.create(
+        uri,
+        SCHEMA,
+        partition_columns=partitions,
+        properties=properties,
+        storage_options=options,
+    )
+    for statement in STATEMENTS:
+        run(
+            parse_statement(statement),
+            table,
+            spark,
+            RunOptions(in_process_bytes=0),
+            resolve=lambda _: table,
+        )
+    rows = table.snapshot().to_arrow().sort_by("id").to_pylist()
+    return {"version": table.version(), "rows": rows}
+
+
+def _errors(spark: SparkSession, uri: str, options: dict[str, str]) -> dict[str, str]:
+    """With a wrong secret from the start, and with one that only Spark is given."""
+    wrong = {**options, "aws_secret_access_key": "wrong"}
+    table = DeltaTable.create(uri, SCHEMA, storage_options=options)
+    run(parse_statement("INSERT INTO t VALUES (1, 'a', 'b')"), table, None)
+    errors = {}
+    try:
+        DeltaTable.open(uri, wrong)
+    except EngineError as error:
+        errors["log"] = str(error)
+    for_spark = DeltaTable(table.store, storage_options=wrong)
+    update = parse_statement("UPDATE t SET note = 'c' WHERE id = 1")
+    try:
+        run(update, for_spark, spark, RunOptions(in_process_bytes=0))
+    except EngineError as error:
+        errors["spark"] = str(error)
+    return {**errors, "version after": str(table.version())}
+
+
+if __name__ == "__main__":
+    bucket, options, home, *layouts = sys.argv[1:]
+    sys.stdout.write(json.dumps(main(bucket, json.loads(options), home, layouts)))

@@ -1,0 +1,117 @@
+"""Whatever can remove rows or history has one guard: its impact, the table's name, no primary button."""
+
+import re
+
+import pytest
+
+from engine.commands.model import COMMANDS
+from lakeui.jobs.models import Job, JobAttempt
+from tests.lakeui.factories import make_commit, make_job
+
+GUARDED = {
+    "DELETE FROM t": "All 7 rows in 2 files leave the table",
+    "DELETE FROM t WHERE order_id = 1": "a dry run counts them",
+    "TRUNCATE TABLE t": "All 7 rows in 2 files leave the table",
+    "INSERT OVERWRITE t VALUES (1, 'x')": "All 7 rows in 2 files leave the table",
+    "CREATE OR REPLACE TABLE t (id BIGINT) USING DELTA": "columns, properties and partitioning",
+    "CREATE OR REPLACE TABLE t SHALLOW CLONE other": "columns, properties and partitioning",
+    "RESTORE TABLE t TO VERSION AS OF 1": "Undoes 2 versions, v2 to v3",
+    "VACUUM t RETAIN 200 HOURS": "can no longer be read or restored",
+    "UPDATE t SET order_id = 1": "leave the table or change",
+    "DELETE FROM t WHERE order_id = 1; OPTIMIZE t": "1 step of 2 can remove rows",
+}
+FREE = ("OPTIMIZE t", "INSERT INTO t VALUES (1, 'x')", "OPTIMIZE t; REORG TABLE t APPLY (PURGE)")
+
+
+@pytest.fixture
+def table(lake):
+    lake.table.row_count, lake.table.file_count = 7, 2
+    lake.table.save()
+    return lake.table
+
+
+def _form(client, table, sql: str, **fields):
+    return client.post("/jobs/new/", {"table": table.pk, "kind": "sql", "sql": sql, **fields})
+
+
+@pytest.mark.parametrize("sql", GUARDED)
+def test_what_removes_rows_says_so_and_is_run_by_the_typed_name_alone(as_, table, sql):
+    client = as_("owner")
+    body = _form(client, table, sql, step="check").content.decode()
+    assert "Rows or history may be gone" in body
+    assert GUARDED[sql] in body
+    assert 'id="id_confirm"' in body
+    panel = body.partition('aria-labelledby="understood-title"')[2].partition("</form>")[0]
+    assert re.findall(r'class="(btn[^"]*)"', panel) == ["btn", "btn btn-danger"]
+    assert _form(client, table, sql, step="run").status_code == 400
+    assert _form(client, table, sql, step="run", confirm="t").status_code == 400
+    assert not Job.objects.filter(statement__icontains=sql.split()[0], table=table).exists()
+
+
+@pytest.mark.parametrize("sql", FREE)
+def test_what_removes_nothing_is_not_guarded(as_, table, sql):
+    body = _form(as_("owner"), table, sql, step="check").content.decode()
+    assert "may be gone" not in body
+    assert 'id="id_confirm"' not in body
+
+
+def test_every_command_says_whether_it_removes_rows():
+    free = {kind for kind, model in COMMANDS.items() if not model.destructive}
+    may_replace = {"create", "clone"}
+    assert may_replace <= free
+    for kind in may_replace:
+        assert COMMANDS[kind].removes_rows is not COMMANDS["append"].removes_rows
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_refused"),
+    [
+        ("VACUUM t RETAIN 0 HOURS", True),
+        ("VACUUM t RETAIN 0 HOURS DRY RUN", True),
+        ("VACUUM t RETAIN 0 HOURS WITH ('overrideRetention' = 'true')", False),
+        ("VACUUM t RETAIN 168 HOURS", False),
+        ("VACUUM t", False),
+    ],
+)
+def test_a_vacuum_below_the_retention_is_refused_where_it_is_typed(as_, table, sql, is_refused):
+    client, jobs = as_("owner"), Job.objects.count()
+    body = _form(client, table, sql, step="check").content.decode()
+    assert ("DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT" in body) is is_refused
+    address = f"/api/v1/tables/{table.pk}/jobs/"
+    sent = {"sql": sql} if sql.endswith("DRY RUN") else {"sql": sql, "dry_run": True}
+    answer = client.post(address, sent, content_type="application/json")
+    assert answer.status_code == (422 if is_refused else 202)
+    assert Job.objects.count() - jobs == (not is_refused)
+
+
+def test_the_tables_own_retention_counts(as_, table):
+    table.properties = {"delta.deletedFileRetentionDuration": "interval 10 days"}
+    table.save()
+    body = _form(as_("owner"), table, "VACUUM t RETAIN 200 HOURS", step="check").content.decode()
+    assert "less than the 240 the table retains" in body
+
+
+def test_a_restore_tells_of_rows_written_since_and_of_those_deleted_since(as_, table):
+    make_commit(table, 4, "DELETE", rows_added=30, rows_deleted_by_vectors=1)
+    table.version = 4
+    table.save()
+    body = _form(as_("owner"), table, "RESTORE TABLE t TO VERSION AS OF 3", step="check")
+    text = body.content.decode()
+    for words in (
+        "Undoes 1 version, v4",
+        "Up to 30 rows written since",
+        "1 row deleted since come",
+    ):
+        assert words in text
+
+
+def test_a_dry_run_that_failed_wasted_nothing(as_, table):
+    now = table.commits.get(version=3).committed_at
+    spans = {"started_at": now, "finished_at": now}
+    for dry_run in (True, False):
+        job = make_job(table, "vacuum", state=Job.State.FAILED, dry_run=dry_run, **spans)
+        JobAttempt.objects.create(
+            job=job, number=1, outcome=JobAttempt.Outcome.FAILED, bytes_written=5, **spans
+        )
+        cost = as_("owner").get(f"/jobs/{job.pk}/").context["cost"]
+        assert (cost.wasted.attempts, cost.useful.attempts) == (int(not dry_run), int(dry_run))

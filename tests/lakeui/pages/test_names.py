@@ -1,0 +1,57 @@
+"""Who looks at an address finds its view, its template and its JSON twin under the same name."""
+
+from urllib.parse import urlsplit
+
+import pytest
+from django.urls import resolve
+
+from tests.lakeui.pages.conftest import PAGES
+
+OF_A_LIST = {"jobs/job", "jobs/schedule"}
+"""Templates of one row whose views stand beside those of their list."""
+ADDRESSES = {
+    "/": "overview/overview",
+    "/attention/": "overview/attention",
+    "/search/": "overview/search",
+    "/glossary/": "overview/glossary",
+    "/schedules/": "jobs/schedules",
+    "/audit/": "access/audit",
+    "/tokens/": "access/tokens",
+    "/tables/{table}/": "tables/summary",
+    "/tables/{table}/history/3/": "tables/version",
+    "/jobs/{job}/": "jobs/jobs",
+    "/conflicts/{conflict}/": "conflicts/conflict",
+    "/tables/{table}/diff/1...3/": "tables/diff",
+    "/conflicts/": "conflicts/conflicts",
+    "/tables/": "tables/tables",
+    "/jobs/": "jobs/jobs",
+    "/monitoring/": "monitoring/monitoring",
+}
+"""Addresses that are not `subject/…/name/`, by the name that all three go by."""
+PARTS = {"job log"}
+
+
+def _named(address: str) -> str:
+    path = urlsplit(address).path
+    if path in ADDRESSES:
+        return ADDRESSES[path]
+    steps = [step for step in path.split("/") if step]
+    return f"{steps[0]}/{steps[-1].replace('-', '_')}"
+
+
+def _module(path: str) -> str:
+    """`subject/name` of the module that an address is answered by."""
+    view = resolve(path).func
+    module = getattr(view, "cls", getattr(view, "view_class", view)).__module__
+    return "/".join(module.split(".")[2:])
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES} - PARTS))
+def test_an_address_its_view_its_template_and_its_json_go_by_one_name(as_, lake, page):
+    name, path = _named(PAGES[page]), lake.paths()[page]
+    response = as_("owner").get(path)
+    shown = response.templates[0].name.removesuffix(".html")
+    assert _module(urlsplit(path).path) == name
+    assert shown == name or shown in OF_A_LIST
+    if twin := response.context.get("twin"):
+        assert _module(urlsplit(twin).path) == name

@@ -1,0 +1,73 @@
+"""`manage.py job`: a job without a browser, run by a real worker, its outcome as exit code."""
+
+import json
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from lakeui.jobs.models import Job
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def _job(*arguments):
+    """Its output as text, after the command has ended well."""
+    call_command("job", *arguments)
+
+
+def test_a_statement_is_done_by_the_table_that_it_names(start_worker, table, capsys):
+    start_worker("light")
+    _job("ALTER TABLE sales.orders SET TBLPROPERTIES (team = 'sales')", "--wait", "-o", "json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["state"] == Job.State.SUCCEEDED
+    assert told["table"] == "sales.orders"
+    assert told["committed_version"] == 1
+    assert Job.objects.get(pk=told["id"]).by_system
+
+
+def test_a_job_that_fails_ends_the_command_with_1(start_worker, table, capsys):
+    start_worker("light")
+    with pytest.raises(CommandError, match=r"failed: .*99") as failure:
+        _job("RESTORE sales.orders TO VERSION AS OF 99", "--wait")
+    assert failure.value.returncode == 1
+    assert "failed" in capsys.readouterr().out
+
+
+def test_a_wait_that_is_over_leaves_the_job_queued(table):
+    with pytest.raises(CommandError, match="is still queued; it goes on") as failure:
+        _job("OPTIMIZE sales.orders", "--wait", "0")
+    assert failure.value.returncode == 5
+    assert Job.objects.get().state == Job.State.QUEUED
+
+
+def test_without_waiting_the_job_is_queued_once_for_a_key(table, capsys):
+    admin = User.objects.create_superuser("ada")
+    for _ in range(2):
+        _job("VACUUM sales.orders", "--as", admin.username, "--idempotency-key", "tonight")
+    assert Job.objects.count() == 1
+    assert "queued" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("OPTIMIZE nowhere",), "No table is called nowhere"),
+        (("UPDATE",), "ends too early"),
+        (("VACUUM sales.orders", "--idempotency-key", "k"), "say whose with --as"),
+        (("VACUUM sales.orders", "--as", "nobody"), "There is no active user nobody"),
+    ],
+)
+def test_what_cannot_be_requested_is_said_and_leaves_no_job(table, arguments, message):
+    with pytest.raises(CommandError, match=message):
+        _job(*arguments)
+    assert not Job.objects.exists()
+
+
+def test_a_person_may_do_here_what_they_may_do_elsewhere(table):
+    viewer = User.objects.create_user("vera")
+    viewer.groups.add(Group.objects.get_or_create(name="viewer")[0])
+    with pytest.raises(CommandError, match="needs the right to maintain"):
+        _job("VACUUM sales.orders", "--as", "vera")
+    assert not Job.objects.exists()
