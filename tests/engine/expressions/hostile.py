@@ -157,7 +157,7 @@ _LAMBDAS = [
     "filter(arr, x -> x > (SELECT 1)) IS NULL",
     "exists(arr, x -> `builtin`.`reflect`(x))",
     "forall(arr, (x, y, z) -> TRUE)",
-    "reduce(arr, 0, (a, x) -> a + x) = 1",
+    "reduce(arr, 0, (a, x) -> reflect('java.lang.System', 'exit')) = 1",
     "zip_with(arr, arr, (a, a) -> a) IS NULL",
     "map_filter(m, (k, v) -> sum(v) > 1) IS NULL",
     "transform_keys(m, (k, v) -> java_method(k)) IS NULL",
