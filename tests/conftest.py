@@ -58,6 +58,7 @@ def pytest_collection_modifyitems(
 ) -> Iterator[None]:
     """Warm up two JVMs instead of one a process; begin with those that wait for other processes.
 
+    Each other group (`xdist_group`) has one process too, and what its module starts, it starts once.
     Those that share the test's database stay in the order that Django asks for. xdist 3.8 writes
     its groups where pytest 9.2 no longer looks: this writes them where both do.
     """
@@ -68,8 +69,12 @@ def pytest_collection_modifyitems(
         turns = {
             path: turn % 2 for turn, path in enumerate(dict.fromkeys(i.path for i in on_spark))
         }
-        for item in on_spark:
-            item._id = item.id.parse(f"{item.nodeid}@spark{turns[item.path]}")
+        for item in items:
+            group = item.get_closest_marker("xdist_group")
+            if "spark" in _fixtures_of(item):
+                item._id = item.id.parse(f"{item.nodeid}@spark{turns[item.path]}")
+            elif group is not None:
+                item._id = item.id.parse(f"{item.nodeid}@{group.args[0]}")
 
 
 def _fixtures_of(item: pytest.Item) -> list[str]:

@@ -29,6 +29,12 @@ CONFLICTS_AT = {
     Verdict.SAME_FILES: {SAME_ROW, OTHER_ROW},
     Verdict.ALWAYS: {SAME_ROW, OTHER_ROW, OTHER_FILE},
 }
+MIXED = {  # of two features that are each alone in another layout: the matrix goes over them all
+    "partitioned with vectors",
+    "partitioned, row tracking",
+    "clustered, row tracking",
+    "clustered, row tracking without vectors",
+}
 IN_THE_MATRIX = tuple(kind for group in GROUPS.values() for kind in group)
 
 
@@ -72,7 +78,10 @@ def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLe
 
 
 @pytest.mark.parametrize("level", [RELAXED, STRICT])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "layout",
+    [pytest.param(name, marks=[pytest.mark.stress] * (name in MIXED)) for name in LAYOUTS],
+)
 def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: IsolationLevel):
     setting = Setting(level=level, **LAYOUTS[layout])
     for current, winner in _pairs(KINDS):
