@@ -20,6 +20,7 @@ from lakeui.task_names import (
     MIRROR_ALL,
     SWEEP_LEASES,
     TIDY_UPLOADS,
+    WATCH_FOR_ALERTS,
 )
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -253,12 +254,29 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": env.float("MIRROR_SECONDS", default=15.0),
         "options": {"queue": LIGHT_QUEUE, "expires": 30},
     },
+    "watch for alerts": {
+        "task": WATCH_FOR_ALERTS,
+        "schedule": env.float("ALERT_SECONDS", default=30.0),
+        "options": {"queue": LIGHT_QUEUE, "expires": 60},
+    },
     "mirror every table": {
         "task": MIRROR_ALL,
         "schedule": env.float("MIRROR_SECONDS", default=15.0),
         "options": {"queue": LIGHT_QUEUE, "expires": 30},
     },
 }
+
+# Alerts: where links in them lead, who may be told, and for how long delivery is tried.
+PUBLIC_URL = env.str("PUBLIC_URL", default="") or next(iter(CSRF_TRUSTED_ORIGINS), "")
+ALERT_TIMEOUT_SECONDS = env.float("ALERT_TIMEOUT_SECONDS", default=10.0)
+ALERT_GIVE_UP_HOURS = env.float("ALERT_GIVE_UP_HOURS", default=24.0)
+ALERT_KEEP_DAYS = env.int("ALERT_KEEP_DAYS", default=30)
+ALERT_WEBHOOK_HOSTS = env.list("ALERT_WEBHOOK_HOSTS", default=[])
+EMAIL_URL = env.str("EMAIL_URL", default="")  # smtp+tls://user:password@host:587
+if EMAIL_URL:
+    vars().update(env.email_url("EMAIL_URL"))
+EMAIL_TIMEOUT = ALERT_TIMEOUT_SECONDS
+DEFAULT_FROM_EMAIL = env.str("EMAIL_FROM", default="lakeui@localhost")
 
 # Each web process counts for itself unless they share a Redis: rates of REST, tries to sign in.
 CACHE_URL = env.str("CACHE_URL", default="")
@@ -309,6 +327,7 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
         "KeyKindEnum": "lakeui.catalog.models.TableKey.Kind",
+        "AlertChannelKindEnum": "lakeui.monitoring.models.AlertChannel.Kind",
         "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
         "StatementKindEnum": "lakeui.conflicts.statements.kinds.KINDS",
         "CheckNameEnum": "lakeui.monitoring.checks.Check",

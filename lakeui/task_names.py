@@ -9,6 +9,8 @@ LOOK_AT_ORDER = "workers.look_at_order"
 SWEEP_LEASES = "workers.sweep_leases"
 FIRE_SCHEDULES = "workers.fire_schedules"
 TIDY_UPLOADS = "workers.tidy_uploads"
+WATCH_FOR_ALERTS = "workers.watch_for_alerts"
+DELIVER_ALERTS = "workers.deliver_alerts"
 
 SPARK_QUEUE = "spark"
 LIGHT_QUEUE = "light"

@@ -23,6 +23,7 @@ app.conf.imports = (
     "workers.preview",
     "workers.conflict_rows",
     "workers.report",
+    "workers.alerts",
 )
 
 

@@ -17,6 +17,7 @@ from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.leases import requeue_expired
 from lakeui.jobs.schedules import fire_due
 from lakeui.jobs.uploads import remove_unused
+from lakeui.monitoring.models import AlertDelivery
 from lakeui.task_names import FIRE_SCHEDULES, SWEEP_LEASES, TIDY_UPLOADS
 
 BATCH = 1000
@@ -59,6 +60,8 @@ def forget_spent_rows() -> int:
     gone += _remove(reported.filter(conflicts__isnull=True))
     silent = Pipeline.objects.filter(last_seen_at__lt=before)
     gone += _remove(silent.filter(transactions__isnull=True))
+    kept_from = now - timedelta(days=settings.ALERT_KEEP_DAYS)
+    gone += _remove(AlertDelivery.objects.filter(created_at__lt=kept_from))
     if days:
         gone += _remove(LogEntry.objects.filter(timestamp__lt=now - timedelta(days=days)))
     return gone

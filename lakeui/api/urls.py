@@ -25,6 +25,15 @@ from lakeui.api.jobs.schedules import (
     ScheduleRun,
     TableScheduleList,
 )
+from lakeui.api.monitoring.alerts import (
+    Alerts,
+    ChannelDetail,
+    ChannelList,
+    ChannelTest,
+    DeliveryList,
+    RuleDetail,
+    RuleList,
+)
 from lakeui.api.monitoring.health import HealthView
 from lakeui.api.monitoring.monitoring import Monitoring
 from lakeui.api.overview.attention import AttentionView, MuteDetail, MuteList
@@ -114,6 +123,13 @@ urlpatterns: list[URLPattern] = [
     path("tokens/", TokenList.as_view(), name="tokens"),
     path("tokens/<uuid:token_id>/", TokenDetail.as_view(), name="token"),
     path("monitoring/", Monitoring.as_view(), name="monitoring"),
+    path("monitoring/alerts/", Alerts.as_view(), name="alerts"),
+    path("alerts/channels/", ChannelList.as_view(), name="alert-channels"),
+    path("alerts/channels/<int:channel_id>/", ChannelDetail.as_view(), name="alert-channel"),
+    path("alerts/channels/<int:channel_id>:test", ChannelTest.as_view(), name="alert-test"),
+    path("alerts/rules/", RuleList.as_view(), name="alert-rules"),
+    path("alerts/rules/<int:rule_id>/", RuleDetail.as_view(), name="alert-rule"),
+    path("alerts/deliveries/", DeliveryList.as_view(), name="alert-deliveries"),
     path("health/", HealthView.as_view(), name="health"),
     path("schema/", SchemaView.as_view(), name="schema"),
     path("docs/", SwaggerPage.as_view(), name="swagger"),

@@ -24,6 +24,8 @@ THINGS = {
     "schedule": "schedule",
     "apitoken": "token",
     "mute": "muted check",
+    "alertchannel": "alert channel",
+    "alertrule": "alert rule",
     "user": "person",
 }
 ACTS = {

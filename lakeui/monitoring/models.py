@@ -1,10 +1,13 @@
-"""What people decided about the checks that ask for their attention; which tables the trail names."""
+"""Muted checks, the tables that the trail names, and alerts: to whom, on what, and their outbox."""
+
+import uuid
 
 from auditlog.models import LogEntry
 from django.conf import settings
 from django.db import models
 
 from lakeui.catalog.models import Table
+from lakeui.monitoring.alert_conditions import Condition
 from lakeui.monitoring.checks import Check
 
 
@@ -56,3 +59,112 @@ class AuditedTable(models.Model):
 
     def __str__(self) -> str:
         return f"entry {self.entry_id} on table {self.table_pk}"
+
+
+class AlertChannel(models.Model):
+    """Where alerts go: a webhook, or addresses of people. Its URL and its secret are kept sealed."""
+
+    class Kind(models.TextChoices):
+        WEBHOOK = "webhook", "Webhook (JSON)"
+        SLACK = "slack", "Slack"
+        TEAMS = "teams", "Microsoft Teams"
+        EMAIL = "email", "E-mail"
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    shown_target = models.CharField(max_length=1000)  # a webhook's host; addresses of people
+    sealed_target = models.TextField()
+    sealed_secret = models.TextField(blank=True)  # signs what a webhook gets
+    secret_made_at = models.DateTimeField(null=True, blank=True)
+    quiet_from = models.TimeField(null=True, blank=True)  # in `zone`; null: no quiet hours
+    quiet_to = models.TimeField(null=True, blank=True)
+    zone = models.CharField(max_length=64, default="UTC")
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AlertRule(models.Model):
+    """What is told to a channel: a condition, of tables whose names match.
+
+    `threshold` null is the condition's own. After a message the rule's next waits for
+    `group_minutes`, and tells everything that came meanwhile. What still holds is told again after
+    `repeat_hours`; 0: never.
+    """
+
+    name = models.CharField(max_length=100, unique=True)
+    condition = models.CharField(max_length=20, choices=Condition.choices)
+    threshold = models.PositiveIntegerField(null=True, blank=True)
+    tables = models.CharField(max_length=255, blank=True)  # a pattern: sales.*; blank: all
+    channel = models.ForeignKey(AlertChannel, on_delete=models.CASCADE, related_name="rules")
+    group_minutes = models.PositiveSmallIntegerField(default=5)
+    repeat_hours = models.PositiveSmallIntegerField(default=0)
+    ignores_quiet_hours = models.BooleanField(default=False)
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    told_at = models.DateTimeField(null=True, blank=True)  # when its last message was written
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AlertFinding(models.Model):
+    """Something that a rule found and that still holds, or was not told yet."""
+
+    rule = models.ForeignKey(AlertRule, on_delete=models.CASCADE, related_name="findings")
+    key = models.CharField(max_length=120)  # of one thing, the same at each look
+    content = models.JSONField(default=dict)  # an item of a message
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+    told_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["rule", "first_seen_at", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["rule", "key"], name="one_finding_a_rule_and_key")
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class AlertDelivery(models.Model):
+    """A message in the outbox. It is tried until it is delivered, at least once, or given up."""
+
+    class Outcome(models.TextChoices):
+        WAITING = "waiting"
+        DELIVERED = "delivered"
+        GIVEN_UP = "given_up", "given up"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    channel = models.ForeignKey(AlertChannel, on_delete=models.CASCADE, related_name="deliveries")
+    rule = models.ForeignKey(
+        AlertRule, null=True, blank=True, on_delete=models.SET_NULL, related_name="deliveries"
+    )
+    is_test = models.BooleanField(default=False)
+    content = models.JSONField(default=dict)
+    created_at = models.DateTimeField()
+    outcome = models.CharField(max_length=10, choices=Outcome.choices, default=Outcome.WAITING)
+    tries = models.PositiveIntegerField(default=0)
+    next_try_at = models.DateTimeField(null=True, blank=True)  # null: it ended
+    ended_at = models.DateTimeField(null=True, blank=True)
+    error = models.CharField(max_length=500, blank=True)  # of the last try
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        verbose_name_plural = "alert deliveries"
+        indexes = [
+            models.Index(fields=["next_try_at"], name="delivery_by_due"),
+            models.Index(fields=["-created_at", "-id"], name="delivery_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.channel_id} {self.created_at:%Y-%m-%d %H:%M}"

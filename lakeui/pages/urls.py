@@ -5,7 +5,7 @@ from django.urls import URLPattern, path
 from lakeui.pages.access import audit, preferences, session, tokens
 from lakeui.pages.conflicts import conflict, conflict_rows, conflicts, explain
 from lakeui.pages.jobs import job_form, jobs, schedules, streams
-from lakeui.pages.monitoring import monitoring
+from lakeui.pages.monitoring import alerts, monitoring
 from lakeui.pages.overview import attention, glossary, overview, search
 from lakeui.pages.tables import (
     clone,
@@ -69,6 +69,13 @@ urlpatterns: list[URLPattern] = [
     path("schedules/<int:pk>/", schedules.schedule_change, name="schedule-change"),
     path("schedules/<int:pk>/edit/", schedules.schedule_edit, name="schedule-edit"),
     path("monitoring/", monitoring.monitoring, name="monitoring"),
+    path("monitoring/alerts/", alerts.alerts, name="alerts"),
+    path("monitoring/alerts/channels/", alerts.channel_save, name="alert-channel-new"),
+    path("monitoring/alerts/channels/<int:pk>/", alerts.channel_save, name="alert-channel-change"),
+    path("monitoring/alerts/channels/<int:pk>/act/", alerts.channel_act, name="alert-channel-act"),
+    path("monitoring/alerts/rules/", alerts.rule_save, name="alert-rule-new"),
+    path("monitoring/alerts/rules/<int:pk>/", alerts.rule_save, name="alert-rule-change"),
+    path("monitoring/alerts/rules/<int:pk>/remove/", alerts.rule_remove, name="alert-rule-remove"),
     path("audit/", audit.audit, name="audit"),
     path("tokens/", tokens.token_list, name="token-list"),
     path("tokens/<uuid:public_id>/revoke/", tokens.token_revoke, name="token-revoke"),

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from lakeui.catalog.access import visible_tables
+from lakeui.catalog.access import may, visible_tables
 from lakeui.monitoring.alerts import MANY_CONFLICTS, current_alerts
 from lakeui.monitoring.health import readiness
 from lakeui.monitoring.operations import queues
@@ -28,6 +28,7 @@ def monitoring(request: HttpRequest) -> HttpResponse:
     if is_fragment and asks:
         return render(request, "monitoring/_answers.html", parts)
     context = _now(request) | parts | {"twin": "/api/v1/monitoring/"}
+    context["may_see_alerts"] = may(request.user, "maintain")
     template = "monitoring/_now.html" if is_fragment else "monitoring/monitoring.html"
     return render(request, template, context)
 

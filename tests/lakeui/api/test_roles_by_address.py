@@ -29,6 +29,8 @@ EVENTS = {
     "writer": {"application": "nightly"},
     "events": [EVENT | {"at": f"{timezone.now():%Y-%m-%dT%H:%M:%SZ}"}],
 }
+CHANNEL = {"name": "ops", "kind": "webhook", "target": "http://127.0.0.1/"}  # of this machine
+RULE = {"name": "jobs", "condition": "failed_job", "channel_id": 1}  # of no channel
 TOKEN = {"name": "ci", "role": "viewer"}
 
 # method, address, body, and what each of WHO gets
@@ -66,6 +68,19 @@ ROWS = [
     ("post", "tables/{table}/schedules/", NIGHTLY, (401, 404, 403, 403, 201, 201)),
     ("get", "tables/{table}/forecast/", None, (401, 404, 422, 422, 422, 422)),  # of which kind?
     ("get", "monitoring/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "monitoring/alerts/", None, (401, 403, 403, 403, 200, 200)),
+    ("get", "alerts/channels/", None, (401, 403, 403, 403, 200, 200)),
+    ("post", "alerts/channels/", CHANNEL, (401, 403, 403, 403, 403, 422)),
+    ("get", "alerts/channels/1/", None, (401, 403, 403, 403, 404, 404)),
+    ("patch", "alerts/channels/1/", {"enabled": False}, (401, 403, 403, 403, 403, 404)),
+    ("delete", "alerts/channels/1/", None, (401, 403, 403, 403, 403, 404)),
+    ("post", "alerts/channels/1:test", None, (401, 403, 403, 403, 403, 404)),
+    ("get", "alerts/rules/", None, (401, 403, 403, 403, 200, 200)),
+    ("post", "alerts/rules/", RULE, (401, 403, 403, 403, 403, 422)),
+    ("get", "alerts/rules/1/", None, (401, 403, 403, 403, 404, 404)),
+    ("patch", "alerts/rules/1/", {"enabled": False}, (401, 403, 403, 403, 403, 404)),
+    ("delete", "alerts/rules/1/", None, (401, 403, 403, 403, 403, 404)),
+    ("get", "alerts/deliveries/", None, (401, 403, 403, 403, 200, 200)),
     ("get", "schedules/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "schedules/{schedule}/", None, (401, 404, 200, 200, 200, 200)),
     ("patch", "schedules/{schedule}/", {"enabled": False}, (401, 404, 403, 403, 200, 200)),
@@ -157,6 +172,8 @@ def test_every_address_has_a_row():
         .replace("<int:conflict_id>", "1")
         .replace("<uuid:token_id>", "t")
         .replace("<int:schedule_id>", "1")
+        .replace("<int:channel_id>", "1")
+        .replace("<int:rule_id>", "1")
         .replace("<str:username>", "stranger")
         for pattern in patterns
         if not pattern.startswith("^")

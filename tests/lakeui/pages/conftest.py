@@ -29,6 +29,7 @@ PAGES = {
     "schedules": "/schedules/",
     "explain": "/conflicts/explain/",
     "monitoring": "/monitoring/",
+    "alerts": "/monitoring/alerts/",
     "audit": "/audit/",
     "tokens": "/tokens/",
     "jobs": "/jobs/",

@@ -1,0 +1,198 @@
+"""Alerts: channels, rules and the outbox, as they are read and as they are sent."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import RecordedField
+from lakeui.api.serializers.request import RequestSerializer
+from lakeui.monitoring.alert_conditions import LIMITS, Condition
+from lakeui.monitoring.alerting.channels import (
+    MAX_GROUP_MINUTES,
+    MAX_REPEAT_HOURS,
+    MAX_THRESHOLD,
+)
+from lakeui.monitoring.alerting.webhooks import MAX_URL
+from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
+
+
+class ChannelSerializer(serializers.ModelSerializer[AlertChannel]):
+    """A channel. Of a webhook's URL the host is shown; neither the rest nor the secret ever is."""
+
+    target = serializers.CharField(source="shown_target")
+    is_signed = serializers.SerializerMethodField(help_text="Its messages carry webhook-signature.")
+
+    class Meta:
+        model = AlertChannel
+        fields = [
+            "id",
+            "name",
+            "kind",
+            "target",
+            "is_signed",
+            "secret_made_at",
+            "quiet_from",
+            "quiet_to",
+            "zone",
+            "enabled",
+            "created_at",
+        ]
+
+    def get_is_signed(self, channel: AlertChannel) -> bool:
+        return bool(channel.sealed_secret)
+
+
+class NewChannelSerializer(ChannelSerializer):
+    """A channel with its secret, which is shown this once."""
+
+    secret = serializers.CharField(
+        allow_null=True, help_text="Keep it: it is not shown again. null: the kind does not sign."
+    )
+
+    class Meta(ChannelSerializer.Meta):
+        fields = [*ChannelSerializer.Meta.fields, "secret"]
+
+
+class ChannelChangeSerializer(RequestSerializer):
+    """What is given changes."""
+
+    name = serializers.CharField(max_length=100, required=False)
+    target = serializers.CharField(
+        max_length=MAX_URL,
+        required=False,
+        help_text="The URL of a webhook, or e-mail addresses with commas between.",
+    )
+    quiet_from = serializers.TimeField(required=False, allow_null=True, help_text="In `zone`.")
+    quiet_to = serializers.TimeField(required=False, allow_null=True)
+    zone = serializers.CharField(max_length=64, required=False, help_text="Europe/Berlin")
+    enabled = serializers.BooleanField(required=False)
+    new_secret = serializers.BooleanField(
+        required=False, help_text="Draw another; the former signs no more."
+    )
+
+
+class ChannelRequestSerializer(ChannelChangeSerializer):
+    """A new channel. Its target is resolved and checked, not called; `:test` calls it."""
+
+    name = serializers.CharField(max_length=100)
+    kind = serializers.ChoiceField(AlertChannel.Kind.choices)
+    target = serializers.CharField(
+        max_length=MAX_URL,
+        help_text="The URL of a webhook, or e-mail addresses with commas between.",
+    )
+    new_secret = None  # type: ignore[assignment]  # it gets one anyway
+
+
+class RuleSerializer(serializers.ModelSerializer[AlertRule]):
+    """A rule. `threshold` is the figure in force, null where the check for attention has it."""
+
+    threshold = serializers.SerializerMethodField()
+    channel = serializers.CharField(source="channel.name")
+
+    class Meta:
+        model = AlertRule
+        fields = [
+            "id",
+            "name",
+            "condition",
+            "threshold",
+            "tables",
+            "channel_id",
+            "channel",
+            "group_minutes",
+            "repeat_hours",
+            "ignores_quiet_hours",
+            "enabled",
+            "created_at",
+            "told_at",
+        ]
+
+    def get_threshold(self, rule: AlertRule) -> int | None:
+        limit = LIMITS.get(Condition(rule.condition))
+        return None if limit is None else rule.threshold or limit.default
+
+
+class RuleChangeSerializer(RequestSerializer):
+    """What is given changes."""
+
+    name = serializers.CharField(max_length=100, required=False)
+    condition = serializers.ChoiceField(Condition.choices, required=False)
+    threshold = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MAX_THRESHOLD,
+        help_text="Of aborted, wasted and mirror_quiet; null is the condition's own.",
+    )
+    tables = serializers.CharField(
+        max_length=255,
+        required=False,
+        allow_blank=True,
+        help_text="A pattern of names: sales.*; blank: every table.",
+    )
+    channel_id = serializers.PrimaryKeyRelatedField(
+        queryset=AlertChannel.objects.all(), source="channel", required=False
+    )
+    group_minutes = serializers.IntegerField(
+        required=False, min_value=0, max_value=MAX_GROUP_MINUTES
+    )
+    repeat_hours = serializers.IntegerField(
+        required=False, min_value=0, max_value=MAX_REPEAT_HOURS, help_text="0: never."
+    )
+    ignores_quiet_hours = serializers.BooleanField(required=False)
+    enabled = serializers.BooleanField(required=False)
+
+
+class RuleRequestSerializer(RuleChangeSerializer):
+    """A new rule."""
+
+    name = serializers.CharField(max_length=100)
+    condition = serializers.ChoiceField(Condition.choices)
+    channel_id = serializers.PrimaryKeyRelatedField(
+        queryset=AlertChannel.objects.all(), source="channel"
+    )
+
+
+class DeliverySerializer(serializers.ModelSerializer[AlertDelivery]):
+    """A message of the outbox: delivered at least once, or given up."""
+
+    title = serializers.CharField(source="content.title")
+    count = serializers.IntegerField(source="content.count")
+    channel = serializers.CharField(source="channel.name")
+    error = RecordedField()
+
+    class Meta:
+        model = AlertDelivery
+        fields = [
+            "id",
+            "title",
+            "count",
+            "channel_id",
+            "channel",
+            "rule_id",
+            "is_test",
+            "outcome",
+            "tries",
+            "error",
+            "created_at",
+            "next_try_at",
+            "ended_at",
+        ]
+
+
+class ConditionSerializer(serializers.Serializer[Any]):
+    """What a rule can watch for."""
+
+    name = serializers.CharField()
+    says = serializers.CharField()
+    default_threshold = serializers.IntegerField(allow_null=True)
+    unit = RecordedField()
+
+
+class AlertsSerializer(serializers.Serializer[Any]):
+    """Everything there is of alerts; of the outbox the last 20 messages."""
+
+    conditions = ConditionSerializer(many=True)
+    channels = ChannelSerializer(many=True)
+    rules = RuleSerializer(many=True)
+    deliveries = DeliverySerializer(many=True)

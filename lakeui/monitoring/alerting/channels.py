@@ -1,0 +1,194 @@
+"""Channels and rules: made, changed, tested. What is wrong is told by field, before anything is kept."""
+
+import base64
+import secrets
+from collections.abc import Mapping
+from datetime import datetime, time
+from typing import Any
+from zoneinfo import available_timezones
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from engine.errors import RequestError
+from lakeui.celery import app
+from lakeui.monitoring.alert_conditions import LIMITS, Condition
+from lakeui.monitoring.alerting.messages import SECRET_PREFIX
+from lakeui.monitoring.alerting.sealed import seal
+from lakeui.monitoring.alerting.watch import message, put
+from lakeui.monitoring.alerting.webhooks import check_webhook, webhook_at
+from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
+from lakeui.task_names import DELIVER_ALERTS, LIGHT_QUEUE
+
+MOST_CHANNELS, MOST_RULES, MOST_RECIPIENTS = 50, 200, 20
+MAX_THRESHOLD, MAX_GROUP_MINUTES, MAX_REPEAT_HOURS = 1_000_000, 1440, 720
+
+
+def make_channel(values: Mapping[str, Any]) -> tuple[AlertChannel, str]:
+    """A new channel, and the secret by which it signs: "" where its kind does not sign.
+
+    Raises:
+        RequestError: a value is at fault, the name is taken, or there are too many.
+    """
+    if AlertChannel.objects.count() >= MOST_CHANNELS:
+        msg = f"There are {MOST_CHANNELS} channels already."
+        raise RequestError(msg, "Remove one.", field="name")
+    channel = AlertChannel(kind=values["kind"])
+    secret = _new_secret(channel) if channel.kind == AlertChannel.Kind.WEBHOOK else ""
+    _set_channel(channel, values)
+    return channel, secret
+
+
+def change_channel(channel: AlertChannel, values: Mapping[str, Any]) -> str:
+    """Change what is given; the new secret, where `new_secret` asks for one, else "".
+
+    Raises:
+        RequestError: as `make_channel`.
+    """
+    secret = ""
+    if values.get("new_secret"):
+        if channel.kind != AlertChannel.Kind.WEBHOOK:
+            msg = "Only webhooks with JSON are signed."
+            raise RequestError(msg, "Leave new_secret out.", field="new_secret")
+        secret = _new_secret(channel)
+    _set_channel(channel, values)
+    return secret
+
+
+def make_rule(values: Mapping[str, Any]) -> AlertRule:
+    """A new rule.
+
+    Raises:
+        RequestError: a value is at fault, the name is taken, or there are too many.
+    """
+    if AlertRule.objects.count() >= MOST_RULES:
+        msg = f"There are {MOST_RULES} rules already."
+        raise RequestError(msg, "Remove one.", field="name")
+    rule = AlertRule()
+    change_rule(rule, values)
+    return rule
+
+
+def change_rule(rule: AlertRule, values: Mapping[str, Any]) -> None:
+    """Change what is given. What it found under another condition, threshold or pattern is forgotten.
+
+    Raises:
+        RequestError: a value is at fault, or the name is taken.
+    """
+    before = (rule.condition, rule.threshold, rule.tables)
+    for name in ("name", "condition", "threshold", "tables", "channel", "group_minutes",
+                 "repeat_hours", "ignores_quiet_hours", "enabled"):  # fmt: skip
+        if name in values:
+            setattr(rule, name, values[name])
+    if rule.threshold is not None and Condition(rule.condition) not in LIMITS:
+        msg = "This condition has a threshold of its own."
+        raise RequestError(msg, "Leave the threshold empty.", field="threshold")
+    with transaction.atomic():
+        _saved(rule)
+        if before != (rule.condition, rule.threshold, rule.tables):
+            rule.findings.all().delete()
+
+
+def send_test(channel: AlertChannel, by: str, now: datetime) -> AlertDelivery:
+    """Put a test message into the outbox, whatever the hour, and wake a worker for it."""
+    content = message(f"Test of the channel {channel.name}")
+    content["items"] = [
+        {
+            "key": "test",
+            "title": f"{by} tested this channel",
+            "text": "Alerts arrive here. Nothing needs to be done.",
+            "table": None,
+            "table_id": None,
+            "job_id": None,
+            "version": None,
+            "since": None,
+            "url": f"{settings.PUBLIC_URL.rstrip('/')}/monitoring/alerts/"
+            if settings.PUBLIC_URL
+            else None,
+        }
+    ]
+    content["count"] = 1
+    delivery = put(channel, content, now, is_test=True)
+    transaction.on_commit(lambda: wake(channel.pk), robust=True)
+    return delivery
+
+
+def wake(channel_id: int) -> None:
+    """Have a light worker deliver. Without a broker the next round does."""
+    try:
+        app.send_task(DELIVER_ALERTS, [channel_id], queue=LIGHT_QUEUE, expires=60)
+    except (OperationalError, OSError):
+        return
+
+
+def _set_channel(channel: AlertChannel, values: Mapping[str, Any]) -> None:
+    if "target" in values:
+        _set_target(channel, values["target"].strip())
+    for name in ("name", "quiet_from", "quiet_to", "zone", "enabled"):
+        if name in values:
+            setattr(channel, name, values[name])
+    if channel.zone not in available_timezones():
+        msg = f"There is no time zone {channel.zone[:64]!r}."
+        raise RequestError(msg, "Name one as Europe/Berlin is named.", field="zone")
+    _check_quiet_hours(channel.quiet_from, channel.quiet_to)
+    _saved(channel)
+
+
+def _set_target(channel: AlertChannel, target: str) -> None:
+    if channel.kind == AlertChannel.Kind.EMAIL:
+        recipients = _recipients_in(target)
+        channel.shown_target = ", ".join(recipients)
+        channel.sealed_target = seal(",".join(recipients))
+        return
+    webhook = webhook_at(target)
+    check_webhook(webhook)
+    channel.shown_target, channel.sealed_target = webhook.shown, seal(target)
+
+
+def _recipients_in(target: str) -> list[str]:
+    if not settings.EMAIL_URL:
+        msg = "This installation has no mail server."
+        raise RequestError(msg, "Have an administrator set EMAIL_URL.", field="kind")
+    recipients = [part.strip() for part in target.replace(";", ",").split(",") if part.strip()]
+    for recipient in recipients:
+        try:
+            validate_email(recipient)
+        except ValidationError as error:
+            msg = f"{recipient[:100]!r} is no e-mail address."
+            raise RequestError(msg, "Separate addresses by commas.", field="target") from error
+    if not 0 < len(recipients) <= MOST_RECIPIENTS or sum(map(len, recipients)) > 900:
+        msg = f"A channel has 1 to {MOST_RECIPIENTS} recipients."
+        raise RequestError(msg, "Use a mailing list for more.", field="target")
+    return list(dict.fromkeys(recipients))
+
+
+def _check_quiet_hours(begin: time | None, end: time | None) -> None:
+    if (begin is None) != (end is None):
+        msg = "Quiet hours need both a begin and an end."
+        raise RequestError(msg, "Give both, or neither.", field="quiet_to")
+    if begin is not None and begin == end:
+        msg = "Quiet hours that begin when they end are none."
+        raise RequestError(msg, "Disable the channel to tell nothing.", field="quiet_to")
+
+
+def _new_secret(channel: AlertChannel) -> str:
+    secret = SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+    channel.sealed_secret, channel.secret_made_at = seal(secret), timezone.now()
+    return secret
+
+
+def _saved(row: AlertChannel | AlertRule) -> None:
+    row.name = row.name.strip()
+    if not row.name or not row.name.isprintable():
+        msg = "The name is empty or cannot be printed."
+        raise RequestError(msg, "Use 1 to 100 printable characters.", field="name")
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError as error:
+        msg = f"The name {row.name} is taken."
+        raise RequestError(msg, "Choose another.", field="name") from error

@@ -1,0 +1,303 @@
+"""What holds now, by condition: items in plain words, each with a key that stays while it holds."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models import Count, Sum
+from django.urls import reverse
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job
+from lakeui.monitoring.alert_conditions import LIMITS, OF_A_CHECK, Condition
+from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems
+from lakeui.monitoring.checks import Check
+from lakeui.monitoring.conflict_attention import metadata_costs, passed_over_erasures
+from lakeui.monitoring.job_attention import ended_jobs, failing_schedules, waiting_jobs
+from lakeui.monitoring.mutes import muted, mutes_now
+from lakeui.monitoring.recent_conflicts import Day, Sums
+from lakeui.monitoring.table_attention import table_items
+
+MOST = 1000  # of a condition
+_HOUR, _DAY = timedelta(hours=1), timedelta(hours=24)
+_FINDERS: tuple[tuple[frozenset[Check], Callable[[Asked], Iterator[CheckItems]]], ...] = (
+    (frozenset({Check.UNREACHABLE, Check.SMALL_FILES, Check.VACUUM_DUE}), table_items),
+    (frozenset({Check.REORDERED}), passed_over_erasures),
+    (frozenset({Check.METADATA_COST}), metadata_costs),
+    (frozenset({Check.FAILED_JOB, Check.OUTCOME_UNKNOWN, Check.WORKER_SILENT}), ended_jobs),
+    (frozenset({Check.JOBS_WAIT}), waiting_jobs),
+    (frozenset({Check.FAILING_SCHEDULE}), failing_schedules),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing. `table` is its table's name, "" where it is about none alone."""
+
+    key: str
+    title: str
+    text: str = ""
+    table: str = ""
+    table_id: int | None = None
+    job_id: str | None = None
+    version: int | None = None
+    since: datetime | None = None
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """An item of a message."""
+        return {
+            "key": self.key,
+            "title": self.title[:300],
+            "text": self.text[:2000],
+            "table": self.table or None,
+            "table_id": self.table_id,
+            "job_id": self.job_id,
+            "version": self.version,
+            "since": self.since.isoformat() if self.since else None,
+            "url": _url(self),
+        }
+
+
+class Look:
+    """Everything that rules may ask at one moment, each thing looked up at most once.
+
+    What is muted for people's attention is not found here either.
+    """
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._by_check: dict[Check, list[Finding]] = {}
+
+    def findings(self, condition: Condition, threshold: int | None) -> list[Finding]:
+        """What holds, by the rule's own figure or the condition's."""
+        if (check := OF_A_CHECK.get(condition)) is not None:
+            return self._of_check(check)
+        if condition is Condition.STREAM_STOPPED:
+            return self._stopped_streams
+        least = threshold or LIMITS[condition].default
+        if condition is Condition.MIRROR_QUIET:
+            return list(self._quiet(least))
+        return list(self._aborted(condition, least))
+
+    @cached_property
+    def _asked(self) -> Asked:
+        """As somebody who sees everything; the installation itself is nobody's account."""
+        everything = User(username="the system", is_superuser=True)
+        day = Day(self._now - _DAY, Sums())
+        return Asked(everything, self._now, day, muted(mutes_now(self._now)), MOST)
+
+    def _of_check(self, check: Check) -> list[Finding]:
+        if check not in self._by_check:
+            checks, find = next(finder for finder in _FINDERS if check in finder[0])
+            self._by_check |= {of_finder: [] for of_finder in checks}
+            for found, _, items in find(self._asked):
+                self._by_check[found] = [_in_words(item) for item in items]
+        return self._by_check[check]
+
+    @cached_property
+    def _hour(self) -> list[tuple[int, str, int, int]]:
+        """Of each table with aborted writes in the last hour: its number, name, how many, for how long."""
+        aborted = Conflict.objects.filter(
+            kind__in=Conflict.ABORTED_KINDS, occurred_at__gte=self._now - _HOUR, table__isnull=False
+        )
+        counted = aborted.order_by().values_list("table_id", "table__name")
+        rows = counted.annotate(n=Count("pk"), ms=Sum("wasted_ms"))
+        return [(pk, name, n, ms or 0) for pk, name, n, ms in rows]
+
+    def _aborted(self, condition: Condition, least: int) -> Iterator[Finding]:
+        asked = self._asked.muted
+        if asked.hides(Check.ABORTED):
+            return
+        hidden = set(asked.of(Check.ABORTED))
+        for pk, name, count, wasted_ms in self._hour:
+            minutes = wasted_ms // 60_000
+            figure = minutes if condition is Condition.WASTED else count
+            if figure < least or pk in hidden:
+                continue
+            yield Finding(
+                key=f"{condition.value}:{pk}",
+                title=f"{_plural(count, 'write')} to {name} {_were(count)} aborted in the last hour",
+                text=f"{_plural(minutes, 'minute')} of work wasted. Open the table's conflicts: the "
+                "pair of operations that overlaps most names the suggested fix.",
+                table=name,
+                table_id=pk,
+            )
+
+    @cached_property
+    def _stopped_streams(self) -> list[Finding]:
+        """Streams that ended in an error within a day and were not started again."""
+        jobs = Job.objects.filter(
+            kind="stream",
+            state__in=[Job.State.FAILED, Job.State.CONFLICTED],
+            finished_at__gte=self._now - _DAY,
+            reruns__isnull=True,
+        )
+        rows = jobs.select_related("table").order_by("-finished_at")[:MOST]
+        return [
+            _of_job(job, "stream_stopped", f"The stream into {job.table.name} stopped")
+            for job in rows
+        ]
+
+    def _quiet(self, minutes: int) -> Iterator[Finding]:
+        asked = self._asked
+        late = Table.objects.filter(
+            mirror_error_code="", mirrored_at__lt=self._now - timedelta(minutes=minutes)
+        )
+        told = asked.unmuted(Check.MIRROR_QUIET, late, "pk").only("name", "version", "mirrored_at")
+        for table in told.order_by("mirrored_at")[:MOST]:
+            yield Finding(
+                key=f"mirror_quiet:{table.pk}",
+                title=f"{table.name} was not synced for more than {_plural(minutes, 'minute')}",
+                text="Later versions may have been committed: check that a light worker and the beat run.",
+                table=table.name,
+                table_id=table.pk,
+                since=table.mirrored_at,
+            )
+
+
+def _in_words(item: AttentionItem) -> Finding:
+    return _WORDS[item.check](item)
+
+
+def _failed_job(item: AttentionItem) -> Finding:
+    return _of_item(item, "{kind} on {table} failed", item.job.error_message if item.job else "")
+
+
+def _outcome_unknown(item: AttentionItem) -> Finding:
+    text = "Retry the job: it looks for its own commit in the log and does not write twice."
+    return _of_item(item, "Whether {kind} on {table} committed is unknown", text)
+
+
+def _worker_silent(item: AttentionItem) -> Finding:
+    text = "The sweeper gives the job to another worker; check that a light worker runs."
+    return _of_item(item, "The worker of {kind} on {table} is silent", text)
+
+
+def _jobs_wait(item: AttentionItem) -> Finding:
+    queue, waiting = item.facts["queue"], item.facts["waiting"]
+    return Finding(
+        key=f"jobs_wait:{queue}",
+        title=f"{_plural(waiting, 'job')} {'waits' if waiting == 1 else 'wait'} in the queue {queue}",
+        text="Check that the broker and a worker of this queue run, or add workers.",
+        job_id=str(item.job.pk) if item.job else None,
+        since=item.since,
+    )
+
+
+def _failing_schedule(item: AttentionItem) -> Finding:
+    last = item.job.error_message if item.job else ""
+    title = f"The schedule {item.facts['schedule']} of {{table}} fails"
+    return _of_item(item, title, item.facts["note"] or last, of=item.facts["schedule"])
+
+
+def _unreachable(item: AttentionItem) -> Finding:
+    return _of_item(item, "The log of {table} cannot be read", item.facts["mirror_error"])
+
+
+def _small_files(item: AttentionItem) -> Finding:
+    small, files = item.facts["small_file_count"], item.facts["file_count"]
+    title = f"{small:,} of the {files:,} files of {{table}} are small"
+    return _of_item(item, title, "Run OPTIMIZE; a dry run says what it would do.")
+
+
+def _vacuum_due(item: AttentionItem) -> Finding:
+    text = (
+        f"{item.facts['dead_file_count']:,} files with {_mib(item.facts['dead_bytes'])} are needed by "
+        "older versions alone. A dry run says which versions would be lost."
+    )
+    return _of_item(item, "VACUUM of {table} is due", text)
+
+
+def _reordered(item: AttentionItem) -> Finding:
+    deleted = item.facts["delete_version"]
+    text = (
+        f"Version {item.version} was appended while version {deleted} was deleting, and is ordered "
+        "after it by WriteSerializable. Run the DELETE again."
+    )
+    title = "Rows of {table} may have outlived an erasure"
+    return _of_item(item, title, text, of=f"{item.version}:{deleted}")
+
+
+def _metadata_cost(item: AttentionItem) -> Finding:
+    aborted = item.facts["lost"]
+    title = f"Version {item.version} of {{table}} aborted {_plural(aborted, 'write')}"
+    text = f"{item.facts['winner_operation']} changed the metadata while others were writing."
+    return _of_item(item, title, text, of=item.version)
+
+
+_WORDS: Mapping[Check, Callable[[AttentionItem], Finding]] = {
+    Check.FAILED_JOB: _failed_job,
+    Check.OUTCOME_UNKNOWN: _outcome_unknown,
+    Check.WORKER_SILENT: _worker_silent,
+    Check.JOBS_WAIT: _jobs_wait,
+    Check.FAILING_SCHEDULE: _failing_schedule,
+    Check.UNREACHABLE: _unreachable,
+    Check.SMALL_FILES: _small_files,
+    Check.VACUUM_DUE: _vacuum_due,
+    Check.REORDERED: _reordered,
+    Check.METADATA_COST: _metadata_cost,
+}
+
+
+def _of_item(item: AttentionItem, title: str, text: str, of: object = "") -> Finding:
+    """The item under a title that names its table and its job's kind; `of` tells it from others."""
+    table, job = item.table, item.job
+    name = table.name if table else ""
+    kind = job.kind.replace("_", " ").upper() if job else "a job"
+    parts = [item.check.value, table.pk if table else "", of or (job.pk if job else "")]
+    return Finding(
+        key=":".join(str(part) for part in parts if part != "")[:120],
+        title=title.replace("{kind}", kind).replace("{table}", name),
+        text=text,
+        table=name,
+        table_id=table.pk if table else None,
+        job_id=str(job.pk) if job else None,
+        version=item.version,
+        since=item.since,
+    )
+
+
+def _of_job(job: Job, what: str, title: str) -> Finding:
+    return Finding(
+        key=f"{what}:{job.pk}",
+        title=title,
+        text=job.error_message,
+        table=job.table.name,
+        table_id=job.table_id,
+        job_id=str(job.pk),
+        since=job.finished_at,
+    )
+
+
+def _url(finding: Finding) -> str | None:
+    base = settings.PUBLIC_URL.rstrip("/")
+    if not base:
+        return None
+    if finding.job_id:
+        return f"{base}{reverse('job', args=[finding.job_id])}"
+    if finding.table_id:
+        return f"{base}{reverse('table', args=[finding.table_id])}"
+    return f"{base}{reverse('monitoring')}"
+
+
+def of_tables(findings: Iterable[Finding], matches: Callable[[str], bool]) -> list[Finding]:
+    """Those of tables whose names match; what is about no table alone is told in any case."""
+    return [finding for finding in findings if not finding.table or matches(finding.table)]
+
+
+def _plural(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _mib(size: int) -> str:
+    return f"{size / 1024**2:,.1f} MiB"

@@ -1,0 +1,112 @@
+"""The outbox: messages that are due are claimed, sent and written off; what fails is tried again.
+
+A claim is a lease: where its worker dies, the message is due again when the lease ends. So each is
+delivered at least once, or given up after `ALERT_GIVE_UP_HOURS`, and never waits unseen.
+"""
+
+import logging
+import smtplib
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.core.mail import get_connection
+from django.db.models import F, QuerySet
+from django.utils import timezone
+
+from engine.errors import RequestError
+from lakeui.monitoring.alerting.messages import headers_of, json_of, mail_of
+from lakeui.monitoring.alerting.sealed import unseal
+from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at
+from lakeui.monitoring.models import AlertChannel, AlertDelivery
+
+logger = logging.getLogger(__name__)
+
+LEASE = timedelta(minutes=3)  # longer than a try can take
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
+AT_ONCE = 20  # messages of a channel in one task
+Clock = Callable[[], datetime]
+
+
+def due_channels(now: datetime) -> list[int]:
+    """The channels with messages to send."""
+    due = _due(now).order_by("channel_id")
+    return list(due.values_list("channel_id", flat=True).distinct())
+
+
+def deliver(channel_id: int, clock: Clock = timezone.now) -> int:
+    """Send what is due of a channel until one fails; how many were delivered."""
+    for sent in range(AT_ONCE):
+        delivery = claim(channel_id, clock())
+        if delivery is None or not _delivered(delivery, clock):
+            return sent
+    return AT_ONCE
+
+
+def claim(channel_id: int, now: datetime) -> AlertDelivery | None:
+    """The message that is due longest, for this worker alone until its lease ends."""
+    due = _due(now).filter(channel=channel_id).order_by("next_try_at", "created_at")
+    delivery = due.select_related("channel").first()
+    if delivery is None:
+        return None
+    same = AlertDelivery.objects.filter(pk=delivery.pk, next_try_at=delivery.next_try_at)
+    if not same.update(next_try_at=now + LEASE, tries=F("tries") + 1):
+        return None  # another worker has it
+    delivery.tries += 1
+    return delivery
+
+
+def _due(now: datetime) -> QuerySet[AlertDelivery]:
+    return AlertDelivery.objects.filter(next_try_at__lte=now, channel__enabled=True)
+
+
+def _delivered(delivery: AlertDelivery, clock: Clock) -> bool:
+    try:
+        _send(delivery, int(clock().timestamp()))
+    except (DeliveryError, RequestError, OSError, smtplib.SMTPException) as error:
+        _failed(delivery, error, clock())
+        return False
+    ended = {"next_try_at": None, "ended_at": clock(), "error": ""}
+    _write(delivery, outcome=AlertDelivery.Outcome.DELIVERED, **ended)
+    return True
+
+
+def _send(delivery: AlertDelivery, now_s: int) -> None:
+    channel, seconds = delivery.channel, settings.ALERT_TIMEOUT_SECONDS
+    target = unseal(channel.sealed_target)
+    if channel.kind == AlertChannel.Kind.EMAIL:
+        mail = mail_of(delivery, target.split(","))
+        mail.connection = get_connection(timeout=seconds)
+        mail.send()
+        return
+    body = json_of(delivery)
+    secret = unseal(channel.sealed_secret) if channel.sealed_secret else ""
+    post(webhook_at(target), body, headers_of(delivery, body, secret, now_s), seconds)
+
+
+def _failed(delivery: AlertDelivery, error: Exception, now: datetime) -> None:
+    what = _words_of(error)
+    logger.warning("Alert %s to channel %s failed: %s", delivery.pk, delivery.channel_id, what)
+    pause = min(FIRST_PAUSE * 2 ** min(delivery.tries - 1, 20), LONGEST_PAUSE)
+    if isinstance(error, DeliveryError):
+        pause = max(pause, min(timedelta(seconds=error.retry_after_s), LONGEST_PAUSE))
+    if now + pause > delivery.created_at + timedelta(hours=settings.ALERT_GIVE_UP_HOURS):
+        ended = {"next_try_at": None, "ended_at": now, "error": what}
+        _write(delivery, outcome=AlertDelivery.Outcome.GIVEN_UP, **ended)
+    else:
+        _write(delivery, next_try_at=now + pause, error=what)
+
+
+def _write(delivery: AlertDelivery, **fields: object) -> None:
+    AlertDelivery.objects.filter(pk=delivery.pk).update(**fields)
+
+
+def _words_of(error: Exception) -> str:
+    """What failed, without what a mail server repeats of its conversation."""
+    if isinstance(error, smtplib.SMTPResponseException):
+        return f"the mail server answered {error.smtp_code}"
+    if isinstance(error, smtplib.SMTPException):
+        return f"the mail server refused it ({type(error).__name__})"
+    if isinstance(error, DeliveryError | RequestError):
+        return str(error)[:500]
+    return f"the mail server is unreachable ({type(error).__name__})"

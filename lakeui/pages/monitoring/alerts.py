@@ -1,0 +1,268 @@
+"""Alerts: where they go, what is told, and whether it arrived; set up by admins."""
+
+from typing import Any, TypeVar
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_POST
+
+from engine.errors import EngineError
+from lakeui.catalog.access import may
+from lakeui.monitoring.alert_conditions import LIMITS, Condition
+from lakeui.monitoring.alerting.channels import (
+    MAX_GROUP_MINUTES,
+    MAX_REPEAT_HOURS,
+    MAX_THRESHOLD,
+    change_channel,
+    change_rule,
+    make_channel,
+    make_rule,
+    send_test,
+)
+from lakeui.monitoring.alerting.webhooks import MAX_URL
+from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
+from lakeui.pages.read_only import refuse_when_read_only
+
+_Row = TypeVar("_Row", AlertChannel, AlertRule)
+_SHOWN = 20
+_MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
+_THRESHOLDS = "; ".join(
+    f"{condition.label.lower()}: {limit.default} {limit.unit}"
+    for condition, limit in LIMITS.items()
+)
+
+
+class ChannelForm(forms.Form):
+    prefix = "channel"
+    name = forms.CharField(label="Name", max_length=100, help_text="on-call, data platform")
+    kind = forms.ChoiceField(label="Kind", choices=AlertChannel.Kind.choices)
+    target = forms.CharField(
+        label="Target",
+        max_length=MAX_URL,
+        help_text="The webhook's URL, or e-mail addresses with commas between.",
+        widget=forms.TextInput(attrs=_MONO),
+    )
+    quiet_from = forms.TimeField(label="Quiet from", required=False, widget=forms.TimeInput)
+    quiet_to = forms.TimeField(
+        label="Quiet to",
+        required=False,
+        help_text="What comes meanwhile is told afterwards, in one message.",
+    )
+    zone = forms.CharField(
+        label="Time zone",
+        max_length=64,
+        initial="UTC",
+        help_text="Of the quiet hours: Europe/Berlin.",
+        widget=forms.TextInput(attrs=_MONO),
+    )
+    enabled = forms.BooleanField(label="Enabled", required=False, initial=True)
+
+
+class ChannelChangeForm(ChannelForm):
+    """Of one that is there: its kind stays, and its target unless another is entered."""
+
+    kind = None  # type: ignore[assignment]
+    target = forms.CharField(
+        label="Another target",
+        max_length=MAX_URL,
+        required=False,
+        help_text="Left empty, the target stays. It is not shown.",
+        widget=forms.TextInput(attrs=_MONO),
+    )
+    new_secret = forms.BooleanField(
+        label="Draw a new signing secret",
+        required=False,
+        help_text="Webhooks with JSON alone. The former signs no more.",
+    )
+
+
+class RuleForm(forms.Form):
+    prefix = "rule"
+    name = forms.CharField(label="Name", max_length=100, help_text="orders: aborted writes")
+    condition = forms.ChoiceField(label="Told when", choices=Condition.choices)
+    threshold = forms.IntegerField(
+        label="Threshold",
+        min_value=1,
+        max_value=MAX_THRESHOLD,
+        required=False,
+        help_text=f"Left empty: {_THRESHOLDS}. Other conditions have no threshold here.",
+    )
+    tables = forms.CharField(
+        label="Tables",
+        max_length=255,
+        required=False,
+        help_text="A pattern of names: sales.*. Left empty, every table.",
+        widget=forms.TextInput(attrs=_MONO),
+    )
+    channel = forms.ModelChoiceField(AlertChannel.objects.all(), label="Channel")
+    group_minutes = forms.IntegerField(
+        label="Minutes between messages",
+        min_value=0,
+        max_value=MAX_GROUP_MINUTES,
+        initial=5,
+        help_text="What comes meanwhile is told together.",
+    )
+    repeat_hours = forms.IntegerField(
+        label="Told again after hours",
+        min_value=0,
+        max_value=MAX_REPEAT_HOURS,
+        initial=0,
+        help_text="While it holds; 0 is never.",
+    )
+    ignores_quiet_hours = forms.BooleanField(label="Told in quiet hours too", required=False)
+    enabled = forms.BooleanField(label="Enabled", required=False, initial=True)
+
+
+@never_cache
+@login_required
+def alerts(request: HttpRequest) -> HttpResponse:
+    """The page; `channel` and `rule` of the query string name the one that the form changes."""
+    _must(request, "maintain", "Alerts need the role maintainer on every table.")
+    return _page(request, _channel_form(request), _rule_form(request))
+
+
+@require_POST
+@never_cache
+@login_required
+@sensitive_post_parameters()
+@sensitive_variables("secret")
+def channel_save(request: HttpRequest, pk: int | None = None) -> HttpResponse:
+    """Make or change a channel. The answer is the one place that shows its secret."""
+    _must_admin(request)
+    channel = None if pk is None else get_object_or_404(AlertChannel, pk=pk)
+    form = ChannelForm(request.POST) if channel is None else ChannelChangeForm(request.POST)
+    secret = _kept_channel(form, channel) if form.is_valid() else ""
+    if form.errors:
+        return _page(request, form, RuleForm(), channel=channel, status=400)
+    messages.success(request, f"{form.cleaned_data['name']} is kept. Send it a test.")
+    if secret:
+        return _page(request, ChannelForm(), RuleForm(), secret=secret)
+    return redirect("alerts")
+
+
+@require_POST
+@login_required
+def channel_act(request: HttpRequest, pk: int) -> HttpResponse:
+    """Test a channel, or remove it."""
+    _must_admin(request)
+    channel = get_object_or_404(AlertChannel, pk=pk)
+    if request.POST.get("act") == "remove":
+        channel.delete()
+        messages.success(request, f"{channel.name} is removed, with its rules and its outbox.")
+    else:
+        send_test(channel, request.user.get_username(), timezone.now())
+        messages.success(request, f"A test to {channel.name} is in the outbox.")
+    return redirect("alerts")
+
+
+@require_POST
+@login_required
+def rule_save(request: HttpRequest, pk: int | None = None) -> HttpResponse:
+    """Make or change a rule."""
+    _must_admin(request)
+    rule = None if pk is None else get_object_or_404(AlertRule, pk=pk)
+    form = RuleForm(request.POST)
+    if form.is_valid():
+        _kept_rule(form, rule)
+    if form.errors:
+        return _page(request, ChannelForm(), form, rule=rule, status=400)
+    messages.success(request, f"{form.cleaned_data['name']} is kept.")
+    return redirect("alerts")
+
+
+@require_POST
+@login_required
+def rule_remove(request: HttpRequest, pk: int) -> HttpResponse:
+    _must_admin(request)
+    rule = get_object_or_404(AlertRule, pk=pk)
+    rule.delete()
+    messages.success(request, f"{rule.name} is removed.")
+    return redirect("alerts")
+
+
+def _page(
+    request: HttpRequest,
+    channel_form: forms.Form,
+    rule_form: forms.Form,
+    status: int = 200,
+    **shown: Any,  # noqa: ANN401 - of the template
+) -> HttpResponse:
+    context = {
+        "channels": AlertChannel.objects.all(),
+        "rules": AlertRule.objects.select_related("channel"),
+        "deliveries": AlertDelivery.objects.select_related("channel", "rule")[:_SHOWN],
+        "limits": {condition.value: limit for condition, limit in LIMITS.items()},
+        "may_edit": may(request.user, "admin"),
+        "channel": _named(request, AlertChannel, "channel"),
+        "rule": _named(request, AlertRule, "rule"),
+        "to_remove": _named(request, AlertChannel, "remove"),
+        "rule_to_remove": _named(request, AlertRule, "remove_rule"),
+        "twin": "/api/v1/monitoring/alerts/",
+    }
+    context |= {"channel_form": channel_form, "rule_form": rule_form} | shown
+    return render(request, "monitoring/alerts.html", context, status=status)
+
+
+def _channel_form(request: HttpRequest) -> forms.Form:
+    channel = _named(request, AlertChannel, "channel")
+    return ChannelChangeForm(initial=_values_of(channel)) if channel else ChannelForm()
+
+
+def _rule_form(request: HttpRequest) -> forms.Form:
+    rule = _named(request, AlertRule, "rule")
+    return RuleForm(initial=_values_of(rule) if rule else None)
+
+
+def _values_of(row: AlertChannel | AlertRule) -> dict[str, Any]:
+    fields = [field for field in row._meta.get_fields() if field.concrete]
+    return {field.name: getattr(row, field.name) for field in fields}
+
+
+def _named(request: HttpRequest, model: type[_Row], key: str) -> _Row | None:
+    """The row that the address names, None where it names none."""
+    text = request.GET.get(key, "")
+    is_id = text.isascii() and text.isdigit() and len(text) < 19
+    return model.objects.filter(pk=int(text)).first() if is_id else None
+
+
+def _kept_channel(form: forms.Form, channel: AlertChannel | None) -> str:
+    values = dict(form.cleaned_data)
+    if channel is not None and not values["target"]:
+        del values["target"]
+    try:
+        return make_channel(values)[1] if channel is None else change_channel(channel, values)
+    except EngineError as error:
+        _blame(form, error)
+        return ""
+
+
+def _kept_rule(form: forms.Form, rule: AlertRule | None) -> None:
+    try:
+        if rule is None:
+            make_rule(form.cleaned_data)
+        else:
+            change_rule(rule, form.cleaned_data)
+    except EngineError as error:
+        _blame(form, error)
+
+
+def _blame(form: forms.Form, error: EngineError) -> None:
+    field = str(getattr(error, "field", ""))
+    form.add_error(field if field in form.fields else None, str(error))
+
+
+def _must_admin(request: HttpRequest) -> None:
+    _must(request, "admin", "Alerts are set up by admins of every table.")
+    refuse_when_read_only()
+
+
+def _must(request: HttpRequest, action: str, otherwise: str) -> None:
+    if not may(request.user, action):
+        raise PermissionDenied(otherwise)

@@ -1,0 +1,601 @@
+"""Alerts reach people: what is found is told once, at least once delivered, signed, and to nobody else."""
+
+import base64
+import hashlib
+import hmac
+import json
+import socket
+from datetime import UTC, datetime, time, timedelta
+from time import monotonic
+
+import pytest
+from aiosmtpd.controller import Controller
+from auditlog.models import LogEntry
+from django.utils import timezone
+
+from engine.errors import RequestError
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job
+from lakeui.monitoring.alert_conditions import LIMITS, OF_A_CHECK, Condition
+from lakeui.monitoring.alerting import findings
+from lakeui.monitoring.alerting.channels import (
+    change_channel,
+    change_rule,
+    make_channel,
+    make_rule,
+    send_test,
+)
+from lakeui.monitoring.alerting.findings import Look
+from lakeui.monitoring.alerting.messages import signature
+from lakeui.monitoring.alerting.outbox import LEASE, claim, deliver, due_channels
+from lakeui.monitoring.alerting.sealed import seal, unseal
+from lakeui.monitoring.alerting.watch import MOST_ITEMS, MOST_WAITING, is_quiet, put, watch
+from lakeui.monitoring.alerting.webhooks import DeliveryError, check_webhook, post, webhook_at
+from lakeui.monitoring.checks import Check
+from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, Mute
+from tests.lakeui.factories import make_conflict, make_job, make_table
+from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webhook
+from workers.maintenance import forget_spent_rows
+
+pytestmark = pytest.mark.django_db
+
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def local(settings):
+    settings.ALERT_WEBHOOK_HOSTS = ["127.0.0.1"]
+    settings.PUBLIC_URL = "https://lake.example"
+
+
+@pytest.fixture
+def webhook():
+    with running_webhook() as running:
+        yield running
+
+
+@pytest.fixture
+def channel(webhook):
+    return channel_to(webhook.url)
+
+
+def channel_to(url, kind="webhook", **fields):
+    return make_channel({"name": f"to {kind}", "kind": kind, "target": url} | fields)[0]
+
+
+def rule_on(channel, condition, **fields):
+    values = {"name": f"{condition} told", "condition": condition, "channel": channel}
+    return make_rule(values | fields)
+
+
+def failed_job(table, at=NOON, **fields):
+    return make_job(
+        table,
+        state=Job.State.FAILED,
+        finished_at=at,
+        error_message="The disk is full.",
+        **fields,
+    )
+
+
+def sent(webhook):
+    return [json.loads(body) for body in webhook.bodies]
+
+
+def at(moment):
+    return lambda: moment
+
+
+# What is found
+
+
+def test_every_condition_finds_something_or_nothing_in_a_number_of_queries():
+    look = Look(NOON)
+    assert [look.findings(condition, None) for condition in Condition] == [[]] * len(Condition)
+
+
+def test_every_check_for_attention_can_be_told():
+    assert {*Check} - {*OF_A_CHECK.values()} == {Check.ABORTED, Check.MIRROR_QUIET}
+    assert {*OF_A_CHECK.values()} == {*findings._WORDS}
+
+
+def test_a_failed_job_a_stopped_stream_and_a_quiet_mirror_are_found():
+    table = make_table(mirrored_at=NOON - timedelta(minutes=16))
+    job, stream = failed_job(table), failed_job(table, kind="stream")
+    look = Look(NOON)
+    failed = look.findings(Condition.FAILED_JOB, None)
+    assert {one.job_id for one in failed} == {str(job.pk), str(stream.pk)}
+    assert failed[0].text == "The disk is full."
+    (stopped,) = look.findings(Condition.STREAM_STOPPED, None)
+    assert stopped.title == "The stream into sales.orders stopped"
+    assert [f.title for f in look.findings(Condition.MIRROR_QUIET, 17)] == []
+    (quiet,) = look.findings(Condition.MIRROR_QUIET, None)
+    assert quiet.table == table.name
+
+
+def test_aborted_writes_are_found_by_number_and_by_time_wasted_within_the_hour():
+    table = make_table()
+    for minutes in (5, 50, 61):
+        make_conflict(
+            table,
+            kind=Conflict.Kind.ABORTED,
+            occurred_at=NOON - timedelta(minutes=minutes),
+            wasted_ms=400_000,
+        )
+    look = Look(NOON)
+    assert look.findings(Condition.ABORTED, 3) == []
+    (aborted,) = look.findings(Condition.ABORTED, 2)
+    assert aborted.title == "2 writes to sales.orders were aborted in the last hour"
+    assert [len(look.findings(Condition.WASTED, minutes)) for minutes in (13, 14)] == [1, 0]
+
+
+def test_what_is_muted_is_not_told():
+    table = make_table(mirrored_at=NOON - timedelta(days=1))
+    failed_job(table)
+    for check in (Check.FAILED_JOB, Check.MIRROR_QUIET):
+        Mute.objects.create(about=check, until=NOON + HOUR)
+    look = Look(NOON)
+    assert look.findings(Condition.FAILED_JOB, None) == []
+    assert look.findings(Condition.MIRROR_QUIET, None) == []
+
+
+# What is told, and when
+
+
+def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
+    table = make_table()
+    rule, job = rule_on(channel, Condition.FAILED_JOB), failed_job(table)
+    assert [watch(NOON), watch(NOON + MINUTE), watch(NOON + HOUR)] == [1, 0, 0]
+    assert deliver(channel.pk, at(NOON)) == 1
+    (message,) = sent(webhook)
+    assert message["type"] == "alert"
+    assert message["rule"] == {"id": rule.pk, "name": rule.name, "condition": "failed_job"}
+    assert message["title"] == "OPTIMIZE on sales.orders failed"
+    (item,) = message["items"]
+    assert (item["table"], item["text"]) == (table.name, "The disk is full.")
+    assert item["url"] == f"https://lake.example/jobs/{job.pk}/"
+
+
+def test_what_comes_within_the_groups_minutes_is_told_together(channel, webhook):
+    table = make_table()
+    rule_on(channel, Condition.FAILED_JOB, group_minutes=5)
+    failed_job(table)
+    assert watch(NOON) == 1
+    for second in range(1, 4):
+        failed_job(table)
+        assert watch(NOON + second * MINUTE) == 0
+    assert watch(NOON + 5 * MINUTE) == 1
+    assert deliver(channel.pk, at(NOON + 6 * MINUTE)) == 2
+    assert [message["count"] for message in sent(webhook)] == [1, 3]
+    assert sent(webhook)[1]["title"] == "A job failed: failed_job told"
+
+
+def test_a_message_holds_the_first_and_counts_the_rest(channel):
+    table = make_table()
+    for _ in range(MOST_ITEMS + 3):
+        failed_job(table)
+    rule_on(channel, Condition.FAILED_JOB)
+    watch(NOON)
+    content = AlertDelivery.objects.get().content
+    assert (len(content["items"]), content["more"], content["count"]) == (MOST_ITEMS, 3, 53)
+    assert watch(NOON + HOUR) == 0
+
+
+def test_only_tables_whose_names_match_are_told(channel):
+    for name in ("sales.orders", "crm.people"):
+        failed_job(make_table(name))
+    rule_on(channel, Condition.FAILED_JOB, tables="crm.*")
+    watch(NOON)
+    (item,) = AlertDelivery.objects.get().content["items"]
+    assert item["table"] == "crm.people"
+
+
+def test_what_goes_to_and_fro_is_told_once_and_what_ends_and_begins_again_twice(channel):
+    table = make_table(mirrored_at=NOON - HOUR)
+    rule_on(channel, Condition.MIRROR_QUIET, group_minutes=0)
+
+    def look(minutes, *, behind):
+        now = NOON + minutes * MINUTE
+        table.mirrored_at = now - HOUR if behind else now
+        table.save()
+        return watch(now)
+
+    assert look(0, behind=True) == 1
+    assert look(5, behind=False) == look(10, behind=True) == 0
+    assert look(30, behind=False) == look(46, behind=False) == 0
+    assert look(47, behind=True) == 1
+
+
+def test_what_still_holds_is_told_again_after_the_rules_hours(channel):
+    make_table(mirrored_at=NOON - HOUR)
+    rule_on(channel, Condition.MIRROR_QUIET, repeat_hours=2)
+    told = [watch(NOON + hours * HOUR) for hours in (0, 1, 2, 3, 4)]
+    assert told == [1, 0, 1, 0, 1]
+
+
+def test_quiet_hours_hold_back_and_are_told_afterwards_in_one_message(channel):
+    change_channel(channel, {"quiet_from": time(22), "quiet_to": time(6), "zone": "Europe/Berlin"})
+    night = datetime(2026, 11, 23, 22, tzinfo=UTC)  # 23 o'clock in Berlin
+    rule_on(channel, Condition.FAILED_JOB)
+    table = make_table()
+    for minutes in (0, 10):
+        failed_job(table, night)
+        assert watch(night + minutes * MINUTE) == 0
+    Job.objects.update(finished_at=night - timedelta(days=2))  # nobody's attention any more
+    assert watch(night + 3 * HOUR) == 0
+    assert watch(datetime(2026, 11, 24, 5, tzinfo=UTC)) == 1
+    content = AlertDelivery.objects.get().content
+    assert (content["count"], {item["is_over"] for item in content["items"]}) == (2, {True})
+    assert watch(datetime(2026, 11, 24, 5, 30, tzinfo=UTC)) == 0
+    assert not AlertFinding.objects.exists()
+
+
+def test_a_rule_can_ignore_quiet_hours(channel):
+    change_channel(channel, {"quiet_from": time(0), "quiet_to": time(23, 59)})
+    rule_on(channel, Condition.FAILED_JOB, ignores_quiet_hours=True)
+    failed_job(make_table())
+    assert watch(NOON) == 1
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "hour", "quiet"),
+    [(22, 6, 23, True), (22, 6, 5, True), (22, 6, 6, False), (9, 17, 12, True), (9, 17, 8, False)],
+)
+def test_quiet_hours_may_reach_over_midnight(begin, end, hour, quiet):
+    row = AlertChannel(quiet_from=time(begin), quiet_to=time(end))
+    assert is_quiet(row, NOON.replace(hour=hour)) is quiet
+
+
+def test_a_rule_that_cannot_be_looked_at_stops_no_other(channel):
+    broken = channel_to(
+        channel_target(channel), name="broken", quiet_from=time(1), quiet_to=time(2)
+    )
+    AlertChannel.objects.filter(pk=broken.pk).update(zone="Atlantis/Capital")
+    rule_on(broken, Condition.FAILED_JOB, name="a rule before")
+    rule_on(channel, Condition.FAILED_JOB, name="b rule")
+    failed_job(make_table())
+    assert watch(NOON) == 1
+    assert AlertDelivery.objects.get().channel == channel
+
+
+def channel_target(channel):
+    return unseal(channel.sealed_target)
+
+
+def test_a_disabled_rule_and_a_disabled_channel_tell_nothing(channel):
+    rule = rule_on(channel, Condition.FAILED_JOB, enabled=False)
+    failed_job(make_table())
+    assert watch(NOON) == 0
+    change_rule(rule, {"enabled": True})
+    change_channel(channel, {"enabled": False})
+    assert watch(NOON) == 0
+    put(channel, {"title": "x", "items": [], "more": 0}, NOON)
+    assert due_channels(NOON) == []
+
+
+def test_the_outbox_of_a_channel_is_bounded_and_nothing_is_lost(channel):
+    content = {"title": "x", "items": [], "more": 0}
+    for _ in range(MOST_WAITING):
+        put(channel, content, NOON)
+    rule_on(channel, Condition.FAILED_JOB)
+    failed_job(make_table())
+    assert watch(NOON) == 0
+    AlertDelivery.objects.all().delete()
+    assert watch(NOON + MINUTE) == 1
+
+
+# How it is delivered
+
+
+def test_a_message_is_signed_as_standard_webhooks_say(webhook):
+    channel, secret = make_channel({"name": "n", "kind": "webhook", "target": webhook.url})
+    delivery = send_test(channel, "ann", NOON)
+    deliver(channel.pk, at(NOON))
+    (headers,), (body,) = webhook.sent, webhook.bodies
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = f"{delivery.pk}.{int(NOON.timestamp())}.".encode() + body
+    expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-id"] == str(delivery.pk)
+    assert headers["webhook-timestamp"] == str(int(NOON.timestamp()))
+    assert headers["webhook-signature"] == f"v1,{expected}"
+    assert json.loads(body)["type"] == "test"
+
+
+def test_the_signature_is_that_of_the_specifications_example():
+    known = signature(
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        1614265330,
+        b'{"test": 2432232314}',
+    )
+    assert known == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_what_fails_is_tried_again_later_each_time_with_one_id_and_one_body(channel, webhook):
+    webhook.statuses = [500, 503, 200]
+    delivery, now, pauses = send_test(channel, "ann", NOON), NOON, []
+    while due_channels(now):
+        deliver(channel.pk, at(now))
+        delivery.refresh_from_db()
+        if delivery.next_try_at:
+            pauses.append((delivery.next_try_at - now).total_seconds())
+            now = delivery.next_try_at
+    assert pauses == [30, 60]
+    assert (delivery.outcome, delivery.tries) == (AlertDelivery.Outcome.DELIVERED, 3)
+    assert len({headers["webhook-id"] for headers in webhook.sent}) == 1
+    assert len({headers["webhook-timestamp"] for headers in webhook.sent}) == 3
+    assert len(set(webhook.bodies)) == 1
+
+
+def test_a_webhook_says_when_to_try_again(channel, webhook):
+    webhook.statuses, webhook.headers = [429], {"Retry-After": "900"}
+    delivery = send_test(channel, "ann", NOON)
+    deliver(channel.pk, at(NOON))
+    delivery.refresh_from_db()
+    assert delivery.next_try_at == NOON + timedelta(seconds=900)
+    assert delivery.error == "answered 429"
+
+
+def test_what_never_arrives_is_given_up_after_a_day(channel, webhook):
+    webhook.statuses = [404]
+    delivery, now = send_test(channel, "ann", NOON), NOON
+    while due_channels(now):
+        deliver(channel.pk, at(now))
+        delivery.refresh_from_db()
+        now = delivery.next_try_at or now
+    assert delivery.outcome == AlertDelivery.Outcome.GIVEN_UP
+    assert delivery.error == "answered 404"
+    assert timedelta(hours=22) < delivery.ended_at - NOON <= timedelta(hours=24)
+    assert delivery.tries < 40
+
+
+def test_a_worker_that_dies_while_it_delivers_leaves_it_to_another(channel, webhook):
+    send_test(channel, "ann", NOON)
+    assert claim(channel.pk, NOON) is not None  # and this worker is never seen again
+    assert claim(channel.pk, NOON + MINUTE) is None
+    assert deliver(channel.pk, at(NOON + LEASE)) == 1
+    assert len(webhook.bodies) == 1
+
+
+def test_a_redirect_is_not_followed(channel, webhook):
+    with running_webhook() as elsewhere:
+        webhook.statuses, webhook.headers = [307], {"Location": elsewhere.url}
+        delivery = send_test(channel, "ann", NOON)
+        deliver(channel.pk, at(NOON))
+        assert elsewhere.bodies == []
+    delivery.refresh_from_db()
+    assert delivery.error == "answered 307: redirects are not followed"
+
+
+@pytest.mark.parametrize("drip", [b"", b"H", b"HTTP/1.1 200 OK\r\nX: y\r\n"])
+def test_a_webhook_that_hangs_or_drips_is_left_after_its_time(drip):
+    with hanging_webhook(drip) as url:
+        began = monotonic()
+        with pytest.raises(DeliveryError):
+            post(webhook_at(url), b"{}", {}, 0.4)
+        assert monotonic() - began < 3
+
+
+def test_a_channel_that_fails_holds_up_no_other(channel, webhook, settings):
+    settings.ALERT_TIMEOUT_SECONDS = 0.2
+    with hanging_webhook() as url:
+        dead = channel_to(url, name="dead")
+        for one in (dead, channel):
+            send_test(one, "ann", NOON)
+        assert deliver(dead.pk, at(NOON)) == 0
+        assert deliver(channel.pk, at(NOON)) == 1
+    assert AlertDelivery.objects.get(channel=dead).error == "no answer within 0.2 s"
+
+
+def test_slack_gets_blocks_whose_text_is_escaped(webhook):
+    channel = channel_to(webhook.url, "slack")
+    failed_job(make_table("a<!channel>&b"))
+    rule_on(channel, Condition.FAILED_JOB)
+    watch(NOON)
+    deliver(channel.pk, at(NOON))
+    (body,) = sent(webhook)
+    assert body["text"] == "OPTIMIZE on a&lt;!channel&gt;&amp;b failed"
+    assert [block["type"] for block in body["blocks"]] == ["header", "section"]
+    assert "|OPTIMIZE on a&lt;!channel&gt;&amp;b failed>" in body["blocks"][1]["text"]["text"]
+    assert "webhook-signature" not in webhook.sent[0]
+
+
+def test_teams_gets_an_adaptive_card(webhook):
+    channel = channel_to(webhook.url, "teams")
+    for _ in range(20):
+        failed_job(make_table(f"[x](https://evil.example){Job.objects.count()}"))
+    rule_on(channel, Condition.FAILED_JOB)
+    watch(NOON)
+    deliver(channel.pk, at(NOON))
+    (body,) = sent(webhook)
+    (attachment,) = body["attachments"]
+    assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
+    texts = [block["text"] for block in attachment["content"]["body"]]
+    assert texts[-1] == "And 5 more."
+    assert not any("[x](" in text for text in texts)
+    assert len(webhook.bodies[0]) < 28 * 1024
+
+
+def test_people_get_a_mail(settings, unused_port):
+    kept = []
+
+    class Handler:
+        async def handle_DATA(self, _server, _session, envelope):  # noqa: N802 - its name
+            kept.append(envelope)
+            return "250 kept" if len(kept) > 1 else "451 later"
+
+    controller = Controller(Handler(), hostname="127.0.0.1", port=unused_port)
+    controller.start()
+    settings.EMAIL_URL = "set"
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", unused_port
+    try:
+        channel = channel_to("ann@example.org; bob@example.org", "email")
+        failed_job(make_table("sales.orders\r\nBcc: eve@example.org"))
+        rule_on(channel, Condition.FAILED_JOB)
+        watch(NOON)
+        assert deliver(channel.pk, at(NOON)) == 0
+        assert AlertDelivery.objects.get().error == "the mail server answered 451"
+        assert deliver(channel.pk, at(NOON + MINUTE)) == 1
+    finally:
+        controller.stop()
+    first, second = (envelope.content.decode() for envelope in kept)
+    assert kept[1].rcpt_tos == ["ann@example.org", "bob@example.org"]
+    assert "Subject: OPTIMIZE on sales.orders Bcc: eve@example.org failed" in second
+    assert "The disk is full." in second
+    assert {line for line in first.splitlines() if line.startswith("Message-ID")} == {
+        line for line in second.splitlines() if line.startswith("Message-ID")
+    }
+
+
+def test_a_mail_server_that_is_away_is_tried_again(settings, unused_port):
+    settings.EMAIL_URL = "set"
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", unused_port
+    channel = channel_to("ann@example.org", "email")
+    delivery = send_test(channel, "ann", NOON)
+    assert deliver(channel.pk, at(NOON)) == 0
+    delivery.refresh_from_db()
+    assert delivery.error == "the mail server is unreachable (ConnectionRefusedError)"
+    assert delivery.next_try_at > NOON
+
+
+@pytest.fixture
+def unused_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+# Where it may go
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1", "127.9.9.9", "localhost", "[::1]", "0.0.0.0", "169.254.169.254", "[fe80::1]",  # noqa: S104
+        "[::ffff:169.254.169.254]", "[::ffff:127.0.0.1]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::]",
+        "[fd00:ec2::254]", "100.100.100.200", "168.63.129.16", "224.0.0.1", "2130706433", "0x7f.1",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_this_machine_the_link_and_cloud_metadata_are_refused(settings, host, scheme):
+    settings.ALERT_WEBHOOK_HOSTS = []
+    with pytest.raises(RequestError, match="where alerts are not sent") as refused:
+        channel_to(f"{scheme}://{host}/latest/meta-data")
+    assert refused.value.field == "target"
+    assert "ALERT_WEBHOOK_HOSTS" in str(refused.value)
+    assert not AlertChannel.objects.exists()
+
+
+@pytest.mark.parametrize("host", ["10.1.2.3", "192.168.0.9", "[fd12::1]", "8.8.8.8"])
+def test_private_networks_and_others_are_allowed(settings, host):
+    settings.ALERT_WEBHOOK_HOSTS = []
+    check_webhook(webhook_at(f"https://{host}/hook"))
+
+
+@pytest.mark.parametrize("entry", ["127.0.0.0/8", "LOCALHOST"])
+def test_the_setting_allows_a_network_or_a_name(settings, entry):
+    settings.ALERT_WEBHOOK_HOSTS = [entry, "::1"]
+    check_webhook(webhook_at("http://localhost/hook"))
+
+
+def test_a_target_is_checked_again_when_it_is_called(channel, webhook, settings):
+    settings.ALERT_WEBHOOK_HOSTS = []  # as where a name resolves to another address by now
+    delivery = send_test(channel, "ann", NOON)
+    deliver(channel.pk, at(NOON))
+    delivery.refresh_from_db()
+    assert "where alerts are not sent" in delivery.error
+    assert webhook.bodies == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "ftp://127.0.0.1/", "127.0.0.1/hook", "http://", "http://user:pass@127.0.0.1/",
+        "http://127.0.0.1:99999/", "http://127.0.0.1/a b", "http://127.0.0.1/\r\nX: y", "http://[::1/",
+        "http://127.0.0.1/ä", "file:///etc/passwd", "http://127.0.0.1\\@example.org/",
+        "https://127.0.0.1/" + "a" * 2000, "http://" + "a" * 64 + ".example/",
+    ],
+)  # fmt: skip
+def test_a_target_that_is_no_url_is_refused_by_name(url):
+    with pytest.raises(RequestError) as refused:
+        channel_to(url)
+    assert refused.value.field == "target"
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"zone": "Atlantis"}, "zone"),
+        ({"quiet_from": time(1)}, "quiet_to"),
+        ({"quiet_from": time(1), "quiet_to": time(1)}, "quiet_to"),
+        ({"name": " "}, "name"),
+        ({"kind": "email", "target": "ann@example.org"}, "kind"),  # no mail server
+    ],
+)
+def test_a_channel_of_bad_values_is_refused(webhook, values, field):
+    given = {"name": "n", "kind": "webhook", "target": webhook.url}
+    with pytest.raises(RequestError) as refused:
+        make_channel(given | values)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("target", ["", "ann", "ann@example.org, <script>", "a@b.c," * 21])
+def test_recipients_are_addresses_of_mail(settings, target):
+    settings.EMAIL_URL = "set"
+    with pytest.raises(RequestError) as refused:
+        channel_to(target, "email")
+    assert refused.value.field == "target"
+
+
+def test_a_threshold_is_for_conditions_that_have_one(channel):
+    for condition in Condition:
+        values = {"name": condition, "condition": condition, "channel": channel, "threshold": 3}
+        if condition in LIMITS:
+            make_rule(values)
+        else:
+            with pytest.raises(RequestError, match="threshold"):
+                make_rule(values)
+
+
+# What is kept of secrets
+
+
+def test_the_database_the_trail_and_the_log_hold_no_secret(webhook, caplog):
+    channel, secret = make_channel({"name": "n", "kind": "webhook", "target": webhook.url})
+    webhook.statuses = [500]
+    send_test(channel, "ann", NOON)
+    deliver(channel.pk, at(NOON))
+    row = AlertChannel.objects.values().get()
+    kept = [*map(str, row.values()), caplog.text, *map(str, LogEntry.objects.values())]
+    kept += map(str, AlertDelivery.objects.values())
+    for text in kept:
+        assert "a-secret-path" not in text
+        assert secret not in text
+    assert row["shown_target"] == webhook.url.replace("hook/a-secret-path", "…")
+    assert "answered 500" in caplog.text
+
+
+def test_another_secret_key_leaves_a_channel_that_says_so(channel, settings):
+    delivery = send_test(channel, "ann", NOON)
+    settings.SECRET_KEY = "another key, of thirty-two characters"
+    deliver(channel.pk, at(NOON))
+    delivery.refresh_from_db()
+    assert "sealed by another SECRET_KEY" in delivery.error
+
+
+def test_a_new_secret_signs_from_then_on(channel, webhook):
+    secret = change_channel(channel, {"new_secret": True})
+    assert unseal(channel.sealed_secret) == secret
+    assert unseal(seal("täxt")) == "täxt"
+    assert LogEntry.objects.get_for_object(channel).filter(action=1).count() == 1
+
+
+def test_deliveries_go_after_the_days_kept(channel, settings):
+    now = timezone.now()
+    for days in (1, 31):
+        put(channel, {"title": "x", "items": [], "more": 0}, now - timedelta(days=days))
+    forget_spent_rows()
+    assert AlertDelivery.objects.count() == 1

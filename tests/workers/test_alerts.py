@@ -1,0 +1,34 @@
+"""The light worker tells people: as a process, with a broker, to a webhook that is there."""
+
+import json
+
+from django.utils import timezone
+
+from lakeui.celery import app
+from lakeui.jobs.models import Job
+from lakeui.monitoring.alert_conditions import Condition
+from lakeui.monitoring.alerting.channels import make_channel, make_rule, send_test
+from lakeui.monitoring.models import AlertDelivery
+from lakeui.task_names import LIGHT_QUEUE, WATCH_FOR_ALERTS
+from tests.lakeui.factories import make_job
+from tests.lakeui.monitoring.webhook_server import running_webhook
+from tests.services import wait_until
+
+
+def test_a_light_worker_delivers_what_a_rule_finds_and_a_test(
+    monkeypatch, settings, start_worker, table
+):
+    monkeypatch.setenv("ALERT_WEBHOOK_HOSTS", "127.0.0.1")
+    settings.ALERT_WEBHOOK_HOSTS = ["127.0.0.1"]
+    with running_webhook() as webhook:
+        channel, _ = make_channel({"name": "ops", "kind": "webhook", "target": webhook.url})
+        make_rule({"name": "jobs", "condition": Condition.FAILED_JOB, "channel": channel})
+        make_job(table, state=Job.State.FAILED, finished_at=timezone.now(), error_message="No.")
+        start_worker(LIGHT_QUEUE)
+        app.send_task(WATCH_FOR_ALERTS, queue=LIGHT_QUEUE)
+        wait_until(lambda: len(webhook.bodies) == 1, "the alert")
+        send_test(channel, "ann", timezone.now())
+        wait_until(lambda: len(webhook.bodies) == 2, "the test")
+    assert [json.loads(body)["type"] for body in webhook.bodies] == ["alert", "test"]
+    delivered = AlertDelivery.objects.filter(outcome=AlertDelivery.Outcome.DELIVERED)
+    wait_until(lambda: delivered.count() == 2, "both to be written off")

@@ -1,0 +1,29 @@
+"""Tasks that watch by the alert rules, and deliver what they tell."""
+
+from django.utils import timezone
+
+from lakeui.celery import app
+from lakeui.monitoring.alerting.channels import wake
+from lakeui.monitoring.alerting.outbox import deliver, due_channels
+from lakeui.monitoring.alerting.watch import watch
+from lakeui.task_names import DELIVER_ALERTS, WATCH_FOR_ALERTS
+
+
+@app.task(name=WATCH_FOR_ALERTS)
+def watch_for_alerts() -> None:
+    """Look by every rule, then have each channel with messages that are due served by itself.
+
+    So a webhook that hangs holds up no other channel, and no rule.
+    """
+    now = timezone.now()
+    try:
+        watch(now)
+    finally:
+        for channel_id in due_channels(now):
+            wake(channel_id)
+
+
+@app.task(name=DELIVER_ALERTS)
+def deliver_alerts(channel_id: int) -> None:
+    """Send what is due of one channel."""
+    deliver(channel_id)
