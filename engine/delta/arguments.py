@@ -25,7 +25,7 @@ def check_feature(name: str) -> None:
     Raises:
         UnknownFeatureError: it is none.
     """
-    if name.lower() not in {known.lower() for known in FEATURES}:
+    if name.lower() not in {feature.lower() for feature in FEATURES}:
         what = f"{name} is no feature that this engine can have a table support."
         raise UnknownFeatureError(
             what, f"The features are {', '.join(sorted(FEATURES))}.", field="featureName"

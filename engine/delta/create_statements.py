@@ -16,7 +16,7 @@ from engine.commands.column_sql import (
 )
 from engine.commands.model import DataFrameSource
 from engine.commands.statement_cursor import StatementCursor
-from engine.delta.creation import Wanted, create_table
+from engine.delta.creation import TableDefinition, create_table
 from engine.delta.names import PROVIDERS, find_delta, name_sql
 from engine.delta.opening import open_table
 from engine.delta.result_frames import nothing
@@ -77,7 +77,7 @@ def create(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame:
         **_checks(spec),
     }
     comment = optional(spec.comment())
-    definition = Wanted(
+    definition = TableDefinition(
         name=name_sql(texts_of(plan.name().nameParts())),
         location=str(location),
         columns=() if with_rows else tuple(map(_field, iter_seq(plan.columns()))),
@@ -131,14 +131,14 @@ def create_like(spark: SparkSession, plan: Java) -> DataFrame | None:
     return nothing(spark)
 
 
-def _like_delta(spark: SparkSession, place: CataloguedTable, name: str) -> Wanted:
+def _like_delta(spark: SparkSession, place: CataloguedTable, name: str) -> TableDefinition:
     snapshot = open_table(spark, place.location, name=name).snapshot()
     columns = tuple(
         replace(field, metadata={k: v for k, v in field.metadata.items() if k != _IDENTITY_MARK})
         for field in snapshot.schema
     )
     configuration = snapshot.metadata.configuration
-    return Wanted(
+    return TableDefinition(
         columns=columns,
         partition_columns=tuple(snapshot.partition_columns),
         clustering_columns=tuple(snapshot.clustering_columns),
@@ -147,10 +147,10 @@ def _like_delta(spark: SparkSession, place: CataloguedTable, name: str) -> Wante
     )
 
 
-def _like_other(spark: SparkSession, name: str) -> Wanted:
+def _like_other(spark: SparkSession, name: str) -> TableDefinition:
     """The columns alone, as delta-spark takes them."""
     declared = type_from_json(json.loads(spark.table(name).schema.json()))
-    return Wanted(columns=declared.fields if isinstance(declared, StructType) else ())
+    return TableDefinition(columns=declared.fields if isinstance(declared, StructType) else ())
 
 
 def create_view(spark: SparkSession, plan: Java) -> DataFrame:

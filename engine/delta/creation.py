@@ -49,8 +49,8 @@ class NothingNamedError(RequestError):
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a builder was told."""
+class TableDefinition:
+    """A table that is to be made, as a builder or a statement describes it."""
 
     name: str = ""
     location: str = ""
@@ -72,7 +72,7 @@ class Wanted:
         return self.source is not None or self.clone is not None
 
 
-def create_table(spark: SparkSession, definition: Wanted) -> Handle:
+def create_table(spark: SparkSession, definition: TableDefinition) -> Handle:
     """The table that was requested, made, replaced, or as it is already.
 
     Raises:
@@ -82,7 +82,7 @@ def create_table(spark: SparkSession, definition: Wanted) -> Handle:
     return make_table(spark, definition)[0]
 
 
-def make_table(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationResult]:
+def make_table(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, OperationResult]:
     """As `create_table`, with what the engine says of it."""
     path = path_in(definition.name) or ("" if definition.name else definition.location)
     if path:
@@ -102,7 +102,7 @@ def make_table(spark: SparkSession, definition: Wanted) -> tuple[Handle, Operati
     return _at(spark, definition, existing.location, existing)
 
 
-def _named(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationResult]:
+def _named(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, OperationResult]:
     if definition.must_exist:
         raise NameUnknownError(definition.name)
     if uses_delta_spark(spark) and not (definition.location or definition.rows):
@@ -122,7 +122,7 @@ def _named(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationRe
     return handle, result
 
 
-def _adopts(spark: SparkSession, definition: Wanted) -> bool:
+def _adopts(spark: SparkSession, definition: TableDefinition) -> bool:
     """Whether only a name is requested, of a table that is there."""
     layout = definition.partition_columns or definition.clustering_columns or definition.properties
     if definition.columns or definition.rows or definition.replace or layout:
@@ -131,7 +131,7 @@ def _adopts(spark: SparkSession, definition: Wanted) -> bool:
     return bool(list_log_files(open_store(uri, storage_options(spark, uri, {}))))
 
 
-def _adopted(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationResult]:
+def _adopted(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, OperationResult]:
     table = open_table(spark, definition.location)
     register_name(spark, definition.name, definition.location, table.snapshot().schema)
     existing = find_table(spark, definition.name)
@@ -156,7 +156,7 @@ def register_name(
 
 def _at(
     spark: SparkSession,
-    definition: Wanted,
+    definition: TableDefinition,
     place: str,
     existing: CataloguedTable | None = None,
     *,
@@ -179,7 +179,7 @@ def _at(
         raise NameTakenError(shown) from error
 
 
-def _command(spark: SparkSession, definition: Wanted) -> Create:
+def _command(spark: SparkSession, definition: TableDefinition) -> Create:
     return Create(
         table=definition.name if not path_in(definition.name) else "",
         schema=StructType(definition.columns)

@@ -69,8 +69,8 @@ def _as(kind: type[BaseException], converted: BaseException, prefix: str) -> Bas
 
     One that PySpark does not know it hides behind py4j's own: it is no such one any more.
     """
-    known = (of for of in type(converted).__mro__ if of.__name__ != "UnknownException")
-    both = _both(kind, next(known))
+    classes = (of for of in type(converted).__mro__ if of.__name__ != "UnknownException")
+    both = _both(kind, next(classes))
     error: Any = both.__new__(both, *converted.args)
     error.__dict__.update(vars(converted))
     if prefix:

@@ -1,5 +1,6 @@
 """`df.write` and `df.writeStream` of an enabled session: Delta tables are written by the engine."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, DataFrameWriter
@@ -12,7 +13,6 @@ from engine.delta.frame_writes import (
     ERROR,
     FrameWrite,
     append,
-    by_position,
     existing,
     new_table,
     overwrite,
@@ -20,6 +20,7 @@ from engine.delta.frame_writes import (
     to_path,
 )
 from engine.delta.names import PROVIDERS, NameUnknownError, find_delta, parts_in
+from engine.delta.row_statements import by_position
 from engine.delta.table_reads import lowered
 from engine.errors import RequestError
 from engine.spark.plain_sql import as_spark_does
@@ -139,7 +140,8 @@ class WritesDelta(_Writer):
             write = self._asked()
             handle = existing(write, tableName, place)
             replaces = self._mode == "overwrite" if overwrite is None else overwrite
-            (_overwrite if replaces else append)(by_position(write, handle), handle)
+            frame = by_position(write.frame, handle.table.snapshot().schema.names)
+            (_overwrite if replaces else append)(replace(write, frame=frame), handle)
 
     def _take(
         self,

@@ -6,21 +6,17 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from engine.commands.model import Append, Create, DataFrameSource, Overwrite
-from engine.delta.creation import Wanted, create_table, session_defaults
-from engine.delta.handle import APP_ID, APP_VERSION, Handle
+from engine.delta.creation import TableDefinition, create_table, session_defaults
+from engine.delta.handle import AUTO_MERGE, OPTIONS, Handle
 from engine.delta.names import NameTakenError, NotADeltaTableError
 from engine.delta.opening import open_table, storage_options
-from engine.delta.row_statements import AUTO_MERGE
 from engine.errors import RequestError
 from engine.log.segment import list_log_files
-from engine.schema.write_errors import ColumnCountError
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import CataloguedTable
 from engine.spark.column_trees import GivenColumn
 from engine.storage.uri import normalise_uri, open_store
 
-_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
-_FOR_HANDLE = {"txnappid": APP_ID, "txnversion": APP_VERSION, "usermetadata": "userMetadata"}
 APPEND, OVERWRITE, ERROR, IGNORE = "append", "overwrite", "error", "ignore"
 _SAVE_MODES = {
     APPEND: "Append",
@@ -77,13 +73,13 @@ class FrameWrite:
 
 def new_table(write: FrameWrite, name: str = "", location: str = "") -> None:
     """Make a table with the frame's rows."""
-    create_table(write.spark, _wanted(write, name, location))
+    create_table(write.spark, _definition(write, name, location))
 
 
 def replaced_table(write: FrameWrite, name: str, *, must_exist: bool) -> None:
     """Put a table with the frame's rows in the place of another one."""
     location = write.options.get("path", "")
-    definition = _wanted(write, name, location)
+    definition = _definition(write, name, location)
     create_table(write.spark, replace(definition, replace=True, must_exist=must_exist))
 
 
@@ -93,7 +89,7 @@ def to_path(write: FrameWrite, path: str) -> None:
         table = open_table(write.spark, path)
     except NotADeltaTableError:
         _refuse_inside_another(write.spark, path)
-        definition = _wanted(write, "", path)
+        definition = _definition(write, "", path)
         source = DataFrameSource(write.frame, save_mode=_SAVE_MODES[write.mode])
         create_table(write.spark, replace(definition, source=source))
         return
@@ -132,19 +128,6 @@ def existing(write: FrameWrite, name: str, place: CataloguedTable) -> Handle:
     return Handle(write.spark, open_table(write.spark, place.location, name=shown), name=place.name)
 
 
-def by_position(write: FrameWrite, handle: Handle) -> FrameWrite:
-    """The write with the frame's columns under the table's names, in their order.
-
-    Raises:
-        ColumnCountError: they are not as many.
-    """
-    names = handle.table.snapshot().schema.names
-    if len(names) != len(write.frame.columns):
-        what = f"The frame has {len(write.frame.columns)} columns, and the table {len(names)}."
-        raise ColumnCountError(what, f"Give {', '.join(names)}.", field="source")
-    return replace(write, frame=write.frame.toDF(*names))
-
-
 def _into(write: FrameWrite, handle: Handle, shown: str) -> None:
     if write.mode == IGNORE:
         return
@@ -157,7 +140,7 @@ def append(write: FrameWrite, handle: Handle) -> None:
     """Add the frame's rows, columns by name."""
     _check_layout(write, handle.table.snapshot())
     handle = _with_options(write, handle)
-    evolves = write.flag("mergeschema") or _is_set(handle, AUTO_MERGE)
+    evolves = write.flag("mergeschema") or handle.is_set(AUTO_MERGE)
     handle.run(Append(DataFrameSource(write.frame), merge_schema=evolves))
 
 
@@ -176,8 +159,9 @@ def overwrite(write: FrameWrite, handle: Handle) -> None:
         condition = GivenColumn(given, handle.caller())
         handle.run(Overwrite(source, replace_where=condition, overwrite_schema=replaces_schema))
         return
-    mode = write.options.get("partitionoverwritemode") or handle.setting(_OVERWRITE_MODE) or ""
-    dynamic = mode.lower() == "dynamic" and bool(snapshot.partition_columns)
+    mode = write.options.get("partitionoverwritemode")
+    is_dynamic = mode.lower() == "dynamic" if mode else handle.overwrites_partitions
+    dynamic = is_dynamic and bool(snapshot.partition_columns)
     handle.run(
         Overwrite(
             source,
@@ -194,9 +178,9 @@ def overwrite_partitions(write: FrameWrite, handle: Handle) -> None:
     )
 
 
-def _wanted(write: FrameWrite, name: str, location: str) -> Wanted:
+def _definition(write: FrameWrite, name: str, location: str) -> TableDefinition:
     own = {key: value for key, value in write.options.items() if key.startswith("delta.")}
-    return Wanted(
+    return TableDefinition(
         name=name,
         location=location,
         partition_columns=write.partition_columns or (),
@@ -245,7 +229,7 @@ def _check_layout(write: FrameWrite, snapshot: Snapshot) -> None:
 
 
 def _with_options(write: FrameWrite, handle: Handle) -> Handle:
-    for key, name in _FOR_HANDLE.items():
+    for key, name in OPTIONS.items():
         if key in write.options:
             handle = handle.with_option(name, write.options[key])
     return handle
@@ -253,7 +237,3 @@ def _with_options(write: FrameWrite, handle: Handle) -> Handle:
 
 def _lower(names: object) -> list[str]:
     return [str(name).lower() for name in names] if isinstance(names, list | tuple) else []
-
-
-def _is_set(handle: Handle, key: str) -> bool:
-    return (handle.setting(key) or "").lower() == "true"

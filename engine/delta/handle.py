@@ -21,8 +21,10 @@ from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 
 APP_ID, APP_VERSION = "txnAppId", "txnVersion"
-_OPTIONS = {"txnappid": APP_ID, "txnversion": APP_VERSION, "usermetadata": "userMetadata"}
+OPTIONS = {"txnappid": APP_ID, "txnversion": APP_VERSION, "usermetadata": "userMetadata"}
 _FRAMES = 16
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 RETRIES = "spark.lakeui.retries"
 """The setting of a session that says how often its writes are begun again after a conflict."""
@@ -59,10 +61,10 @@ class Handle:
         Raises:
             RequestError: there is no such option.
         """
-        name = _OPTIONS.get(str(key).lower())
+        name = OPTIONS.get(str(key).lower())
         if name is None:
             what = f"Writes of this API have no option {key}."
-            options = ", ".join(sorted(_OPTIONS.values()))
+            options = ", ".join(sorted(OPTIONS.values()))
             raise RequestError(what, f"The options are {options}.", field="option")
         return replace(self, options={**self.options, name: str(value)})
 
@@ -79,6 +81,15 @@ class Handle:
     def setting(self, key: str) -> str | None:
         """A setting of the session, None where it has none."""
         return self.spark.conf.get(key, None)
+
+    def is_set(self, key: str) -> bool:
+        """Whether a setting of the session is true."""
+        return (self.setting(key) or "").lower() == "true"
+
+    @property
+    def overwrites_partitions(self) -> bool:
+        """Whether the session has an overwrite replace the partitions that it has rows of."""
+        return (self.setting(_OVERWRITE_MODE) or "").lower() == "dynamic"
 
     def run(self, command: Command, *, dry_run: bool = False) -> OperationResult:
         """Do a command at the table, or find out what it would do.

@@ -18,14 +18,13 @@ from engine.commands.merge import (
 from engine.commands.model import DataFrameSource, Merge
 from engine.delta.arguments import ColumnMapping, ExpressionOrColumn, assignments, condition
 from engine.delta.exceptions import delta_errors
-from engine.delta.handle import Handle
+from engine.delta.handle import AUTO_MERGE, Handle
 from engine.delta.result_frames import merge_frame
 from engine.errors import RequestError
 from engine.spark.frame_names import aliases_of
 from engine.spark.session import check_is_spark
 
 TARGET, SOURCE = "target", "source"
-_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
 
 class DeltaMergeBuilder:
@@ -117,7 +116,7 @@ class DeltaMergeBuilder:
         with delta_errors():
             check_is_spark(handle.spark)
             names = self._names()
-        evolves = self._evolves or (handle.setting(_AUTO_MERGE) or "").lower() == "true"
+        evolves = self._evolves or handle.is_set(AUTO_MERGE)
         on = condition(self._on, self._caller)
         result = handle.run(
             Merge(

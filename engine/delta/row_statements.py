@@ -1,19 +1,21 @@
 """DELETE, UPDATE, MERGE and INSERT of `spark.sql`: from Spark's plan to the engine's commands.
 
-Conditions and values are Catalyst's expressions. They go the way of `DeltaTable`'s Columns: what has a
-tree in the engine decides conflicts by rows, what Spark alone knows counts as reading whole files.
+Conditions and values are Catalyst's expressions. They go the way of `DeltaTable`'s Columns: what
+has a tree in the engine decides conflicts at row level, what Spark alone knows counts as reading whole
+files.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from engine.commands.column_sql import DEFAULT
 from engine.commands.command import Command
 from engine.commands.model import Append, DataFrameSource, Delete, Overwrite, Update
-from engine.delta.column_defaults import value_or_default, values_with_defaults
-from engine.delta.handle import Handle
+from engine.delta.handle import AUTO_MERGE, Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.result_frames import counted_frame, nothing
 from engine.delta.statement_views import StatementNotRoutedError
@@ -21,11 +23,10 @@ from engine.schema.types import StructType
 from engine.schema.write_errors import ColumnCountError
 from engine.spark.column_trees import GivenColumn
 from engine.spark.columns import column, quoted, to_spark_type
-from engine.spark.jvm import column_of, frame_over, iter_seq, scala_seq
+from engine.spark.jvm import column_of, frame_over, iter_seq, scala_seq, sql_package
 from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
 
-AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
-_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_INLINE = "UnresolvedInlineTable"
 ROW_STATEMENTS = frozenset(
     {"DeleteFromTable", "UpdateTable", "MergeIntoTable", "InsertIntoStatement"}
 )
@@ -97,7 +98,7 @@ def _with_clause(
 def insert(handle: Handle, plan: Java, query: Java) -> DataFrame:
     """INSERT INTO, OVERWRITE and REPLACE WHERE. `query` has the statement's WITH about it."""
     spark = handle.spark
-    with_schema = plan.withSchemaEvolution() or _is_set(handle, AUTO_MERGE)
+    with_schema = plan.withSchemaEvolution() or handle.is_set(AUTO_MERGE)
     fixed = {
         str(name): None if value is None else str(value)
         for name, value in (
@@ -107,8 +108,8 @@ def insert(handle: Handle, plan: Java, query: Java) -> DataFrame:
     snapshot = handle.table.snapshot()
     _check_partitions(plan, fixed, snapshot.partition_columns)
     names = _names(plan, snapshot.schema, fixed)
-    frame = frame_over(values_with_defaults(spark, query, snapshot.schema, names), spark)
-    named = frame if plan.byName() else _named(frame, names)
+    frame = frame_over(_values_with_defaults(spark, query, snapshot.schema, names), spark)
+    named = frame if plan.byName() else by_position(frame, names)
     handle.run(_insert_command(handle, plan, named, fixed, bool(with_schema)))
     return nothing(spark)
 
@@ -144,8 +145,7 @@ def _insert_command(
     if not plan.overwrite():
         return Append(source, merge_schema=evolves)
     constants = sum(value is not None for value in fixed.values())
-    is_dynamic = (handle.setting(_OVERWRITE_MODE) or "").lower() == "dynamic"
-    if is_dynamic and constants < len(handle.table.snapshot().partition_columns):
+    if handle.overwrites_partitions and constants < len(handle.table.snapshot().partition_columns):
         return Overwrite(source, dynamic_partitions=True)
     chosen = _chosen_partitions(schema, fixed)
     if chosen is None:
@@ -178,14 +178,14 @@ def _names(plan: Java, schema: StructType, fixed: Mapping[str, str | None]) -> t
     return given or tuple(name for name in schema.names if name.lower() not in constants)
 
 
-def _named(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The frame under the table's names.
+def by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The frame with its columns under the table's names, in their order.
 
     Raises:
         ColumnCountError: they are not as many.
     """
     if len(names) != len(frame.columns):
-        what = f"The query gives {len(frame.columns)} columns, and the table takes {len(names)}."
+        what = f"The source gives {len(frame.columns)} columns, and the table takes {len(names)}."
         raise ColumnCountError(what, f"Give {', '.join(names)}.", field="source")
     return frame.toDF(*names)
 
@@ -213,15 +213,55 @@ def _assignments(handle: Handle, sequence: Java) -> dict[str, str | Column]:
     values: dict[str, str | Column] = {}
     for assignment in iter_seq(sequence):
         path = texts_of(assignment.key().nameParts())
-        value = value_or_default(spark, assignment.value(), schema, path)
+        value = _value_or_default(spark, assignment.value(), schema, path)
         values[".".join(map(quoted, path))] = column_of(value, spark)
     return values
-
-
-def _is_set(handle: Handle, key: str) -> bool:
-    return (handle.setting(key) or "").lower() == "true"
 
 
 def with_alias(handle: Handle, alias: str) -> Handle:
     """The table under the alias that a statement gives it."""
     return replace(handle, alias=alias) if alias else handle
+
+
+def _value_or_default(
+    spark: SparkSession, value: Java, schema: StructType, path: Sequence[str]
+) -> Java:
+    """A value; DEFAULT is what the table says of the column that it is for, else null."""
+    if not _is_default(value):
+        return value
+    field = schema.get(path[-1]) if len(path) <= 2 else None
+    text = None if field is None else field.metadata.get(DEFAULT)
+    inside: Any = spark
+    parser = inside._jsparkSession.sessionState().sqlParser()
+    return parser.parseExpression("NULL" if text is None else str(text))
+
+
+def _values_with_defaults(
+    spark: SparkSession, query: Java, schema: StructType, names: Sequence[str]
+) -> Java:
+    """The rows of VALUES with the defaults of the columns that they are for; other queries as they are."""
+    if kind_of(query) != _INLINE:
+        return query
+    rows = [list(iter_seq(row)) for row in iter_seq(query.rows())]
+    if not any(_is_default(value) for row in rows for value in row):
+        return query
+    filled = [
+        scala_seq(
+            [
+                _value_or_default(spark, value, schema, [name])
+                for value, name in zip(row, names, strict=False)
+            ]
+            + row[len(names) :],
+            spark,
+        )
+        for row in rows
+    ]
+    inline = sql_package(spark).catalyst.analysis.UnresolvedInlineTable
+    return inline(query.names(), scala_seq(filled, spark))
+
+
+def _is_default(value: Java) -> bool:
+    if kind_of(value) != "UnresolvedAttribute":
+        return False
+    parts = texts_of(value.nameParts())
+    return len(parts) == 1 and parts[0].upper() == "DEFAULT"

@@ -81,8 +81,8 @@ class StatementViews:
             return self._changes(relation) if relation.function in _CHANGE_FUNCTIONS else None
         place = find_delta(session, relation.parts)
         if place is None:
-            found = find_table(session, ".".join(map(quoted, relation.parts)))
-            self.reads_views |= found is not None and found.is_view
+            relation_table = find_table(session, ".".join(map(quoted, relation.parts)))
+            self.reads_views |= relation_table is not None and relation_table.is_view
             return None
         self._check_name(relation)
         options = lowered(dict(relation.options))

@@ -141,8 +141,8 @@ def of_engine(
     while cursor.tokens and cursor.tokens[-1].value == ";":
         cursor = StatementCursor.over(text[: cursor.tokens[-1].position])
         text = cursor.text
-    known = (*TABLE_STATEMENTS, *more)
-    reads = next((read for words, read in known if cursor.take(*words)), None)
+    readers = (*TABLE_STATEMENTS, *more)
+    reads = next((read for words, read in readers if cursor.take(*words)), None)
     if reads is None and is_clone(cursor):
         reads = clone
     if reads is None:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from engine.delta.arguments import names, refuse
-from engine.delta.creation import Wanted, create_table
+from engine.delta.creation import TableDefinition, create_table
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle
 from engine.schema.types import StructField, StructType, type_from_json
@@ -39,7 +39,7 @@ class DeltaTableBuilder(Generic[_Table]):
     ) -> None:
         """As `DeltaTable.create` and its sisters do."""
         self._spark, self._make = spark, make
-        self._wanted = Wanted(
+        self._definition = TableDefinition(
             if_not_exists=if_not_exists, replace=replace_it, must_exist=must_exist
         )
 
@@ -87,7 +87,7 @@ class DeltaTableBuilder(Generic[_Table]):
                 refuse("Column comment must be str.", [comment])
             metadata["comment"] = comment
         column = _Column(colName, dataType, nullable, metadata)
-        return self._set(columns=(*self._wanted.columns, column.field()))
+        return self._set(columns=(*self._definition.columns, column.field()))
 
     def addColumns(  # noqa: N802
         self, cols: T.StructType | list[T.StructField]
@@ -103,7 +103,7 @@ class DeltaTableBuilder(Generic[_Table]):
         with delta_errors():
             parsed = type_from_json(json.loads(cols.json()))
         fields = parsed.fields if isinstance(parsed, StructType) else ()
-        return self._set(columns=(*self._wanted.columns, *fields))
+        return self._set(columns=(*self._definition.columns, *fields))
 
     def partitionedBy(  # noqa: N802
         self, *cols: str | list[str] | tuple[str, ...]
@@ -121,7 +121,7 @@ class DeltaTableBuilder(Generic[_Table]):
         """A table property."""
         if type(key) is not str or type(value) is not str:
             refuse("Key and value of property must be string.", [key, value])
-        return self._set(properties={**self._wanted.properties, key: value})
+        return self._set(properties={**self._definition.properties, key: value})
 
     def execute(self) -> _Table:
         """Make the table.
@@ -130,10 +130,10 @@ class DeltaTableBuilder(Generic[_Table]):
             AnalysisException: there is one, or none to replace, or it cannot be as asked.
         """
         with delta_errors():
-            return self._make(create_table(self._spark, self._wanted))
+            return self._make(create_table(self._spark, self._definition))
 
     def _set(self, **changes: Any) -> "DeltaTableBuilder[_Table]":  # noqa: ANN401
-        self._wanted = replace(self._wanted, **changes)
+        self._definition = replace(self._definition, **changes)
         return self
 
 

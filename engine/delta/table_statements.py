@@ -15,7 +15,7 @@ from engine.commands.sql import parse_request
 from engine.commands.statement_cursor import StatementCursor
 from engine.delta.changed_columns import hive_changes
 from engine.delta.conversion import convert_files
-from engine.delta.creation import Wanted, make_table
+from engine.delta.creation import TableDefinition, make_table
 from engine.delta.handle import Handle
 from engine.delta.names import PROVIDERS, NotADeltaTableError, find_delta, name_sql, parts_of
 from engine.delta.opening import open_table, timestamp_text
@@ -281,7 +281,9 @@ def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
         replace=replaces,
         deep=not shallow,
     )
-    definition = Wanted(target.sql, location, replace=replaces, if_not_exists=guard, clone=command)
+    definition = TableDefinition(
+        target.sql, location, replace=replaces, if_not_exists=guard, clone=command
+    )
     place, result = make_table(spark, definition)
     if properties:
         place.run(SetProperties(properties=properties))

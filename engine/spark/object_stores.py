@@ -58,7 +58,7 @@ def spark_path(root: str, path: str, storage_options: Mapping[str, str] | None =
         raise RequestError(msg, "Use a table on disk or in an object store.", field="table")
     if scheme == "az":
         container, _, below = rest.partition("/")
-        name, host = _azure_place(container, storage_options or {})
+        name, host = _azure_place(container, _azure_options(storage_options or {}))
         return f"abfss://{name}@{host}/{'/'.join(part for part in (below, path) if part)}"
     return f"{'s3a' if scheme == 's3' else scheme}://{rest.rstrip('/')}/{path}"
 
@@ -66,8 +66,8 @@ def spark_path(root: str, path: str, storage_options: Mapping[str, str] | None =
 def hadoop_options(root: str, storage_options: Mapping[str, str]) -> dict[str, str]:
     """Storage options of a table as its file system in Hadoop takes them; for a scan's own options.
 
-    They are given for the one bucket or account. Hadoop keeps an opened file system for as long as the
-    JVM lives: of two sets of options for one bucket Spark uses the first.
+    They are given for the one bucket or account. Hadoop keeps an opened file system for as long as
+    the JVM lives: of two sets of options for one bucket Spark uses the first.
 
     Args:
         root: where the table is, normalised.
@@ -154,8 +154,8 @@ def _milliseconds(duration: str | None) -> str | None:
 
 
 def _azure(container: str, given: Mapping[str, str]) -> dict[str, str]:
-    options = _Options("azure_storage_", _shortened(given))
-    _, host = _azure_place(container, given)
+    options = _azure_options(given)
+    _, host = _azure_place(container, options)
     client, secret = options.get("client_id"), options.get("client_secret")
     tenant = options.get("tenant_id", "authority_id")
     settings: dict[str, str | None] = {}
@@ -178,19 +178,20 @@ def _azure(container: str, given: Mapping[str, str]) -> dict[str, str]:
     return {f"fs.azure.{name}.{host}": value for name, value in settings.items() if value}
 
 
-def _shortened(given: Mapping[str, str]) -> dict[str, str]:
+def _azure_options(given: Mapping[str, str]) -> _Options:
     """Azure's options come with either of two prefixes, or none."""
-    return {
+    shortened = {
         key.lower().removeprefix("azure_").removeprefix("storage_"): given[key] for key in given
     }
+    return _Options("azure_storage_", shortened)
 
 
-def _azure_place(authority: str, given: Mapping[str, str]) -> tuple[str, str]:
+def _azure_place(authority: str, options: _Options) -> tuple[str, str]:
     """Container and host: the account is in the authority, or in the options."""
     container, _, host = authority.partition("@")
     if host:
         return container, host
-    account = _Options("azure_storage_", _shortened(given)).get("account_name")
+    account = options.get("account_name")
     if account is None:
         msg = (
             f"Spark cannot read az://{authority}: the account that has the container is not named."

@@ -1,4 +1,8 @@
-"""`enable(spark)` for a session of Spark Connect, as far as its client can be told what to do."""
+"""`enable(spark)` for a session of Spark Connect, as far as its client can be told what to do.
+
+The client asks the engine, and the engine asks the server for rows and files. SQL is parsed by the
+server, so that only statements of the engine's own grammar come this way.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,11 +10,16 @@ from weakref import WeakSet
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+from pyspark.sql.connect.readwriter import DataFrameReader as ConnectReader
+from pyspark.sql.connect.readwriter import DataFrameWriter as ConnectWriter
+from pyspark.sql.connect.readwriter import DataFrameWriterV2 as ConnectWriterV2
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from engine.delta.connect.frames import reader_of, writer_of, writer_to
 from engine.delta.exceptions import delta_errors
 from engine.delta.frame_merge import merge_writer
+from engine.delta.frame_reader import ReadsDelta
+from engine.delta.frame_writer import WritesDelta
+from engine.delta.frame_writer_v2 import WritesDeltaV2
 from engine.delta.statements import of_engine
 from engine.delta.table_statements import CHANGES
 from engine.spark.plain_sql import as_spark_does, is_plain
@@ -28,10 +37,10 @@ def enable_remote(spark: SparkSession) -> None:
     session: Any = ConnectSession
     session.sql = _sql(session.sql)
     session.table = _table(session.table)
-    session.read = property(_either(session.read.__get__, reader_of), doc=session.read.__doc__)
+    session.read = property(_either(session.read.__get__, _reader_of), doc=session.read.__doc__)
     frame: Any = ConnectDataFrame
-    frame.write = property(_either(frame.write.__get__, writer_of), doc=frame.write.__doc__)
-    frame.writeTo = _either(frame.writeTo, writer_to)
+    frame.write = property(_either(frame.write.__get__, _writer_of), doc=frame.write.__doc__)
+    frame.writeTo = _either(frame.writeTo, _writer_to)
     frame.mergeInto = _merge_into(frame.mergeInto)
 
 
@@ -78,3 +87,32 @@ def _merge_into(original: Callable[..., Any]) -> Callable[..., Any]:
 
     merge_into.__doc__ = original.__doc__
     return merge_into
+
+
+class ConnectFrameReader(ReadsDelta, ConnectReader):  # type: ignore[misc] # of another kind of session
+    """The reader of a session of Spark Connect."""
+
+
+class ConnectFrameWriter(WritesDelta, ConnectWriter):  # type: ignore[misc]
+    """The writer of a frame of Spark Connect."""
+
+
+class ConnectFrameWriterV2(WritesDeltaV2, ConnectWriterV2):  # type: ignore[misc]
+    """The writer of a frame of Spark Connect to a name."""
+
+
+def _reader_of(session: SparkSession) -> ReadsDelta:
+    """What `spark.read` is."""
+    return ConnectFrameReader(session)
+
+
+def _writer_of(frame: DataFrame) -> WritesDelta:
+    """What `df.write` is."""
+    inside: Any = frame
+    return ConnectFrameWriter(frame, inside._plan, inside._session)
+
+
+def _writer_to(frame: DataFrame, table: str) -> WritesDeltaV2:
+    """What `df.writeTo` gives."""
+    inside: Any = frame
+    return ConnectFrameWriterV2(frame, table, inside._plan, inside._session, table)
