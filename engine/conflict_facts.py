@@ -60,7 +60,7 @@ class Verdict(StrEnum):
     SAME_FILES = "same file set"  # where both touch one file, whichever rows of it
     ALWAYS = "always"
     PASSES = "passes"  # no check finds a conflict
-    RESOLVED = "resolved"  # by files there was one, by rows none
+    RESOLVED = "resolved"  # there was one at file level, none at row level
     CONFLICT = "conflict"
     UNDECIDABLE = "undecidable"  # what is recorded does not tell
     NOTHING = "none"  # the winning commit holds nothing that the check examines
@@ -124,14 +124,14 @@ class ConflictFile:
 
     path: str
     partition_values: dict[str, str | None] = field(default_factory=dict)
-    role: str = ""  # "added", "removed", "rewritten": what the winner did to it
+    role: str = ""  # "added", "removed", "rewritten": what the winning commit did to it
     rows: tuple[int, ...] = ()  # physical positions in the file, the first 100: a sample
     row_count: int | None = None  # of all of them
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictSide:
-    """One of the two transactions. `version` is None for the one that lost."""
+    """One of the two transactions. `version` is None for the aborted one."""
 
     operation: str
     version: int | None = None
@@ -169,7 +169,7 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class SideReads:
-    """What the transaction that lost, or gave way, had read."""
+    """What the aborted or rebased transaction had read."""
 
     conditions: int = 0
     whole_table: bool = False
@@ -181,10 +181,10 @@ class SideReads:
 class SharedFile:
     """A file whose rows both sides were asked about, in numbers; one of them with positions too.
 
-    The counts: rows that current changed (`did` "changed") or read ("read"), rows that the winner
-    removed or added, rows that were deleted before either, and rows that are both sides'. The
-    positions are physical, in ascending order, at most 200 of each, spread evenly over all. At
-    `version` the rows that are both sides' can be read; None: recorded before version 0.2.
+    The counts: rows that this transaction changed (`did` "changed") or read ("read"), rows that the
+    winning commit removed or added, rows that were deleted before either, and rows that are both
+    sides'. The positions are physical, in ascending order, at most 200 of each, spread evenly over
+    all. At `version` the rows that are both sides' can be read; None: recorded before version 0.2.
     """
 
     path: str
@@ -203,7 +203,7 @@ class SharedFile:
 
 @dataclass(frozen=True, slots=True)
 class WinnerVerdicts:
-    """What each check said of one winner; `how` says by what rows resolved it, where they did."""
+    """What each check said of one winning commit; `how` says by what rows resolved it, where they did."""
 
     version: int
     operation: str
@@ -217,9 +217,9 @@ class Decision:
     """How the two sides were held against each other. Every list is bounded, every count is not.
 
     `winners` are the last ones that were checked, in order; `winners_before` came before them.
-    `duration_ms` is the time spent comparing rows with this winner, out of the `budget_ms` that one
-    commit has; `files_opened` were read for it. `order_column` is what the bounds of the files are
-    of, and `table_files` how many files the table had when it was read.
+    `duration_ms` is the time spent comparing rows with this winning commit, out of the `budget_ms`
+    that one commit has; `files_opened` were read for it. `order_column` is what the bounds of the
+    files are of, and `table_files` how many files the table had when it was read.
     """
 
     reads: SideReads
@@ -259,7 +259,7 @@ class ConflictFacts:
     can_retry: bool = True
     remedies: tuple[Remedy, ...] = ()
     what: str = ""  # the sentence of the message that tells what happened
-    row_level: str = ""  # why rows could not tell the two apart, where they were asked
+    row_level: str = ""  # why rows could not resolve the conflict, where they were compared
     decision: Decision | None = None  # None: not recorded
 
     def as_dict(self) -> dict[str, Any]:

@@ -353,13 +353,13 @@ class ConflictError(EngineError):
 
 
 class ConcurrentAppendException(ConflictError):  # noqa: N818 - Delta's name, which people search for
-    """Files were added that the current transaction should have read."""
+    """Files were added that this transaction should have read."""
 
     code = "DELTA_CONCURRENT_APPEND"
 
 
 class ConcurrentDeleteReadException(ConflictError):  # noqa: N818
-    """A file the current transaction read was deleted or rewritten."""
+    """A file this transaction read was deleted or rewritten."""
 
     code = "DELTA_CONCURRENT_DELETE_READ"
 
@@ -371,7 +371,7 @@ class ConcurrentDeleteDeleteException(ConflictError):  # noqa: N818
 
 
 class MetadataChangedException(ConflictError):  # noqa: N818
-    """The winner changed the table's metadata."""
+    """The winning commit changed the table's metadata."""
 
     code = "DELTA_METADATA_CHANGED"
 
@@ -383,7 +383,7 @@ class ConcurrentTransactionException(ConflictError):  # noqa: N818
 
 
 class ProtocolChangedException(ConflictError):  # noqa: N818
-    """The winner changed the protocol, or created the table first."""
+    """The winning commit changed the protocol, or created the table first."""
 
     code = "DELTA_PROTOCOL_CHANGED"
 

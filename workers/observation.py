@@ -46,7 +46,7 @@ class JobObserver(TransactionObserver):
     """Ties the transactions of one attempt to its lease.
 
     A transaction may not go on, once its read version is fixed, if the log up to there holds the
-    job's own commit; later commits meet it among the winners. It may not write the log unless the
+    job's own commit; later commits find it among the winning commits. It may not write the log unless the
     row could be set to committing, under the fence, with no cancellation before.
     """
 
@@ -115,7 +115,7 @@ class JobObserver(TransactionObserver):
         self._heartbeat.progress.landed.append(committed_version)
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
-        """Write a lost commit down; the operation may try again with a new transaction."""
+        """Write an aborted commit down; the operation may try again with a new transaction."""
         if not isinstance(error, ConflictError):
             return
         now = timezone.now()

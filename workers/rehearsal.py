@@ -69,7 +69,7 @@ class Rehearsal:
             self._wait(other, lambda: not _is_active(other))
 
     def let_waiting_jobs_read(self) -> None:
-        """Wait until the jobs that are to lose against this one hold."""
+        """Wait until the jobs that this one is to abort hold."""
         waiting_jobs = Job.objects.filter(commit_after=self._job.pk, state__in=Job.ACTIVE)
         for waiting in waiting_jobs.values_list("pk", flat=True):
             self._wait(waiting, partial(_has_read, waiting))

@@ -36,7 +36,7 @@ _PAGES = {
 }
 
 
-def not_known(cursor: StatementCursor, known: Sequence[str]) -> StatementError:
+def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementError:
     """The refusal of the statement ahead, which no grammar here has."""
     word = cursor.peek() or (cursor.tokens[0].text if cursor.tokens else "")
     position = cursor.position
@@ -55,7 +55,7 @@ def not_known(cursor: StatementCursor, known: Sequence[str]) -> StatementError:
         what, remedy = _REFUSED[word](cursor)
         return StatementError(what, remedy, position=position)
     what = f"No statement begins with {word[:60]!r}."
-    return StatementError(what, f"Use {', '.join(known)}.", position=position)
+    return StatementError(what, f"Use {', '.join(statements)}.", position=position)
 
 
 def _query(cursor: StatementCursor, word: str) -> OnlyReadsError:

@@ -177,7 +177,7 @@ class StatementCursor(Cursor):
             return token.text.lower()
         return token.value if token.kind == "string" else sign + token.text
 
-    def options(self, *known: str) -> dict[str, str]:
+    def options(self, *names: str) -> dict[str, str]:
         """`WITH ('option' = 'value')`, or none.
 
         Raises:
@@ -188,10 +188,10 @@ class StatementCursor(Cursor):
             return {}
         options = self.properties()
         for option in options:
-            if option not in known:
+            if option not in names:
                 what = f"There is no option {option[:100]} here."
                 raise StatementError(
-                    what, f"The options are {', '.join(known)}.", position=position
+                    what, f"The options are {', '.join(names)}.", position=position
                 )
         return options
 

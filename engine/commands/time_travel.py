@@ -6,7 +6,7 @@ from engine.expressions.render import quote_string
 
 
 def check_point(version: int | None, timestamp: str | None, command: str) -> None:
-    """Refuse what names no version, or two. Neither of both is the newest, and allowed.
+    """Refuse what names no version, or two. Neither of both is the latest version, and allowed.
 
     Raises:
         RequestError: both are given, a negative version, or a text that is not a time.
@@ -23,7 +23,7 @@ def check_point(version: int | None, timestamp: str | None, command: str) -> Non
 
 
 def point_sql(version: int | None, timestamp: str | None) -> str:
-    """`VERSION AS OF n` or `TIMESTAMP AS OF 'time'`, "" for the newest."""
+    """`VERSION AS OF n` or `TIMESTAMP AS OF 'time'`, "" for the latest."""
     if timestamp is not None:
         return f"TIMESTAMP AS OF {quote_string(timestamp)}"
     return "" if version is None else f"VERSION AS OF {version}"

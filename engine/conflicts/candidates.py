@@ -1,8 +1,8 @@
-"""Which added files current should have read, before anything is read of what is in them.
+"""Which added files this transaction should have read, before anything is read of what is in them.
 
-The order of the writes is what decides. At WriteSerializable current may be ordered before a blind
-append that it did not see. That exemption ends once a later writer may have read the append: then
-current can no longer come before it without coming before that writer too.
+The order of the writes is what decides. At WriteSerializable this transaction may be ordered before
+a blind append that it did not see. That exemption ends once a later writer may have read the
+append: then this transaction can no longer come before it without coming before that writer too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from engine.snapshot.data_skipping import Skipper, parse_stats
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that `version` added, and that current may have had to read."""
+    """A file that `version` added, and that this transaction may have had to read."""
 
     add: AddFile
     version: int
@@ -25,9 +25,9 @@ class Candidate:
 def added_candidates(
     current: CurrentTransaction, winner: WinningCommit, exempted: Sequence[WinningCommit]
 ) -> tuple[Candidate, ...]:
-    """The files to hold against current's reads when it meets this winner.
+    """The files to hold against this transaction's reads when it is checked against this winning commit.
 
-    `exempted` are the blind appends among the winners before this one.
+    `exempted` are the blind appends among the winning commits before this one.
     """
     if current.replaces_state:
         return tuple(_added_by(winner))
@@ -52,16 +52,17 @@ def counts_appends(level: IsolationLevel, *, changes_terms: bool = False) -> boo
 
 
 def is_exempt(current: CurrentTransaction, winner: WinningCommit) -> bool:
-    """Whether this winner is an append whose files are not tested now, but may be later."""
+    """Whether this winning commit is an append whose files are not tested now, but may be later."""
     return not current.replaces_state and _may_be_ordered_later(current, winner)
 
 
 def exempt_after(
     current: CurrentTransaction, winner: WinningCommit, exempted: Sequence[WinningCommit]
 ) -> tuple[WinningCommit, ...]:
-    """The appends that current stays ordered before once it has passed this winner.
+    """The appends that this transaction stays ordered before once it has passed this winning commit.
 
-    Those whose exemption the winner ended have been tested now: what they added matches no read.
+    Those whose exemption the winning commit ended have been tested now: what they added matches no
+    read.
     """
     if is_exempt(current, winner):
         return (*exempted, winner)
@@ -71,7 +72,7 @@ def exempt_after(
 
 
 def ends_exemption(winner: WinningCommit, append: WinningCommit) -> bool:
-    """Whether this winner may have read what a blind append before it added.
+    """Whether this winning commit may have read what a blind append before it added.
 
     One that removes a file of the append has read it, whatever version it says it read.
     """
@@ -84,7 +85,7 @@ def ends_exemption(winner: WinningCommit, append: WinningCommit) -> bool:
 
 
 def matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:
-    """The reads of current that a file may hold rows of. What is left out is proved to match none."""
+    """The reads of this transaction that a file may hold rows of. What is left out is proved to match none."""
     return tuple(read for read, skipper in current.tested_reads if _may_hold(skipper, add))
 
 
@@ -106,10 +107,11 @@ def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) ->
 
 
 def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Candidate]:
-    """What a winner added, but for files that current has read or removes, only stated again.
+    """What a winning commit added, but for files that this transaction has read or removes, only stated again.
 
     Filling in row ids or statistics is such a statement: it moves no row and changes none. RESTORE
-    brings rows back, whatever it says, and another deletion vector than current's is another file.
+    brings rows back, whatever it says, and another deletion vector than this transaction's is
+    another file.
     """
     if winner.operation in STATE_REPLACING_OPERATIONS:
         yield from _added_by(winner)

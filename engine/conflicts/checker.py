@@ -1,8 +1,9 @@
 """The checks that stand between a transaction and a lost update, in Delta's order.
 
-A check examines one winning commit and either finds where the two sides overlap or finds nothing. It changes
-nothing. Files decide by default, and that is always safe: `RowEvidence` can only take a file off
-the table, with proof that its rows do not concern current (SEMANTICS: row-level concurrency).
+A check examines one winning commit and either finds where the two sides overlap or finds nothing.
+It changes nothing. Files decide by default, and that is always safe: `RowEvidence` can only take a
+file off the table, with proof that its rows do not concern this transaction (SEMANTICS: row-level
+concurrency).
 """
 
 from collections.abc import Callable, Mapping
@@ -32,10 +33,10 @@ from engine.errors import (
 class Check:
     """One rule: where it finds that the two sides overlap, what that raises, and how it is called.
 
-    `looks_at` gives what of a winner the rule is about: nothing there, nothing to find. `title`
-    says what happened, `headline` the same over a page, `short` heads a column. `deed` says in a
-    message what the winner did, see `engine.conflicts.explanation.explain`. `remedies` are what can
-    help against it, best first.
+    `looks_at` gives what of a winning commit the rule is about: nothing there, nothing to find.
+    `title` says what happened, `headline` the same over a page, `short` heads a column. `deed` says
+    in a message what the winning commit did, see `engine.conflicts.explanation.explain`. `remedies`
+    are what can help against it, best first.
     """
 
     rule: Rule
@@ -50,14 +51,14 @@ class Check:
 
 
 def protocol_changed(overlap: Overlap) -> Finding | None:
-    """The winner upgraded the protocol, dropped a feature, or created the table first."""
+    """The winning commit upgraded the protocol, dropped a feature, or created the table first."""
     if overlap.winner.protocol is None and overlap.current.read_version >= 0:
         return None
     return Finding()
 
 
 def metadata_changed(overlap: Overlap) -> Finding | None:
-    """The winner changed the schema, the properties, the partitioning or an identity mark."""
+    """The winning commit changed the schema, the properties, the partitioning or an identity mark."""
     return Finding() if overlap.winner.metadata is not None else None
 
 
@@ -72,13 +73,13 @@ def domain_written(overlap: Overlap) -> Finding | None:
 
 
 def application_committed(overlap: Overlap) -> Finding | None:
-    """The winner committed for an application id that current reads or writes."""
+    """The winning commit committed for an application id that this transaction reads or writes."""
     shared = overlap.current.app_ids & overlap.winner.app_ids
     return Finding(names=tuple(sorted(shared))) if shared else None
 
 
 def data_added(overlap: Overlap) -> Finding | None:
-    """A winner added files that may hold rows current should have read."""
+    """A winning commit added files that may hold rows this transaction should have read."""
     current, evidence = overlap.current, overlap.evidence
     candidates = added_candidates(current, overlap.winner, overlap.exempted)
     unread = [
@@ -91,7 +92,7 @@ def data_added(overlap: Overlap) -> Finding | None:
 
 
 def read_file_removed(overlap: Overlap) -> Finding | None:
-    """The winner removed or rewrote a file that current read."""
+    """The winning commit removed or rewrote a file that this transaction read."""
     current = overlap.current
     reads_all = current.read_whole_table or current.replaces_state
     removed = [
@@ -115,7 +116,7 @@ CHECKS: tuple[Check, ...] = (
         lambda winner: winner.protocol,
         protocol_changed,
         ProtocolChangedException,
-        title="The winner changed the protocol",
+        title="The winning commit changed the protocol",
         headline="The protocol changed under a write",
         short="Protocol",
         deed="changed the protocol of the table after {current} began",
@@ -126,7 +127,7 @@ CHECKS: tuple[Check, ...] = (
         lambda winner: winner.metadata,
         metadata_changed,
         MetadataChangedException,
-        title="The winner changed the metadata",
+        title="The winning commit changed the metadata",
         headline="The table changed under a write",
         short="Metadata",
         deed="changed the metadata of the table after {current} began",
@@ -159,7 +160,7 @@ CHECKS: tuple[Check, ...] = (
         lambda winner: winner.adds,
         data_added,
         ConcurrentAppendException,
-        title="The winner added data that this write should have read",
+        title="The winning commit added data that this write should have read",
         headline="New data that a write should have read",
         short="Added files",
         deed="{added}{where} that {current} should have seen",
@@ -170,7 +171,7 @@ CHECKS: tuple[Check, ...] = (
         lambda winner: winner.removes,
         read_file_removed,
         ConcurrentDeleteReadException,
-        title="The winner removed or rewrote files that this write read",
+        title="The winning commit removed or rewrote files that this write read",
         headline="Files that a write had read were removed",
         short="Deleted files read",
         deed="{removed}{where} that {current} had read",

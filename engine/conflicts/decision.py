@@ -34,7 +34,7 @@ WINNERS_KEPT = 50
 def remembered(
     trail: tuple[WinnerVerdicts, ...], latest: WinnerVerdicts
 ) -> tuple[WinnerVerdicts, ...]:
-    """The verdicts on the last winners, this one the latest."""
+    """The verdicts on the last winning commits, this one the latest."""
     return (*trail[1 - WINNERS_KEPT :], latest)
 
 
@@ -44,10 +44,10 @@ def decision_of(
     trail: Sequence[WinnerVerdicts],
     vectors: Mapping[str, BitMap64],
 ) -> Decision:
-    """Both sides in numbers and files, and the winners so far.
+    """Both sides in numbers and files, and the winning commits so far.
 
-    `facts` are of what files, or files and rows, found; `trail` ends with the winner at hand;
-    `vectors` are the deletion vectors that current is still to write.
+    `facts` are of what files, or files and rows, found; `trail` ends with the winning commit at
+    hand; `vectors` are the deletion vectors that this transaction is still to write.
     """
     current, winner = overlap.current, overlap.winner
     paths = {file.path for file in facts.files}
@@ -74,18 +74,18 @@ _ROW_MAP = "row map"
 
 
 def passed_by_files(overlap: Overlap) -> WinnerVerdicts:
-    """Of a winner that files alone let current pass."""
+    """Of a winning commit that files alone let this transaction pass."""
     return _of(overlap, {check.rule: _nothing_found(overlap, check) for check in CHECKS})
 
 
 def passed_by_rows(overlap: Overlap, how: str, duration_ms: int) -> WinnerVerdicts:
-    """Of a winner that files would have stopped current at, and rows did not."""
+    """Of a winning commit that files would have stopped this transaction at, and rows did not."""
     verdicts = {check.rule: _with_rows(overlap, check) for check in CHECKS}
     return _of(overlap, verdicts, how, duration_ms)
 
 
 def stopped(overlap: Overlap, rule: Rule, duration_ms: int | None = None) -> WinnerVerdicts:
-    """Of the winning commit for which current was aborted, by this rule."""
+    """Of the winning commit for which this transaction was aborted, by this rule."""
     verdicts: dict[Rule, Verdict] = {}
     for check in CHECKS:
         if Verdict.CONFLICT in verdicts.values():
@@ -116,7 +116,7 @@ def _with_rows(overlap: Overlap, check: Check) -> Verdict:
 
 
 def _nothing_found(overlap: Overlap, check: Check) -> Verdict:
-    """Of a check that let the winner pass: whether there was anything for it to examine."""
+    """Of a check that let the winning commit pass: whether there was anything for it to examine."""
     if not check.looks_at(overlap.winner):
         return Verdict.NOTHING
     if check.rule is Rule.DATA_ADDED and is_exempt(overlap.current, overlap.winner):

@@ -43,7 +43,7 @@ UNKNOWN_TABLE = TableFacts()
 class Eligibility:
     """Whether a table takes part, and why.
 
-    `traces_moves` says whether compactions that keep the order of rows can be followed, which needs
+    `traces_moves` says whether compactions that keep the order of rows can be traced, which needs
     deletion vectors alone. `traces_order` says whether those that order rows anew can be, as OPTIMIZE
     of a clustered table and ZORDER BY do: that needs row tracking too.
     """
@@ -61,7 +61,7 @@ class Eligibility:
 
     @property
     def traces_optimize(self) -> bool:
-        """Whether OPTIMIZE of this table can be followed: on a clustered table it orders rows anew."""
+        """Whether OPTIMIZE of this table can be traced row by row: on a clustered table it orders rows anew."""
         return self.traces_order if self.is_clustered else self.traces_moves
 
     @property

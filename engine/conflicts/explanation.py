@@ -27,11 +27,11 @@ class Finding:
 def explain(
     overlap: Overlap, rule: Rule, finding: Finding, deed: str, remedies: Iterable[RemedyKind]
 ) -> ConflictFacts:
-    """Everything a person needs to see why current was aborted for this winner by this rule.
+    """Everything a person needs to see why this transaction was aborted for this winning commit by this rule.
 
-    `deed` says what the winner did: {current} is the write that was aborted; {added} and {removed}
-    are numbers of files, {where} their partitions, {names} applications or domains. `remedies` are
-    what can help at all.
+    `deed` says what the winning commit did: {current} is the write that was aborted; {added} and
+    {removed} are numbers of files, {where} their partitions, {names} applications or domains.
+    `remedies` are what can help at all.
     """
     files = tuple(_files(overlap, finding))
     facts = ConflictFacts(
@@ -59,9 +59,9 @@ def explain(
 def can_retry(overlap: Overlap, rule: Rule) -> bool:
     """Whether the same command, run again on the latest version, can succeed.
 
-    Not where the winner created the table that current wanted to create, not where two queries share
-    an application id, since the next attempt meets the other query again, and not where its rows stay
-    those of the version that lost.
+    Not where the winning commit created the table that this transaction wanted to create, not where
+    two queries share an application id, since the next attempt overlaps with the second query again, and not
+    where its rows stay those of the version that was aborted.
     """
     if rule is Rule.APPLICATION_COMMITTED or overlap.current.source_is_fixed:
         return False
@@ -156,7 +156,7 @@ def _removed_words(overlap: Overlap, finding: Finding) -> str:
 
 
 def _where(facts: ConflictFacts) -> str:
-    """The partitions, or the rows where they are what the two sides meet at."""
+    """The partitions, or the rows where they are what the two sides overlap at."""
     if facts.subclass is Subclass.ROW_LEVEL_CHANGES:
         file = next((touched for touched in facts.files if touched.row_count), None)
         if file is not None:

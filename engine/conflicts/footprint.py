@@ -1,4 +1,4 @@
-"""What a winner did to files, and what current stages for them, path by path."""
+"""What a winning commit did to files, and what this transaction stages for them, path by path."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,14 +38,14 @@ def changes_of(actions: Iterable[Action]) -> dict[str, Change]:
 
 
 def is_rearrangement(winner: WinningCommit) -> bool:
-    """Whether a winner moved rows without changing any, as OPTIMIZE and REORG purge do."""
+    """Whether a winning commit moved rows without changing any, as OPTIMIZE and REORG purge do."""
     if winner.changes_data or winner.operation in STATE_REPLACING_OPERATIONS:
         return False
     return bool(winner.removes)
 
 
 def may_hold_copies(winner: WinningCommit) -> bool:
-    """Whether new files of a winner may hold rows that it only copied from files it removed.
+    """Whether new files of a winning commit may hold rows that it only copied from files it removed.
 
     A write without deletion vectors copies the rows of a file that it does not change. Neither its
     new files nor its removed ones then tell which rows it changed. A commit that removes no whole

@@ -1,8 +1,8 @@
 """Whether two operations will conflict, and why: what is said before they run, everywhere.
 
 Their statements are held together on the sample table, by the checks and the row-level code that
-decide about real commits: once on rows of different files, once on different rows of one file, once on
-the same row. What is known of their conditions and files narrows that: a place where the two are
+decide about real commits: once on rows of different files, once on different rows of one file, once
+on the same row. What is known of their conditions and files narrows that: a place where the two are
 proved never to be is left out.
 """
 
@@ -297,7 +297,7 @@ def _may_hold(skipper: Skipper, file: AddFile | RemoveFile, table: RecordedTable
 def _are_apart(
     mine: Sequence[Expression], winner: Operation, columns: Sequence[str] | None
 ) -> bool:
-    """Whether no row that the winner took or wrote fits; of these `columns` alone, None for all."""
+    """Whether no row that the winning commit took or wrote fits; of these `columns` alone, None for all."""
     taken = _about(winner.conditions or (), columns)
     written = _written(winner, taken)
     if not taken or written is None:
@@ -307,7 +307,7 @@ def _are_apart(
 
 
 def _written(winner: Operation, taken: Sequence[Expression]) -> tuple[Expression, ...] | None:
-    """What holds of the rows that the winner wrote: empty where it writes none; None: not known."""
+    """What holds of the rows that the winning commit wrote: empty where it writes none; None: not known."""
     if winner.kind is StatementKind.DELETE:
         return ()
     if winner.kind is not StatementKind.UPDATE or winner.assigns is None:

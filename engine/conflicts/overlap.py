@@ -1,4 +1,4 @@
-"""One winner held against current: everything a check may examine."""
+"""One winning commit held against this transaction: everything a check may examine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from engine.actions.files import FileKey, RemoveFile
 from engine.conflict_facts import SharedFile, Subclass
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
-UNTRACED = "the winner rewrote rows in a way that cannot be traced"
-"""The note of evidence that leaves files of the winner unsettled."""
+UNTRACED = "the winning commit rewrote rows in a way that cannot be traced"
+"""The note of evidence that leaves files of the winning commit unsettled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class MatchedRows:
 
 @dataclass(frozen=True, slots=True)
 class RowEvidence:
-    """What rows prove about one winner's files.
+    """What rows prove about one winning commit's files.
 
-    `cleared_adds` hold no row that current should have read: their rows were moved there unchanged,
-    or were tested. `resolved_removes` are paths whose removed rows neither were changed by current
-    nor matched its reads. `matched_rows` are the physical rows, by path, that did match: the
-    conflict. `subclass` and `note` say why the rest stayed unsettled. `compared` tells of the
-    files looked into, for people; no check asks it.
+    `cleared_adds` hold no row that this transaction should have read: their rows were moved there
+    unchanged, or were tested. `resolved_removes` are paths whose removed rows neither were changed
+    by this transaction nor matched its reads. `matched_rows` are the physical rows, by path, that
+    did match: the conflict. `subclass` and `note` say why the rest stayed unsettled. `compared`
+    tells of the files looked into, for people; no check asks it.
     """
 
     cleared_adds: frozenset[FileKey] = frozenset()
@@ -45,10 +45,10 @@ FILES_ALONE = RowEvidence()
 
 @dataclass(frozen=True)
 class Overlap:
-    """Current, rebased over every winner before this one, and this one.
+    """This transaction, rebased over every winning commit before this one, and this one.
 
-    `exempted` are the blind appends among the winners before it that current may still be ordered
-    before. `attempted_version` is the version current tried to commit.
+    `exempted` are the blind appends among the winning commits before it that this transaction may
+    still be ordered before. `attempted_version` is the version this transaction tried to commit.
     """
 
     current: CurrentTransaction
@@ -59,6 +59,6 @@ class Overlap:
 
     @cached_property
     def unresolved_removes(self) -> tuple[RemoveFile, ...]:
-        """The winner's removes that rows did not settle."""
+        """The winning commit's removes that rows did not settle."""
         settled = self.evidence.resolved_removes
         return tuple(remove for remove in self.winner.removes if remove.path not in settled)

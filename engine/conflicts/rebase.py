@@ -1,4 +1,4 @@
-"""Current carried over a winner that it does not conflict with.
+"""This transaction rebased over a winning commit that it does not conflict with.
 
 A check never changes anything. This is what happens once all of them have passed.
 """
@@ -31,7 +31,7 @@ NOTHING_PENDING = Pending()
 def restage(
     current: CurrentTransaction, pending: Pending, row_resolution: Settlement
 ) -> tuple[CurrentTransaction, Pending]:
-    """Current as it is to be staged on the state after a winner that rows let it pass."""
+    """This transaction as it is to be staged on the state after a winning commit that rows let it pass."""
     anew = row_resolution.restaged
     kept = tuple(
         action
@@ -97,10 +97,10 @@ def file_of(remove: RemoveFile) -> AddFile:
 
 
 def refreshed(current: CurrentTransaction, winner: WinningCommit) -> CurrentTransaction:
-    """Current with the row ids that the winner gave to files it stages again, or removes.
+    """This transaction with the row ids that the winning commit gave to files it stages again, or removes.
 
-    Row ids and statistics come from the latest `add`: a winner may have filled in either without
-    touching a row.
+    Row ids and statistics come from the latest `add`: a winning commit may have filled in either
+    without touching a row.
     """
     latest = {add.path: add for add in winner.adds}
     staged = {add.path for add in current.adds} | {remove.path for remove in current.removes}

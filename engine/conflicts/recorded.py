@@ -1,8 +1,8 @@
 """What recorded writes would have come to under another setting: the other level, rows or files.
 
-A commit left its text, which is replayed through the checks. An attempt that lost left none: the facts
-recorded of it are judged, with a forecast of the two operations where rows would decide. What is
-recorded may not tell: then the verdict is UNDECIDABLE.
+A commit left its text, which is replayed through the checks. An aborted attempt left none: the
+facts recorded of it are judged, with a forecast of the two operations where rows would decide. What
+is recorded may not tell: then the verdict is UNDECIDABLE.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from engine.conflicts.statements import COMPACTIONS
 
 JUDGED = (Verdict.PASSES, Verdict.CONFLICT, Verdict.UNDECIDABLE)
 """What is said of a recorded write."""
-_BY_FILES = "rows alone kept the two apart: by files they conflict"
+_BY_FILES = "only rows resolved it: at file level the two conflict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Judgement:
 class Asked:
     """The setting that is asked about.
 
-    `row_level` says whether rows decide under it, `rows_decided` whether they did when the writes were
-    recorded. `eligible` is the table as it would have to be for rows to decide.
+    `row_level` says whether rows decide under it, `rows_decided` whether they did when the writes
+    were recorded. `eligible` is the table as it would have to be for rows to decide.
     """
 
     level: IsolationLevel
@@ -50,8 +50,8 @@ class Asked:
 class RecordedConflict:
     """What is known of a conflict: one that rows resolved, or one that aborted a write.
 
-    `level` is as it was recorded, "" where it was not. `rows_compared`: rows were compared, and both
-    sides had changed the same. An operation is None where nothing is known of it.
+    `level` is as it was recorded, "" where it was not. `rows_compared`: rows were compared, and
+    both sides had changed the same. An operation is None where nothing is known of it.
     """
 
     rule: Rule | None
@@ -84,9 +84,9 @@ def _spared(record: RecordedConflict, asked: Asked) -> Judgement | None:
     if record.rule is not Rule.DATA_ADDED or not strict or counts_appends(asked.level):
         return None
     if record.winner_is_blind is None:
-        why = "whether the winner was a blind append is not recorded"
+        why = "whether the winning commit was a blind append is not recorded"
         return Judgement(Verdict.UNDECIDABLE, why)
-    why = "the winner was a blind append, which may be ordered after it"
+    why = "the winning commit was a blind append, which may be ordered after it"
     return Judgement(Verdict.PASSES, why) if record.winner_is_blind else None
 
 
@@ -114,9 +114,9 @@ def judge_commit(
 ) -> Judgement:
     """A commit under another setting.
 
-    `resolved` are the versions with which rows alone let it pass; `unseen`: a commit that it overlapped
-    with is not there to be replayed. That it landed tells more than a replay can, where it was checked
-    as strictly as is asked.
+    `resolved` are the versions with which rows alone let it pass; `unseen`: a commit that it
+    overlapped with is not there to be replayed. That it landed tells more than a replay can, where
+    it was checked as strictly as is asked.
     """
     alike = asked.row_level or not (asked.rows_decided or replayed.certain or resolved)
     if alike and _as_strict(recorded_level, asked.level):
@@ -134,12 +134,12 @@ def judge_commit(
 
 
 def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Judgement:
-    """A conflict that a replay by files found; `certain`: what the write read is recorded."""
+    """A conflict that a replay at file level found; `certain`: what the write read is recorded."""
     if not certain:
         why = "what it read is not recorded; had it read everything, it would conflict"
         return Judgement(Verdict.UNDECIDABLE, why)
     if row_level and rule in FILE_RULES:
-        why = "it would conflict by files; which rows each side touched is not recorded"
+        why = "it would conflict at file level; which rows each side touched is not recorded"
         return Judgement(Verdict.UNDECIDABLE, why)
     return Judgement(Verdict.CONFLICT, what)
 
@@ -179,9 +179,9 @@ def _forecast(current: Operation, winner: Operation, eligible: Setting) -> Judge
 
 def _unknown(current: Operation, winner: Operation) -> str:
     if {current.kind, winner.kind} & COMPACTIONS:
-        return "whether the compaction's rows can be followed is not recorded"
+        return "whether the compaction's rows can be traced is not recorded"
     if current.conditions is None:
         return "its condition is not recorded"
     if winner.conditions is None:
-        return "the winner's condition is not recorded"
+        return "the winning commit's condition is not recorded"
     return "both may concern the same rows"

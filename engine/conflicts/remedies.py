@@ -141,7 +141,7 @@ def _deletion_vectors(situation: Situation) -> bool:
 
 
 def _compares_rows_of(situation: Situation) -> bool:
-    """Whether comparing rows could tell the two sides apart, on a table that takes part."""
+    """Whether comparing rows could resolve the conflict, on a table that takes part."""
     of_rows = situation.is_of_rows and not _is_settled_by_rows(situation)
     changes = situation.may_change_rows and not situation.compactions
     reads_some = not situation.reads_all or bool(situation.obstacle)

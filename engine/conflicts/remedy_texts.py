@@ -195,7 +195,7 @@ TEXTS: Mapping[RemedyKind, RemedyText] = {
     ),
     RemedyKind.COMPACT_IN_QUIET: RemedyText(
         "compact while nothing else rewrites those files",
-        "A compaction that cannot be followed row by row counts as a rewrite of all its files.",
+        "A compaction that cannot be traced row by row counts as a rewrite of all its files.",
         "one side is a compaction",
     ),
     RemedyKind.APART_IN_TIME: RemedyText(

@@ -15,7 +15,7 @@ NO_ROWS = BitMap64()
 
 
 class RowAccess(Protocol):
-    """Reads deletion vectors, row ids, and which rows a read of current selects.
+    """Reads deletion vectors, row ids, and which rows a read of this transaction selects.
 
     Every method may raise `EngineError`: the rows are then unknown, and files decide. Each also
     keeps the time: past the budget it raises `BudgetSpentError`.
@@ -30,7 +30,7 @@ class RowAccess(Protocol):
         ...
 
     def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
-        """Of these physical rows of a file, those that one read of current selects."""
+        """Of these physical rows of a file, those that one read of this transaction selects."""
         ...
 
     def row_ids(self, file: AddFile) -> Positions | None:

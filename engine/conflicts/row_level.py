@@ -1,10 +1,10 @@
 """Two operations that touch different rows of the same file do not conflict.
 
-For one winner that files alone would stop, `resolve_by_rows` collects evidence: which of the winner's
-added files hold no row that current should have read, and which of the rows it removed current
-neither changed nor read. It decides nothing: the checks run again with the evidence in hand, and
-what could not be settled is theirs. An error on the way leaves everything to files, so that a guess
-is never made (SEMANTICS: row-level concurrency).
+For one winning commit that files alone would stop, `resolve_by_rows` collects evidence: which of
+the winning commit's added files hold no row that this transaction should have read, and which of
+the rows it removed this transaction neither changed nor read. It decides nothing: the checks run
+again with the evidence in hand, and what could not be settled is theirs. An error on the way leaves
+everything to files, so that a guess is never made (SEMANTICS: row-level concurrency).
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ from engine.errors import EngineError
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What rows made of one winner, and current on the state after it, should the checks agree."""
+    """What rows made of one winning commit, and this transaction on the state after it, should the checks agree."""
 
     evidence: RowEvidence
     current: CurrentTransaction
@@ -37,7 +37,7 @@ class Settled:
 
 
 def row_fallback(overlap: Overlap) -> str | None:
-    """Why only files can decide about this winner, None if rows can. Costs nothing."""
+    """Why only files can decide about this winning commit, None if rows can. Costs nothing."""
     current = overlap.current
     if current.replaces_state:
         return f"{current.operation} sets the whole table"
@@ -49,7 +49,7 @@ def row_fallback(overlap: Overlap) -> str | None:
 def resolve_by_rows(
     overlap: Overlap, pending: Pending, rows: RowAccess, own_map: Callable[[], RowMap]
 ) -> Settled:
-    """What rows say of one winner. `own_map` tells where current itself moved rows."""
+    """What rows say of one winning commit. `own_map` tells where this transaction itself moved rows."""
     reason = row_fallback(overlap)
     if reason is not None:
         return _unsettled(overlap, pending, RowEvidence(note=reason))

@@ -1,8 +1,9 @@
 """One side moved rows without changing them; the other's changes follow the rows.
 
-If the winner moved them, the rows that current changes are looked up in the winner's row map, and
-current deletes them in the files they are in now. If current moved them, the rows that the winner
-removed are looked up in current's own map, and masked in current's output.
+If the winning commit moved them, the rows that this transaction changes are looked up in the
+winning commit's row map, and this transaction deletes them in the files they are in now. If this
+transaction moved them, the rows that the winning commit removed are looked up in this transaction's
+own map, and masked in this transaction's output.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from engine.conflicts.row_resolution import Restaged, Settlement, union
 
 
 def follow_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settlement) -> None:
-    """Carry what current changes onto the files that the winner moved the rows to.
+    """Carry what this transaction changes onto the files that the winning commit moved the rows to.
 
     Raises:
         EngineError: something that had to be read cannot be read.
@@ -48,7 +49,7 @@ def follow_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settle
 def carry_own_output(
     overlap: Overlap, pending: Pending, own_map: RowMap, rows: RowAccess, out: Settlement
 ) -> None:
-    """Mask in current's output the rows that the winner removed from current's sources.
+    """Mask in this transaction's output the rows that the winning commit removed from this transaction's sources.
 
     Raises:
         EngineError: something that had to be read cannot be read.
@@ -74,7 +75,7 @@ def carry_own_output(
 def _changed_there(
     ours: Change | None, remove: RemoveFile, pending: Pending, rows: RowAccess
 ) -> BitMap64 | None:
-    """The rows that current changes in a file that the winner took; None if it cannot be said."""
+    """The rows that this transaction changes in a file that the winning commit took; None if it cannot be said."""
     if ours is None:
         return NO_ROWS
     same_file = ours.remove is not None and ours.remove.key == remove.key
@@ -82,7 +83,7 @@ def _changed_there(
 
 
 def _still_removed(ours: Change, latest: AddFile | None) -> RemoveFile | None:
-    """Current's `remove` of a source, of the file as the winner left it; None if it is gone."""
+    """This transaction's `remove` of a source, of the file as the winning commit left it; None if it is gone."""
     return None if latest is None or ours.remove is None else naming(ours.remove, latest)
 
 
@@ -94,7 +95,7 @@ def _gather(into: dict[str, BitMap64], parts: Mapping[str, BitMap64]) -> None:
 def _carried(
     theirs: Change, ours: Change, overlap: Overlap, own_map: RowMap, rows: RowAccess
 ) -> Mapping[str, BitMap64] | None:
-    """Where the rows that a winner removed are in current's output; None if that cannot be said."""
+    """Where the rows that a winning commit removed are in this transaction's output; None if that cannot be said."""
     if theirs.remove is None or ours.remove is None or replaces_state(overlap.winner):
         return None
     if ours.remove.key != theirs.remove.key:
@@ -105,7 +106,7 @@ def _carried(
 
 
 def _deleting(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Restaged:
-    """A file of the winner with more rows deleted; no file where none is left."""
+    """A file of the winning commit with more rows deleted; no file where none is left."""
     vector = rows.vector(target.deletion_vector) | deleted
     remove = taking(target)
     count = rows.row_count(target)
@@ -116,7 +117,7 @@ def _deleting(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Restaged:
 
 
 def _masking(output: AddFile | None, gone: BitMap64, pending: Pending, rows: RowAccess) -> Restaged:
-    """A file that current stages with rows that are gone masked; no file where none is left."""
+    """A file that this transaction stages with rows that are gone masked; no file where none is left."""
     if output is None:
         return Restaged()
     updated = pending.vectors.get(output.path)

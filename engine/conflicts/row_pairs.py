@@ -1,9 +1,10 @@
 r"""Two commands that both change data, row by row.
 
-With `base` the deletion vector of a file when current read it, `dv_cur` the one it stages and
-`dv_win` the winner's: current changes `dv_cur \\ base`, the winner removed `dv_win \\ base` and, if it
-restored a version, brought `base \\ dv_win` back. The two pass if they changed different rows, if no
-new row matches what current read, and if current read none of the rows that are gone.
+With `base` the deletion vector of a file when this transaction read it, `dv_cur` the one it stages
+and `dv_win` the winning commit's: this transaction changes `dv_cur \\ base`, the winning commit
+removed `dv_win \\ base` and, if it restored a version, brought `base \\ dv_win` back. The two pass
+if they changed different rows, if no new row matches what this transaction read, and if this
+transaction read none of the rows that are gone.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ _READ = "rows read"
 
 
 def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settlement) -> None:
-    """Settle what can be settled between current and a winner that both change data.
+    """Settle what can be settled between this transaction and a winning commit that both change data.
 
     Raises:
         EngineError: something that had to be read cannot be read.
@@ -48,7 +49,7 @@ def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settl
 
 
 def changed_by_current(ours: Change, pending: Pending, rows: RowAccess) -> BitMap64 | None:
-    """The rows of a file that current deletes or rewrites; None if it cannot be said."""
+    """The rows of a file that this transaction deletes or rewrites; None if it cannot be said."""
     if ours.remove is None:
         return None
     base = rows.vector(ours.remove.deletion_vector)
@@ -67,10 +68,10 @@ def removed_rows(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64]:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A file of which the winner took rows: its `remove`, the file as it is now, the rows.
+    """A file of which the winning commit took rows: its `remove`, the file as it is now, the rows.
 
-    `before` are the rows that were deleted when the winner came; `version` is the one before the
-    winner's, in which all others are live.
+    `before` are the rows that were deleted when the winning commit came; `version` is the one
+    before the winning commit's, in which all others are live.
     """
 
     remove: RemoveFile
@@ -95,7 +96,7 @@ def _taken(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64, BitMap6
 def _settle_read(
     current: CurrentTransaction, taken: Taken, rows: RowAccess, out: Settlement
 ) -> None:
-    """A file that current read and does not touch."""
+    """A file that this transaction read and does not touch."""
     read = _read_among(current, taken, rows)
     compared = Compared(
         taken.remove, taken.version, read, taken.gone, read, taken.before, read=True
@@ -134,7 +135,7 @@ def _settle_changed(
 def _over(
     remove: RemoveFile, add: AddFile | None, latest: AddFile, changed: BitMap64, rows: RowAccess
 ) -> Restaged:
-    """Current's change of a file on top of the winner's: it removes what is there now."""
+    """This transaction's change of a file on top of the winning commit's: it removes what is there now."""
     if add is None:
         return Restaged(naming(remove, latest))
     vector = rows.vector(latest.deletion_vector) | changed
@@ -143,7 +144,7 @@ def _over(
 
 
 def _read_among(current: CurrentTransaction, taken: Taken, rows: RowAccess) -> BitMap64:
-    """Of the rows that are gone, those that current read without changing them."""
+    """Of the rows that are gone, those that this transaction read without changing them."""
     path, gone = taken.remove.path, taken.gone
     if not gone or current.read_whole_table or path in current.read_entirely:
         return gone

@@ -1,4 +1,4 @@
-"""What has been settled of one winner so far: evidence for the checks, and what current stages next."""
+"""What has been settled of one winning commit so far: evidence for the checks, and what this transaction stages next."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ ROWS_DRAWN = 200
 
 @dataclass(frozen=True, slots=True)
 class Restaged:
-    """What current stages for a path from now on: nothing, a `remove`, an `add`, or both.
+    """What this transaction stages for a path from now on: nothing, a `remove`, an `add`, or both.
 
     `vector` are the rows that the deletion vector of the `add` is to delete, None to leave it.
     """
@@ -30,9 +30,10 @@ class Restaged:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The rows of one file that each side was asked about; `read` where current only read them.
+    """The rows of one file that each side was asked about; `read` where this transaction only read them.
 
-    `version` is one in which the winner's rows are live: before it removed them, or that added them.
+    `version` is one in which the winning commit's rows are live: before it removed them, or that
+    added them.
     """
 
     file: AddFile | RemoveFile
@@ -46,7 +47,7 @@ class Compared:
 
 @dataclass(slots=True)
 class Settlement:
-    """The conversation with one winner. Paths that are not settled are left for files to decide."""
+    """The conversation with one winning commit. Paths that are not settled are left for files to decide."""
 
     cleared_adds: set[FileKey] = field(default_factory=set)
     resolved_removes: set[str] = field(default_factory=set)
@@ -57,23 +58,25 @@ class Settlement:
     rows: dict[str, tuple[int, ...]] = field(default_factory=dict)
     means: set[str] = field(default_factory=set)
     compared: list[SharedFile] = field(default_factory=list)
-    may_hold_copies: bool = False  # rows of whole files may be ones that the winner only copied
+    may_hold_copies: bool = (
+        False  # rows of whole files may be ones that the winning commit only copied
+    )
     _drawn: bool = False
 
     def settle(self, path: str, rows: BitMap64, means: str) -> None:
-        """The rows that the winner removed at a path do not concern current."""
+        """The rows that the winning commit removed at a path do not concern this transaction."""
         self.resolved_removes.add(path)
         self._note(path, rows, means)
 
     def clear(self, add: AddFile, rows: BitMap64, means: str) -> None:
-        """An added file holds no row that current should have read."""
+        """An added file holds no row that this transaction should have read."""
         self.cleared_adds.add(add.key)
         self._note(add.path, rows, means)
 
     def conflict(self, path: str, rows: BitMap64, *, is_whole_file: bool = False) -> None:
-        """These rows are where the two sides meet.
+        """Both sides touch these rows.
 
-        Rows of a file that came or went as a whole are not named where the winner may have copied
+        Rows of a file that came or went as a whole are not named where the winning commit may have copied
         them: the path is left unsettled, and files decide.
         """
         if not (is_whole_file and self.may_hold_copies):

@@ -32,7 +32,7 @@ Row = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The table that two statements meet on: its level, its features and its layout."""
+    """The table that two statements overlap on: its level, its features and its layout."""
 
     level: IsolationLevel
     vectors: bool

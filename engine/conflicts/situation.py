@@ -49,8 +49,8 @@ class Situation:
         pinned_columns: those of them to which its conditions give values.
         partitions: where the two sides overlap, as in `day=2026-11-02`.
         obstacle: what of the command keeps rows from being compared.
-        ends_exemption: the winner may have read a blind append that now counts.
-        is_untraced: the winner rewrote files, and what became of their rows is not known.
+        ends_exemption: the winning commit may have read a blind append that now counts.
+        is_untraced: the winning commit rewrote files, and what became of their rows is not known.
         compares_rows: whether the engine of this write has row-level concurrency.
     """
 

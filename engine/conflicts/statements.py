@@ -1,4 +1,4 @@
-"""What a statement reads and stages on the sample table, as current or as winner."""
+"""What a statement reads and stages on the sample table, as this transaction or as winning commit."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -72,9 +72,9 @@ _INSERTS = frozenset(
 class Statement:
     """A statement, and the row and partition that its condition names.
 
-    `whole_file`: the condition names all rows of the file that holds the row. `traced`: a compaction
-    says where its rows went. `application` is the id that a stream writes, by default its own.
-    `obstacle` says why its condition cannot be decided at row level.
+    `whole_file`: the condition names all rows of the file that holds the row. `traced`: a
+    compaction says where its rows went. `application` is the id that a stream writes, by default
+    its own. `obstacle` says why its condition cannot be decided at row level.
     """
 
     kind: StatementKind

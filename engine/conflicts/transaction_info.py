@@ -1,4 +1,4 @@
-"""The two sides of a conflict as frozen values: the current transaction and a winning commit."""
+"""The two sides of a conflict as frozen values: this transaction and a winning commit."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -48,8 +48,8 @@ class RowScope:
 
     `obstacle` says why this transaction cannot be decided at row level against a command that
     changes data, None where it can; `traces_moves` whether rows that a compaction moved can be
-    followed, `traces_order` whether also where it ordered them anew. `command_obstacle` is what of the
-    command itself stands in the way, whatever the table is.
+    traced, `traces_order` whether also where it ordered them anew. `command_obstacle` is what of
+    the command itself stands in the way, whatever the table is.
     """
 
     obstacle: str | None = None
@@ -64,7 +64,7 @@ FILES_DECIDE = RowScope("rows were not asked about", traces_moves=False)
 
 @dataclass(frozen=True, kw_only=True)
 class CurrentTransaction:
-    """A transaction that is trying to commit, as it stands after the winners checked so far.
+    """A transaction that is trying to commit, as it stands after the winning commits checked so far.
 
     `level` is the level used. `read_files` holds the paths of the files it read, `read_entirely`
     those among them of which every row counts as read, whatever the conditions. `read_version` is
@@ -142,7 +142,7 @@ class CurrentTransaction:
 
     @cached_property
     def replaces_state(self) -> bool:
-        """RESTORE, CLONE and REPLACE: every winner that touched the table is a conflict."""
+        """RESTORE, CLONE and REPLACE: every winning commit that touched the table is a conflict."""
         return self.operation in STATE_REPLACING_OPERATIONS
 
     @cached_property
@@ -167,7 +167,7 @@ class CurrentTransaction:
 
 @dataclass(frozen=True, kw_only=True)
 class WinningCommit:
-    """A commit that landed after current's read version, as it was written."""
+    """A commit that landed after this transaction's read version, as it was written."""
 
     version: int
     actions: tuple[Action, ...]
@@ -176,7 +176,7 @@ class WinningCommit:
 
     @classmethod
     def of(cls, commit: Commit) -> "WinningCommit":
-        """The commit as a winner."""
+        """The commit as a winning commit."""
         return cls(
             version=commit.version,
             actions=commit.actions,

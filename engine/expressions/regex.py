@@ -237,7 +237,7 @@ class _Reader:
         if "i" not in self.flags:
             return characters
         texts = [chr(code) for code in characters if code < _OTHER]
-        both = {ord(each) for text in texts for each in (text.lower(), text.upper())}
+        both = {ord(letter) for text in texts for letter in (text.lower(), text.upper())}
         return characters | both
 
     def _repeated(self, part: _Part) -> _Part:

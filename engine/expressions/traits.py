@@ -49,11 +49,6 @@ def has_subquery(expression: Expression) -> bool:
     return any(isinstance(node, Subquery) for node in walk(expression))
 
 
-def subquery_tables(expression: Expression) -> set[str]:
-    """The tables its subqueries read, as written."""
-    return {name for node in walk(expression) if isinstance(node, Subquery) for name in node.tables}
-
-
 def uses_complex_types(expression: Expression) -> bool:
     """Whether a struct, array or map, or a field inside one, has a part in it."""
     return any(

@@ -97,7 +97,7 @@ class TableState:
 
 
 def load_table_state(store: Store, version: int | None = None) -> TableState:
-    """The state at a version, at the newest by default.
+    """The state at a version, at the latest by default.
 
     A checkpoint that cannot be read is passed over where older files still make the version: the
     commits are the truth, checkpoints save reading them.

@@ -104,7 +104,7 @@ class _Hint(msgspec.Struct):
 def list_segment(
     store: Store, version: int | None = None, *, checkpoint_before: int | None = None
 ) -> LogSegment:
-    """The segment of a version, of the newest by default.
+    """The segment of a version, of the latest by default.
 
     `_last_checkpoint` is a hint: it may be absent, stale or damaged.
 
@@ -125,7 +125,7 @@ def list_segment(
 
 
 def check_log(store: Store) -> None:
-    """Make sure that there is a log; where its beginning or a checkpoint hint is there, by a look.
+    """Make sure that there is a log; where its beginning or a checkpoint hint is there, by listing the log.
 
     Raises:
         TableNotFoundError: there is none.

@@ -90,7 +90,7 @@ def compaction_after(
 ) -> Optimize | None:
     """The compaction that a write, which committed these versions, is to be followed by."""
     if not _is_on(command, settings, execution.last_read or execution.table.snapshot()):
-        return None  # without a look at the log, which most writes can do without
+        return None  # without reading the log, which most writes can do without
     snapshot = execution.table.snapshot()
     terms = CompactionTerms.of(settings, execution.files_of(snapshot).target_size_bytes)
     counts = _small_files(snapshot, terms.small_bytes)

@@ -2,7 +2,7 @@
 
 The log of a shallow clone names the files of the source by absolute paths. Nothing protects them
 there: a VACUUM of the source deletes what the source itself no longer needs. A deep clone has copies
-below its own root; they are made before its commit, which meets whatever landed in it meanwhile.
+below its own root; they are made before its commit, which is checked against whatever landed in it meanwhile.
 """
 
 import uuid

@@ -43,10 +43,10 @@ class Matcher:
         """
         mask = np.zeros(rows.num_rows, dtype=bool)
         mask[pairs(self.on, rows, self.source)[0]] = True
-        found = pa.array(mask)
+        matching = pa.array(mask)
         for condition in self.reached:
-            found = pc.or_(found, matching_rows(sided(condition), rows).combine_chunks())
-        return found
+            matching = pc.or_(matching, matching_rows(sided(condition), rows).combine_chunks())
+        return matching
 
 
 def sided(tree: Expression) -> Expression:

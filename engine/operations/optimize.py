@@ -1,7 +1,7 @@
 """OPTIMIZE: small files into larger ones, without changing a row.
 
 Rows keep their order, and every removed file says where its rows went, so that a concurrent DELETE
-can be carried over. Large tables are done in batches, each one commit: what is done stays done.
+can be rebased. Large tables are done in batches, each one commit: what is done stays done.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""RESTORE: an earlier version becomes the newest, as a new commit. It needs no Spark."""
+"""RESTORE: an earlier version becomes the latest, as a new commit. It needs no Spark."""
 
 from collections.abc import Iterator, Sequence
 

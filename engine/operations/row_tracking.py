@@ -3,7 +3,7 @@
 First the feature, so that whatever is written from then on has ids; then the older files are stated
 again with theirs, some at a time; the property itself is the caller's commit (protocol: Row Tracking).
 A file that another writer touches meanwhile gets its ids from that writer: the commit that stated it
-loses, and what is left is stated anew.
+is aborted, and what is left is stated anew.
 """
 
 import msgspec

@@ -206,7 +206,7 @@ def _once(
 def _planned(
     result: OperationResult, table: DeltaTable, writers: Sequence[str] | None
 ) -> OperationResult:
-    """What a dry run found, and whom the operation would meet."""
+    """What a dry run found, and which writers the operation would overlap with."""
     if result.plan is None:
         return result
     running = running_writers(table.uri) if writers is None else tuple(writers)

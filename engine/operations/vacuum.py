@@ -166,7 +166,7 @@ def _plan(
 
 
 def _versions_lost(execution: Execution, snapshot: Snapshot, doomed: set[str]) -> list[int]:
-    """Versions of the log that name a file that would go, found by walking back from the newest."""
+    """Versions of the log that name a file that would go, found by walking back from the latest version."""
     store = execution.table.store
     versions = list_versions(store)
     missing: set[str] = set()

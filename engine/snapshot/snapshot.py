@@ -237,7 +237,7 @@ class Snapshot:
 def load_snapshot(
     store: Store, version: int | None = None, allowed_roots: Sequence[str] = ()
 ) -> Snapshot:
-    """A table at a version, at the newest by default.
+    """A table at a version, at the latest by default.
 
     Raises:
         TableNotFoundError: there is no log.

@@ -30,13 +30,13 @@ class SourceReplacedError(StreamError):
     code = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
     sqlstate = "55019"
 
-    def __init__(self, table: str, expected: str, found: str) -> None:
-        one = "the same id, and another log" if found == expected else f"id {found}"
+    def __init__(self, table: str, expected: str, actual: str) -> None:
+        one = "the same id, and another log" if actual == expected else f"id {actual}"
         super().__init__(
             f"The stream reads the table with id {expected}, and the one at {table} has {one}.",
             "Start a new stream, under another checkpoint or name, to read this one.",
         )
-        self.table, self.expected, self.found = table, expected, found
+        self.table, self.expected, self.found = table, expected, actual
 
 
 class SourceRowsRemovedError(StreamError):

@@ -123,7 +123,7 @@ class LakeDataSource(DataSource):
         return options
 
     def _version(self, options: LakeOptions) -> tuple[int, Metadata, Tip | None]:
-        """The version requested, or else the newest when it was first requested; it stays so."""
+        """The version requested, or else the latest when it was first requested; it stays so."""
         if self._seen is None:
             table = open_table(options, self.place)
             snapshot = table.snapshot(options.version, options.timestamp)

@@ -2,7 +2,7 @@
 
 A batch's commit carries a `txn` action: the id of the query (kept in its checkpoint) and the number
 of the batch. A batch that the log has already is not written again. Two queries that run on one
-checkpoint meet in that action: the later one loses with `ConcurrentTransactionException`.
+checkpoint conflict in that action: the later one is aborted with `ConcurrentTransactionException`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

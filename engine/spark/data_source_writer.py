@@ -27,7 +27,7 @@ from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
 class LakeWriter(DataSourceArrowWriter):
-    """A batch write. It reads the version that was newest when Spark planned it.
+    """A batch write. It reads the version that was the latest when Spark planned it.
 
     Spark does not say where the rows come from. Where they were made of the table's own, the option
     `readVersion` names the version they were read at: later commits are then checked.

@@ -1,7 +1,7 @@
 """Identity columns: rows are numbered where a write leaves the column out (protocol: Identity Columns).
 
 The numbers are dense within one write. The last one given goes into the schema, so that two
-concurrent writes cannot give the same: both change the metadata, and the second one loses.
+concurrent writes cannot give the same: both change the metadata, and the second one is aborted.
 """
 
 from dataclasses import replace

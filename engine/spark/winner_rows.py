@@ -1,4 +1,4 @@
-"""Rows that a winner wrote, tested by Spark where Arrow cannot: the last resort of conflict resolution.
+"""Rows that a winning commit wrote, tested by Spark where Arrow cannot: the last resort of conflict resolution.
 
 They are few, and come from the driver.
 """
@@ -63,7 +63,7 @@ def _mask(rows: Callable[[], DataFrame], count: int) -> pa.Array:
     try:
         places = rows().select(column(_PLACE)).toArrow().column(0).to_numpy()
     except (PySparkException, Py4JError) as error:
-        msg = f"Spark could not test the winner's rows: {type(error).__name__}."
+        msg = f"Spark could not test the winning commit's rows: {type(error).__name__}."
         raise CannotEvaluateError(msg) from error
     mask[places] = True
     return pa.array(mask)

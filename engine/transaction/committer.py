@@ -1,6 +1,6 @@
 """The commit loop: the one place where a version of a table comes to be.
 
-    attempt ─ taken? ─ every winner since the last one checked, in order:
+    attempt ─ taken? ─ every winning commit since the last one checked, in order:
         is it myself?  done, as of then
         else           check it, rebase over it
     attempt again
@@ -60,8 +60,8 @@ class Committer:
         """Take a transaction into the log.
 
         Raises:
-            ConflictError: a winner made it unserializable. Nothing was written.
-            LogCleanedError: the winners can no longer be read. Nothing was written.
+            ConflictError: a winning commit made it unserializable. Nothing was written.
+            LogCleanedError: the winning commits can no longer be read. Nothing was written.
             TableReplacedError: another table is in the place of the one read. Nothing was written.
             StagedFilesGoneError: files that it adds have been deleted. Nothing was written.
             StorageError: the store failed before the log was written. Nothing was written.
@@ -93,7 +93,7 @@ class Committer:
     def _meet_winners(
         self, txn: ObservedTransaction, pending_commit: PendingCommit
     ) -> tuple[Commit | None, PendingCommit]:
-        """Every winner since the last one checked, in order, unless one is the pending commit itself."""
+        """Every winning commit since the last one checked, in order, unless one is the pending commit itself."""
         for commit in iter_newer(self.store, pending_commit.validated_version):
             if is_own(commit, txn.txn_id):
                 return commit, pending_commit

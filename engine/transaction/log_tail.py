@@ -2,8 +2,8 @@
 
 Log cleanup deletes what lies before a checkpoint, the oldest version first. So while the commit of
 a version is there, and no checkpoint lies above it, a missing successor means that the version is
-the latest. Where either fails the log is listed: a put-if-absent into a hole that cleanup left would
-succeed and be lost.
+the latest. Where either fails the log is listed: a put-if-absent into a hole that cleanup left
+would succeed and be lost.
 """
 
 from collections.abc import Iterator
@@ -76,13 +76,14 @@ def next_commit(store: Store, version: int) -> Commit | None:
 def check_in_place(store: Store, read: TableState, validated: Tip | None = None) -> Tip | None:
     """Make sure that the table is still the one that was read, and not another one in its place.
 
-    The commit of the version read tells, and that of the last winner. Where the first was cleaned
-    away, or says nothing of itself, the files tell that the log now makes of the version read.
+    The commit of the version read tells, and that of the last winning commit. Where the first was
+    cleaned away, or says nothing of itself, the files tell that the log now makes of the version
+    read.
 
     Args:
         store: the table's.
         read: the version read.
-        validated: the last winner, None where there is none.
+        validated: the last winning commit, None where there is none.
 
     Returns:
         The tip of the last of the two as it is now, None where it is gone.
@@ -165,8 +166,8 @@ def _is_latest(store: Store, version: int) -> bool:
 def _check_continued(store: Store, read: TableState, validated_version: int) -> None:
     """Make sure that the log makes of the version read what was read.
 
-    Where it no longer makes that version, it must lead from there to the files of the one validated:
-    not as much, since a later commit may have removed what told two logs apart.
+    Where it no longer makes that version, it must lead from there to the files of the one
+    validated: not as much, since a later commit may have removed what told two logs apart.
     """
     try:
         if not read.is_same(load_table_state(store, read.version)):

@@ -1,4 +1,4 @@
-"""One transaction of one table: read a version, stage actions, commit them or lose.
+"""One transaction of one table: read a version, stage actions, commit them or be aborted.
 
 txn = table.start_transaction()
 files = txn.read_where("date = '2026-11-02'")
@@ -110,7 +110,7 @@ class OptimisticTransaction:
         Args:
             condition: SQL text, or its tree.
             every_match_changes: the promise that this transaction changes every row the condition
-                matches, as DELETE and UPDATE do. Then rows that a winner removed and this one did
+                matches, as DELETE and UPDATE do. Then rows that a winning commit removed and this one did
                 not change are known not to have been read.
             reads_itself: whether a subquery of the condition may read this table: then the whole
                 table is read. False is the promise that none does.
@@ -180,13 +180,13 @@ class OptimisticTransaction:
         user_name: str | None = None,
         even_if_empty: bool = False,
     ) -> int:
-        """Validate against every winner and put the version into the log; `outcome` tells more.
+        """Validate against every winning commit and put the version into the log; `outcome` tells more.
 
         Where nothing is staged nothing is written, and the version returned is the one that the
         reads were found valid against; `even_if_empty` has the commit written all the same.
 
         Raises:
-            ConflictError: a winner made it unserializable.
+            ConflictError: a winning commit made it unserializable.
             RequestError: what is staged cannot be one commit.
             StagedFilesGoneError: files that it adds have been deleted meanwhile.
             CommitOutcomeUnknownError: the store would not say whether it landed.

@@ -44,13 +44,14 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class PendingCommit:
-    """Current, rebased over every version up to `validated_version`.
+    """This transaction, rebased over every version up to `validated_version`.
 
-    `timestamp_ms` is that version's (0 where nobody asks), `row_id_high_water_mark` the last row id it gave out (-1: none).
-    `exempted` are the blind appends that current is ordered before, `pending` the deletion vectors
-    that its staged files are to have once they are written. `staged` are its actions before any
-    winner was checked, `trail` what the checks said of the last winners. `winner_tip` is the commit of
-    the last winner, None where there was none.
+    `timestamp_ms` is that version's (0 where nobody asks), `row_id_high_water_mark` the last row id
+    it gave out (-1: none). `exempted` are the blind appends that this transaction is ordered
+    before, `pending` the deletion vectors that its staged files are to have once they are written.
+    `staged` are its actions before any winner was checked, `trail` what the checks said of the last
+    winning commits. `winner_tip` is the commit of the last winning commit, None where there was
+    none.
     """
 
     current: CurrentTransaction
@@ -75,7 +76,7 @@ class PendingCommit:
     def past(
         self, winner: WinningCommit, verdicts: WinnerVerdicts | None = None
     ) -> "PendingCommit":
-        """The pending commit on the state that a winner left, once every check let it pass."""
+        """The pending commit on the state that a winning commit left, once every check let it pass."""
         return replace(
             self,
             current=refreshed(self.current, winner),

@@ -1,4 +1,4 @@
-"""Conflict resolution by rows, for one transaction: what is read for it, and the vectors it writes.
+"""Conflict resolution at row level, for one transaction: what is read for it, and the vectors it writes.
 
 Rows and deletion vectors are read within a budget.
 """
@@ -85,7 +85,7 @@ class SnapshotRows:
         return count_rows(self._snapshot, file.path) if said is None else said
 
     def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
-        """Of these physical rows of a file, those that one read of current selects."""
+        """Of these physical rows of a file, those that one read of this transaction selects."""
         if not among or (read.condition is None and self._matcher is None):
             return among
         self._budget.check()
@@ -157,9 +157,9 @@ def _as_positions(ids: pa.ChunkedArray | pa.Array) -> Positions:
 class SnapshotRowResolver:
     """Resolves conflicts at row level with what the table's store holds.
 
-    `staged` is the transaction before any winner was checked: where it moved rows itself, its own row
-    map comes from what it staged then. Files of vectors lie in directories of `prefix_length` random
-    characters.
+    `staged` is the transaction before any winner was checked: where it moved rows itself, its own
+    row map comes from what it staged then. Files of vectors lie in directories of `prefix_length`
+    random characters.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class SnapshotRowResolver:
         self._written: dict[tuple[str, bytes], DeletionVectorDescriptor] = {}
 
     def resolve(self, overlap: Overlap, pending: Pending) -> Resolution:
-        """What rows say of a winner that files alone would stop."""
+        """What rows say of a winning commit that files alone would stop."""
         began = self._clock.monotonic_s()
         opened = set(self._rows.opened)
         with self._budget.running():
@@ -193,7 +193,8 @@ class SnapshotRowResolver:
     def write_vectors(self, pending_commit: PendingCommit) -> PendingCommit:
         """The pending commit with its pending deletion vectors written and named by its actions.
 
-        What is pending stays so: the next winner is checked against rows, not against what was written.
+        What is pending stays so: the next winner is checked against rows, not against what was
+        written.
         """
         vectors = pending_commit.pending.vectors
         if not vectors:

@@ -1,4 +1,4 @@
-"""One winner held against a pending commit: files first, and rows only where files would conflict."""
+"""One winning commit held against a pending commit: files first, and rows only where files would conflict."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -23,7 +23,7 @@ from engine.transaction.pending_commit import PendingCommit
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What rows made of a winner, how long it took of which budget, and how many files it read."""
+    """What rows made of a winning commit, how long it took of which budget, and how many files it read."""
 
     settled: Settled
     duration_ms: int
@@ -35,7 +35,7 @@ class RowResolver(Protocol):
     """How conflicts are resolved at row level, with whatever I/O that takes."""
 
     def resolve(self, overlap: Overlap, pending: Pending) -> Resolution:
-        """What rows say of a winner that files alone would stop. Never fails: then files decide."""
+        """What rows say of a winning commit that files alone would stop. Never fails: then files decide."""
         ...
 
     def write_vectors(self, pending_commit: PendingCommit) -> PendingCommit:
@@ -46,7 +46,7 @@ class RowResolver(Protocol):
 def validate(
     pending_commit: PendingCommit, winner: WinningCommit, rows: RowResolver | None
 ) -> PendingCommit:
-    """The pending commit on the state that a winner left; without `rows` files alone decide.
+    """The pending commit on the state that a winning commit left; without `rows` files alone decide.
 
     Raises:
         ConflictError: the two sides conflict, and rows do not resolve it.

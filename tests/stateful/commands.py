@@ -58,7 +58,7 @@ class Append(Command):
 class Delete(Command):
     """Rows go by deletion vectors, or by a `rewrite` of their files.
 
-    Without the `promise` to change every match, rows that a winner removed are read again; where
+    Without the `promise` to change every match, rows that a winning commit removed are read again; where
     None, the number decides.
     """
 

@@ -15,13 +15,13 @@ CONFLICT_RULES = (
         "shared = _read_among(current, taken, rows)",
     ),
     Mutation(
-        "the union leaves the winner's deletions out",
+        "the union leaves the winning commit's deletions out",
         PAIRS,
         "vector = rows.vector(latest.deletion_vector) | changed",
         "vector = rows.vector(remove.deletion_vector) | changed",
     ),
     Mutation(
-        "new rows of the winner are not tested",
+        "new rows of the winning commit are not tested",
         PAIRS,
         "    matched = union(rows.selected(read, add, new) for read in reads)",
         "    matched = NO_ROWS",
@@ -78,13 +78,13 @@ CONFLICT_RULES = (
         "    ids = np.arange(len(ids)) % len(new_ids)\n    order = np.argsort(new_ids)\n",
     ),
     Mutation(
-        "OPTIMIZE keeps rows that a winner removed",
+        "OPTIMIZE keeps rows that a winning commit removed",
         MOVES,
         "        _gather(masked, carried)\n",
         "",
     ),
     Mutation(
-        "OPTIMIZE loses rows that a winner brought back",
+        "OPTIMIZE loses rows that a winning commit brought back",
         MOVES,
         "carried = None if brought_back else own_map.carry(theirs.path, gone)",
         "carried = own_map.carry(theirs.path, gone)",
@@ -151,7 +151,7 @@ CONFLICT_RULES = (
         "if theirs.remove is None or ours.remove is None:",
     ),
     Mutation(
-        "a MERGE reads no row that a winner wrote or removed",
+        "a MERGE reads no row that a winning commit wrote or removed",
         ROWS,
         "row_numbers = row_numbers[_as_mask(self._matcher(rows))]",
         "row_numbers = row_numbers[:0]",
@@ -280,7 +280,7 @@ CONFLICT_RULES = (
         "stated = True",
     ),
     Mutation(
-        "only the last winner is checked",
+        "only the last winning commit is checked",
         "transaction/committer.py",
         "passed = validate(pending_commit, WinningCommit.of(commit), self.rows)",
         "last = self.store.stat(commit_path(commit.version + 1)) is None\n"

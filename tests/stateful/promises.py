@@ -79,7 +79,7 @@ def _matrix(setting: Setting) -> Mapping[tuple[str | None, str | None], str]:
 def _may_meet(loser: Running, winner: Running, played: Played) -> bool:
     """Whether some row could be of concern to both, where rows decide and conditions tell.
 
-    A loser may also meet appends that its winner has read.
+    A loser may also meet appends that its winning commit has read.
     """
     mine, theirs = loser.command, winner.command
     by_rows = not played.setup.partitioned and played.setup.vectors is not False

@@ -16,7 +16,7 @@ Tokens: TypeAlias = tuple[Token, ...]
 class TableName:
     """A table by its name or URI as written, or a common table expression.
 
-    `version` is a number, or the text of a time at which it was current; None is the newest.
+    `version` is a number, or the text of a time at which it was current; None is the latest.
     """
 
     name: str

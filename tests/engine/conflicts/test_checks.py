@@ -48,7 +48,13 @@ APPEND = winner(add("w"), version=6, blind=True, read=5, operation="WRITE")
 BLIND = current(add("n"))
 
 ROWS = (
-    Row("a protocol of the winner stops anyone", "protocol_changed", BLIND, winner(PROTOCOL), True),
+    Row(
+        "a protocol of the winning commit stops anyone",
+        "protocol_changed",
+        BLIND,
+        winner(PROTOCOL),
+        True,
+    ),
     Row(
         "whoever creates a table second loses",
         "protocol_changed",
@@ -57,7 +63,13 @@ ROWS = (
         True,
     ),
     Row("an append changes no protocol", "protocol_changed", BLIND, APPEND, False),
-    Row("metadata of the winner stops anyone", "metadata_changed", BLIND, winner(METADATA), True),
+    Row(
+        "metadata of the winning commit stops anyone",
+        "metadata_changed",
+        BLIND,
+        winner(METADATA),
+        True,
+    ),
     Row("a delete changes no metadata", "metadata_changed", BLIND, winner(remove("r")), False),
     Row(
         "one domain, two writers",

@@ -41,7 +41,7 @@ IN_THE_MATRIX = tuple(kind for group in GROUPS.values() for kind in group)
 def observed(
     setting: Setting, current: StatementKind, winner: StatementKind, places: tuple[Place, ...]
 ) -> dict[Place, type[ConflictError]]:
-    """What stops `current` at its row, by where the winner was."""
+    """What stops `current` at its row, by where the winning commit was."""
     errors = {place: happens(setting, (current, MINE), (winner, place)) for place in places}
     return {place: error for place, error in errors.items() if error is not None}
 

@@ -148,14 +148,14 @@ CONFLICTS: dict[str, tuple[list[tuple[Action, ...]], Current, type[ConflictError
         [(CommitInfo(operation="COMPUTE STATS"), msgspec.structs.replace(MASKED, data_change=False))],
         rewriting("p = 'a'"), ConcurrentAppendException,
     ),
-    "a later winner read the blind append": (
+    "a later winning commit read the blind append": (
         [(BLIND, ADDED), (CommitInfo(operation="DELETE", read_version=3), gone(B))],
         rewriting("p = 'a'"), ConcurrentAppendException,
     ),
-    "a later winner does not say what it read": (
+    "a later winning commit does not say what it read": (
         [(BLIND, ADDED), (gone(B),)], rewriting("p = 'a'"), ConcurrentAppendException,
     ),
-    "a later winner removes the blind append, and says that it read before it": (
+    "a later winning commit removes the blind append, and says that it read before it": (
         [(BLIND, ADDED), (SEEING, gone(ADDED), file("kept", "q"))],
         rewriting("p = 'a'"), ConcurrentAppendException,
     ),

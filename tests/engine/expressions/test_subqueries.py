@@ -13,7 +13,7 @@ from engine.expressions.queries.subqueries import nested_in
 from engine.expressions.ranges import ANY, NULL
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.traits import has_subquery, is_deterministic, subquery_tables
+from engine.expressions.traits import has_subquery, is_deterministic
 from engine.expressions.tree import Column, Subquery, walk
 from engine.schema.types import LONG, STRING, StructField, StructType
 from tests.engine.expressions.generated import SCHEMA
@@ -88,7 +88,9 @@ def test_no_file_is_left_out_for_a_column_of_the_rows_around(relation):
 def test_what_a_subquery_reads_is_known():
     tree = _tree("l IN (SELECT i FROM other WHERE rand() < 0.5) AND ok")
     assert has_subquery(tree)
-    assert subquery_tables(tree) == {"other"}
+    assert {name for node in walk(tree) if isinstance(node, Subquery) for name in node.tables} == {
+        "other"
+    }
     assert not is_deterministic(tree)
 
 

@@ -75,7 +75,7 @@ def test_files_and_vectors_are_counted_as_they_landed(
 
 
 def test_the_sizes_of_an_optimize_are_those_of_the_files_that_were_left_of_it():
-    """A winner deletes all that one of two compactions moves: its output is never added."""
+    """A winning commit deletes all that one of two compactions moves: its output is never added."""
     table = _table()
     running = run(c.Optimize(7, (0,)), table, stats=True)
     other = run(c.Optimize(8, (1,)), table, stats=True)

@@ -164,7 +164,7 @@ def test_a_commit_meets_no_winner_of_a_table_with_older_or_newer_files(tmp_path,
 
 
 def test_a_backup_of_the_table_that_went_another_way_is_another_table(tmp_path):
-    """The version read is the same in both, but not the winner that was checked."""
+    """The version read is the same in both, but not the winning commit that was checked."""
     handle = _made(str(tmp_path / "t"), "a")
     shutil.copytree(handle.uri, tmp_path / "backup")
     backup = DeltaTable.open(str(tmp_path / "backup"))

@@ -1,4 +1,4 @@
-"""Rows of a winner that Spark is asked about: conditions that Arrow cannot evaluate, and MERGE's join.
+"""Rows of a winning commit that Spark is asked about: conditions that Arrow cannot evaluate, and MERGE's join.
 
 Where nobody can say, the two conflict.
 """
