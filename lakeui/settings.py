@@ -320,7 +320,7 @@ KNOX_TOKEN_MODEL = "api.ApiToken"  # noqa: S105 - a model's name
 REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_PREFIX": "lake_"}
 SPECTACULAR_SETTINGS = {
     "TITLE": "lakeui",
-    "DESCRIPTION": "Delta tables, who writes them at once, and why a write lost.",
+    "DESCRIPTION": "Delta tables, who writes them at once, and why a write was aborted.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SCHEMA_PATH_PREFIX": r"/api/v1",
@@ -332,6 +332,7 @@ SPECTACULAR_SETTINGS = {
         "StatementKindEnum": "lakeui.conflicts.statements.kinds.KINDS",
         "CheckNameEnum": "lakeui.monitoring.checks.Check",
         "RuleEnum": "engine.conflict_facts.Rule",
+        "WriteOutcomeEnum": "lakeui.conflicts.replay.overlaps.WriteOutcome",
         "WhatIfVerdictEnum": "engine.conflicts.recorded.JUDGED",
         "MatrixVerdictEnum": "engine.conflicts.matrix.MATRIX_VERDICTS",
         "ForecastEnum": "engine.conflicts.forecast.FORECASTS",

@@ -6,7 +6,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from engine.conflict_facts import Verdict
+from lakeui.catalog.previews import RequestedRows, state_of_rows
 from lakeui.catalog.roles import Role
 
 
@@ -64,13 +64,30 @@ class RecordedChoiceField(serializers.ChoiceField):
         return str(value) if value else None
 
 
-class FormerVerdictField(serializers.ChoiceField):
-    """A verdict in the words of version 0.1, from the field that has it in the words of today."""
+@extend_schema_field(
+    {
+        "type": "string",
+        "readOnly": True,
+        "description": "waiting, read, failed, or lost where no worker answered in time",
+    }
+)
+class RowsStateField(serializers.Field[RequestedRows, Any, str, RequestedRows]):
+    """How far a worker is with the rows that it was asked to read."""
 
-    def __init__(self, words: Mapping[Verdict, str], source: str | None = None) -> None:
+    def __init__(self) -> None:
+        super().__init__(source="*", read_only=True)
+
+    def to_representation(self, value: RequestedRows) -> str:
+        return state_of_rows(value)
+
+
+class FormerWordField(serializers.ChoiceField):
+    """A verdict or outcome in the words of version 0.1, from the field that has it in those of today."""
+
+    def __init__(self, words: Mapping[Any, str], source: str | None = None) -> None:
         self._words = words
         choices = list(dict.fromkeys(words.values()))
         super().__init__(choices=choices, source=source, read_only=True)
 
     def to_representation(self, value: Any) -> str:
-        return self._words[Verdict(value)]
+        return self._words[value]

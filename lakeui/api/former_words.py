@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from engine.conflict_facts import Verdict
+from lakeui.monitoring.checks import Check
 
 STEP_WORDS: Mapping[Verdict, str] = {
     Verdict.EXEMPT: "exempt",
@@ -35,3 +36,9 @@ OUTLOOK_WORDS: Mapping[Verdict, str] = {
 }
 """Of a job and what it did not see."""
 OUTLOOK_CHOICES = tuple(OUTLOOK_WORDS.values())
+
+FACTS: Mapping[Check, Mapping[str, str]] = {
+    Check.ABORTED: {"by_files_30_days": "file_level_30_days"},
+    Check.METADATA_COST: {"lost": "aborted", "losers": "aborted_operations"},
+}
+"""Of what needs attention: former keys of `facts`, and whose values they have."""

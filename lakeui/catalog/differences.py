@@ -294,7 +294,7 @@ def _of_metadata(versions: Sequence[int]) -> str:
     named = ", ".join(f"v{version}" for version in versions[:5])
     more = f" and {len(versions) - 5} more" if len(versions) > 5 else ""
     return (
-        f"Writes that were open across {named}{more} lost: metadata changed under them. "
+        f"Writes that were open across {named}{more} were aborted: the metadata changed. "
         "Streaming readers may stop there."
     )
 

@@ -14,6 +14,7 @@ from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 
 MAX_INT64 = 2**63 - 1
+BY_TABLE = "Table, by id or name"
 PARTITION_VERSIONS = 200  # of how many versions the files are looked through
 MAX_ID_DIGITS = 18  # what a 64-bit column holds whatever the digits are
 LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
@@ -22,12 +23,12 @@ LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
 class TableFilter(django_filters.FilterSet):
     """Tables by name, health, isolation level and row-level concurrency."""
 
-    q = TextFilter(method="filter_q", label="Name, place or description holds")
+    q = TextFilter(method="filter_q", label="Text", help_text="Name, place or description holds")
     health = django_filters.ChoiceFilter(
         choices=Health.choices, method="filter_health", label="Health"
     )
     level = django_filters.ChoiceFilter(
-        choices=LEVELS, field_name="isolation_level", label="Isolation level in force"
+        choices=LEVELS, field_name="isolation_level", label="Isolation level"
     )
     row_level = django_filters.BooleanFilter(
         field_name="row_level_eligible", label="Row-level concurrency"
@@ -66,10 +67,15 @@ class CommitFilter(django_filters.FilterSet):
         field_name="committed_at", lookup_expr="gte", label="Committed at or after"
     )
     until = MomentFilter(field_name="committed_at", lookup_expr="lt", label="Committed before")
-    q = TextFilter(method="filter_q", label="Condition, parameters, reason or transaction id holds")
+    q = TextFilter(
+        method="filter_q",
+        label="Text",
+        help_text="Condition, parameters, reason or transaction id holds",
+    )
     partition = TextFilter(
         method="filter_partition",
-        label=f"Touched the partition, as day=2026-11-20 (looked for in the latest {PARTITION_VERSIONS})",
+        label="Partition",
+        help_text=f"Touched the partition, as day=2026-11-20 (looked for in the latest {PARTITION_VERSIONS})",
     )
 
     class Meta:
@@ -102,10 +108,18 @@ class LiveFileFilter(django_filters.FilterSet):
 
     path = TextFilter(lookup_expr="icontains", label="Path holds")
     min_size = django_filters.NumberFilter(
-        field_name="size_bytes", lookup_expr="gte", min_value=0, max_value=MAX_INT64
+        field_name="size_bytes",
+        lookup_expr="gte",
+        min_value=0,
+        max_value=MAX_INT64,
+        label="Bytes, at least",
     )
     max_size = django_filters.NumberFilter(
-        field_name="size_bytes", lookup_expr="lte", min_value=0, max_value=MAX_INT64
+        field_name="size_bytes",
+        lookup_expr="lte",
+        min_value=0,
+        max_value=MAX_INT64,
+        label="Bytes, at most",
     )
     vectored = django_filters.BooleanFilter(method="filter_vectored", label="Has a deletion vector")
     sort = django_filters.OrderingFilter(
@@ -150,8 +164,8 @@ def most_by_table(rows: QuerySet[Any], most: int) -> tuple[list[int], int]:
 def _grouped_by_table(rows: QuerySet[Any]) -> Any:  # noqa: ANN401 - a query of pairs
     """Of each table its number and how many of these rows it has.
 
-    Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by table,
-    from an index that does not hold what they are filtered by.
+    Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by
+    table, from an index that does not hold what they are filtered by.
     """
     of_tables = rows.filter(table__isnull=False).annotate(of=Coalesce("table_id", 0))
     return of_tables.values_list("of").annotate(n=Count("*"))

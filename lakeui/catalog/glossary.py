@@ -40,7 +40,9 @@ TERMS = (
         "conflict",
         "an overlap that a check stopped, or would have stopped had rows not resolved it",
     ),
-    Term("aborted", "of a write: it lost a conflict, and nothing of it was written"),
+    Term(
+        "aborted", "of a write: it conflicted with a winning commit, and nothing of it was written"
+    ),
     Term(
         "resolved (at row level)",
         "of a conflict: both sides changed the same files but different rows, and both committed",
@@ -59,7 +61,10 @@ TERMS = (
         "restated file, updated deletion vector",
         "a file that the log names again, with another deletion vector: no row of it was written",
     ),
-    Term("row tracking", "every row keeps an id for good, so that a compaction can be followed"),
+    Term(
+        "row tracking",
+        "every row keeps an id for good, so that the rows of a compaction can be traced",
+    ),
     Term("blind append", "a write that adds rows and reads nothing of the table"),
     Term(
         "isolation level",

@@ -72,7 +72,9 @@ class Table(models.Model):
     mirror_tried_at = models.DateTimeField(
         null=True, blank=True
     )  # the last try, whatever came of it
-    mirror_tries = models.PositiveIntegerField(default=0)  # in vain, since the trouble began
+    mirror_tries = models.PositiveIntegerField(
+        default=0
+    )  # without success, since the trouble began
 
     class Meta:
         ordering = ["name"]

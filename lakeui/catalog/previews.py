@@ -1,6 +1,7 @@
 """Rows to show: a page asks for them, a worker reads them, and an hour later they are gone."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Protocol
 
 from django.db import transaction
 from django.utils import timezone
@@ -36,9 +37,32 @@ def ask_for_preview(table: Table, version: int, where: str = "") -> Preview:
     return preview
 
 
-def is_waiting(preview: Preview) -> bool:
+class RequestedRows(Protocol):
+    """Rows that a worker was asked to read: of a preview, or those that a conflict is about."""
+
+    @property
+    def asked_at(self) -> datetime:
+        """When."""
+
+    @property
+    def read_at(self) -> datetime | None:
+        """When the worker answered; None: not yet."""
+
+    @property
+    def error_code(self) -> str:
+        """Why they could not be read."""
+
+
+def is_waiting(rows: RequestedRows) -> bool:
     """Whether a worker may still answer."""
-    return preview.read_at is None and timezone.now() - preview.asked_at < PATIENCE
+    return rows.read_at is None and timezone.now() - rows.asked_at < PATIENCE
+
+
+def state_of_rows(rows: RequestedRows) -> str:
+    """Waiting, read, failed, or lost where no worker answered in time."""
+    if rows.read_at is not None:
+        return "failed" if rows.error_code else "read"
+    return "waiting" if is_waiting(rows) else "lost"
 
 
 def forget_old_previews() -> None:

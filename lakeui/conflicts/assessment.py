@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEligibility:
-    """`traces_moves`: OPTIMIZE of this table can be followed row by row.
+    """`traces_moves`: OPTIMIZE of this table can be traced row by row.
 
     `avoided`: conflicts that row-level concurrency resolved; `avoided_lately`: in 30 days.
     """

@@ -1,4 +1,4 @@
-"""A table's commits and lost attempts by bucket of time: what its history is drawn from."""
+"""A table's commits and aborted attempts by bucket of time: what its history is drawn from."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ class TimeBucket:
 class CommitTimeline:
     """From `start` to the end of the bucket that now is in; `buckets` leaves out the empty ones.
 
-    `resolved` and `lost` count conflicts, `beaten` the versions that made others lose.
+    `resolved` and `aborted` count conflicts, `beaten` the versions that aborted others.
     """
 
     name: str

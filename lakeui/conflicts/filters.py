@@ -6,7 +6,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from lakeui.catalog.access import Person, role_of, visible_tables
-from lakeui.catalog.filters import CommitFilter, by_table
+from lakeui.catalog.filters import BY_TABLE, CommitFilter, by_table
 from lakeui.catalog.models import Commit
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.conflicts.models import FORMER_ENDINGS, Conflict, ending_of
@@ -36,14 +36,14 @@ class VersionFilter(CommitFilter):
     """Versions of a table by what was done, by whom, when, to what, and which conflicts they had."""
 
     conflict = django_filters.BooleanFilter(
-        method="filter_conflict", label="Overlapped with another write that is on record"
+        method="filter_conflict", label="Overlapped with another write"
     )
-    beat = django_filters.BooleanFilter(method="filter_beat", label="Aborted others")
-    resolved = django_filters.BooleanFilter(
-        method="filter_resolved", label="Resolved a conflict on its way in"
-    )
+    beat = django_filters.BooleanFilter(method="filter_beat", label="Aborted other writes")
+    resolved = django_filters.BooleanFilter(method="filter_resolved", label="Resolved a conflict")
     absorbed = django_filters.BooleanFilter(
-        method="filter_resolved", label="Deprecated name of `resolved`"
+        method="filter_resolved",
+        label="Resolved a conflict",
+        help_text="Deprecated name of `resolved`, until 0.3.",
     )
 
     def filter_conflict(
@@ -78,21 +78,23 @@ class ConflictFilter(django_filters.FilterSet):
     """Conflicts by how they ended, what was raised, the pair of operations, table, person, time."""
 
     kind = django_filters.ChoiceFilter(
-        choices=[
-            *Conflict.Kind.choices,
-            *((former, f"{now}, until 0.3") for former, now in FORMER_ENDINGS.items()),
-        ],
+        choices=[*Conflict.Kind.choices, *FORMER_ENDINGS.items()],
         method="filter_kind",
-        label="How it ended; `escaped` and `absorbed` are deprecated",
+        label="How it ended",
+        help_text="How it ended; `escaped` and `absorbed` are deprecated, until 0.3.",
     )
     exception = TextFilter(lookup_expr="iexact", label="Exception")
     code = TextFilter(lookup_expr="iexact", label="Error class")
     subclass = TextFilter(lookup_expr="iexact", label="Sub-class")
     pair = TextFilter(
-        method="filter_pair", label="Operations, that of the aborted write first: UPDATE,DELETE"
+        method="filter_pair",
+        label="Operations",
+        help_text="Operations, that of the aborted write first: UPDATE,DELETE",
     )
-    table = TextFilter(method="filter_table", label="Table, by id or name")
-    user = TextFilter(method="filter_user", label="Either writer, a pipeline by its name too")
+    table = TextFilter(method="filter_table", label="Table", help_text=BY_TABLE)
+    user = TextFilter(
+        method="filter_user", label="Writer", help_text="Either writer, a pipeline by its name too"
+    )
     since = MomentFilter(field_name="occurred_at", lookup_expr="gte", label="At or after")
     until = MomentFilter(field_name="occurred_at", lookup_expr="lt", label="Before")
 

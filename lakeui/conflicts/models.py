@@ -24,9 +24,18 @@ FORMER_ENDINGS = {"escaped": "aborted", "absorbed": "resolved"}
 """How conflicts ended, in the words of version 0.1, which filters take until 0.3."""
 
 
+FORMER_OUTCOMES = FORMER_ENDINGS | {"lost": "aborted", "landed": "committed"}
+"""How writes ended, in the words of version 0.1, which addresses take until 0.3."""
+
+
 def ending_of(word: str) -> str:
-    """The word for how a conflict ended that stands for a former one."""
+    """How a conflict ended, in the words of today; a word that is no former one is returned as it is."""
     return FORMER_ENDINGS.get(word, word)
+
+
+def outcome_of(word: str) -> str:
+    """How a write ended, in the words of today; a word that is no former one is returned as it is."""
+    return FORMER_OUTCOMES.get(word, word)
 
 
 def rows_text(count: int | None, *, is_minimum: bool) -> str:
@@ -157,7 +166,7 @@ class Conflict(models.Model):
 
     @property
     def row_level(self) -> str:
-        """Why rows could not tell the two apart, where they were asked; "" where not recorded."""
+        """Why rows could not resolve the conflict, where they were compared; "" where not recorded."""
         if "facts" in self.get_deferred_fields():
             return str(getattr(self, "said_of_rows", None) or "")  # by `to_list`
         return str(self.facts.get("row_level") or "") if isinstance(self.facts, dict) else ""
@@ -213,8 +222,8 @@ class ConflictRows(models.Model):
 class Erasure(models.Model):
     """A DELETE that a blind append passed over: rows of the one may be left that the other matches.
 
-    `rows_at_most` are all rows of the append; null: not recorded. `settled_by` is the version of the
-    same DELETE that ran again and saw them.
+    `rows_at_most` are all rows of the append; null: not recorded. `settled_by` is the version of
+    the same DELETE that ran again and saw them.
     """
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="erasures")

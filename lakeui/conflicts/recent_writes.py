@@ -67,8 +67,8 @@ class ConditionUse:
 class RecentWrites:
     """At most the latest `MAX_WRITES` that landed and as many aborted ones; `is_capped`: there were more.
 
-    `overlapping` are those of operations with a condition that overlapped with others, the aborted ones among
-    them, and `conditions` what they requested, the most used first.
+    `overlapping` are those of operations with a condition that overlapped with others, the aborted
+    ones among them, and `conditions` what they requested, the most used first.
     """
 
     writes: tuple[RecentWrite, ...]
@@ -117,7 +117,7 @@ def recent_writes(table: Table) -> RecentWrites:
 
 
 def _aborted(table: Table, since: datetime) -> list[Asking]:
-    """Aborted attempts: each overlapped with its winner at least."""
+    """Aborted attempts: each overlapped with its winning commit at least."""
     aborted = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
     rows = aborted.order_by("-occurred_at").values_list(
         "current_operation", "current_predicate", "current_user_name"

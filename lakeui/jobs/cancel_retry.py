@@ -83,8 +83,8 @@ def retry_job(job: Job, by: User | None) -> Job:
 def _may_have_landed(job: Job) -> bool:
     if job.base_version is None:
         return False
-    lost = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST)
-    return job.state == Job.State.FAILED or lost.exists()
+    without_worker = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST)
+    return job.state == Job.State.FAILED or without_worker.exists()
 
 
 def _check_may_touch(job: Job, by: User | None) -> None:

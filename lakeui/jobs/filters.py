@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
-from lakeui.catalog.filters import by_table, table_ids
+from lakeui.catalog.filters import BY_TABLE, by_table, table_ids
 from lakeui.catalog.models import Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.jobs.models import Job, Schedule
@@ -33,7 +33,7 @@ class JobFilter(django_filters.FilterSet):
         choices=[*Job.State.choices, ("active", "active")], method="filter_state", label="State"
     )
     kind = TextFilter(lookup_expr="iexact", label="Kind")
-    table = TextFilter(method="filter_table", label="Table, by id or name")
+    table = TextFilter(method="filter_table", label="Table", help_text=BY_TABLE)
     user = TextFilter(method="filter_user", label="Requested by")
     schedule = django_filters.NumberFilter(
         field_name="schedule_id", label="Schedule", min_value=1, max_value=2**63 - 1
@@ -71,7 +71,7 @@ def visible_schedules(user: Person) -> QuerySet[Schedule]:
 class ScheduleFilter(django_filters.FilterSet):
     """Schedules by table, kind, owner and whether they rest."""
 
-    table = TextFilter(method="filter_table", label="Table, by id or name")
+    table = TextFilter(method="filter_table", label="Table", help_text=BY_TABLE)
     kind = TextFilter(lookup_expr="iexact", label="Kind")
     owner = TextFilter(field_name="owner__username", lookup_expr="iexact", label="Owner")
     enabled = django_filters.BooleanFilter(label="Fires")

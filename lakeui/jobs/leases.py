@@ -104,7 +104,7 @@ def to_committing(lease: Lease) -> None:
 
 
 def to_running(lease: Lease) -> None:
-    """The commit lost, or it was one of several, and the job goes on unless it was cancelled.
+    """The commit was aborted, or it was one of several, and the job goes on unless it was cancelled.
 
     Raises:
         LeaseLostError: another worker has the job.

@@ -1,4 +1,4 @@
-"""What became of the jobs that schedules made, and whom their next ones would meet."""
+"""What became of the jobs that schedules made, and which jobs their next ones would overlap with."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

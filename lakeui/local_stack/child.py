@@ -113,13 +113,6 @@ class Child:
         """The process of the program, if it runs."""
         return [self._process.pid] if self._process is not None and self.is_running() else []
 
-    def last_lines(self, count: int = 5) -> str:
-        """The end of the log."""
-        try:
-            return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-count:])
-        except OSError:
-            return ""
-
     def _note_end(self, code: int | None) -> str:
         if self.program.once and code == 0:
             self.done = True

@@ -87,7 +87,8 @@ def advance() -> bool:
         if rows[step.key].state == State.RUNNING:
             _settle(rows[step.key], step)
     done = {key for key, row in rows.items() if row.state == State.DONE}
-    with transaction.atomic():  # sent together: who is to lose is there when the winner starts
+    with transaction.atomic():
+        # sent together: who is to be aborted is there when the other starts
         for step in STEPS:
             if rows[step.key].state == State.WAITING and done.issuperset(step.after):
                 _begin(rows[step.key], step)

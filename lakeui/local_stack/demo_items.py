@@ -1,4 +1,4 @@
-"""sales.order_items: partitioned, without deletion vectors; files decide, and writes lose."""
+"""sales.order_items: partitioned, without deletion vectors; files decide, and writes are aborted."""
 
 from engine.protocol.properties import IsolationLevel
 from lakeui.local_stack.demo_data import ITEMS

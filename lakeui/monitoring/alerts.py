@@ -22,7 +22,7 @@ from lakeui.monitoring.operations import stale_jobs
 MAX_MIRROR_LAG = timedelta(minutes=15)
 MAX_WAIT = timedelta(minutes=10)
 MANY_TABLES = 20  # more than these lag for one reason: one alert tells of all
-MANY_CONFLICTS = 10  # lost on one table within the hour
+MANY_CONFLICTS = 10  # aborted writes on one table within the hour
 
 
 class Severity(StrEnum):

@@ -57,7 +57,7 @@ def thresholds() -> tuple[Threshold, ...]:
         Threshold(Check.OUTCOME_UNKNOWN, "at once, for 7 days or until it is run again", fixed),
         Threshold(
             Check.ABORTED,
-            f"{settings.ATTENTION_ABORTED} writes lost on one table in 24 h",
+            f"{settings.ATTENTION_ABORTED} writes aborted on one table in 24 h",
             "ATTENTION_ABORTED",
         ),
         Threshold(

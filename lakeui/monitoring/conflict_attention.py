@@ -1,4 +1,4 @@
-"""Erasures that were passed over, tables that lose many writes, changes that made several lose."""
+"""Erasures that were passed over, tables with many aborted writes, changes that aborted several."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -109,9 +109,11 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
         )
         .order_by()
         .values_list("table_id")
-        .annotate(n=Count("pk"), by_files=Count("pk", Q(rule__in=FILE_RULES)))
+        .annotate(n=Count("pk"), file_level=Count("pk", Q(rule__in=FILE_RULES)))
     )
-    return {pk: {"aborted_30_days": n, "by_files_30_days": by_files} for pk, n, by_files in rows}
+    return {
+        pk: {"aborted_30_days": n, "file_level_30_days": file_level} for pk, n, file_level in rows
+    }
 
 
 def metadata_costs(asked: Asked) -> Iterator[CheckItems]:
@@ -156,8 +158,8 @@ def _metadata_cost(
         since=first["occurred_at"],
         version=version,
         facts={
-            "lost": len(aborted),
-            "losers": sorted(row["current_operation"] for row in aborted),
+            "aborted": len(aborted),
+            "aborted_operations": sorted(row["current_operation"] for row in aborted),
             "winner_operation": first["winner_operation"],
             "winner_user_name": first["winner_user_name"],
             "wasted_ms": sum(row["wasted_ms"] for row in aborted),

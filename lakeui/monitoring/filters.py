@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model, Q, QuerySet
 
-from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.filters import BY_TABLE, MAX_ID_DIGITS
 from lakeui.catalog.models import Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.jobs.models import Job
@@ -59,7 +59,7 @@ class AuditFilter(django_filters.FilterSet):
     thing = django_filters.ChoiceFilter(
         method="filter_thing", choices=list(THINGS.items()), label="Thing"
     )
-    table = TextFilter(method="filter_table", label="Table, by id or name")
+    table = TextFilter(method="filter_table", label="Table", help_text=BY_TABLE)
     since = MomentFilter(field_name="timestamp", lookup_expr="gte", label="At or after")
     until = MomentFilter(field_name="timestamp", lookup_expr="lt", label="Before")
 
@@ -89,8 +89,8 @@ class AuditFilter(django_filters.FilterSet):
 def _about(tables: list[int]) -> QuerySet[LogEntry, Any]:
     """The keys of entries about tables, their jobs, and what names them, for a query to ask within.
 
-    However many jobs a table has, none of them is loaded. Entries of jobs are found by key alone: by
-    their kind, most of the trail would be read.
+    However many jobs a table has, none of them is loaded. Entries of jobs are found by key alone:
+    by their kind, most of the trail would be read.
     """
     jobs = Job.objects.filter(table__in=tables).order_by()
     conditions = [

@@ -29,7 +29,7 @@ _MOST_NAMED = 1_000  # tables by number, in one question
 def leading_tables(
     user: Person, day: Day, count: int, *, show: str = "", sort: str = "-aborted"
 ) -> list[Any]:
-    """At first the tables that lost most in the day, then the others by name; with their health."""
+    """At first the tables with most aborted writes in the day, then the others by name; with their health."""
     tables = with_health(visible_tables(user)).defer(*HEAVY)
     narrowed = tables.filter(_matches(show, day)) if show else tables
     if sort == "-aborted":
@@ -52,7 +52,7 @@ def table_counts(user: Person, day: Day, whole: Lake) -> dict[str, int]:
 
 
 def many_aborted(day: Day) -> set[int]:
-    """The tables that lost so many writes in the day that somebody should look."""
+    """The tables with so many aborted writes in the day that they need attention."""
     return {pk for pk, aborted in _aborted(day).items() if aborted >= settings.ATTENTION_ABORTED}
 
 

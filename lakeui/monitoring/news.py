@@ -60,7 +60,7 @@ def news(user: Person, since: datetime, count: int) -> AllNews:
         News(
             table=table,
             **versions.get(table.pk, {"commits": 0, "first": None, "last": None}),
-            aborted=conflicts[table.pk]["lost"],
+            aborted=conflicts[table.pk]["aborted"],
             resolved=conflicts[table.pk]["resolved"],
             failed_jobs=failures[table.pk],
         )

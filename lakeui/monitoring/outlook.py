@@ -130,7 +130,7 @@ class Outlook:
 
     @property
     def is_open(self) -> bool:
-        """Whether its rows or files decide, or it is known to lose."""
+        """Whether its rows or files decide, or it is known to be aborted."""
         return self.verdict not in _HARMLESS
 
     @property
@@ -287,7 +287,7 @@ def _due(table: Table, until: datetime | None) -> QuerySet[Schedule]:
 
 
 def _records(table: Table, operation: str) -> dict[str, PairRecord]:
-    """By the winner's operation: one query."""
+    """By the winning commit's operation: one query."""
     since = timezone.now() - timedelta(days=PAIR_DAYS)
     conflicts = Conflict.objects.filter(
         table=table, occurred_at__gte=since, current_operation=operation

@@ -1,4 +1,4 @@
-"""What lost writes cost by partition, where a conflict says which partitions it was about."""
+"""What aborted writes cost by partition, where a conflict says which partitions it was about."""
 
 import json
 from collections import Counter
@@ -35,7 +35,7 @@ class PartitionCost:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCosts:
-    """The costliest first. A write that lost in several partitions counts in each."""
+    """The costliest first. A write with conflicts in several partitions counts in each."""
 
     rows: list[PartitionCost]
     looked_at: int

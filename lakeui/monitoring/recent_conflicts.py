@@ -61,7 +61,7 @@ class Day:
 
 
 def conflict_sums(user: Person, since: datetime) -> Sums:
-    """Lost ones by pair of operations; of resolved ones how many."""
+    """Aborted writes by pair of operations; how many conflicts were resolved."""
     if role_of(user) is None:
         sides = aborted_since(user, since).values_list(*AS_FOUND)
         rows = sides.annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
@@ -83,7 +83,7 @@ def sums_of_day(user: Person, day: Day) -> Sums:
 
 
 def day_of(user: Person, now: datetime) -> Day:
-    """Writes lost in the last 24 hours, hour by hour."""
+    """Aborted writes of the last 24 hours, hour by hour."""
     since = now - DAY
     grouped = (
         aborted_since(user, since)
@@ -145,5 +145,5 @@ def conflicts_by_table(tables: list[Table], since: datetime) -> defaultdict[int,
     conflicts = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for pk, kind, n in conflicts.values_list("table_id", "kind").annotate(n=Count("pk")):
-        counts[pk]["resolved" if kind == Conflict.Kind.RESOLVED else "lost"] += n
+        counts[pk]["resolved" if kind == Conflict.Kind.RESOLVED else "aborted"] += n
     return counts

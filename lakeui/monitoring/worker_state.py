@@ -55,7 +55,7 @@ class Hour:
         return self.succeeded + self.conflicted + self.failed + self.cancelled
 
     @property
-    def lost(self) -> int:
+    def unsuccessful(self) -> int:
         return self.conflicted + self.failed
 
 

@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest
 
 from lakeui.catalog.models import Table
 from lakeui.conflicts.lanes.narrowing import Ending, LaneFilter
-from lakeui.conflicts.models import ending_of
+from lakeui.conflicts.models import outcome_of
 
 SPANS = (15, 30, 60, 120)
 SUMMED_SPANS = (600, 3000)  # too many to draw one by one
@@ -84,7 +84,7 @@ def filter_of(request: HttpRequest) -> LaneFilter:
     Raises:
         Http404: there is no such outcome.
     """
-    outcome = ending_of(request.GET.get("outcome", ""))
+    outcome = outcome_of(request.GET.get("outcome", ""))
     if outcome and outcome not in list(Ending):
         msg = "There is no such outcome."
         raise Http404(msg)

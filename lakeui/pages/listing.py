@@ -13,7 +13,10 @@ from django.http import Http404, HttpRequest, QueryDict
 
 _MOST_COUNTED = 1_000
 PAGE_SIZES = (25, 50, 100, 200)
-_NOT_FILTERS = frozenset({"page", "page_size", "sort", "export", "range", "lost", "heat"})
+_YES_OR_NO = {"true": "yes", "false": "no"}
+_NOT_FILTERS = frozenset(
+    {"page", "page_size", "sort", "export", "range", "aborted", "lost", "heat"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ class Listing:
         data = self._request.GET.copy()
         data.pop(one.name)
         left = type(self.filters)(data, queryset=self.filters.queryset, request=self._request)
-        told = one.label.lower() if one.value in {"true", "false"} else one.value
+        told = one.label.lower() if one.value in _YES_OR_NO.values() else one.value
         return Without(told, one.without, _counted(left.qs) if left.is_valid() else 0)
 
     def twin(self, address: str) -> str:
@@ -126,12 +129,20 @@ class Listing:
             query = self._request.GET.copy()
             query.pop(name)
             query.pop("page", None)
-            label = str(one.label or name)
-            yield ActiveFilter(name, label, ", ".join(values), f"?{query.urlencode()}")
+            said = ", ".join(_said(one, value) for value in values)
+            yield ActiveFilter(name, str(one.label or name), said, f"?{query.urlencode()}")
 
     def _page_size(self, preset: int) -> int:
         text = self._request.GET.get("page_size", "")
         return int(text) if text in map(str, PAGE_SIZES) else preset
+
+
+def _said(one: django_filters.Filter, value: str) -> str:
+    """What a filter is set to, as a person reads it: yes, no, or the words of a choice."""
+    if isinstance(one, django_filters.BooleanFilter):
+        return _YES_OR_NO.get(value.lower(), value)
+    words = str(dict(one.extra.get("choices", ())).get(value, value))
+    return value if words.lower() == value else words
 
 
 def _counted(rows: QuerySet[Any]) -> int:

@@ -4,7 +4,8 @@ _SHORT_REASONS = {
     "partitioned": "partitioned",
     "identity": "identity",
     "eletionVectors": "DVs off",
-} | {"eletion vectors off": "DVs off"}
+    "eletion vectors off": "DVs off",
+}
 
 
 def short_reason(reason: str) -> str:

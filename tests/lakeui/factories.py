@@ -791,7 +791,7 @@ class Story:
         return story
 
     def _tell_whole(self, story: Conflict, lost: Job) -> None:
-        """How it was decided, both sides' attempts, what the winner resolved, and losses like it."""
+        """How it was decided, both sides' attempts, what the winning commit resolved, and losses like it."""
         story.facts |= {"decision": asdict(story_decision())}
         story.order_column, story.shared_low, story.shared_high = (
             "order_date",

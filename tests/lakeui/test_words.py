@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import django_filters
 import pytest
 
 from engine.conflict_facts import Rule
 from engine.protocol.properties import IsolationLevel
 from lakeui.jobs.models import Job, JobAttempt
+from lakeui.pages import urls as _urls  # noqa: F401 - imports every filter set
 from lakeui.pages.templatetags.lake import WORDS
 
 ROOT = Path(__file__).parents[2]
@@ -98,10 +100,29 @@ def test_no_line_of_a_template_is_longer_than_120_characters():
     ]
 
 
+def _filter_sets(kind: type = django_filters.FilterSet) -> Iterator[type]:
+    for narrower in kind.__subclasses__():
+        yield narrower
+        yield from _filter_sets(narrower)
+
+
+def test_a_filter_is_named_in_words_for_people_and_its_parameter_described_for_programs():
+    """The name stands on pages before the value; what a program has to know is its help text."""
+    labels = {
+        f"{kind.__name__}.{name}": str(one.label)
+        for kind in _filter_sets()
+        for name, one in kind.base_filters.items()
+        if name != "sort" and kind.__module__.startswith("lakeui")
+    }
+    assert len(labels) > 30
+    assert not {name: text for name, text in labels.items() if re.search("[`=:;(]|eprecated", text)}
+    assert not {name: text for name, text in labels.items() if len(text) > 35}
+
+
 GONE = re.compile(
     r"\b(thrown away|told apart|tells? apart|writes? met|two met|asked for (?:by|after|,)|needs? a look"
     r"|in vain|by rows|by files|newest version|losers?|lost to|loses? to|would lose|lost write|losing write|alike|carried over"
-    r"|upkeep|readded|settlement|contender|interventions|withheld|a sketch|does not answer)\b",
+    r"|upkeep|readded|settlement|contender|interventions|withheld|a sketch|does not answer|the winners?)\b",
     re.IGNORECASE,
 )
 """Words of former versions: docs/glossary.md has what is said instead."""
@@ -131,7 +152,8 @@ GONE_IN_CODE = re.compile(
     r"\b(thrown away|threw away|told apart|t(?:ell|old)s? (?:\w+ )?apart|telling (?:\w+ )?apart|in vain"
     r"|needs? a look|asked for (?:by|after)|was asked for|may look at|newest (?:version|snapshot|commit)"
     r"|the losers?|a loser|lost to|loses? to|would lose(?! its)|writes? met|never existed|contender|readded"
-    r"|upkeep|interventions|typed name)\b",
+    r"|upkeep|interventions|typed name|(?:the|a|this|every|each) winners?|(?:write|attempt|transaction) that lost"
+    r"|the newest by default)\b",
     re.IGNORECASE,
 )
 GONE_NAMES = re.compile(
@@ -171,6 +193,30 @@ def test_no_name_holds_a_word_that_is_gone():
         for node in ast.walk(tree)
         for given in (name.rpartition("/")[2].removesuffix(".py"), *_names(node))
         if GONE_NAMES.search(given)
+    ]
+    assert not faults
+
+
+SAYS_NOTHING = {"each", "found", "wanted", "known"}
+"""Of a local: what it holds should name it, `commit`, `missing_columns`. A stage's `found` is a column."""
+
+
+def _locals(function: ast.AST) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def test_a_local_is_called_what_it_holds():
+    faults = [
+        f"{name}:{node.lineno} {given}"
+        for name, tree in _sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.Lambda)
+        for given in _locals(node)
+        if given in SAYS_NOTHING
     ]
     assert not faults
 

@@ -24,7 +24,7 @@ from lakeui.conflicts.models import Conflict
 
 
 class LandedLaterSerializer(serializers.Serializer[Landed]):
-    """What the write that lost became after all: by its own job, or by one that ran it again.
+    """What the aborted write became after all: by its own job, or by one that ran it again.
 
     `job_id` is null where a pipeline's own attempt did it.
     """
@@ -39,8 +39,8 @@ class ConflictDetailSerializer(ConflictSerializer):
     """A conflict with both sides, how to avoid it, and conflicts like it.
 
     `facts` is what the engine recorded: files and rows that both touched, its remedies, and under
-    `decision` the verdict of every check on every winner, both sides' files, and the counts and
-    positions of the rows that were compared.
+    `decision` the verdict of every check on every winning commit, both sides' files, and the counts
+    and positions of the rows that were compared.
     """
 
     facts = ObjectField()

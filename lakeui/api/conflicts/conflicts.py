@@ -18,7 +18,7 @@ from lakeui.monitoring.partition_costs import costs_by_partition
 
 
 class ConflictSerializer(serializers.ModelSerializer[Conflict]):
-    """A conflict in one row: who lost or gave way to whom, by which rule, at what cost."""
+    """A conflict in one row: which write was aborted or rebased, by which rule, at what cost."""
 
     table = serializers.CharField(
         source="table.name", default=None, allow_null=True, read_only=True
@@ -44,7 +44,9 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
     current_predicate = RecordedField()
     current_user_name = RecordedField()
     winner_user_name = RecordedField()
-    row_level = RecordedField(help_text="Why rows could not tell the two apart, where asked.")
+    row_level = RecordedField(
+        help_text="Why rows could not resolve the conflict, where they were compared."
+    )
 
     class Meta:
         model = Conflict

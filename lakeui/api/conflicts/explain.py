@@ -58,10 +58,11 @@ class ReportVerdictSerializer(serializers.Serializer[Any]):
     """What it comes to. `check`: the rule's place among `check_count`; null where none is behind it."""
 
     headline = serializers.CharField()
-    did = serializers.CharField(help_text="What the winner did, before the table's name.")
+    did = serializers.CharField(help_text="What the winning commit did, before the table's name.")
     then = serializers.CharField(help_text="The same, after it.")
     ignored_rows = serializers.IntegerField(
-        allow_null=True, help_text="New rows of the winner that a commit would have overlooked."
+        allow_null=True,
+        help_text="New rows of the winning commit that a commit would have overlooked.",
     )
     rule = RecordedChoiceField(list(Rule))
     check = serializers.IntegerField(allow_null=True)
@@ -100,7 +101,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     table_id = serializers.IntegerField(allow_null=True)
     table = serializers.CharField(allow_null=True)
     winning_version = serializers.IntegerField(allow_null=True)
-    found_by = RecordedField(help_text="By what the winner was found in the mirror.")
+    found_by = RecordedField(help_text="By what the winning commit was found in the mirror.")
     conflict_id = serializers.IntegerField(allow_null=True, help_text="Where it was recorded.")
 
 

@@ -95,7 +95,7 @@ class TableJobList(OfTable, ListAPIView[Job]):
 
 
 class JobForecast(OfTable):
-    """What a job of a kind would meet on a table if it began now; a dry run says more."""
+    """What a job of a kind would overlap with on a table if it began now; a dry run says more."""
 
     serializer_class = JobForecastSerializer
 

@@ -158,7 +158,8 @@ class OverviewSerializer(serializers.Serializer[Any]):
     commit_count_24_hours = serializers.IntegerField()
     cost_by_hour = HourCostSerializer(many=True, help_text="Of the last 24 hours.")
     cost_by_partition = PartitionCostSerializer(
-        many=True, help_text="Of the latest 1,000 writes that lost in 24 hours, the costliest 200."
+        many=True,
+        help_text="Of the latest 1,000 writes that were aborted in 24 hours, the costliest 200.",
     )
 
 

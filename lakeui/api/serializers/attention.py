@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import ObjectField, RecordedField
+from lakeui.api.former_words import FACTS
 from lakeui.api.serializers.request import RequestSerializer
+from lakeui.monitoring.attention_items import AttentionItem
 from lakeui.monitoring.checks import Check
 from lakeui.monitoring.models import Mute
 
@@ -22,7 +24,19 @@ class AttentionItemSerializer(serializers.Serializer[Any]):
     job_id = serializers.UUIDField(source="job.pk", allow_null=True, default=None)
     version = serializers.IntegerField(allow_null=True)
     since = serializers.DateTimeField(allow_null=True)
-    facts = ObjectField()
+    facts = serializers.SerializerMethodField()
+
+    @extend_schema_field(
+        ObjectField(
+            help_text="`lost`, `losers` and `by_files_30_days` are deprecated names of `aborted`, "
+            "`aborted_operations` and `file_level_30_days`."
+        )
+    )
+    def get_facts(self, item: AttentionItem) -> dict[str, Any]:
+        former = FACTS.get(item.check, {})
+        return {**item.facts} | {
+            old: item.facts[name] for old, name in former.items() if name in item.facts
+        }
 
 
 class CheckSerializer(serializers.Serializer[Any]):

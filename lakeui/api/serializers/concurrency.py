@@ -6,11 +6,12 @@ from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from engine.conflict_facts import Rule
-from lakeui.api.fields import FormerVerdictField, Int64Field, RecordedChoiceField, RecordedField
+from lakeui.api.fields import FormerWordField, Int64Field, RecordedChoiceField, RecordedField
 from lakeui.api.former_words import STEP_WORDS
 from lakeui.conflicts.lanes.bars import BarEnd
 from lakeui.conflicts.lanes.narrowing import Ending
 from lakeui.conflicts.lanes.path import RESULTS
+from lakeui.conflicts.models import outcome_of
 
 
 @extend_schema_serializer(deprecate_fields=["absorbed", "met"])
@@ -140,12 +141,12 @@ class StepOnTheWaySerializer(serializers.Serializer[Any]):
         source="verdict",
         help_text="Of a transaction that runs, what is forecast.",
     )
-    verdict = FormerVerdictField(STEP_WORDS)
+    verdict = FormerWordField(STEP_WORDS)
     why = serializers.CharField()
 
 
 class NextAttemptSerializer(serializers.Serializer[Any]):
-    """What the same job came to after it lost; `version` null: it has not committed."""
+    """What the same job came to after it was aborted; `version` null: it has not committed."""
 
     job_id = serializers.UUIDField()
     number = serializers.IntegerField(allow_null=True)
@@ -190,10 +191,10 @@ class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
     """Which transactions of a range, and which of them to follow on its way."""
 
     outcome = serializers.ChoiceField(
-        choices=[*Ending, "absorbed"],
+        choices=[*Ending, "absorbed", "lost"],
         required=False,
         default="",
-        help_text="`absorbed` is a deprecated word for `resolved`.",
+        help_text="`absorbed` and `lost` are deprecated words for `resolved` and `aborted`.",
     )
     writer = serializers.CharField(required=False, default="", max_length=300)
     operation = serializers.CharField(required=False, default="", max_length=300)
@@ -206,6 +207,9 @@ class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
     pick = serializers.CharField(
         required=False, default="", max_length=60, help_text="A bar's `key`."
     )
+
+    def validate_outcome(self, outcome: str) -> str:
+        return outcome_of(outcome)
 
 
 class LaneSumsRequestSerializer(serializers.Serializer[Any]):

@@ -5,8 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
-from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.conflicts.conflict_detail.row_values import is_waiting
+from lakeui.api.fields import Int64Field, RecordedField, RowsStateField
 from lakeui.conflicts.models import ConflictRows
 
 
@@ -40,7 +39,7 @@ class SidePipelineSerializer(serializers.Serializer[Any]):
 
 
 class ResolvedSerializer(serializers.Serializer[Any]):
-    """A conflict that the winner itself resolved before it landed."""
+    """A conflict that the winning commit itself resolved before it landed."""
 
     id = serializers.IntegerField(source="pk")
     winning_version = serializers.IntegerField(allow_null=True)
@@ -105,9 +104,9 @@ class SimilarConflictSerializer(serializers.Serializer[Any]):
 
 
 class ConflictRowsSerializer(serializers.ModelSerializer[ConflictRows]):
-    """`state`: waiting, read, failed, or lost where no worker answered in time."""
+    """Rows that both sides touched, as a worker read them."""
 
-    state = serializers.SerializerMethodField()
+    state = RowsStateField()
     positions = serializers.ListField(child=serializers.IntegerField())
     columns = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     rows = serializers.ListField(
@@ -131,8 +130,3 @@ class ConflictRowsSerializer(serializers.ModelSerializer[ConflictRows]):
             "error_code",
             "error_message",
         ]
-
-    def get_state(self, rows: ConflictRows) -> str:
-        if rows.read_at is not None:
-            return "failed" if rows.error_code else "read"
-        return "waiting" if is_waiting(rows) else "lost"

@@ -134,7 +134,7 @@ class DefinitionChangeSerializer(serializers.Serializer[Any]):
 
 
 class TableSchemaSerializer(serializers.Serializer[Any]):
-    """Everything that defines a table's rows, and the newest changes of it."""
+    """Everything that defines a table's rows, and the latest changes of it."""
 
     version = serializers.IntegerField(allow_null=True)
     column_mapping = serializers.CharField(help_text="none, name or id.")

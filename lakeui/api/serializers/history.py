@@ -63,7 +63,7 @@ class GrowthPointSerializer(serializers.Serializer[Any]):
 
 
 class GrowthSerializer(serializers.Serializer[Any]):
-    """Oldest first, at most 60 points over the newest 1,000 versions without a gap."""
+    """Oldest first, at most 60 points over the latest 1,000 versions without a gap."""
 
     version_count = serializers.IntegerField()
     is_estimated = serializers.BooleanField(

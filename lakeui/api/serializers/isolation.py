@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from engine.conflicts.matrix import MATRIX_VERDICTS
 from engine.protocol.properties import SETTABLE_LEVELS
-from lakeui.api.fields import FormerVerdictField, Int64Field, RecordedField
+from lakeui.api.fields import FormerWordField, Int64Field, RecordedField
 from lakeui.api.former_words import OVERLAP_WORDS
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.conflicts.isolation.overlap_rows import ENDS
@@ -27,7 +27,7 @@ class RunningJobSerializer(serializers.Serializer[Any]):
 
 
 class SeenStreamSerializer(serializers.Serializer[Any]):
-    """A stream seen in 7 days. One that reads would stop; one that writes would lose its batch."""
+    """A stream seen in 7 days. One that reads would stop; one that writes would have its batch aborted."""
 
     name = RecordedField(allow_null=True)
     reads = serializers.BooleanField()
@@ -262,7 +262,7 @@ class OverlapRowSerializer(serializers.Serializer[Any]):
     """An overlap of the last 30 days. `version` is null where the later write was aborted."""
 
     verdict = serializers.ChoiceField(choices=ENDS)
-    outcome = FormerVerdictField(OVERLAP_WORDS, source="verdict")
+    outcome = FormerWordField(OVERLAP_WORDS, source="verdict")
     version = serializers.IntegerField(allow_null=True)
     operation = RecordedField(allow_null=True)
     user_name = RecordedField(allow_null=True)

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from engine.commands.model import COMMANDS
 from engine.conflicts.forecast import FORECASTS
-from lakeui.api.fields import FormerVerdictField, Int64Field, RecordedField
+from lakeui.api.fields import FormerWordField, Int64Field, RecordedField
 from lakeui.api.former_words import OUTLOOK_WORDS
 from lakeui.jobs.models import JobStage
 
@@ -97,7 +97,7 @@ class LandedSerializer(serializers.Serializer[Any]):
     committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
     forecast = serializers.ChoiceField(choices=FORECASTS, source="forecast.verdict")
     why = serializers.CharField(source="forecast.why")
-    verdict = FormerVerdictField(OUTLOOK_WORDS)
+    verdict = FormerWordField(OUTLOOK_WORDS)
     record = PairRecordSerializer()
 
 
@@ -110,7 +110,7 @@ class ComingSerializer(serializers.Serializer[Any]):
     expected_at = serializers.DateTimeField(allow_null=True)
     forecast = serializers.ChoiceField(choices=FORECASTS, source="forecast.verdict")
     why = serializers.CharField(source="forecast.why")
-    verdict = FormerVerdictField(OUTLOOK_WORDS)
+    verdict = FormerWordField(OUTLOOK_WORDS)
     record = PairRecordSerializer()
     job_id = serializers.UUIDField(allow_null=True)
     waits = serializers.BooleanField(help_text="A job that has not begun.")
@@ -128,7 +128,7 @@ class OutlookSerializer(serializers.Serializer[Any]):
     forecast = serializers.ChoiceField(
         choices=FORECASTS, source="verdict", help_text="The worst of all that landed."
     )
-    verdict = FormerVerdictField(OUTLOOK_WORDS)
+    verdict = FormerWordField(OUTLOOK_WORDS)
     landed_count = serializers.IntegerField()
     landed = LandedSerializer(many=True, help_text="At most 10; what defines the table first.")
     coming = ComingSerializer(many=True)
@@ -141,7 +141,7 @@ class JobForecastRequestSerializer(serializers.Serializer[Any]):
 
 
 class JobForecastSerializer(serializers.Serializer[Any]):
-    """What a job of a kind would meet if it began now. Files and bytes are the most it can read."""
+    """What a job of a kind would overlap with if it began now. Files and bytes are the most it can read."""
 
     files = Int64Field()
     size_bytes = Int64Field()

@@ -140,7 +140,7 @@ class EligibilitySerializer(serializers.Serializer[Any]):
 
     eligible = serializers.BooleanField(allow_null=True)
     obstacle = RecordedField(allow_null=True)
-    traces_moves = serializers.BooleanField(help_text="OPTIMIZE can be followed row by row.")
+    traces_moves = serializers.BooleanField(help_text="OPTIMIZE can be traced row by row.")
     conditions = StepSerializer(many=True)
     runtimes = RuntimeSerializer(many=True)
     locked_out = serializers.ListField(child=serializers.CharField())

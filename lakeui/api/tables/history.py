@@ -97,7 +97,7 @@ class LayoutSerializer(serializers.Serializer[Any]):
 
 
 class Timeline(OfTable):
-    """Commits by bucket of time and operation, with the attempts that lost."""
+    """Commits by bucket of time and operation, with the aborted attempts."""
 
     serializer_class = TimelineSerializer
 

@@ -10,11 +10,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.errors import StorageError
-from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.api.fields import Int64Field, RecordedField, RowsStateField
 from lakeui.api.filtering import asked
 from lakeui.api.of_table import OfTable
 from lakeui.catalog.models import Preview
-from lakeui.catalog.previews import PREVIEW_CONDITION, ask_for_preview, is_waiting
+from lakeui.catalog.previews import PREVIEW_CONDITION, ask_for_preview
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):
@@ -32,9 +32,9 @@ class PreviewColumnSerializer(serializers.Serializer[Any]):
 
 
 class PreviewSerializer(serializers.ModelSerializer[Preview]):
-    """`state`: waiting, read, failed, or lost where no worker answered in time."""
+    """Rows of a version as a worker read them."""
 
-    state = serializers.SerializerMethodField()
+    state = RowsStateField()
     columns = PreviewColumnSerializer(many=True)
     rows = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField(allow_null=True)),
@@ -64,11 +64,6 @@ class PreviewSerializer(serializers.ModelSerializer[Preview]):
             "error_code",
             "error_message",
         ]
-
-    def get_state(self, preview: Preview) -> str:
-        if preview.read_at is not None:
-            return "failed" if preview.error_code else "read"
-        return "waiting" if is_waiting(preview) else "lost"
 
 
 class TablePreview(OfTable):

@@ -10,12 +10,12 @@ from rest_framework.response import Response
 from engine.conflict_facts import Rule
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.recorded import JUDGED
-from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
+from lakeui.api.fields import FormerWordField, Int64Field, RecordedChoiceField, RecordedField
 from lakeui.api.filtering import asked
 from lakeui.api.of_table import OfTable
 from lakeui.api.serializers.concurrency import SwimLaneRequestSerializer
 from lakeui.api.serializers.isolation import LEVELS
-from lakeui.conflicts.replay.overlaps import Was, pair_changes, replay
+from lakeui.conflicts.replay.overlaps import FORMER_WORDS, WriteOutcome, pair_changes, replay
 from lakeui.conflicts.replay.recorded_history import latest_versions, within
 from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS
 
@@ -44,7 +44,7 @@ class ConflictVerdictSerializer(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
-@extend_schema_serializer(deprecate_fields=["met"])
+@extend_schema_serializer(deprecate_fields=["met", "was"])
 class OverlapSerializer(serializers.Serializer[Any]):
     """A write that overlapped with others: how it ended, how it would. `version` is null where it was aborted."""
 
@@ -57,7 +57,8 @@ class OverlapSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Versions that it overlapped with."
     )
     met = serializers.IntegerField(source="overlap_count", allow_null=True)
-    was = serializers.ChoiceField(choices=list(Was))
+    outcome = serializers.ChoiceField(choices=list(WriteOutcome))
+    was = FormerWordField(FORMER_WORDS, source="outcome")
     verdict = serializers.ChoiceField(choices=JUDGED)
     why = serializers.CharField()
     winning_version = serializers.IntegerField(allow_null=True)
@@ -88,7 +89,7 @@ class TotalsSerializer(serializers.Serializer[Any]):
     passed = serializers.IntegerField()
     open = serializers.IntegerField(help_text="Undecidable.")
     added = serializers.IntegerField(help_text="That committed and would be aborted.")
-    spared = serializers.IntegerField(help_text="That lost and would pass.")
+    spared = serializers.IntegerField(help_text="That were aborted and would pass.")
     ms = Int64Field()
     size_bytes = Int64Field()
     uncosted = serializers.IntegerField(help_text="Added ones whose time is not recorded.")

@@ -80,7 +80,7 @@ def _retry(conflict: Conflict, like: Similar) -> Iterator[Advice]:
     passed = sum(bool(other.passed_again) for other in tried)
     done = conflict.job is not None and conflict.job.committed_version is not None
     if not conflict.can_retry:
-        text = "It would meet the same again: run the same command only after the cause is gone."
+        text = "It would be aborted again: run the same command only after the cause is gone."
         yield Advice(kind=RemedyKind.RETRY, title="Retry", text=text, is_advised=False)
         return
     yield Advice(
@@ -96,7 +96,9 @@ def _retry(conflict: Conflict, like: Similar) -> Iterator[Advice]:
 
 
 def _retry_text(conflict: Conflict) -> str:
-    winner = "The winner" if conflict.winning_version is None else f"v{conflict.winning_version}"
+    winner = (
+        "The winning commit" if conflict.winning_version is None else f"v{conflict.winning_version}"
+    )
     text = f"{winner} stays as it is; run again on the latest version, the {conflict.current_operation} reads what it wrote."
     if conflict.row_count and conflict.winner_operation.upper() in _DELETES:
         rows = "the row is" if conflict.row_count == 1 else f"{conflict.rows_text} are"
@@ -166,7 +168,7 @@ def _move(conflict: Conflict, sides: BothSides, like: Similar) -> Iterator[Advic
 def _recorded(
     conflict: Conflict, sides: BothSides, like: Similar, *, has_narrowing: bool
 ) -> Iterator[Advice]:
-    """What the engine advised when the write lost."""
+    """What the engine advised when the write was aborted."""
     own = sides.current.statement if sides.current.statement_is_whole else ""
     same_rule = sum(other.rule == conflict.rule for other in like.conflicts)
     for remedy in _remedies(conflict):
@@ -217,7 +219,7 @@ def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
         helped=len(passes),
         of=len(judged.conflicts) - len(unknown),
         undecidable=len(unknown),
-        history="{helped} of {of} losses of this pair would have passed by rows",
+        history="{helped} of {of} aborted writes of this pair would have passed at row level",
         act="eligibility",
     )
 

@@ -45,8 +45,8 @@ class PipelineOf:
 class Side:
     """One side. None and "" are what was not recorded.
 
-    `statement_is_whole`: it is the job's or the pipeline's own, not put together from the log. `read_at` is when the
-    attempt began to read, `ended_at` when it committed or lost.
+    `statement_is_whole`: it is the job's or the pipeline's own, not put together from the log.
+    `read_at` is when the attempt began to read, `ended_at` when it ended.
     """
 
     operation: str
@@ -69,7 +69,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class BothSides:
-    """The aborted or rebased write, and the winning commit; how it was decided; the winner's commit."""
+    """The aborted or rebased write, and the winning commit; how it was decided; what the mirror has of that commit."""
 
     current: Side
     winner: Side
@@ -207,7 +207,7 @@ def _winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransaction
 
 
 def _resolved_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
-    """The conflicts that the winner itself resolved before it landed: the first, and how many."""
+    """The conflicts that the winning commit itself resolved before it landed: the first, and how many."""
     if job is None:
         return (), 0
     conflicts = job.conflicts.filter(kind=Conflict.Kind.RESOLVED).order_by("winning_version")

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from engine.conflict_facts import Rule
-from lakeui.catalog.previews import PATIENCE
+from lakeui.catalog.previews import PATIENCE, is_waiting
 from lakeui.celery import app
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.task_names import LIGHT_QUEUE, READ_CONFLICT_ROWS
@@ -34,8 +34,8 @@ class SharedRows:
 def shared_rows(conflict: Conflict) -> SharedRows | None:
     """The first rows that both sides touched; None where no positions are recorded.
 
-    They are read from a version in which they are live: the one before the winner removed them, or
-    the one that added them.
+    They are read from a version in which they are live: the one before the winning commit removed
+    them, or the one that added them.
     """
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
     file = next((file for file in _files(facts) if _positions(file)), None)
@@ -69,11 +69,6 @@ def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
     app.send_task(READ_CONFLICT_ROWS, [rows.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
     rows.refresh_from_db()
     return rows
-
-
-def is_waiting(rows: ConflictRows) -> bool:
-    """Whether a worker may still answer."""
-    return rows.read_at is None and timezone.now() - rows.asked_at < PATIENCE
 
 
 def forget_old_rows() -> None:

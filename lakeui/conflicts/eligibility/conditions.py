@@ -26,7 +26,7 @@ from lakeui.conflicts.statements.conditions import SUBQUERY
 
 _UNTRACKED = "needed only to follow rows through ZORDER BY and clustering"
 _UNTRACKED_CLUSTERED = (
-    "OPTIMIZE orders the rows of a clustered table: without row ids they cannot be followed, and it"
+    "OPTIMIZE orders the rows of a clustered table: without row ids they cannot be traced, and it"
     " conflicts with UPDATE, DELETE, MERGE and OPTIMIZE"
 )
 _NOT_KEPT = ("delta.constraints.", "delta.feature.", "delta.columnMapping.", "delta.rowTracking.")
@@ -235,7 +235,7 @@ _NO_COST = "None: the rows it selects are the same."
 
 
 def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]:
-    """The conditions of the writes that overlapped with others, and whether their winners can be followed."""
+    """The conditions of the writes that overlapped with others, and whether their winning commits can be traced."""
     uses = writes.conditions
     lines = (_about(name, obstacle, uses) for name, obstacle in _OBSTACLES)
     return (*lines, _traced(table, writes))

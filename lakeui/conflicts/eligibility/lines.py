@@ -12,7 +12,7 @@ class FixCost:
     """What a fix costs. `rewrites_bytes` is 0 where no data is written again.
 
     `duration_ms` is the median speed of `runs` earlier jobs, None where none tells. Writes that run
-    lose, streams stop. `protocol` is what the table then asks of clients, None where it stays.
+    are aborted, streams stop. `protocol` is what the table then asks of clients, None where it stays.
     """
 
     rewrites_bytes: int = 0

@@ -1,4 +1,4 @@
-"""Everything a page says of a table's eligibility: what was lost for lack of it, why, and what mends it."""
+"""Everything a page says of a table's eligibility: what was aborted for lack of it, why, and what mends it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ class RunningJob:
 
 @dataclass(frozen=True, slots=True)
 class SeenStream:
-    """A stream that was seen lately. One that reads stops; one that writes loses its open batch."""
+    """A stream that was seen lately. One that reads stops; one that writes has its open batch aborted."""
 
     name: str
     reads: bool
@@ -94,7 +94,7 @@ class Impact:
 
     @property
     def aborted_streams(self) -> tuple[SeenStream, ...]:
-        """Streams that write, and may lose the batch that is open."""
+        """Streams that write, and whose open batch may be aborted."""
         return tuple(stream for stream in self.streams if not stream.reads)
 
 

@@ -14,7 +14,7 @@ DEFAULT_DAYS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A pair of operations, the one that lost or gave way first. `example_id`: the latest conflict."""
+    """A pair of operations, the aborted or rebased one first. `example_id`: the latest conflict."""
 
     current_operation: str
     winner_operation: str

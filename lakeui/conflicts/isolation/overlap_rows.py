@@ -19,8 +19,8 @@ ENDS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT)
 class OverlapRow:
     """An overlap and what came of it, one of `ENDS`.
 
-    `version` is None where the later one lost. `at` is when it landed or lost. `row_count` is of the
-    rows that rows were compared by, None where they were not or it is not recorded.
+    `version` is None where the later one was aborted. `at` is when it ended. `row_count` is of the rows
+    that were compared, None where none were or it is not recorded.
     """
 
     verdict: Verdict

@@ -1,8 +1,8 @@
 """How often writes overlapped: one began before another landed, and so did not see it.
 
-A commit overlaps with every version between the one it read and its own. An aborted attempt overlaps with those up to
-its winner. Both are counted from columns of the mirror and of the recorded conflicts, whatever came
-of the overlap.
+A commit overlaps with every version between the one it read and its own. An aborted attempt
+overlaps with those up to its winning commit. Both are counted from columns of the mirror and of the
+recorded conflicts, whatever came of the overlap.
 """
 
 from bisect import bisect_left, bisect_right
@@ -45,8 +45,8 @@ class Landed(NamedTuple):
 class Write:
     """A commit, or an attempt that `before` aborted, whose conflict is then named.
 
-    It overlaps with the versions after `read_version` and before `before`; for an attempt that lost, its
-    winner too.
+    It overlaps with the versions after `read_version` and before `before`; for an aborted attempt,
+    its winning commit too.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """`version` is what the write became; None where it lost, and `conflict_id` tells how."""
+    """`version` is what the write became; None where it was aborted, and `conflict_id` tells how."""
 
     version: int | None
     winning_version: int
@@ -180,13 +180,13 @@ def _aborted(table: Table, since: datetime) -> Iterator[Write]:
     """Attempts aborted by a version that is named; the latest of them."""
     aborted = table.conflicts.filter(occurred_at__gte=since, winning_version__isnull=False)
     rows = aborted.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
-    for pk, operation, read_version, winner in rows.values_list(
+    for pk, operation, read_version, winning_version in rows.values_list(
         "pk", "current_operation", "read_version", "winning_version"
     )[:MAX_ABORTED]:
-        if winner is None:
+        if winning_version is None:
             continue
-        read = winner - 1 if read_version is None else read_version
-        yield Write(statement_kind(operation), read, winner, pk)
+        read = winning_version - 1 if read_version is None else read_version
+        yield Write(statement_kind(operation), read, winning_version, pk)
 
 
 def _counts(writes: Iterable[Write], landed: Sequence[Landed]) -> Mapping[tuple[str, str], int]:

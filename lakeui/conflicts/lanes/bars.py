@@ -1,4 +1,4 @@
-"""A transaction as a bar of the swim-lane: one that landed, one that lost, one that runs."""
+"""A transaction as a bar of the swim-lane: one that was committed, one that was aborted, one that runs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from engine.conflicts.statements import COMPACTIONS
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.landed import Landed
-from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_aborted, would_meet
+from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_aborted, would_overlap
 from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.statements.kinds import logged_kind
 from lakeui.jobs.made_versions import Maker, write_ms
@@ -39,8 +39,8 @@ class Bar:
 
     `overlap_count` versions landed between its read version and its end, `exempt` of them are
     blind appends that do not count at its level; None where the mirror does not hold them all. `resolved` are the
-    versions with which it had conflicts that were resolved at row level. `said` is what it did, or
-    where it lost, `ending` how its overlaps ended. `wasted_*` is what an aborted one wasted,
+    versions with which it had conflicts that were resolved at row level. `said` is what it did, `ending`
+    how its overlaps ended. `wasted_*` is what an aborted one wasted,
     `percent` how far a running one is.
     """
 
@@ -180,11 +180,13 @@ def appends_count_for(commit: Commit) -> bool:
 
 
 def aborted_bar(conflict: Conflict, around: Around) -> Bar:
-    """An attempt that lost, here or, as reported, with another engine."""
+    """An aborted attempt, here or, as reported, of another engine."""
     began = _attempt_began(conflict)
-    read, winner = conflict.read_version, conflict.winning_version
+    read, winning_version = conflict.read_version, conflict.winning_version
     level = level_of(conflict.isolation_level, around.table)
-    overlap_count, exempt = around.landed.between(read, winner, appends_count=counts_appends(level))
+    overlap_count, exempt = around.landed.between(
+        read, winning_version, appends_count=counts_appends(level)
+    )
     return Bar(
         lane=conflict.current_user_name or NOT_RECORDED,
         operation=conflict.current_operation or NOT_RECORDED,
@@ -198,7 +200,7 @@ def aborted_bar(conflict: Conflict, around: Around) -> Bar:
         is_blind_append=None,
         engine=getattr(conflict, "engine", None) or (OURS if conflict.job_id else ""),
         conflict_id=conflict.pk,
-        winning_version=winner,
+        winning_version=winning_version,
         job_id=str(conflict.job_id) if conflict.job_id else None,
         attempt=conflict.attempt if conflict.job_id else None,
         pipeline=conflict.transaction.pipeline.name if conflict.transaction else "",
@@ -235,7 +237,7 @@ def running_bar(row: Mapping[str, Any], table: Table, landed: Landed) -> Bar:
         attempt=row["attempt_rows__number"],
         overlap_count=overlap_count,
         exempt=exempt,
-        ending=would_meet(table.version or 0, overlap_count, exempt),
+        ending=would_overlap(table.version or 0, overlap_count, exempt),
         percent=100 * row["progress_done"] // total if total else None,
     )
 

@@ -17,7 +17,7 @@ NULL = "null"
 class Ending(StrEnum):
     """What the transactions of a swim-lane are narrowed to."""
 
-    LOST = "lost"
+    ABORTED = "aborted"
     RESOLVED = "resolved"
     RUNNING = "running"
     COMMITTED = "committed"
@@ -113,7 +113,7 @@ def _ended_so(bar: Bar, outcome: str) -> bool:
     match outcome:
         case "":
             return True
-        case Ending.LOST:
+        case Ending.ABORTED:
             return bar.is_aborted
         case Ending.RESOLVED:
             return bool(bar.resolved)

@@ -1,4 +1,4 @@
-"""What lies around the versions shown: commits and lost attempts by bucket of time."""
+"""What lies around the versions shown: commits and aborted attempts by bucket of time."""
 
 from collections import defaultdict
 from collections.abc import Iterable

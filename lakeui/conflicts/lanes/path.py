@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class NextAttempt:
-    """What the same job came to after it lost. `state` is the job's where it did not commit."""
+    """What the same job came to after it was aborted. `state` is the job's where it did not commit."""
 
     job_id: str
     number: int | None
@@ -160,7 +160,7 @@ def _joined(*words: str) -> str:
 
 
 def _recorded_verdicts(conflict: Conflict | None) -> Mapping[int, Verdict]:
-    """What the engine recorded of the winners before: the strongest of its checks' verdicts."""
+    """What the engine recorded of the winning commits before: the strongest of its checks' verdicts."""
     decision = decision_of(conflict) if conflict is not None else None
     winners = decision.winners if decision is not None else ()
     return {winner.version: _strongest(winner.verdicts.values()) for winner in winners}

@@ -68,7 +68,7 @@ class LaneSums:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A transaction that landed, or lost, in a bucket."""
+    """A transaction that ended in a bucket."""
 
     writer: str
     operation: str

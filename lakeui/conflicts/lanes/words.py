@@ -76,7 +76,7 @@ def resolved(conflict: Conflict, how: str) -> str:
     return f"v{conflict.winning_version}: {words}"
 
 
-def would_meet(latest: int, overlap_count: int | None, exempt: int | None) -> str:
+def would_overlap(latest: int, overlap_count: int | None, exempt: int | None) -> str:
     """What a running transaction would come to if it committed now."""
     if not overlap_count:
         return f"if it committed now: v{latest + 1}, no overlap so far"

@@ -1,7 +1,7 @@
 """Every write of a range that overlapped with others: how it ended, and how it would under another setting.
 
-A write is a commit that others landed before, or an attempt that was aborted. A conflict that a commit
-resolved is part of that commit.
+A write is a commit that others landed before, or an attempt that was aborted. A conflict that a
+commit resolved is part of that commit.
 """
 
 from collections import Counter
@@ -32,12 +32,20 @@ LEVELS = (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE)
 SETTINGS = tuple((level, by_rows) for level in LEVELS for by_rows in (True, False))
 
 
-class Was(StrEnum):
+class WriteOutcome(StrEnum):
     """How a write ended."""
 
-    LANDED = "landed"
+    COMMITTED = "committed"
     RESOLVED = "resolved"
-    LOST = "lost"
+    ABORTED = "aborted"
+
+
+FORMER_WORDS: Mapping[WriteOutcome, str] = {
+    WriteOutcome.COMMITTED: "landed",
+    WriteOutcome.RESOLVED: "resolved",
+    WriteOutcome.ABORTED: "lost",
+}
+"""Outcomes in the words of version 0.1, which `was` keeps until 0.3."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +61,7 @@ class Overlap:
     user_name: str
     at: datetime | None
     overlap_count: int | None
-    was: Was
+    outcome: WriteOutcome
     verdict: Verdict
     why: str
     winning_version: int | None
@@ -64,7 +72,7 @@ class Overlap:
     @property
     def change(self) -> int:
         """1 where it would be aborted and was not, -1 where it was and would pass."""
-        if self.was == Was.LOST:
+        if self.outcome == WriteOutcome.ABORTED:
             return -1 if self.verdict == Verdict.PASSES else 0
         return 1 if self.verdict == Verdict.CONFLICT else 0
 
@@ -151,7 +159,7 @@ def pair_changes(overlaps: Iterable[Overlap]) -> list[PairChange]:
     unsure: Counter[tuple[str, str]] = Counter()
     for overlap in overlaps:
         pair = overlap.operation, overlap.winner_operation
-        now[pair] += overlap.was == Was.LOST
+        now[pair] += overlap.outcome == WriteOutcome.ABORTED
         then[pair] += overlap.verdict == Verdict.CONFLICT
         unsure[pair] += overlap.verdict == Verdict.UNDECIDABLE
     changes = [PairChange(*pair, now[pair], then[pair], unsure[pair]) for pair in now]
@@ -218,7 +226,7 @@ class _Sides:
             user_name=user,
             at=at,
             overlap_count=len(verdict.overlapping_versions),
-            was=Was.LANDED if joint is None else Was.RESOLVED,
+            outcome=WriteOutcome.COMMITTED if joint is None else WriteOutcome.RESOLVED,
             verdict=verdict.verdict,
             why=verdict.why,
             winning_version=verdict.winning_version,
@@ -232,19 +240,21 @@ class _Sides:
         )
 
     def _aborted_write(self, conflict: Conflict, verdict: Verdict, why: str) -> Overlap:
-        read, winner = conflict.read_version, conflict.winning_version
+        read, winning_version = conflict.read_version, conflict.winning_version
         return Overlap(
             version=None,
             conflict_id=conflict.pk,
             operation=conflict.current_operation,
             user_name=conflict.current_user_name,
             at=conflict.occurred_at,
-            overlap_count=winner - read if read is not None and winner is not None else None,
-            was=Was.LOST,
+            overlap_count=None
+            if read is None or winning_version is None
+            else winning_version - read,
+            outcome=WriteOutcome.ABORTED,
             verdict=verdict,
             why=why,
-            winning_version=winner,
-            winner_operation=conflict.winner_operation or self._operation(winner),
+            winning_version=winning_version,
+            winner_operation=conflict.winner_operation or self._operation(winning_version),
             cost_ms=conflict.wasted_ms,
             cost_bytes=conflict.wasted_bytes,
         )

@@ -38,9 +38,9 @@ class CommitVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ConflictVerdict:
-    """A recorded conflict, lost or resolved, under the other setting.
+    """A recorded conflict, aborted or resolved, under the other setting.
 
-    `version` is what a write that resolved it became, None where that is not recorded or it lost.
+    `version` is what a write that resolved it became, None where that is not recorded or it was aborted.
     """
 
     conflict_id: int

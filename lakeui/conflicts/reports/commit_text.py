@@ -1,4 +1,4 @@
-"""The winner's commitInfo inside a message: "Conflicting commit: {…}", whole or cut off.
+"""The winning commit's commitInfo inside a message: "Conflicting commit: {…}", whole or cut off.
 
 Delta writes operationParameters as raw text into it, so it is often not JSON (`{"mode":Append}`):
 what cannot be decoded is read field by field.
@@ -16,7 +16,7 @@ _MAX_CHARS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class CommitText:
-    """What a message says of the winner. None: not said. `is_whole`: the message was not cut."""
+    """What a message says of the winning commit. None: not said. `is_whole`: the message was not cut."""
 
     version: int | None = None
     timestamp_ms: int | None = None

@@ -29,7 +29,7 @@ class PairHistory:
 
 
 def pair_history(linked: LinkedReport) -> PairHistory | None:
-    """None where the table or the winner's operation is not known."""
+    """None where the table or the winning commit's operation is not known."""
     reported = linked.report.conflict
     if reported is None or linked.table is None or not reported.winner_operation:
         return None

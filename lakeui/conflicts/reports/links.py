@@ -20,7 +20,7 @@ from lakeui.conflicts.reports.messages import Report, ReportedConflict, advised,
 
 @dataclass(frozen=True, slots=True)
 class LinkedReport:
-    """A report with what the mirror adds. `how` says by what the winner's commit was found."""
+    """A report with what the mirror adds. `how` says by what the winning commit was found."""
 
     report: Report
     table: Table | None = None
@@ -29,14 +29,14 @@ class LinkedReport:
 
     @property
     def winning_version(self) -> int | None:
-        """The winner's version, from the mirror or else from the message."""
+        """The winning commit's version, from the mirror or else from the message."""
         if self.commit is not None:
             return self.commit.version
         return self.report.conflict.winning_version if self.report.conflict else None
 
 
 def explain_report(text: str, tables: QuerySet[Table], table: Table | None = None) -> LinkedReport:
-    """Parse a text and look for its winner among these tables, or in the one that is named.
+    """Parse a text and look for its winning commit among these tables, or in the one that is named.
 
     Raises:
         RequestError: see `parse_report`.
@@ -67,9 +67,9 @@ def record_report(  # noqa: PLR0913 - all but two by name
 ) -> Conflict | None:
     """Keep a reported conflict beside those of our own workers; None if the text told of none.
 
-    `read_version` and `operation` are of the write that lost, which messages seldom tell; what the
-    message does tell goes before them. `origin` is whose attempt it was, where a program reports it,
-    `user_name` who ran that.
+    `read_version` and `operation` are of the aborted write, which messages seldom tell; what the
+    message does tell goes before them. `origin` is whose attempt it was, where a program reports
+    it, `user_name` who ran that.
     """
     reported = linked.report.conflict
     if reported is None:

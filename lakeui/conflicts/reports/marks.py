@@ -40,7 +40,7 @@ def marks_of(plain: PlainText, places: Iterator[Place]) -> tuple[Mark, ...]:
 
 
 def commit_places(message: str, winner: CommitText, offset: int) -> Iterator[Place]:
-    """Where the winner's own fields stand; `offset` is where the message starts in the text."""
+    """Where the winning commit's own fields stand; `offset` is where the message starts in the text."""
     opened = _COMMIT.search(message)
     if opened is None:
         return

@@ -35,7 +35,8 @@ _ONE_FORMAT = frozenset({Source.DELTA_RS, Source.DELTA_KERNEL, Source.THIS_ENGIN
 class ReportedConflict:
     """What a message says about a conflict. None or empty: it does not say.
 
-    `winner_rows` are the rows that the winner wrote anew. `stream` is the streaming query that failed, "" if it has no name, None if it was no stream.
+    `winner_rows` are the rows that the winning commit wrote anew. `stream` is the streaming query
+    that failed, "" if it has no name, None if it was no stream.
     """
 
     exception: str

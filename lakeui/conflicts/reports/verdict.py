@@ -19,7 +19,7 @@ _HEADLINES = {  # of the codes that no check stands behind
     "DELTA_CONCURRENT_WRITE": "Another write landed first",
     "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": "The commit never found a free version",
 }
-_DID = {  # what the winner did: before the table's name, and after it
+_DID = {  # what the winning commit did: before the table's name, and after it
     "DELTA_CONCURRENT_APPEND": ("added {files} to", "after your write had read {there}"),
     "DELTA_CONCURRENT_DELETE_READ": ("removed or rewrote files of", "that your write had read"),
     "DELTA_CONCURRENT_DELETE_DELETE": ("removed files of", "that your write removes too"),
@@ -59,9 +59,9 @@ _DECIDED: Mapping[str, tuple[str, str]] = {  # by the sub-class: by what, and wh
         "partition, not rows",
         "rows could not be compared on a partitioned table",
     ),
-    Subclass.METADATA_CHANGE: ("the whole table", "the winner changed the metadata too"),
-    Subclass.PROTOCOL_CHANGE: ("the whole table", "the winner changed the protocol too"),
-    Subclass.WHOLE_TABLE_REPLACE: ("the whole table", "the winner replaced all of it"),
+    Subclass.METADATA_CHANGE: ("the whole table", "the winning commit changed the metadata too"),
+    Subclass.PROTOCOL_CHANGE: ("the whole table", "the winning commit changed the protocol too"),
+    Subclass.WHOLE_TABLE_REPLACE: ("the whole table", "the winning commit replaced all of it"),
     Subclass.WRITE_TO_EMPTY_DIRECTORY: ("the whole table", "both writes wanted version 0"),
 }
 _HINTS: Mapping[str, tuple[str, str]] = {  # of where they overlap, not of why files decided
@@ -75,8 +75,9 @@ _INSERTED = ("numTargetRowsInserted", "numOutputRows")
 class ReportVerdict:
     """`check` is the rule's place among the checks, from 1; None where no check is behind it.
 
-    The winner `did` something to the table, and `then` says why that matters. `ignored_rows` are
-    the winner's new rows that a commit would have overlooked, where they are recorded.
+    The winning commit `did` something to the table, and `then` says why that matters.
+    `ignored_rows` are the winning commit's new rows that a commit would have overlooked, where they
+    are recorded.
     """
 
     headline: str
@@ -145,12 +146,10 @@ def _blindness(linked: LinkedReport) -> str:
     if blind is None and linked.commit is not None:
         blind = linked.commit.is_blind_append
     if blind is None:
-        return (
-            "Whether the winner was a blind append, which only Serializable counts, is not known."
-        )
+        return "Whether the winning commit was a blind append, which only Serializable counts, is not known."
     if blind:
-        return "The winner is a blind append: its files count at Serializable only."
-    return "The winner is no blind append, so its files count at WriteSerializable too."
+        return "The winning commit is a blind append: its files count at Serializable only."
+    return "The winning commit is no blind append, so its files count at WriteSerializable too."
 
 
 def _decided(reported: ReportedConflict, rule: Rule | None, table: Table | None) -> tuple[str, str]:
@@ -181,4 +180,4 @@ def _retry(reported: ReportedConflict) -> str:
         return "Can succeed once fewer writers commit at the same time."
     if reported.stream is not None:
         return "Can succeed. The stream resumes from its checkpoint; nothing is lost."
-    return "Can succeed: run again, it reads what the winner wrote."
+    return "Can succeed: run again, it reads what the winning commit wrote."

@@ -41,7 +41,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """This write's ticks above, the winner's below, both sides' on the line."""
+    """This write's ticks above, the winning commit's below, both sides' on the line."""
 
     above: tuple[Tick, ...]
     below: tuple[Tick, ...]

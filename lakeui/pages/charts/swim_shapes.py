@@ -54,7 +54,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A line between two bars, upright across versions; across time it ends where the winner did."""
+    """A line between two bars, upright across versions; across time it ends where the winning commit did."""
 
     x: float
     to_x: float
@@ -73,7 +73,7 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A version that changed the metadata: every write that was open then lost."""
+    """A version that changed the metadata: every write that was open then was aborted."""
 
     x: float
     version: int

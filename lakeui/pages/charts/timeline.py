@@ -1,4 +1,4 @@
-"""Commits by bucket of time, stacked by family, with a cross for each attempt that lost."""
+"""Commits by bucket of time, stacked by family, with a cross for each aborted attempt."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -162,7 +162,7 @@ _ORDER = [check.rule for check in CHECKS]
 
 @dataclass(frozen=True, slots=True)
 class CheckCell:
-    """What one check said of one winner."""
+    """What one check said of one winning commit."""
 
     mark: str
     text: str
@@ -171,7 +171,7 @@ class CheckCell:
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """One check, against each winner in order."""
+    """One check, against each winning commit in order."""
 
     number: int
     name: str
@@ -198,7 +198,7 @@ def check_number(conflict: Conflict) -> int | None:
 
 
 def decided(conflict: Conflict, decision: Decision | None) -> tuple[CheckRow, ...]:
-    """A row each check, a cell each winner; for losses recorded without, of the one that won."""
+    """A row each check, a cell each winning commit; for losses recorded without, of the one that won."""
     winners = decision.winners if decision else tuple(_guessed(conflict))
     if not winners:
         return ()
@@ -214,7 +214,7 @@ def decided(conflict: Conflict, decision: Decision | None) -> tuple[CheckRow, ..
 
 
 def winners_of(conflict: Conflict, decision: Decision | None) -> Sequence[WinnerVerdicts]:
-    """The winners that the cells are of."""
+    """The winning commits that the cells are of."""
     return decision.winners if decision else tuple(_guessed(conflict))
 
 
@@ -247,7 +247,7 @@ def _cell(conflict: Conflict, winner: WinnerVerdicts, rule: Rule) -> CheckCell:
 
 
 def _resolved(winner: WinnerVerdicts, rule: Rule) -> CheckCell:
-    """Rows decided: because they were followed, because none of them was new, or were others."""
+    """Rows decided: because they were traced, because none of them was new, or were others."""
     if any(means in winner.how for means in _FOLLOWED):
         return CheckCell("joint", "row map")
     return (

@@ -13,8 +13,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 from kombu.exceptions import OperationalError
 
+from lakeui.catalog.previews import is_waiting
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
-from lakeui.conflicts.conflict_detail.row_values import ask_for_rows, is_waiting, shared_rows
+from lakeui.conflicts.conflict_detail.row_values import ask_for_rows, shared_rows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictRows
 

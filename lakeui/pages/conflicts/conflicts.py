@@ -12,7 +12,7 @@ from django.utils import timezone
 from engine.conflicts.checker import CHECKS
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, ending_of
 from lakeui.monitoring.partition_costs import costs_by_partition
 from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.partition_heat import draw_partition_heat
@@ -75,10 +75,10 @@ def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
         "table": table,
         "head": table_head(request, table, "conflicts") if table else None,
         "sums": sums,
-        "lost_count": sums.aborted + sums.reported,
+        "aborted_count": sums.aborted + sums.reported,
         "pairs": costs.pairs[:_PAIRS],
         "more_pairs": max(0, len(costs.pairs) - _PAIRS),
-        "kinds": Conflict.Kind,
+        "kind": ending_of(request.GET.get("kind", "")),
         "exceptions": sorted({check.error.__name__ for check in CHECKS}),
         "twin": listing.twin("/api/v1/conflicts/"),
         "costs_twin": listing.twin("/api/v1/conflicts/costs/"),

@@ -93,7 +93,7 @@ def _found(request: HttpRequest, linked: LinkedReport) -> dict[str, Any]:
 
 
 def _guess(linked: LinkedReport) -> int | None:
-    """The read version, where the message does not say it: at the latest the one before the winner."""
+    """The read version, where the message does not say it: at the latest the one before the winning commit."""
     version = linked.winning_version
     return version - 1 if version else None
 
@@ -169,7 +169,7 @@ LABELS = {
     "winner_operation": "Winner's operation",
     "winner_rows": "Its new rows",
     "winner_user": "Winner",
-    "winner_read_version": "The winner read",
+    "winner_read_version": "The winning commit read",
     "isolation_level": "Level it used",
     "is_blind_append": "Blind append",
     "winner_engine": "Its engine",
@@ -229,12 +229,16 @@ def fact_lines(linked: LinkedReport) -> list[FactLine]:
 
 
 def missing_facts(linked: LinkedReport) -> dict[str, str]:
-    """What the message does not say, of the winner and of this write."""
+    """What the message does not say, of the winning commit and of this write."""
     told = {mark.fact for mark in linked.report.marks}
     winner = ", ".join(word for fact, word in _OF_WINNER.items() if fact not in told)
     own = (("current_operation", "operation"), ("read_version", "read version"), ("", "condition"))
     mine = ", ".join(word for fact, word in own if fact not in told)
-    return {name: words for name, words in (("The winner", winner), ("This write", mine)) if words}
+    return {
+        name: words
+        for name, words in (("The winning commit", winner), ("This write", mine))
+        if words
+    }
 
 
 def _values(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, FactLine]]:

@@ -108,13 +108,13 @@ def _picked(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt 
 
 
 def _rows(attempts: Sequence[JobAttempt], conflicts: Sequence[Conflict]) -> Iterator[AttemptRow]:
-    lost = {c.attempt: c for c in conflicts if c.kind == Conflict.Kind.ABORTED}
+    aborted = {c.attempt: c for c in conflicts if c.kind == Conflict.Kind.ABORTED}
     for number, attempt in enumerate(attempts):
         before = attempts[number + 1] if number + 1 < len(attempts) else None
         ended = before.finished_at if before else None
         waited = (attempt.started_at - ended).total_seconds() * 1000 if ended else None
         yield AttemptRow(
-            attempt, lost.get(attempt.number), None if waited is None else max(int(waited), 0)
+            attempt, aborted.get(attempt.number), None if waited is None else max(int(waited), 0)
         )
 
 

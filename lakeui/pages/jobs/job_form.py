@@ -141,10 +141,10 @@ def _answer_at(request: HttpRequest, table: Table, error: OnlyReadsError) -> str
     """Where a person sees what a statement that reads asks for; "" for a table they do not see."""
     if error.table:
         same = Q(name=error.table) | Q(uri=error.table)
-        found = visible_tables(request.user).filter(same).first()
-        if found is None:
+        named = visible_tables(request.user).filter(same).first()
+        if named is None:
             return ""
-        table = found
+        table = named
     where = f"?{urlencode({'where': error.condition})}" if error.condition else ""
     return reverse(_ANSWERS[error.page], args=[table.pk]) + where
 
@@ -257,7 +257,7 @@ def _understood(
 
 
 def _asks_name(command: Command) -> bool:
-    """Whether the table's name is to be typed: rows may go, or every open write loses."""
+    """Whether the table's name is to be typed: rows may go, or every open write is aborted."""
     steps = command.steps if isinstance(command, Script) else (command,)
     return command.removes_rows or any(step.kind in SETTING_KINDS for step in steps)
 

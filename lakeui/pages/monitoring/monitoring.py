@@ -73,8 +73,8 @@ class Column:
     width: float
     well_y: float
     well_height: float
-    lost_y: float
-    lost_height: float
+    unsuccessful_y: float
+    unsuccessful_height: float
 
     @property
     def middle(self) -> float:
@@ -82,8 +82,8 @@ class Column:
 
     @property
     def mark_y(self) -> float:
-        """Where the cross of an hour that lost something stands."""
-        return self.lost_y - 14
+        """Where the cross of an hour with aborted writes stands."""
+        return self.unsuccessful_y - 14
 
     @property
     def start(self) -> datetime:
@@ -105,9 +105,9 @@ def draw_outcomes(hours: Sequence[Hour]) -> Outcomes:
 
 
 def _column(place: int, step: float, hour: Hour, highest: int) -> Column:
-    well, lost = (
+    well, unsuccessful = (
         max(_HEIGHT * count / highest, _LEAST) if count else 0.0
-        for count in (hour.ended - hour.lost, hour.lost)
+        for count in (hour.ended - hour.unsuccessful, hour.unsuccessful)
     )
     return Column(
         hour=hour,
@@ -115,6 +115,6 @@ def _column(place: int, step: float, hour: Hour, highest: int) -> Column:
         width=step * 0.76,
         well_y=_BASE - well,
         well_height=well,
-        lost_y=_BASE - well - lost,
-        lost_height=lost,
+        unsuccessful_y=_BASE - well - unsuccessful,
+        unsuccessful_height=unsuccessful,
     )

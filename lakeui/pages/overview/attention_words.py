@@ -117,7 +117,7 @@ def _aborted(item: AttentionItem) -> Said:
     return Said(
         item=item,
         mark="warn",
-        label="look",
+        label="warning",
         before=f"{format_count(facts['aborted'])} writes aborted in 24 h",
         joint="on",
         text=f"{cost} {_why_aborted(table, facts)}",
@@ -129,10 +129,10 @@ def _aborted(item: AttentionItem) -> Said:
 
 
 def _why_aborted(table: Table, facts: Mapping[str, int]) -> str:
-    by_files, month = facts.get("by_files_30_days", 0), facts.get("aborted_30_days", 0)
-    counted = f"{format_count(by_files)} of the {format_count(month)} in 30 days"
+    file_level, month = facts.get("file_level_30_days", 0), facts.get("aborted_30_days", 0)
+    counted = f"{format_count(file_level)} of the {format_count(month)} in 30 days"
     if table.row_level_eligible:
-        return f"Row-level concurrency is on; {counted} were lost over files all the same."
+        return f"Row-level concurrency is on; {counted} were aborted at file level all the same."
     reason = (table.row_level_reason or "not eligible").rstrip(".")
     if "judged_30_days" in facts:
         return f"No row-level concurrency: {reason}. {_would_pass(facts)}"
@@ -151,15 +151,15 @@ def _would_pass(facts: Mapping[str, int]) -> str:
 def _metadata_cost(item: AttentionItem) -> Said:
     table, facts = _table(item), item.facts
     who = facts["winner_user_name"] or "a writer that left no name"
-    operations = " and ".join(_each(facts["losers"])) or f"{facts['lost']} writes"
+    operations = " and ".join(_each(facts["aborted_operations"])) or f"{facts['aborted']} writes"
     return Said(
         item=item,
         mark="warn",
-        label="look",
+        label="warning",
         before=f"One {facts['winner_operation'] or 'change of the metadata'} cost "
-        f"{format_count(facts['lost'])} writes",
+        f"{format_count(facts['aborted'])} writes",
         joint="on",
-        text=f"by {who} landed with {operations} in flight: "
+        text=f"by {who} was committed while {operations} ran: "
         f"{format_duration(facts['wasted_ms'])} and {format_bytes(facts['wasted_bytes'])} "
         f"wasted.{_quiet(facts['quiet_hours_utc'])}",
         step="Swim-lane",
@@ -205,7 +205,7 @@ def _failing_schedule(item: AttentionItem) -> Said:
     return Said(
         item=item,
         mark="warn",
-        label="look",
+        label="warning",
         before=f"Schedule {facts['schedule']} fails",
         joint="on",
         text=f"{why}{again}",
@@ -219,7 +219,7 @@ def _jobs_wait(item: AttentionItem) -> Said:
     return Said(
         item=item,
         mark="warn",
-        label="look",
+        label="warning",
         before=f"{format_count(count)} {'job waits' if count == 1 else 'jobs wait'}",
         joint="for a worker, the oldest on",
         text=f"Nobody takes work from the queue {item.facts['queue']}. Check that the broker and "
@@ -251,7 +251,7 @@ def _small_files(item: AttentionItem) -> Said:
     return Said(
         item=item,
         mark="warn",
-        label="look",
+        label="warning",
         before=f"{percent} % of its files are small",
         text=f"{format_count(facts['small_file_count'])} of {format_count(facts['file_count'])} "
         f"files, {when}. OPTIMIZE packs them; a dry run says into how many, and what it reads.",
@@ -268,7 +268,7 @@ def _vacuum_due(item: AttentionItem) -> Said:
     return Said(
         item=item,
         mark="warn",
-        label="look",
+        label="warning",
         before=f"{format_bytes(facts['dead_bytes'])} lie in files it no longer names",
         text=f"{format_count(facts['dead_file_count'])} files that only older versions need. "
         f"VACUUM deletes those past their retention; a dry run says which versions are lost. {when}",

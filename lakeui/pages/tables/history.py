@@ -66,7 +66,8 @@ _FORM_FIELDS = ("user", "since", "until", "partition", "q")
 _KEPT = (
     "operation",
     "range",
-    "lost",
+    "aborted",
+    "lost",  # deprecated name of `aborted`, until 0.3
     "resolved",
     "absorbed",
     "beat",
@@ -92,7 +93,7 @@ def history(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, Any]:
     commits = list(listing.page)
-    shows_aborted = request.GET.get("lost", "on") != "off"
+    shows_aborted = "off" not in (request.GET.get("aborted"), request.GET.get("lost"))
     rows = (
         _rows(request, table, listing, commits)
         if shows_aborted
@@ -108,6 +109,7 @@ def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, 
         "rows": rows,
         "listed": (commits[0].version, commits[-1].version) if commits else None,
         "kept": _KEPT,
+        "resolved": request.GET.get("resolved") or request.GET.get("absorbed", ""),
         "aborted_limit": ABORTED_SHOWN,
         "aborted_shown": sum(row.aborted is not None for row in rows),
         "shows_aborted": shows_aborted,
@@ -158,7 +160,7 @@ def _opened(request: HttpRequest, commits: list[Commit]) -> Commit | None:
 
 
 def _moments(commits: list[Commit]) -> tuple[Any, Any] | None:
-    """When the oldest and the newest of a page landed; None where that is not recorded."""
+    """When the first and the latest of a page were committed; None where that is not recorded."""
     moments = [commit.committed_at for commit in commits if commit.committed_at is not None]
     return (min(moments), max(moments)) if moments else None
 

@@ -1,4 +1,4 @@
-"""The rows of a history: versions, and between them the attempts that lost."""
+"""The rows of a history: versions, and between them the aborted attempts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from lakeui.conflicts.version_effects import aborted_by, resolved_by
 from lakeui.pages.operations import rows_text, short_rows, what_of
 
 _BAR_STEP, _LONGEST_BAR = 7, 7
-ABORTED_SHOWN = 200  # attempts that lost, on one page
+ABORTED_SHOWN = 200  # aborted attempts, on one page
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A version, or an attempt that lost before it could become one.
+    """A version, or an attempt that was aborted.
 
     `behind` is how many versions landed between what it read and where it ended; None: not recorded.
     """

@@ -1,4 +1,4 @@
-"""Who can make whom lose: the checker's own answer for a table, beside what was seen; and its settings."""
+"""Who can abort whom: the checker's own answer for a table, beside what was seen; and its settings."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,7 +116,7 @@ RULE_TEXTS = {
     Verdict.NEVER: "No check finds the two overlap, whatever rows they touch: both commit, in either order.",
     Verdict.SAME_ROW: "Each file that both touch is compared row by row: the positions that the later write "
     "stages, those that the earlier one removed, less what was gone before both. Nothing in common: "
-    "the deletion vectors are merged and the later commit goes on. One row in common: it loses.",
+    "the deletion vectors are merged and the later commit goes on. One row in common: it is aborted.",
     Verdict.SAME_FILES: "Conflicts are decided at file level here: if the later write read or removed a file that the earlier one "
     "added to or rewrote, it is aborted, whichever rows they touched.",
     Verdict.ALWAYS: "A change of metadata fails every write that began before it, whatever it touches.",
@@ -336,7 +336,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class PickedPair:
-    """The latest few that were lost and resolved; `address` lists them all."""
+    """The latest few that were aborted and resolved; `address` lists them all."""
 
     aborted: tuple[Conflict, ...]
     resolved: tuple[Conflict, ...]

@@ -94,7 +94,7 @@ MEANING = {
     "columnMapping": "columns have names of their own in the files; old readers see nulls",
     "identityColumns": "writers draw numbers from the log: no two may insert at once",
     "deletionVectors": "rows are marked deleted beside the files; readers must apply the marks",
-    "rowTracking": "each row keeps an id for life; lets OPTIMIZE be followed",
+    "rowTracking": "each row keeps an id for life; lets the rows of OPTIMIZE be traced",
     "timestampNtz": "timestamps without a zone",
     "domainMetadata": "named settings of features live in the log",
     "clustering": "files are laid out by clustering columns",

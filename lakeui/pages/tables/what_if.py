@@ -14,8 +14,16 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.recorded import JUDGED
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import PROMISES
-from lakeui.conflicts.models import ending_of
-from lakeui.conflicts.replay.overlaps import Overlap, PairChange, Replay, Was, pair_changes, replay
+from lakeui.conflicts.models import outcome_of
+from lakeui.conflicts.replay.overlaps import (
+    FORMER_WORDS,
+    Overlap,
+    PairChange,
+    Replay,
+    WriteOutcome,
+    pair_changes,
+    replay,
+)
 from lakeui.conflicts.replay.recorded_history import latest_versions
 from lakeui.conflicts.replay.what_if import MAX_CONFLICTS
 from lakeui.pages.exports import export
@@ -33,7 +41,8 @@ _EXPORTED: Mapping[str, Callable[[Overlap], Any]] = {
     "at": lambda overlap: overlap.at,
     "overlap_count": lambda overlap: overlap.overlap_count,
     "met": lambda overlap: overlap.overlap_count,  # deprecated, until 0.3
-    "was": lambda overlap: str(overlap.was),
+    "outcome": lambda overlap: str(overlap.outcome),
+    "was": lambda overlap: FORMER_WORDS[overlap.outcome],  # deprecated, until 0.3
     "would_be": lambda overlap: str(overlap.verdict),
     "why": lambda overlap: overlap.why,
     "winning_version": lambda overlap: overlap.winning_version,
@@ -91,7 +100,8 @@ def _context(
         "total": len(rows),
         "verdicts": Counter(str(overlap.verdict) for overlap in replayed.overlaps),
         "changes": sum(overlap.change != 0 for overlap in replayed.overlaps),
-        "endings": Counter(str(overlap.was) for overlap in replayed.overlaps),
+        "outcome": _outcome(request),
+        "outcomes": Counter(str(overlap.outcome) for overlap in replayed.overlaps),
         "max_conflicts": MAX_CONFLICTS,
         "twin": f"/api/v1/tables/{table.pk}/what-if/?level={level}&row_level={words}"
         f"&first={replayed.answer.first}&last={replayed.answer.last}",
@@ -100,17 +110,22 @@ def _context(
 
 def _filtered(request: HttpRequest, overlaps: Sequence[Overlap]) -> list[Overlap]:
     """Those of one verdict, ending or operation; 404 for a filter there is none of."""
-    verdict, was = request.GET.get("verdict", ""), ending_of(request.GET.get("was", ""))
-    if verdict not in ("", CHANGES, *JUDGED) or was not in ("", *Was):
+    verdict, outcome = request.GET.get("verdict", ""), _outcome(request)
+    if verdict not in ("", CHANGES, *JUDGED) or outcome not in ("", *WriteOutcome):
         msg = "There is no such filter."
         raise Http404(msg)
-    kept = [overlap for overlap in overlaps if was in ("", overlap.was)]
+    kept = [overlap for overlap in overlaps if outcome in ("", overlap.outcome)]
     if verdict == CHANGES:
         kept = [overlap for overlap in kept if overlap.change]
     elif verdict:
         kept = [overlap for overlap in kept if overlap.verdict == verdict]
     operation = request.GET.get("operation", "").upper()
     return [overlap for overlap in kept if operation in ("", overlap.operation.upper())]
+
+
+def _outcome(request: HttpRequest) -> str:
+    """How the writes that are listed ended; "" is any. `was` is its name of version 0.1, until 0.3."""
+    return outcome_of(request.GET.get("outcome") or request.GET.get("was", ""))
 
 
 def _bars(pairs: Sequence[PairChange]) -> list[Bar]:

@@ -20,7 +20,7 @@ from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.conflicts.lanes.bars import BarEnd
 from lakeui.conflicts.lanes.narrowing import Ending
-from lakeui.conflicts.replay.overlaps import Was
+from lakeui.conflicts.replay.overlaps import WriteOutcome
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.pages import file_names, moments, operations, short_words, units
 from lakeui.pages.moments import NOT_RECORDED
@@ -47,7 +47,7 @@ WORDS: Mapping[str, type[StrEnum] | type[TextChoices]] = {
     "Rule": Rule,
     "State": Job.State,
     "Verdict": Verdict,
-    "Was": Was,
+    "WriteOutcome": WriteOutcome,
 }
 """The words that templates may ask for by name: see `is_word`."""
 SIGNS: Mapping[str, str] = {
@@ -190,12 +190,6 @@ def seconds(number: float | None) -> str:
 @register.filter
 def family(operation: str) -> str:
     return f"op-{operations.family_of(operation or '')}"
-
-
-@register.filter
-def pretty(value: object) -> str:
-    """JSON with keys in order."""
-    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
 
 
 @register.filter

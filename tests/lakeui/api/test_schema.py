@@ -7,7 +7,7 @@ from drf_spectacular.drainage import get_override
 from drf_spectacular.validation import validate_schema
 from rest_framework import serializers
 
-from lakeui.api.fields import FormerVerdictField
+from lakeui.api.fields import FormerWordField
 from lakeui.api.urls import urlpatterns
 
 
@@ -67,7 +67,7 @@ def test_a_deprecated_field_has_the_value_of_one_that_stays():
             for name, field in fields.items()
             if name in former
             and field.source not in staying
-            and not isinstance(field, FormerVerdictField)
+            and not isinstance(field, FormerWordField)
         ]
         faults += [
             f"{serializer.__name__}.{name}"

@@ -85,7 +85,7 @@ def test_a_running_attempt_says_what_it_would_become(table, django_user_model):
 def test_the_filter_narrows_and_still_counts_the_other_outcomes(table):
     make_conflict(table, current_user_name="fixer", read_version=0)
     whole = swim_lane(table)
-    only, counts = narrowed(table, whole, LaneFilter(outcome="lost"))
+    only, counts = narrowed(table, whole, LaneFilter(outcome="aborted"))
     assert [shown.lane for shown in only.all] == ["fixer"]
     assert (counts.all, counts.committed, counts.aborted) == (4, 3, 1)
     only, counts = narrowed(table, whole, LaneFilter(writer="etl", operation="WRITE"))

@@ -94,7 +94,7 @@ def test_delta_sparks_old_messages_are_known_with_their_winner(exception):
     assert conflict.winner.user == "ann@example.org"
     assert conflict.winner.is_blind_append is False
     assert conflict.winner.predicate == '["(id = 1)"]'
-    assert conflict.winning_version is None, "the winner's read version is not its version"
+    assert conflict.winning_version is None, "the winning commit's read version is not its version"
 
 
 @pytest.mark.parametrize("exception", SPARK)

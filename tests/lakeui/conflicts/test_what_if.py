@@ -6,7 +6,7 @@ from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.isolation.pairs import computed_matrix
-from lakeui.conflicts.replay.overlaps import Was, pair_changes, replay
+from lakeui.conflicts.replay.overlaps import WriteOutcome, pair_changes, replay
 from lakeui.conflicts.replay.recorded_history import latest_versions, unexplained
 from lakeui.conflicts.replay.what_if import what_if
 from tests.lakeui.conflicts.histories import replayable
@@ -161,7 +161,7 @@ def test_by_files_a_commit_that_rows_kept_apart_loses(table):
         (commit.version, commit.verdict, commit.winning_version) for commit in answer.commits
     ] == [(2, Verdict.CONFLICT, 1)]
     [one] = replay(table, RELAXED, row_level=False, versions=(0, 2)).overlaps
-    assert (one.conflict_id, one.was, one.change) == (made.pk, Was.RESOLVED, 1)
+    assert (one.conflict_id, one.outcome, one.change) == (made.pk, WriteOutcome.RESOLVED, 1)
 
 
 def test_the_four_settings_are_summed_with_what_they_would_cost(table):

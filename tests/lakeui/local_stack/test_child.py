@@ -111,7 +111,7 @@ def test_a_child_asked_to_end_still_has_what_it_started_until_it_has_ended(child
         "time.sleep(60)\n"
     )
     child = child_of(family)
-    wait_until(lambda: "there" in child.last_lines(), "its start")
+    wait_until(lambda: child.log.exists() and "there" in child.log.read_text(), "its start")
     child.terminate()
     wait_until(lambda: not child.is_running(), "its end")
     assert told.read_text() == "alive"
@@ -122,7 +122,7 @@ def test_a_child_asked_to_end_still_has_what_it_started_until_it_has_ended(child
 def test_what_is_written_to_a_child_reaches_it(child_of):
     child = child_of("import sys; print(sys.stdin.read())", input="hello", once=True)
     wait_until(lambda: not child.is_running(), "its end")
-    assert child.last_lines() == "hello"
+    assert child.log.read_text().strip() == "hello"
 
 
 @pytest.fixture

@@ -79,13 +79,13 @@ def test_jobs_are_counted_in_the_hour_they_ended_in(viewer, table):
             created_at=began - timedelta(seconds=waited),
         )  # fmt: skip
     sums = throughput(viewer, now)
-    assert [(hour.succeeded, hour.lost) for hour in sums.hours[-2:]] == [(0, 2), (1, 0)]
+    assert [(hour.succeeded, hour.unsuccessful) for hour in sums.hours[-2:]] == [(0, 2), (1, 0)]
     assert (sums.total.ended, sums.mean_wait_ms, sums.longest_wait_ms) == (3, 3000, 5000)
     chart = draw_outcomes(sums.hours)
     assert chart.highest == 2
     lost, well = chart.columns[-2:]
-    assert (lost.lost_height, lost.well_height) == (96, 0)
-    assert (well.lost_height, well.well_height) == (0, 48)
+    assert (lost.unsuccessful_height, lost.well_height) == (96, 0)
+    assert (well.unsuccessful_height, well.well_height) == (0, 48)
 
 
 def test_the_page_and_its_twin_tell_the_same(viewer, table):

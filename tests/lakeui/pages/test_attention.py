@@ -88,7 +88,13 @@ def test_one_metadata_change_that_cost_two_writes_is_told_once(as_):
     assert f"/tables/{table.pk}/concurrency/?last=12" in response
     body = body_of(as_("viewer"))
     assert body.count("One SET TBLPROPERTIES cost 2 writes") == 1
-    assert "v9 by schema-bot landed with a MERGE and an OPTIMIZE in flight: 2 min and 2 GiB" in body
+    assert (
+        "v9 by schema-bot was committed while a MERGE and an OPTIMIZE ran: 2 min and 2 GiB" in body
+    )
+    items = as_("viewer").get("/api/v1/attention/").json()["items"]
+    facts = next(item["facts"] for item in items if item["check_name"] == "metadata_cost")
+    assert (facts["aborted"], facts["aborted_operations"]) == (2, ["MERGE", "OPTIMIZE"])
+    assert (facts["lost"], facts["losers"]) == (2, ["MERGE", "OPTIMIZE"]), "deprecated names"
 
 
 def test_a_costly_change_names_the_hours_in_which_nobody_commits():

@@ -38,7 +38,8 @@ def landed(lake, version, **fields):
 
 def test_lost_attempts_stand_above_what_they_lost_to(as_, lake, address):
     assert narrowed(as_("viewer"), address, "") == ["lost", 3, 2, 1, 0]
-    assert narrowed(as_("viewer"), address, "lost=off") == [3, 2, 1, 0]
+    assert narrowed(as_("viewer"), address, "aborted=off") == [3, 2, 1, 0]
+    assert narrowed(as_("viewer"), address, "lost=off") == [3, 2, 1, 0], "its deprecated name"
 
 
 def test_a_lost_attempt_is_narrowed_by_its_own_operation_and_writer(as_, lake, address):
@@ -175,7 +176,7 @@ def test_an_opened_version_names_the_stream_that_it_stopped(as_, lake, address):
 )  # fmt: skip
 def test_rows_are_those_that_were_recorded(as_, lake, address, operation, fields, shown):
     make_commit(lake.table, 4, operation, **fields)
-    body = as_("viewer").get(f"{address}?lost=off").content.decode()
+    body = as_("viewer").get(f"{address}?aborted=off").content.decode()
     row = body.partition('<tr id="v4"')[2].partition("</tr>")[0]
     cell = re.findall(r'<td class="num">(.*?)</td>', row)[0]
     assert re.sub("<[^>]+>", "", cell) == shown

@@ -75,13 +75,23 @@ def test_the_window_on_the_strip_lies_where_the_versions_landed():
 
 
 def test_chart_and_table_take_the_same_filters_and_the_counts_stay(as_, lake, path):
-    body = _body(as_("viewer"), path, outcome="lost")
+    body = _body(as_("viewer"), path, outcome="aborted")
     assert len(_rows(body)) == 1
     assert body.count("aborted by v3") >= 1
     assert "Aborted <small>1</small></a>" in body
     assert "All <small>6</small></a>" in body
-    assert "outcome <b>lost</b>" in body
+    assert "outcome <b>aborted</b>" in body
     assert body.count('class="bar-lost"') == 2  # the bar, and the legend's
+
+
+@pytest.mark.parametrize(("former", "now"), [("lost", "aborted"), ("absorbed", "resolved")])
+def test_an_outcome_in_a_word_of_version_0_1_narrows_the_same(as_, lake, path, former, now):
+    client = as_("viewer")
+    assert f"outcome <b>{now}</b>" in _body(client, path, outcome=former)
+    twin = f"/api/v1{path}"
+    answers = [client.get(twin, {"outcome": word}).json() for word in (former, now)]
+    assert answers[0]["bars"] == answers[1]["bars"]
+    assert len(answers[1]["bars"]) == answers[1]["counts"][now]
 
 
 @pytest.mark.parametrize("across", ["", "time"])
@@ -89,7 +99,7 @@ def test_a_narrowed_chart_keeps_the_times_of_all_versions(as_, lake, path, acros
     client = as_("viewer")
     times = [
         re.findall(r'<text class="t-mono mid[^>]*>(\d\d:\d\d)<', _body(client, path, **query))
-        for query in ({"x": across}, {"outcome": "lost", "x": across})
+        for query in ({"x": across}, {"outcome": "aborted", "x": across})
     ]
     assert times[0]
     assert times[0] == times[1]
@@ -108,7 +118,7 @@ def test_what_there_is_not_is_not_found(as_, path, query):
 
 def test_each_filter_of_the_lanes_can_be_removed(as_, lake, path):
     client = as_("viewer")
-    answer = client.get(path, {"export": "csv", "outcome": "lost"})
+    answer = client.get(path, {"export": "csv", "outcome": "aborted"})
     [row] = csv.DictReader(b"".join(answer.streaming_content).decode().splitlines())
     assert (row["outcome"], row["winning_version"]) == ("aborted", "3")
     answer = client.get(path, {"export": "json"})
@@ -142,7 +152,7 @@ def test_a_link_to_an_old_transaction_opens_the_versions_around_it(as_, lake, pa
     answer = client.get(path, {"pick": key}, follow=True)
     assert answer.redirect_chain == [(f"{path}?pick={key}&last=13", 302)]
     body = answer.content.decode()
-    assert "v0 to v13" in body  # its winner, v3, and a third of the usual span
+    assert "v0 to v13" in body  # its winning commit, v3, and a third of the usual span
     assert '<h2 id="picked">price-fixer' in body
     assert client.get(path, {"pick": "v50"})["Location"] == f"{path}?pick=v50&last=60"
     assert client.get(path, {"pick": "v80"}).status_code == 200
@@ -201,7 +211,7 @@ def test_the_twin_has_what_the_page_has(as_, lake, path):
     client = as_("viewer")
     lake.conflict.read_version = 1
     lake.conflict.save()
-    query = {"outcome": "lost", "pick": f"c-{lake.conflict.pk}"}
+    query = {"outcome": "aborted", "pick": f"c-{lake.conflict.pk}"}
     body = _body(client, path, **query)
     twin = html.unescape(re.search(r'href="([^"]+)" title="This page as JSON"', body)[1])
     answer = client.get(twin).json()

@@ -92,6 +92,28 @@ def test_a_removed_filter_leaves_the_others(as_, lake):
     assert "?state=failed" in body
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("/conflicts/?kind=escaped", ["How it ended <b>aborted</b>"]),
+        (
+            "/conflicts/?kind=absorbed&user=etl",
+            ["How it ended <b>resolved</b>", "Writer <b>etl</b>"],
+        ),
+        ("/tables/{table}/history/?absorbed=true", ["Resolved a conflict <b>yes</b>"]),
+        ("/tables/{table}/history/?beat=false", ["Aborted other writes <b>no</b>"]),
+        ("/tables/{table}/files/?min_size=7", ["Bytes, at least <b>7</b>"]),
+        ("/tables/?row_level=true", ["Row-level concurrency <b>yes</b>"]),
+        ("/audit/?thing=tablegrant&act=0", ["Thing <b>role on a table</b>", "Act <b>made</b>"]),
+    ],
+)
+def test_a_person_reads_what_is_narrowed_and_nothing_of_parameters(as_, lake, address, said):
+    body = as_("owner").get(address.format(table=lake.table.pk)).content.decode()
+    shown = " ".join(body.partition("Narrowed by")[2].partition("Clear")[0].split())
+    assert all(f"{text}<" in shown for text in said), shown
+    assert "deprecated" not in body
+
+
 def test_the_history_puts_a_lost_attempt_above_the_version_it_lost_to(as_, lake):
     body = as_("viewer").get(f"/tables/{lake.table.pk}/history/").content.decode()
     rows = body.partition("data-rows")[2]
@@ -99,8 +121,10 @@ def test_the_history_puts_a_lost_attempt_above_the_version_it_lost_to(as_, lake)
 
 
 def test_lost_attempts_can_be_left_out(as_, lake):
-    body = as_("viewer").get(f"/tables/{lake.table.pk}/history/?lost=off").content.decode()
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/history/?aborted=off").content.decode()
     assert "is-lost" not in body
+    former = as_("viewer").get(f"/tables/{lake.table.pk}/history/?lost=off").content.decode()
+    assert "is-lost" not in former
 
 
 def test_a_table_that_does_not_answer_says_how_old_it_is(as_, lake):

@@ -1,5 +1,8 @@
 """Who looks at an address finds its view, its template and its JSON twin under the same name."""
 
+import re
+from importlib import import_module
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -55,3 +58,14 @@ def test_an_address_its_view_its_template_and_its_json_go_by_one_name(as_, lake,
     assert shown == name or shown in OF_A_LIST
     if twin := response.context.get("twin"):
         assert _module(urlsplit(twin).path) == name
+
+
+@pytest.mark.parametrize("library", ["lake", "runs", "shapes", "terms"])
+def test_every_tag_and_filter_has_a_template_that_uses_it(library):
+    texts = "\n".join(path.read_text("utf-8") for path in Path("templates").rglob("*.html"))
+    register = import_module(f"lakeui.pages.templatetags.{library}").register
+    unused = [
+        *(name for name in register.filters if not re.search(rf"\|{name}\b", texts)),
+        *(name for name in register.tags if not re.search(rf"{{%\s+{name}\b", texts)),
+    ]
+    assert not unused

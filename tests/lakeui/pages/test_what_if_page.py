@@ -32,14 +32,34 @@ def test_the_list_is_narrowed_by_address(as_, page):
     body = as_("viewer").get(page, query).content.decode()
     assert "gdpr-eraser" in body
     assert "price-fixer" not in body
-    lost = as_("viewer").get(page, query | {"verdict": "", "was": "lost"}).content.decode()
-    assert "price-fixer" in lost
-    assert 'nowrap">gdpr-eraser' not in lost
+    aborted = as_("viewer").get(page, query | {"verdict": "", "outcome": "aborted"})
+    assert "price-fixer" in aborted.content.decode()
+    assert 'nowrap">gdpr-eraser' not in aborted.content.decode()
     none = as_("viewer").get(page, query | {"operation": "MERGE"}).content.decode()
     assert "Nothing matches" in none
 
 
-@pytest.mark.parametrize("query", ["verdict=maybe", "was=gone", "page=9", "span=7", "export=xlsx"])
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [("was=lost", "aborted"), ("was=landed", "committed"), ("was=absorbed", "resolved")],
+)
+def test_a_link_with_a_word_of_version_0_1_shows_the_same_rows(as_, page, former, now):
+    client = as_("viewer")
+    rows = [
+        b"".join(client.get(f"{page}?{query}&export=csv").streaming_content)
+        for query in (former, f"outcome={now}")
+    ]
+    assert rows[0] == rows[1]
+    body = client.get(f"{page}?{former}").content.decode()
+    assert f'outcome={now}#overlaps"' in body
+    links = body.partition("By how it ended")[2].partition("</nav>")[0]
+    assert "was=" not in links
+    assert links.count('aria-current="true"') == 1
+
+
+@pytest.mark.parametrize(
+    "query", ["verdict=maybe", "outcome=gone", "was=gone", "page=9", "span=7", "export=xlsx"]
+)
 def test_what_there_is_none_of_is_not_found(as_, page, query):
     assert as_("viewer").get(f"{page}?{query}").status_code == 404
 
@@ -48,17 +68,19 @@ def test_the_export_holds_every_overlap_that_passes_the_filter(as_, page):
     query = {"level": "Serializable", "verdict": "conflict", "export": "json"}
     response = as_("viewer").get(page, query)
     rows = json.loads(b"".join(response.streaming_content))
-    assert [(row["version"], row["was"], row["would_be"]) for row in rows] == [
-        (2, "landed", "conflict"),
-        (None, "lost", "conflict"),
+    assert [(row["version"], row["outcome"], row["would_be"]) for row in rows] == [
+        (2, "committed", "conflict"),
+        (None, "aborted", "conflict"),
     ]
+    assert [row["was"] for row in rows] == ["landed", "lost"], "its deprecated name and words"
 
 
 def test_all_four_settings_stand_side_by_side_over_rest_too(as_, page):
     body = as_("viewer").get(f"/api/v1{page}", {"level": "Serializable"}).json()
     assert len(body["totals"]) == 4
-    assert [(row["version"], row["was"]) for row in body["overlaps"]] == [
-        (2, "landed"),
-        (None, "lost"),
+    assert [(row["version"], row["outcome"]) for row in body["overlaps"]] == [
+        (2, "committed"),
+        (None, "aborted"),
     ]
+    assert [row["was"] for row in body["overlaps"]] == ["landed", "lost"], "deprecated"
     assert body["pairs"][0]["then"] == 1

@@ -53,7 +53,7 @@ def _read(name: str) -> str:
 
 
 def _explained(text: str) -> LinkedReport:
-    """With the winner from the mirror, or without where there is no database to ask."""
+    """With the winning commit from the mirror, or without where there is no database to ask."""
     try:
         return explain_report(text, Table.objects.all())
     except DatabaseError:
