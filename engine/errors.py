@@ -344,7 +344,7 @@ class ConflictError(EngineError):
         )
 
     def facts(self) -> dict[str, Any]:
-        """As `EngineError.facts`, the conflict as plain values."""
+        """The conflict as plain values, for JSON."""
         return {
             **super().facts(),
             "conflict": self.conflict.as_dict(),

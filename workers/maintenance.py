@@ -68,7 +68,7 @@ def forget_spent_rows() -> int:
 
 
 def _remove(rows: QuerySet[Any]) -> int:
-    """In batches: no other writer waits for long."""
+    """Delete rows in batches: no other writer waits for long."""
     gone = 0
     while gone < MOST and (batch := list(rows.order_by("pk").values_list("pk", flat=True)[:BATCH])):
         rows.model._default_manager.filter(pk__in=batch).delete()

@@ -41,7 +41,7 @@ class CompactionInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.row_count - deleted
 
     def tags(self) -> dict[str, str | None]:
-        """As tags of the `remove`."""
+        """The tags of a `remove` that say where its rows went."""
         info = _Info(self.offset, self.row_count, self.deletion_vector)
         return {INTO_TAG: self.target, INFO_TAG: msgspec.json.encode(info).decode()}
 

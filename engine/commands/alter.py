@@ -26,7 +26,7 @@ class _Alter(Command):
     """ALTER TABLE t …."""
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         return f"ALTER TABLE {table_sql(self.table)} {self._change()}"
 
     @abstractmethod
@@ -60,7 +60,7 @@ class AddColumns(_Alter):
     )
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         if not self.columns.fields:
             what = "There is no column to add."
             raise RequestError(what, "Give at least one.", field="columns")
@@ -128,7 +128,7 @@ class DropColumns(_Alter):
     if_exists: bool = parameter("Only those that are there", "boolean", default=False)
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         if not self.columns:
             what = "There is no column to drop."
             raise RequestError(what, "Give at least one.", field="columns")
@@ -150,7 +150,7 @@ class RenameColumn(_Alter):
     new_name: str = parameter("New name", "text")
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         if not self.new_name:
             what = "The new name is empty."
             raise RequestError(what, "Give one.", field="new_name")
@@ -177,7 +177,7 @@ class ChangeColumn(_Alter):
     after: str = parameter("After", "text", default="")
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         given = [
             self.new_type,
             self.nullable is not None,
@@ -235,7 +235,7 @@ class AddConstraint(_Alter):
     check: str = parameter("Check", "condition")
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         if not self.name or not self.check:
             what = "A constraint has a name and a condition."
             raise RequestError(what, "Give both.", field="name")
@@ -288,7 +288,7 @@ class ClusterBy(_Alter):
     columns: tuple[str, ...] = parameter("Columns", "columns", default=())
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         if len(self.columns) > 4:
             what = f"{len(self.columns)} clustering columns are requested."
             raise RequestError(what, "Use at most four.", field="columns")
@@ -312,7 +312,7 @@ class DropFeature(_Alter):
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         if not self.feature:
             what = "There is no feature to drop."
             raise RequestError(what, "Name one.", field="feature")

@@ -42,11 +42,11 @@ class Clone(Command):
 
     @property
     def removes_rows(self) -> bool:
-        """As `Command.removes_rows`: a table that is there gives way with OR REPLACE alone."""
+        """Whether rows may be gone after it: a table that is there gives way with OR REPLACE alone."""
         return self.replace
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """As `Command.validate`; the schema of a table that is there does not matter."""
+        """Refuse what cannot be done; the schema of a table that is there does not matter."""
         if not self.source_table:
             what = "The clone has no source."
             raise RequestError(what, "Name the table to clone.", field="source_table")
@@ -56,7 +56,7 @@ class Clone(Command):
         check_point(self.version, self.timestamp, "CLONE")
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         head = "CREATE OR REPLACE TABLE" if self.replace else "CREATE TABLE"
         guard = " IF NOT EXISTS" if self.if_not_exists else ""
         point = point_sql(self.version, self.timestamp)

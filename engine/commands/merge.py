@@ -119,7 +119,7 @@ class Merge(Command):
     auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         check_source(self.source)
         if isinstance(self.source, RowsSource) and not self.source.columns:
             what = "The rows of a MERGE have no columns."
@@ -135,7 +135,7 @@ class Merge(Command):
             raise RequestError(what, "Give one another alias.", field="source_alias")
 
     def tables_read(self) -> tuple[str, ...]:
-        """As `Command.tables_read`, with the subqueries of its clauses."""
+        """The tables that its source, its conditions and its clauses name, as written."""
         texts = (
             text
             for clause in self.clauses
@@ -173,7 +173,7 @@ class Merge(Command):
         return taken(source, paths, takes_all=takes_all)
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         evolution = " WITH SCHEMA EVOLUTION" if self.schema_evolution else ""
         clauses = " ".join(clause.sql() for clause in self.clauses)
         options = options_sql({OPTION: choice_option(self.auto_compact)})

@@ -34,16 +34,16 @@ class Script(Command):
 
     @property
     def removes_rows(self) -> bool:
-        """As `Command.removes_rows`, of any step."""
+        """Whether rows may be gone after any of its steps."""
         return any(step.removes_rows for step in self.steps)
 
     def parameters(self) -> dict[str, Any]:
-        """As `Command.parameters`."""
+        """JSON-ready; `from_parameters` of it equals the command."""
         steps = [{"kind": step.kind, "parameters": step.parameters()} for step in self.steps]
         return {"table": self.table, "steps": steps}
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002 - steps have their own
-        """As `Command.validate`; each step meets the schema of its table when its turn comes."""
+        """Refuse what no step could do; each step is held against its table's schema when its turn comes."""
         if not 1 <= len(self.steps) <= MAX_STEPS:
             what = f"The script has {len(self.steps)} steps."
             raise RequestError(what, f"Give 1 to {MAX_STEPS}.", field="steps")
@@ -54,7 +54,7 @@ class Script(Command):
             step.validate(None)
 
     def tables_read(self) -> tuple[str, ...]:
-        """As `Command.tables_read`, of all steps."""
+        """The tables that its steps read, as written."""
         return tuple(dict.fromkeys(name for step in self.steps for name in step.tables_read()))
 
     def tables_changed(self) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class Script(Command):
         return tuple(named(step) for step in self.steps)
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         steps = (step if named(step) else replace(step, table=self.table) for step in self.steps)
         return ";\n".join(step.statement() for step in steps)
 

@@ -76,7 +76,7 @@ class Stream(Command):
         return TableSource(self.source_table)
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002 - the source decides
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         if not self.source_table:
             what = "The stream has no source."
             raise RequestError(what, "Name a table.", field="source_table")
@@ -86,7 +86,7 @@ class Stream(Command):
             raise RequestError(what, remedy, field="stream_name")
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         few = self.max_files_per_batch != DEFAULT_MAX_FILES
         options = options_sql(
             {

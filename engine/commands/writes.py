@@ -55,13 +55,13 @@ class Append(Command):
     )
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         check_source(self.source)
         _check_row_columns(self.source, schema)
         check_partition(self.partition, self.source)
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         options = options_sql(
             {"mergeSchema": self.merge_schema, OPTION: choice_option(self.auto_compact)}
         )
@@ -111,7 +111,7 @@ class Overwrite(Command):
     merge_schema: bool = parameter("Add new columns", "boolean", default=False, help=_SCHEMA_HELP)
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         check_source(self.source)
         _check_row_columns(self.source, schema)
         check_partition(self.partition, self.source)
@@ -163,12 +163,12 @@ class Overwrite(Command):
         return match_condition(self._replacing, columns)
 
     def tables_read(self) -> tuple[str, ...]:
-        """As `Command.tables_read`, with the subqueries of the condition of REPLACE ON."""
+        """The tables that its source, its conditions and that of REPLACE ON name, as written."""
         inner = tables_in_condition(self.replace_on) if self.replace_on else ()
         return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         if self.replace_where:
             return (
                 f"INSERT{_evolution(self)} INTO {_into(self)}{_options(self)} REPLACE WHERE {self.replace_where}"
@@ -202,12 +202,12 @@ class Delete(Command):
     auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         if schema is not None:
             self.condition(schema)
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         place = f"{table_sql(self.table)}{_alias(self.alias)}"
         return f"DELETE FROM {place}{where_sql(self.where)}{_options(self)}"  # noqa: S608
 
@@ -231,7 +231,7 @@ class Update(Command):
     auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:
-        """As `Command.validate`."""
+        """Refuse what cannot be done, to a table of that schema if it is known."""
         if not self.assignments:
             what = "UPDATE sets nothing."
             raise RequestError(what, "Give at least one column.", field="assignments")
@@ -264,13 +264,13 @@ class Update(Command):
         return assigned
 
     def tables_read(self) -> tuple[str, ...]:
-        """As `Command.tables_read`, with the subqueries of its values."""
+        """The tables that its condition and its values name, as written."""
         texts = (value for value in self.assignments.values() if isinstance(value, str))
         inner = (name for text in texts for name in tables_in_condition(text))
         return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         pairs = ", ".join(f"{column} = {value}" for column, value in self.assignments.items())
         place = f"{table_sql(self.table)}{_alias(self.alias)}"
         return f"UPDATE {place} SET {pairs}{where_sql(self.where)}{_options(self)}"  # noqa: S608
@@ -286,7 +286,7 @@ class Truncate(Command):
     destructive: ClassVar[bool] = True
 
     def statement(self) -> str:
-        """As `Command.statement`."""
+        """SQL that says the same; `parse_statement` of it equals the command."""
         return f"TRUNCATE TABLE {table_sql(self.table)}"
 
 

@@ -144,7 +144,7 @@ class Situation:
 
 
 def situation_of(facts: ConflictFacts, current: CurrentTransaction) -> Situation:
-    """Of a conflict that this engine found."""
+    """The situation of a conflict that this engine found."""
     reads = current.reads
     operation = facts.current.operation
     conditions = [read.condition for read in reads if read.condition is not None]

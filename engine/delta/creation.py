@@ -83,7 +83,7 @@ def create_table(spark: SparkSession, definition: TableDefinition) -> Handle:
 
 
 def make_table(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, OperationResult]:
-    """As `create_table`, with what the engine says of it."""
+    """Make a table, or replace one; its handle, and what the engine says of it."""
     path = path_in(definition.name) or ("" if definition.name else definition.location)
     if path:
         return _at(spark, definition, path)

@@ -34,37 +34,37 @@ class ConcurrentWriteException(errors.ConflictError, DeltaConcurrentModification
 class MetadataChangedException(
     errors.MetadataChangedException, DeltaConcurrentModificationException
 ):
-    """As `engine.errors.MetadataChangedException`."""
+    """The winning commit changed the table's metadata. Raised as delta-spark's class too."""
 
 
 class ProtocolChangedException(
     errors.ProtocolChangedException, DeltaConcurrentModificationException
 ):
-    """As `engine.errors.ProtocolChangedException`."""
+    """The winning commit changed the protocol, or created the table first. Raised as delta-spark's class too."""
 
 
 class ConcurrentAppendException(
     errors.ConcurrentAppendException, DeltaConcurrentModificationException
 ):
-    """As `engine.errors.ConcurrentAppendException`."""
+    """Files were added that this write should have read. Raised as delta-spark's class too."""
 
 
 class ConcurrentDeleteReadException(
     errors.ConcurrentDeleteReadException, DeltaConcurrentModificationException
 ):
-    """As `engine.errors.ConcurrentDeleteReadException`."""
+    """A file that this write read was deleted or rewritten. Raised as delta-spark's class too."""
 
 
 class ConcurrentDeleteDeleteException(
     errors.ConcurrentDeleteDeleteException, DeltaConcurrentModificationException
 ):
-    """As `engine.errors.ConcurrentDeleteDeleteException`."""
+    """A file that this write deletes was deleted or rewritten. Raised as delta-spark's class too."""
 
 
 class ConcurrentTransactionException(
     errors.ConcurrentTransactionException, DeltaConcurrentModificationException
 ):
-    """As `engine.errors.ConcurrentTransactionException`."""
+    """Another write of the same application id committed first. Raised as delta-spark's class too."""
 
 
 _CONFLICTS: dict[type[errors.EngineError], type[errors.EngineError]] = {

@@ -30,7 +30,7 @@ class DeltaMergeWriter:
     """What `df.mergeInto` gives: the names of Spark's `MergeIntoWriter`."""
 
     def __init__(self, builder: DeltaMergeBuilder) -> None:
-        """As `df.mergeInto` does."""
+        """The MERGE that `df.mergeInto` begins."""
         self._builder = builder
 
     def whenMatched(self, condition: Column | None = None) -> "MatchedActions":  # noqa: N802 - Spark's

@@ -60,32 +60,32 @@ class ReadsDelta(_Reader):
     """What makes a reader one that leaves every other format to Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
-        """As `spark.read` does."""
+        """The reader that `spark.read` gives."""
         super().__init__(spark)
         self._session = spark
         self._source, self._own_options = "", dict[str, Any]()
         self._own_schema: Any = None
 
     def format(self, source: str) -> "ReadsDelta":
-        """As Spark's."""
+        """Name the format; `delta` is the engine's, every other one Spark's."""
         super().format(source)
         self._source = source
         return self
 
     def schema(self, schema: T.StructType | str) -> "ReadsDelta":
-        """As Spark's."""
+        """The schema to read by."""
         super().schema(schema)
         self._own_schema = schema
         return self
 
     def option(self, key: str, value: Any) -> "ReadsDelta":  # noqa: ANN401 - Spark's
-        """As Spark's."""
+        """Set an option, under the name that Spark knows it by."""
         super().option(key, value)
         self._own_options[key] = value
         return self
 
     def options(self, **options: Any) -> "ReadsDelta":  # noqa: ANN401
-        """As Spark's."""
+        """Set several options, under the names that Spark knows them by."""
         for key, value in options.items():
             self.option(key, value)
         return self
@@ -154,12 +154,12 @@ class DeltaStreamReader(DataStreamReader):
     """A reader of streams that leaves every other format to Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
-        """As `spark.readStream` does."""
+        """The reader that `spark.readStream` gives."""
         super().__init__(spark)
         self._source = ""
 
     def format(self, source: str) -> "DeltaStreamReader":
-        """As Spark's; Delta's streams are the engine's data source."""
+        """Name the format; `delta` is the engine's, every other one Spark's."""
         super().format(STREAM_SOURCE if source.lower() in PROVIDERS else source)
         self._source = source
         return self

@@ -44,7 +44,7 @@ class WritesDelta(_Writer):
     """What makes a writer one that leaves every other format to Spark."""
 
     def __init__(self, frame: DataFrame, *arguments: Any) -> None:  # noqa: ANN401 - of its kind
-        """As `df.write` does; `arguments` are what its kind of writer is made of."""
+        """The writer that `df.write` gives; `arguments` are what its kind of writer is made of."""
         super().__init__(*(arguments or (frame,)))
         self._frame, self._session = frame, frame.sparkSession
         self._source, self._mode = "", ERROR
@@ -54,44 +54,44 @@ class WritesDelta(_Writer):
         self._buckets = False
 
     def mode(self, saveMode: str | None) -> "WritesDelta":  # noqa: N803
-        """As Spark's."""
+        """What happens where the table is there: append, overwrite, error, ignore."""
         super().mode(saveMode)
         if saveMode:
             self._mode = _MODES.get(saveMode.lower(), saveMode.lower())
         return self
 
     def format(self, source: str) -> "WritesDelta":
-        """As Spark's."""
+        """Name the format; `delta` is the engine's, every other one Spark's."""
         super().format(source)
         self._source = source
         return self
 
     def option(self, key: str, value: Any) -> "WritesDelta":  # noqa: ANN401
-        """As Spark's."""
+        """Set an option, under the name that Spark knows it by."""
         super().option(key, value)
         self._own_options[key] = value
         return self
 
     def options(self, **options: Any) -> "WritesDelta":  # noqa: ANN401
-        """As Spark's."""
+        """Set several options, under the names that Spark knows them by."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def partitionBy(self, *cols: Any) -> "WritesDelta":  # noqa: ANN401, N802
-        """As Spark's."""
+        """The partition columns of a table that is made."""
         super().partitionBy(*cols)
         self._partitions = _columns(cols)
         return self
 
     def clusterBy(self, *cols: Any) -> "WritesDelta":  # noqa: ANN401, N802
-        """As Spark's."""
+        """The clustering columns of a table that is made."""
         super().clusterBy(*cols)
         self._clusters = _columns(cols)
         return self
 
     def bucketBy(self, numBuckets: int, col: Any, *cols: Any) -> "WritesDelta":  # noqa: ANN401, N802, N803
-        """As Spark's; a Delta table has no buckets."""
+        """Buckets, for formats of Spark's; a Delta table has none."""
         super().bucketBy(numBuckets, col, *cols)
         self._buckets = True
         return self
@@ -184,27 +184,27 @@ class DeltaStreamWriter(DataStreamWriter):
     """A writer of streams that leaves every other format to Spark."""
 
     def __init__(self, df: DataFrame) -> None:
-        """As `df.writeStream` does."""
+        """The writer that `df.writeStream` gives."""
         super().__init__(df)
         self._frame, self._source = df, ""
         self._partitions: tuple[str, ...] = ()
         self._path: str | None = None
 
     def option(self, key: str, value: Any) -> "DeltaStreamWriter":  # noqa: ANN401
-        """As Spark's."""
+        """Set an option, under the name that Spark knows it by."""
         super().option(key, value)
         if key.lower() == "path":
             self._path = str(value)
         return self
 
     def format(self, source: str) -> "DeltaStreamWriter":
-        """As Spark's; Delta's streams end in the engine's data source."""
+        """Name the format; `delta` is the engine's, every other one Spark's."""
         super().format(STREAM_SOURCE if source.lower() in PROVIDERS else source)
         self._source = source
         return self
 
     def partitionBy(self, *cols: Any) -> "DeltaStreamWriter":  # noqa: ANN401, N802
-        """As Spark's; the columns are those of a table that is made."""
+        """The partition columns of a table that is made."""
         self._partitions = _columns(cols)
         if self._source.lower() not in PROVIDERS:
             super().partitionBy(*cols)

@@ -31,7 +31,7 @@ class WritesDeltaV2(_Writer):
     """What makes a writer to a name one that leaves tables of other formats to Spark."""
 
     def __init__(self, frame: DataFrame, table: str, *arguments: Any) -> None:  # noqa: ANN401 - of its kind
-        """As `df.writeTo` does; `arguments` are what its kind of writer is made of."""
+        """The writer that `df.writeTo` gives; `arguments` are what its kind of writer is made of."""
         super().__init__(*(arguments or (frame, table)))
         self._frame, self._session = frame, frame.sparkSession
         self._name, self._source = table, ""
@@ -41,37 +41,37 @@ class WritesDeltaV2(_Writer):
         self._clusters: tuple[str, ...] = ()
 
     def using(self, provider: str) -> "WritesDeltaV2":
-        """As Spark's."""
+        """Name the format of a table that is made."""
         super().using(provider)
         self._source = provider
         return self
 
     def option(self, key: str, value: Any) -> "WritesDeltaV2":  # noqa: ANN401
-        """As Spark's."""
+        """Set an option, under the name that Spark knows it by."""
         super().option(key, value)
         self._own_options[key] = value
         return self
 
     def options(self, **options: Any) -> "WritesDeltaV2":  # noqa: ANN401
-        """As Spark's."""
+        """Set several options, under the names that Spark knows them by."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def tableProperty(self, property: str, value: str) -> "WritesDeltaV2":  # noqa: N802
-        """As Spark's."""
+        """Set a property of a table that is made."""
         super().tableProperty(property, value)
         self._properties[property] = value
         return self
 
     def partitionedBy(self, col: Any, *cols: Any) -> "WritesDeltaV2":  # noqa: ANN401, N802
-        """As Spark's; a Delta table is partitioned by columns."""
+        """The partition columns of a table that is made; a Delta table has no transforms."""
         super().partitionedBy(col, *cols)
         self._partitions = tuple(map(_column_name, (col, *cols)))
         return self
 
     def clusterBy(self, col: str, *cols: str) -> "WritesDeltaV2":  # noqa: N802
-        """As Spark's."""
+        """The clustering columns of a table that is made."""
         super().clusterBy(col, *cols)
         self._clusters = (col, *cols)
         return self

@@ -39,7 +39,7 @@ class DeltaMergeBuilder:
         *,
         evolves: bool = False,
     ) -> None:
-        """As `DeltaTable.merge` does."""
+        """The MERGE that `DeltaTable.merge` begins."""
         self._handle, self._source, self._on = handle, source, on
         self._clauses, self._evolves = clauses, evolves
         self._caller = handle.caller(source)
@@ -94,15 +94,15 @@ class DeltaMergeBuilder:
         return self._copy(self._clauses, evolves=True)
 
     def option(self, key: str, value: object) -> "DeltaMergeBuilder":
-        """As `DeltaTable.option`."""
+        """Set an option of this write alone, by delta-spark's name."""
         return self._on_handle(self._handle.with_option(key, value))
 
     def retries(self, count: int) -> "DeltaMergeBuilder":
-        """As `DeltaTable.retries`."""
+        """How often this write is begun again after a conflict."""
         return self._on_handle(replace(self._handle, retries=count))
 
     def commitInfo(self, userMetadata: str) -> "DeltaMergeBuilder":  # noqa: N802, N803
-        """As `DeltaTable.commitInfo`."""
+        """What the commit says of itself."""
         return self.option("userMetadata", userMetadata)
 
     def execute(self) -> DataFrame:

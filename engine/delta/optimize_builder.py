@@ -38,7 +38,7 @@ class DeltaOptimizeBuilder:
     """Builder of an OPTIMIZE; `DeltaTable.optimize` makes one."""
 
     def __init__(self, handle: Handle) -> None:
-        """As `DeltaTable.optimize` does."""
+        """The OPTIMIZE that `DeltaTable.optimize` begins."""
         self._handle, self._where = handle, ""
 
     def where(self, partitionFilter: str) -> "DeltaOptimizeBuilder":  # noqa: N803 - delta-spark's

@@ -37,7 +37,7 @@ class DeltaTableBuilder(Generic[_Table]):
         replace_it: bool = False,
         must_exist: bool = False,
     ) -> None:
-        """As `DeltaTable.create` and its sisters do."""
+        """The table that `DeltaTable.create` and its sisters begin to describe."""
         self._spark, self._make = spark, make
         self._definition = TableDefinition(
             if_not_exists=if_not_exists, replace=replace_it, must_exist=must_exist

@@ -81,7 +81,7 @@ def for_spark(expression: Expression) -> Expression:
 
 
 def call_for_spark(call: Call) -> Call:
-    """As `for_spark`, of a call."""
+    """A call whose arguments, and itself where it is a LIKE, Spark matches without going back."""
     made = replace(call, arguments=tuple(for_spark(argument) for argument in call.arguments))
     if made.function in REGEX and (made.function != "regexp_replace" or len(made.arguments) == 4):
         return regex_for_spark(made)

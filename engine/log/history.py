@@ -62,7 +62,7 @@ def iter_history(
 
 
 def iter_told(store: Store, limit: int) -> Iterator[CommitInfo]:
-    """As `iter_history`, with the time that the writer's clock showed where a commit says it."""
+    """Commits from the latest back, with the time that the writer's clock showed where a commit says it."""
     for file, info in _iter_infos(store, _newest_commits(store, limit, None)):
         own = info.in_commit_timestamp
         told = info.timestamp if own is None else own

@@ -72,7 +72,7 @@ class TableState:
 
     @property
     def tip(self) -> Tip | None:
-        """By what the log is known again."""
+        """What the log is known again by: its latest commit."""
         if self.last_file is None:
             return None
         return Tip(self.version, self.last_file, self.commit_info)

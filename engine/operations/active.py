@@ -15,7 +15,7 @@ _lock = threading.Lock()
 
 
 def nobody_runs() -> int | None:
-    """Of who knows of no other process."""
+    """None, as a caller says who knows of no other process."""
     return None
 
 

@@ -29,7 +29,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Matcher:
-    """As `engine.spark.winner_rows.join_matcher`, by Arrow."""
+    """Which rows of a MERGE's target join its source or satisfy some condition, told by Arrow."""
 
     on: Expression
     source: pa.Table

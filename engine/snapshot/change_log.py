@@ -12,7 +12,7 @@ class ChangeLog(StreamLog):
     """Positions are between versions, or before the rows that the first version has."""
 
     def batch_end(self, start: Position, limits: StreamLimits, last_version: int) -> Position:
-        """As `StreamLog.batch_end`; a version is never taken apart, however many files it changed."""
+        """Where a batch ends; a version is never taken apart, however many files it changed."""
         if start.version > last_version + 1:
             self._check_reached(start)
         end, count, size = start, 0, 0

@@ -87,13 +87,13 @@ class GivenColumn(GivenExpression):
 
     @property
     def text(self) -> str:
-        """As `GivenExpression.text`."""
+        """The expression as people are shown it."""
         if isinstance(self._given, str):
             return self._given
         return str(self._given).removeprefix("Column<'").removesuffix("'>")
 
     def tree(self, scope: Scope, *, now_ms: int | None = None) -> Expression:
-        """As `GivenExpression.tree`.
+        """The tree over the columns of a scope, of text as of Columns.
 
         Raises:
             AnalysisException: (`ParseException`) Spark does not understand it either.

@@ -130,7 +130,7 @@ class FileIndex:
         return names
 
     def sizeInBytes(self) -> int:  # noqa: N802
-        """Of all files."""
+        """Bytes of all files."""
         return sum(self._listed.sizes)
 
     def refresh(self) -> None:
@@ -150,7 +150,7 @@ class FileIndex:
         return f"files of {self._listed.uri} {self._identity}"
 
     def hashCode(self) -> int:  # noqa: N802
-        """Of its text."""
+        """The hash of its text."""
         return hash(self._identity) & 0x7FFFFFFF
 
     def equals(self, other: Any) -> bool:  # noqa: ANN401

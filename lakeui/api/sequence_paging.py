@@ -13,7 +13,7 @@ _SALT = "lakeui.api.sequence_paging"
 
 
 class SequencePaging(KeysetPaging):
-    """As `KeysetPaging` to its callers. What comes at the front meanwhile moves the rest on."""
+    """Pages of a sequence, to callers like those of `KeysetPaging`. What comes at the front meanwhile moves the rest on."""
 
     def paginate_queryset(
         self,

@@ -64,7 +64,7 @@ class FailedTokenThrottle(ByNetwork, WindowThrottle):
 
 
 class PersonThrottle(ByNetwork, WindowThrottle, UserRateThrottle):
-    """By person, tokens included."""
+    """Limits requests by person, tokens included."""
 
     def get_rate(self) -> str:
         return str(settings.API_RATE_PERSON)
@@ -88,7 +88,7 @@ class ReportThrottle(WindowThrottle):
 
 
 class AnonymousThrottle(ByNetwork, WindowThrottle, AnonRateThrottle):
-    """By address, of who has not signed in."""
+    """Limits requests by address, of who has not signed in."""
 
     def get_rate(self) -> str:
         return str(settings.API_RATE_ANONYMOUS)

@@ -33,7 +33,7 @@ class Chore:
 
     @property
     def share(self) -> float:
-        """In per cent."""
+        """The share, in per cent."""
         return 100 * self.count / self.of if self.of else 0.0
 
 

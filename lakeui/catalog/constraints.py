@@ -13,7 +13,7 @@ class CheckConstraint:
 
 
 def check_constraints(properties: Mapping[str, object]) -> list[CheckConstraint]:
-    """By name."""
+    """The CHECK constraints of a table, by name."""
     constraints = (
         CheckConstraint(key.removeprefix(_PREFIX), str(value))
         for key, value in properties.items()

@@ -20,7 +20,7 @@ DEFINES = Q(changes_metadata=True) | Q(changes_protocol=True)  # as an index has
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """As lines to compare; nested columns are indented."""
+    """A table's definition as lines to compare; nested columns are indented."""
 
     schema: tuple[str, ...]
     properties: tuple[str, ...]

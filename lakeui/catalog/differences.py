@@ -241,7 +241,7 @@ _PROPERTIES = {
 def effects_of_sections(
     sections: Sequence[Section], metadata_versions: Sequence[int]
 ) -> Iterator[str]:
-    """In sentences, the gravest first."""
+    """What the differences do, in sentences, the gravest first."""
     by_name = {section.name: section for section in sections}
     if "Protocol" in by_name:
         yield from _of_protocol(by_name["Protocol"])

@@ -37,7 +37,7 @@ class Partition:
 
     @property
     def path(self) -> str:
-        """As a history is narrowed by it."""
+        """The partition as a history is narrowed by it."""
         return "/".join(f"{column}={value}" for column, value in self.values.items())
 
 
@@ -88,7 +88,7 @@ class Unclustered:
 
 
 def file_layout(table: Table) -> Layout:
-    """Of a table's mirrored live files."""
+    """How a table's mirrored live files lie: by partition and by size."""
     rows = table.live_files.order_by().values_list(
         "partition_values", "size_bytes", "row_count", "deleted_row_count"
     )
@@ -96,7 +96,7 @@ def file_layout(table: Table) -> Layout:
 
 
 def size_bins(sizes: Iterable[int]) -> list[SizeBin]:
-    """From 64 KiB to 2 GiB, each twice the one before; the first and the last are open."""
+    """Files by size from 64 KiB to 2 GiB, each bin twice the one before; the first and the last are open."""
     bounds = [_SMALLEST << n for n in range(_DOUBLINGS + 1)]
     bins = [SizeBin(low, high) for low, high in zip([0, *bounds], [*bounds, None], strict=True)]
     for size in sizes:
@@ -107,7 +107,7 @@ def size_bins(sizes: Iterable[int]) -> list[SizeBin]:
 
 
 def unclustered(table: Table) -> Unclustered | None:
-    """Of a clustered table; None for any other."""
+    """What of a clustered table was written since its last OPTIMIZE; None for any other table."""
     if not table.clustering_columns:
         return None
     optimized = table.commits.filter(operation="OPTIMIZE").defer("raw").order_by("-version").first()

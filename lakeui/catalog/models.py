@@ -327,7 +327,7 @@ class TableKey(models.Model):
 
     @property
     def statement(self) -> str:
-        """As SQL, to be pasted into another catalogue."""
+        """The key as SQL, to be pasted into another catalogue."""
         columns = ", ".join(self.columns)
         if self.kind == self.Kind.PRIMARY:
             return f"CONSTRAINT {self.name} PRIMARY KEY ({columns}) NOT ENFORCED"

@@ -46,7 +46,7 @@ class PairCosts:
 
     @property
     def total(self) -> PairCost:
-        """Of all pairs."""
+        """The costs of all pairs together."""
         sums = {name: sum(getattr(pair, name) for pair in self.pairs) for name in _COUNTED}
         return PairCost("", "", **sums)
 

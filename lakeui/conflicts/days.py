@@ -63,7 +63,7 @@ def recount() -> None:
 
 
 def sums_since(since: datetime) -> dict[OperationPair, Sums]:
-    """Of all tables: whole days from the sums, what is left of the first day one by one."""
+    """Sums over all tables: whole days from the sums, what is left of the first day one by one."""
     begin = _day_after(since)
     days = ConflictDay.objects.filter(day__gte=begin.date()).order_by().values_list(*_PAIR)
     rest = Conflict.objects.filter(

@@ -33,7 +33,7 @@ class Origin:
     occurred_at: datetime | None = None
 
     def fields(self) -> dict[str, Any]:
-        """As a conflict has them."""
+        """These values as fields of a conflict."""
         return asdict(self) | {"occurred_at": self.occurred_at or timezone.now()}
 
 

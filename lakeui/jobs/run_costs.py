@@ -43,7 +43,7 @@ class RunCost:
 def cost_of(
     attempts: Iterable[JobAttempt], now: datetime | None = None, *, dry_run: bool = False
 ) -> RunCost:
-    """Of all attempts of one job. A dry run wastes nothing, however it ends."""
+    """The cost of all attempts of one job. A dry run wastes nothing, however it ends."""
     now = now or timezone.now()
     by_use: dict[bool, list[Cost]] = {True: [], False: []}
     for attempt in attempts:

@@ -15,7 +15,7 @@ UNKNOWN_FOR = timedelta(days=7)
 
 
 class Check(TextChoices):
-    """In the order in which they are told."""
+    """What is checked, in the order in which it is told."""
 
     REORDERED = "reordered", "Rows that outlived an erasure"
     UNREACHABLE = "unreachable", "A log that cannot be read"

@@ -33,7 +33,7 @@ _METADATA_RULES = (Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED)
 
 
 def passed_over_erasures(asked: Asked) -> Iterator[CheckItems]:
-    """As a worker found them: see `lakeui.conflicts.erasures`."""
+    """Erasures that were passed over, as a worker found them: see `lakeui.conflicts.erasures`."""
     recent = Erasure.objects.filter(settled_by__isnull=True, at__gte=asked.now - _MONTH)
     seen = recent if role_of(asked.user) else recent.filter(table__in=visible_tables(asked.user))
     told = asked.unmuted(Check.REORDERED, seen, "table")

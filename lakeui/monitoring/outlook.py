@@ -123,7 +123,7 @@ class Outlook:
 
     @property
     def verdict(self) -> Verdict:
-        """Of all that landed: the worst."""
+        """The worst verdict of all that landed."""
         return max(
             (landed.verdict for landed in self.landed), key=FORECASTS.index, default=Verdict.NEVER
         )
@@ -135,7 +135,7 @@ class Outlook:
 
     @property
     def record(self) -> PairRecord:
-        """Of the pairs that are open, together."""
+        """How recorded overlaps of the open pairs ended, together."""
         open_ones = {
             landed.commit.operation: landed.record
             for landed in self.landed
@@ -287,7 +287,7 @@ def _due(table: Table, until: datetime | None) -> QuerySet[Schedule]:
 
 
 def _records(table: Table, operation: str) -> dict[str, PairRecord]:
-    """By the winning commit's operation: one query."""
+    """How recorded overlaps with a job ended, by the winning commit's operation: one query."""
     since = timezone.now() - timedelta(days=PAIR_DAYS)
     conflicts = Conflict.objects.filter(
         table=table, occurred_at__gte=since, current_operation=operation

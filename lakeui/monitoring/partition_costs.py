@@ -43,7 +43,7 @@ class PartitionCosts:
 
 
 def partition_costs(user: Person, now: datetime) -> PartitionCosts:
-    """Of the last 24 hours, in one query."""
+    """What the conflicts that a person may see cost by partition in 24 hours, in one query."""
     return costs_by_partition(visible_conflicts(user), now)
 
 

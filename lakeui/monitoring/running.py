@@ -43,7 +43,7 @@ class Now:
 
 
 def running_now(user: Person) -> Now:
-    """Of the tables that a person may see."""
+    """The jobs that run, wait and ended, on the tables that a person may see."""
     visible = visible_jobs(user).select_related("table").only(*_SHOWN)
     active = visible.filter(finished_at__isnull=True)  # an index has the few that have not ended
     waiting = active.filter(state=Job.State.QUEUED).order_by("created_at")

@@ -99,7 +99,7 @@ def worker_states(user: Person) -> tuple[WorkerState, ...]:
 
 
 def spark_sum(states: tuple[WorkerState, ...]) -> SparkSum | None:
-    """Of the workers that are here."""
+    """Spark's figures, summed over the workers that are here."""
     here = [state.report for state in states if state.is_here and state.report.cores is not None]
     if not here:
         return None

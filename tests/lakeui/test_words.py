@@ -221,7 +221,10 @@ def test_a_local_is_called_what_it_holds():
     assert not faults
 
 
-NEIGHBOUR = re.compile(r"(?:The same(?: for| of|,|\.)|As above|Likewise|Ditto|See above)")
+NEIGHBOUR = re.compile(
+    r"(?:The same(?: for| of|,|\.)|As above|Likewise|Ditto|See above|As (?:`[A-Z]\w+\.\w+`|Spark's)"
+    r"|Of (?:all|it)\b|(?:By|In) [\w ]{,12}\.$)"
+)
 
 
 def test_every_docstring_stands_alone():

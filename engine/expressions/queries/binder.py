@@ -72,7 +72,7 @@ class QueryBinder(Binder):
     """Binds queries of every shape."""
 
     def query(self, syntax: QuerySyntax, place: Place = NOWHERE) -> Query:
-        """As `Binder.query`."""
+        """A query bound to the tables in sight."""
         common = dict(place.common)
         for table in syntax.common:
             common[table.name.lower()] = (table, Place(dict(common)))

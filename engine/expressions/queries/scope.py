@@ -19,7 +19,7 @@ class QueryScope(Scope):
     merged: frozenset[str] = frozenset()
 
     def resolve(self, path: Sequence[str], position: int | None = None) -> Column:
-        """As `Scope.resolve`; what is not here is looked for in the query around, and no further."""
+        """The column of a name; what is not here is looked for in the query around, and no further."""
         columns = self._preferred(self.own(path))
         if len(columns) == 1:
             return planned(columns[0])

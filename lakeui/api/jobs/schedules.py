@@ -102,7 +102,7 @@ class ScheduleChangeSerializer(RequestSerializer):
 
 
 def schedules_to_list(schedules: QuerySet[Schedule]) -> QuerySet[Schedule]:
-    """By name, with what a row shows."""
+    """Schedules by name, with what a row shows."""
     return schedules.select_related("table", "owner").order_by("name")
 
 

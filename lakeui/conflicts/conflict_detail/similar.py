@@ -76,7 +76,7 @@ class Neighbours:
 
 
 def neighbours(visible: QuerySet[Conflict], conflict: Conflict) -> Neighbours:
-    """By time, in two queries."""
+    """The conflicts before and after one in time, in two queries."""
     same = visible.filter(table=conflict.table_id, kind=conflict.kind).order_by("occurred_at", "pk")
     now, pk = conflict.occurred_at, conflict.pk
     earlier = Q(occurred_at__lt=now) | Q(occurred_at=now, pk__lt=pk)

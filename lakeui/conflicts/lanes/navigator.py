@@ -41,7 +41,7 @@ class Navigator:
 
     @property
     def width(self) -> timedelta:
-        """Of a bucket."""
+        """How long a bucket is."""
         return (self.end - self.start) / BUCKETS
 
 

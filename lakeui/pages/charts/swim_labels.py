@@ -69,5 +69,5 @@ def _end_of(label: Label, width: int) -> float:
 
 
 def _length(text: str, width: int) -> float:
-    """In per cent of the chart."""
+    """A label's length, in per cent of the chart."""
     return len(text) * _CHARACTER * 100 / width

@@ -302,5 +302,5 @@ def _shortened(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Without what no screen can show."""
+    """A text without what no screen can show."""
     return _UNSEEN.sub("", text.replace("\r\n", "\n"))

@@ -55,7 +55,7 @@ class Option:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its form fields, in order."""
+        """The names of its form fields, in order."""
         own = tuple(part.name for part in self.parts)
         return (self.upload, *own) if self.upload else own
 

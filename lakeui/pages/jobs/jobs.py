@@ -137,7 +137,7 @@ def job_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _counts(request: HttpRequest, jobs: QuerySet[Job]) -> dict[str, int]:
-    """By state, of what the other filters leave."""
+    """How many jobs are in which state, of what the other filters leave."""
     others = request.GET.copy()
     others.pop("state", None)
     filters = JobFilter(others, jobs)

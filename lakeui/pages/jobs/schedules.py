@@ -221,7 +221,7 @@ def _writable(request: HttpRequest) -> QuerySet[Table]:
 
 
 def _chosen(request: HttpRequest, tables: QuerySet[Table]) -> Table | None:
-    """By number or by name."""
+    """The table that is requested, by number or by name."""
     text = (request.POST.get("table") or request.GET.get("table", "")).strip()
     if not text:
         return None
