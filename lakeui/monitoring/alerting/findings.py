@@ -225,7 +225,7 @@ def _reordered(item: AttentionItem) -> Finding:
 
 
 def _metadata_cost(item: AttentionItem) -> Finding:
-    aborted = item.facts["lost"]
+    aborted = item.facts["aborted"]
     title = f"Version {item.version} of {{table}} aborted {_plural(aborted, 'write')}"
     text = f"{item.facts['winner_operation']} changed the metadata while others were writing."
     return _of_item(item, title, text, of=item.version)
