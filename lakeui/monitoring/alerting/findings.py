@@ -96,8 +96,8 @@ class Look:
         if check not in self._by_check:
             checks, find = next(finder for finder in _FINDERS if check in finder[0])
             self._by_check |= {of_finder: [] for of_finder in checks}
-            for found, _, items in find(self._asked):
-                self._by_check[found] = [_in_words(item) for item in items]
+            for of_check, _, items in find(self._asked):
+                self._by_check[of_check] = [_in_words(item) for item in items]
         return self._by_check[check]
 
     @cached_property

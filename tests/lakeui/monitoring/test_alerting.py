@@ -130,6 +130,18 @@ def test_aborted_writes_are_found_by_number_and_by_time_wasted_within_the_hour()
     assert [len(look.findings(Condition.WASTED, minutes)) for minutes in (13, 14)] == [1, 0]
 
 
+def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted():
+    table = make_table()
+    for minutes in (1, 2):
+        make_conflict(
+            table, rule="metadata_changed", winning_version=9, winner_operation="SET TBLPROPERTIES",
+            occurred_at=NOON - timedelta(minutes=minutes),
+        )  # fmt: skip
+    condition = next(of for of, check in OF_A_CHECK.items() if check is Check.METADATA_COST)
+    (told,) = Look(NOON).findings(condition, None)
+    assert told.title == "Version 9 of sales.orders aborted 2 writes"
+
+
 def test_what_is_muted_is_not_told():
     table = make_table(mirrored_at=NOON - timedelta(days=1))
     failed_job(table)
