@@ -54,15 +54,15 @@ def _watch_by(pk: int, look: Look, now: datetime) -> bool:
         rule = rules.first()  # another worker's round of it waits for this one
         if rule is None:
             return False
-        found = look.findings(Condition(rule.condition), rule.threshold)
+        findings = look.findings(Condition(rule.condition), rule.threshold)
         matches = partial(fnmatchcase, pat=rule.tables or "*")
-        _note(rule, of_tables(found, matches), now)
+        _note(rule, of_tables(findings, matches), now)
         return _tell(rule, now)
 
 
-def _note(rule: AlertRule, found: Iterable[Finding], now: datetime) -> None:
+def _note(rule: AlertRule, findings: Iterable[Finding], now: datetime) -> None:
     """Keep what is found; drop what is over and was told."""
-    by_key = {finding.key: finding for finding in found}
+    by_key = {finding.key: finding for finding in findings}
     noted = dict(rule.findings.values_list("key", "pk"))
     new = [
         AlertFinding(

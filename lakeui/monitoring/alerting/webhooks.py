@@ -181,11 +181,11 @@ def _addresses_of(webhook: Webhook) -> list[tuple[Address, int]]:
         DeliveryError: it has none, or one that alerts are not sent to.
     """
     try:
-        found = socket.getaddrinfo(webhook.host, webhook.port, type=socket.SOCK_STREAM)
+        places = socket.getaddrinfo(webhook.host, webhook.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         msg = f"{webhook.host} cannot be resolved"
         raise DeliveryError(msg) from error
-    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in places]
     refused = [address for address in addresses if not _is_allowed(webhook.host, address)]
     if refused or not addresses:
         where = str(refused[0]) if refused else "no address"
