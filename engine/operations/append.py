@@ -26,7 +26,7 @@ def append(command: Append, execution: Execution) -> OperationResult:
     """
     if execution.options.dry_run:
         return OperationResult(plan=Plan(f"Rows would be added: {command.source.sql()}"))
-    txn = execution.begin()
+    txn = execution.begin(operation="WRITE")
     snapshot = execution.snapshot_of(txn)
     terms = Terms.of(snapshot)
     written, dropped = _by_arrow(command, execution, terms), 0

@@ -67,7 +67,7 @@ def rewrite_ordered(
         listed = [PlannedFile.of(add, "its rows are ordered anew") for add in files]
         plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
         return OperationResult(plan=plan)
-    txn = execution.begin(digest([tuple(files)]))
+    txn = execution.begin(digest([tuple(files)]), operation="OPTIMIZE")
     current = execution.snapshot_of(txn)
     live = {add.key for add in current.add_files(paths=[add.path for add in files])}
     present = [add for add in files if add.key in live]

@@ -33,7 +33,7 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
         ConflictError: a concurrent commit won.
     """
     started = monotonic()
-    txn = execution.begin()
+    txn = execution.begin(operation="DELETE")
     snapshot = execution.snapshot_of(txn)
     tables = QueryTables(execution, txn)
     condition = execution.condition(command, snapshot, tables.schema)
@@ -44,9 +44,10 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
         facts = {"predicate": to_sql(condition) if condition is not None else ""}
         return OperationResult(plan=replace(plan, facts=facts))
     gone = find_rows(execution, snapshot, condition, candidates, tables)
+    txn.stage(*gone.actions())
     scanned = monotonic()
     written, changes = rewrite_without(execution, snapshot, condition, gone)
-    txn.stage(*gone.actions(), *written.adds, *changes)
+    txn.stage(*written.adds, *changes)
     metrics: dict[str, int | str] = {
         "numRemovedFiles": len(gone.removed),
         "numRemovedBytes": sum(add.size for add in gone.removed),

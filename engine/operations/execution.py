@@ -20,6 +20,7 @@ from engine.commands.command import Command
 from engine.deletion_vectors.files import locate
 from engine.errors import (
     CommitOutcomeUnknownError,
+    ConflictError,
     EngineError,
     OperationCancelledError,
     RequestError,
@@ -30,6 +31,7 @@ from engine.errors import (
 from engine.expressions.queries.binding import Tables
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
+from engine.operations.early_conflicts import EarlyConflicts
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.vacuum_plan import paths_of
@@ -74,6 +76,7 @@ class Execution:
     _now_ms: int | None = None
     _committing: bool = False
     _is_torn: bool = False
+    _early: EarlyConflicts | None = None
     _stage: str = READ
 
     @property
@@ -100,8 +103,11 @@ class Execution:
             self._now_ms = self.table.clock.now_ms()
         return self._now_ms
 
-    def begin(self, step: str = "") -> OptimisticTransaction:
-        """A transaction on the latest version, or on the one that the command's source saw."""
+    def begin(self, step: str = "", *, operation: str = "") -> OptimisticTransaction:
+        """A transaction on the latest version, or on the one that the command's source saw.
+
+        Where the `operation` that it will commit as is named, conflicts are looked for while it runs.
+        """
         self._stage = READ
         self.progress(Progress(READ, 0, 0, "versions"))
         txn_id = (
@@ -113,6 +119,8 @@ class Execution:
         if self.options.application is not None:
             txn.read_application(self.options.application[0])
         self.last_read = txn.snapshot
+        looks = operation and self.options.early_conflicts and not self.options.dry_run
+        self._early = EarlyConflicts(txn, operation) if looks else None
         if self.session is not None:
             txn.test_rows_with(condition_tester(self.session))
         return txn
@@ -181,14 +189,21 @@ class Execution:
             EngineError: what went wrong, in the engine's words where it knows it.
         """
         self._stage = stage
+        early = self._early
+        progress = early.watched(self.progress) if early else self.progress
         try:
-            with job_group(self.spark, stage, self.progress):
+            with job_group(self.spark, stage, progress):
                 yield
         except SPARK_ERRORS as error:
             self._is_torn = True
             raise spark_failure(error, self.table.uri) from error
         except OperationCancelledError:
             self._is_torn = True
+            raise
+        except ConflictError as conflict:
+            self._is_torn = True
+            if early:
+                early.tell_observer(conflict)
             raise
 
     def found(self, words: str, stage: str = "") -> None:

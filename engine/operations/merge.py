@@ -113,7 +113,7 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
         ConflictError: a concurrent commit won.
     """
     started = monotonic()
-    txn = execution.begin()
+    txn = execution.begin(operation="MERGE")
     snapshot = execution.snapshot_of(txn)
     if execution.options.dry_run:
         counting_run = counting(execution)
@@ -122,12 +122,7 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
     execution.found(f"{reading.source_count:,} rows", _READ_SOURCE)
     materialised = monotonic()
     merged, terms = _by_arrow(reading) or _by_spark(reading)
-    txn.stage(
-        *terms.changes_from(snapshot),
-        *merged.gone.actions(),
-        *merged.written.adds,
-        *merged.changes,
-    )
+    txn.stage(*terms.changes_from(snapshot), *merged.written.adds, *merged.changes)
     times = {
         "executionTimeMs": round((monotonic() - started) * 1000),
         "materializeSourceTimeMs": round((materialised - started) * 1000),
@@ -216,7 +211,10 @@ def _by_arrow(reading: _Reading) -> tuple[Merged, Terms] | None:
     """Few rows into few files, in this process; None where Spark is to do it."""
     work = _arrow_merge(reading)
     merged = merge_in_process(reading.execution, reading.snapshot, work) if work else None
-    return None if merged is None else (merged, reading.terms)
+    if merged is None:
+        return None
+    reading.txn.stage(*merged.gone.actions())
+    return merged, reading.terms
 
 
 def _arrow_merge(reading: _Reading) -> ArrowMerge | None:
@@ -274,6 +272,7 @@ def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
         )
         merging = _Merging(execution, snapshot, reading.terms, rows, files)
         matched = _Matched() if merge.inserts_only else _match(merging)
+    reading.txn.stage(*matched.gone.actions())
     execution.found(matched.gone.in_words())
     scanned = monotonic()
     with execution.spark_stage("write new rows"):

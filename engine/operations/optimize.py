@@ -89,7 +89,7 @@ def rewrite_bins(
     groups = list(batches(bins, BATCH_BYTES))
     for number, group in enumerate(groups):
         execution.progress(Progress("batches", number, len(groups), "commits"))
-        txn = execution.begin(digest(group))
+        txn = execution.begin(digest(group), operation=operation)
         execution.chose(sum(map(len, group)), execution.snapshot_of(txn))
         compacted = _compact(execution, txn, group)
         if compacted:

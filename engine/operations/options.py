@@ -46,6 +46,8 @@ class RunOptions:
             everything to Spark.
         count_bytes: a dry run of DELETE, UPDATE or MERGE reads files of at most so many bytes to count
             the rows that would change; 0 counts none.
+        early_conflicts: look at new commits while Spark works, and end with a conflict as soon as the
+            commit is bound to end with it.
         then: is given the compaction that a write asks for; by default it is done in this thread,
             at once. Its failure is in the result's `follow_up` and fails nothing else.
     """
@@ -66,6 +68,7 @@ class RunOptions:
     user_name: str | None = None
     in_process_bytes: int = 64 * 1024 * 1024
     count_bytes: int = 256 * 1024 * 1024
+    early_conflicts: bool = True
     then: FollowUpRunner | None = None
 
 

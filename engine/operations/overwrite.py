@@ -50,7 +50,7 @@ def overwrite(command: Overwrite, execution: Execution) -> OperationResult:
         SchemaMismatchError, BadRowsError, InvariantViolationError: the data does not fit.
         ConflictError: a concurrent commit won.
     """
-    txn = execution.begin()
+    txn = execution.begin(operation="WRITE")
     snapshot = execution.snapshot_of(txn)
     if command.replace_using or command.replace_on:
         return _replace_matched(command, execution, txn)

@@ -51,7 +51,7 @@ def update(command: Update, execution: Execution) -> OperationResult:
         ConflictError: a concurrent commit won.
     """
     started = monotonic()
-    txn = execution.begin()
+    txn = execution.begin(operation="UPDATE")
     snapshot = execution.snapshot_of(txn)
     tables = QueryTables(execution, txn)
     condition = execution.condition(command, snapshot, tables.schema)
@@ -63,10 +63,11 @@ def update(command: Update, execution: Execution) -> OperationResult:
         plan = plan_of_matches(execution, snapshot, condition, candidates, "updated")
         return OperationResult(plan=plan)
     gone = find_rows(execution, snapshot, condition, candidates, tables)
+    txn.stage(*gone.actions())
     scanned = monotonic()
     setting = _Setting(condition or TRUE, assignments, tables)
     written, changes = _images(execution, snapshot, setting, gone)
-    txn.stage(*gone.actions(), *written.adds, *changes)
+    txn.stage(*written.adds, *changes)
     updated = gone.rows if gone.rows is not None else written.rows
     metrics: dict[str, int | str] = {
         "numRemovedFiles": len(gone.removed),

@@ -10,7 +10,7 @@ from typing import cast
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from engine.errors import OperationCancelledError
+from engine.errors import ConflictError, OperationCancelledError
 from engine.spark.java_causes import SPARK_ERRORS
 from engine.spark.session import is_remote
 from engine.spark.task_counts import GroupTasks, TaskCounts, TaskTimes
@@ -23,6 +23,8 @@ _PROPERTIES = (
 )
 _POLL_SECONDS = 0.5
 _END_SECONDS = 0.2
+_STOPS = (OperationCancelledError, ConflictError)
+"""What a callback raises to have the work stopped."""
 _LOOKS_A_TIMING = 6  # how long single tasks took is asked less often
 
 
@@ -58,7 +60,7 @@ def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> It
     file after its files were removed. A group that the caller's program is in is put back then.
 
     Raises:
-        OperationCancelledError: `progress` raised it; the group's tasks were ended.
+        OperationCancelledError, ConflictError: `progress` raised it; the group's tasks were ended.
     """
     progress(Progress(stage, 0, 0))
     name = f"lake-{uuid.uuid4().hex}"
@@ -150,7 +152,7 @@ class _Watcher(threading.Thread):
         super().__init__(name=group.name, daemon=True)
         self._group, self._stage, self._progress = group, stage, progress
         self._done, self._pause = threading.Event(), threading.Event()
-        self.error: OperationCancelledError | None = None
+        self.error: OperationCancelledError | ConflictError | None = None
 
     def run(self) -> None:
         """Until stopped or told to cancel."""
@@ -159,7 +161,7 @@ class _Watcher(threading.Thread):
             looks += 1
             try:
                 self._progress(self._look(timed=looks % _LOOKS_A_TIMING == 0))
-            except OperationCancelledError as error:
+            except _STOPS as error:
                 self.error = error
                 self._group.cancel()
 
@@ -178,13 +180,13 @@ class _Watcher(threading.Thread):
         with suppress(*SPARK_ERRORS):
             while self._group.is_running():
                 self._group.cancel()
-                with suppress(OperationCancelledError):
+                with suppress(*_STOPS):
                     self._progress(self._look(timed=False))
                 self._pause.wait(_END_SECONDS)
 
     def tell_end(self) -> None:
         """What the group cost in the end. Whatever ended it is not hidden by this failing."""
-        with suppress(*SPARK_ERRORS, OSError, OperationCancelledError):
+        with suppress(*SPARK_ERRORS, OSError, *_STOPS):
             self._progress(self._look(timed=True))
 
     def _look(self, *, timed: bool) -> Progress:

@@ -17,7 +17,7 @@ from engine.clock import Clock, SystemClock
 from engine.conflicts.budget import Budget
 from engine.conflicts.reads import read_predicate
 from engine.conflicts.transaction_info import CurrentTransaction
-from engine.errors import RequestError
+from engine.errors import ConflictError, RequestError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
@@ -25,6 +25,7 @@ from engine.snapshot.post_commit import after_commit
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 from engine.transaction.committer import Committer
+from engine.transaction.early_conflict import find_early_conflict
 from engine.transaction.observer import NO_OBSERVER, TransactionObserver
 from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutcome
 from engine.transaction.pending_commit import Provenance
@@ -164,6 +165,32 @@ class OptimisticTransaction:
         self._reads.app_ids.add(app_id)
         transaction = self.snapshot.set_transactions.get(app_id) if self.snapshot else None
         return None if transaction is None else transaction.version
+
+    def find_early_conflict(self, operation: str) -> ConflictError | None:
+        """The conflict that its commit is bound to end with, as far as it is known by now.
+
+        What is read and staged later only adds to what can conflict. While nothing is staged files
+        decide nothing: it may turn out that no row matches.
+
+        Raises:
+            EngineError: the log, or what is staged, cannot be looked at now.
+        """
+        self._open()
+        pending_commit = prepare_commit(
+            self.table.uri,
+            self.snapshot,
+            self._reads,
+            tuple(self._actions),
+            Provenance(operation, self.txn_id),
+        )
+        rows = self._row_resolver(pending_commit.current)
+        return find_early_conflict(self.table.store, pending_commit, rows)
+
+    def end_early(self, operation: str, conflict: ConflictError) -> None:
+        """Give up before the commit: the observer is told as if the commit had ended so."""
+        self._open()
+        self.operation = operation
+        self._observer.failed(self, conflict)
 
     def stage(self, *actions: Action) -> None:
         """Add actions to the commit. Nothing is written before `commit`."""

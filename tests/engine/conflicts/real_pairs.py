@@ -65,18 +65,51 @@ class Place:
         return c.Range(self.rows[0], self.rows[-1] + 1)
 
 
-def happens(
-    setting: Setting, current: tuple[StatementKind, Place], winner: tuple[StatementKind, Place]
-) -> type[ConflictError] | None:
+Statement = tuple[StatementKind, Place]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two statements that have read one version."""
+
+    current: Running
+    winner: Running
+
+    @classmethod
+    def opened(cls, setting: Setting, current: Statement, winner: Statement) -> "Pair":
+        """Both have staged what they do, and neither has committed."""
+        table = _copy_of(setting)
+        return cls(_opened(table, *current, 2), _opened(table, *winner, 3))
+
+    def winner_commits(self) -> None:
+        _commit(self.winner)
+
+    def found_early(self, *, staged: bool) -> ConflictError | None:
+        """What the other one is told before its commit; with `staged` false, before it had staged."""
+        txn = self.current.txn
+        actions = list(txn.actions)
+        if not staged:
+            txn._actions.clear()
+        try:
+            return txn.find_early_conflict(self.current.operation)
+        finally:
+            txn._actions[:] = actions
+
+    def current_commits(self) -> ConflictError | None:
+        """What stops it."""
+        try:
+            _commit(self.current)
+        except ConflictError as conflict:
+            return conflict
+        return None
+
+
+def happens(setting: Setting, current: Statement, winner: Statement) -> type[ConflictError] | None:
     """What stops the first of two that opened together and committed in the other order."""
-    table = _copy_of(setting)
-    mine, theirs = _opened(table, *current, 2), _opened(table, *winner, 3)
-    _commit(theirs)
-    try:
-        _commit(mine)
-    except ConflictError as conflict:
-        return type(conflict)
-    return None
+    pair = Pair.opened(setting, current, winner)
+    pair.winner_commits()
+    conflict = pair.current_commits()
+    return None if conflict is None else type(conflict)
 
 
 def _opened(table: DeltaTable, kind: StatementKind, place: Place, number: int) -> Running:

@@ -1,0 +1,59 @@
+"""While a long command runs, new commits are looked at: one that is bound to lose stops at once.
+
+It ends with the conflict that its commit would have ended with. A look is in a thread of its own,
+and nobody waits for it: the commit checks every winner again.
+"""
+
+import threading
+from time import monotonic
+
+from engine.errors import ConflictError, EngineError
+from engine.spark.java_causes import SPARK_ERRORS
+from engine.spark.jobs import Progress, ProgressCallback
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+LOOK_SECONDS = 3.0
+
+
+class EarlyConflicts:
+    """Looks for conflicts of one transaction, for as long as somebody tells the progress of its work."""
+
+    def __init__(self, txn: OptimisticTransaction, operation: str) -> None:
+        self._txn, self._operation = txn, operation
+        self._looked = monotonic()
+        self._look: threading.Thread | None = None
+        self._conflict: ConflictError | None = None
+
+    def watched(self, progress: ProgressCallback) -> ProgressCallback:
+        """A progress callback that also looks for conflicts, and raises one that was found.
+
+        Raises (the callback):
+            ConflictError: the transaction is bound to end with it.
+        """
+
+        def tell(step: Progress) -> None:
+            progress(step)
+            if self._conflict is not None:
+                raise self._conflict
+            if monotonic() - self._looked >= LOOK_SECONDS and not self._is_looking:
+                self._looked = monotonic()
+                self._look = threading.Thread(target=self._find, daemon=True)
+                self._look.start()
+
+        return tell
+
+    def tell_observer(self, conflict: ConflictError) -> None:
+        """Have the transaction's observer know that it ended."""
+        self._txn.end_early(self._operation, conflict)
+
+    @property
+    def _is_looking(self) -> bool:
+        return self._look is not None and self._look.is_alive()
+
+    def _find(self) -> None:
+        try:
+            self._conflict = self._txn.find_early_conflict(self._operation)
+        except (EngineError, OSError, *SPARK_ERRORS):
+            return  # the commit will tell
+        finally:
+            self._looked = monotonic()

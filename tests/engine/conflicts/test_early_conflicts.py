@@ -1,0 +1,95 @@
+"""A conflict that is found before the commit is one that the commit would have ended with."""
+
+from itertools import product
+
+import pytest
+
+from engine.conflicts.sample_table import Setting
+from engine.conflicts.statements import StatementKind
+from engine.errors import (
+    ConflictError,
+    MetadataChangedException,
+)
+from engine.protocol.properties import IsolationLevel
+from engine.transaction.observer import TransactionObserver
+from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Pair, Place
+
+SAME_ROW, OTHER_ROW, OTHER_FILE = Place(6), Place(5), Place(1)
+RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
+
+
+def _setting(layout: str, level: IsolationLevel = RELAXED) -> Setting:
+    return Setting(level=level, **LAYOUTS[layout])
+
+
+IN_EVERY_RUN = {("deletion vectors", RELAXED), ("plain", STRICT)}
+
+
+@pytest.mark.parametrize(
+    ("layout", "level"),
+    [
+        pytest.param(*of, marks=[pytest.mark.stress] * (of not in IN_EVERY_RUN))
+        for of in product(LAYOUTS, (RELAXED, STRICT))
+    ],
+)
+def test_what_is_found_early_is_what_the_commit_ends_with(layout: str, level: IsolationLevel):
+    """With all that is staged both are the same; with nothing staged nothing is found that is not."""
+    for current, winner in product(KINDS, KINDS):
+        for place in (SAME_ROW, OTHER_ROW, OTHER_FILE):
+            pair = Pair.opened(_setting(layout, level), (current, SAME_ROW), (winner, place))
+            pair.winner_commits()
+            bare = pair.found_early(staged=False)
+            early = pair.found_early(staged=True)
+            late = pair.current_commits()
+            claim = f"{current} after {winner} at {place}"
+            assert type(early) is type(late), claim
+            assert bare is None or type(bare) is type(late), claim
+
+
+def test_what_changes_the_table_is_found_while_nothing_is_staged():
+    pair = Pair.opened(
+        _setting("plain"), (StatementKind.UPDATE, SAME_ROW), (StatementKind.ALTER, SAME_ROW)
+    )
+    pair.winner_commits()
+    assert isinstance(pair.found_early(staged=False), MetadataChangedException)
+
+
+def test_files_decide_nothing_while_nothing_is_staged():
+    """It may turn out that no row matches: then there is nothing to lose."""
+    pair = Pair.opened(
+        _setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
+    )
+    pair.winner_commits()
+    assert pair.found_early(staged=False) is None
+    assert isinstance(pair.found_early(staged=True), ConflictError)
+
+
+def test_nothing_is_found_where_nobody_else_commits_and_in_its_own_commit():
+    pair = Pair.opened(
+        _setting("deletion vectors"),
+        (StatementKind.DELETE, SAME_ROW),
+        (StatementKind.DELETE, OTHER_ROW),
+    )
+    assert pair.found_early(staged=True) is None
+    assert pair.current_commits() is None
+
+
+class _Ended(TransactionObserver):
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Exception]] = []
+
+    def failed(self, txn, error):
+        self.told.append((txn.operation, error))
+
+
+def test_an_early_end_is_told_as_the_commits_would_be():
+    pair = Pair.opened(
+        _setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
+    )
+    observer = _Ended()
+    pair.current.txn.observe(observer)
+    pair.winner_commits()
+    conflict = pair.found_early(staged=True)
+    pair.current.txn.end_early("DELETE", conflict)
+    assert observer.told == [("DELETE", conflict)]
+    assert conflict.conflict.current.operation == "DELETE"
