@@ -76,6 +76,7 @@ MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "lakeui.api.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
+    "lakeui.api.middleware.NotModifiedMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

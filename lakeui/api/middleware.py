@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.middleware.http import ConditionalGetMiddleware
 from django.utils.deprecation import MiddlewareMixin
 
 from lakeui.api.problems import CONTENT_TYPE, of_status, problem_response
@@ -40,6 +41,17 @@ class RequestIdMiddleware(MiddlewareMixin):
             response.headers.setdefault("Cache-Control", "private, no-cache")
         response.headers["X-Request-ID"] = getattr(request, "request_id", "")
         return response
+
+
+class NotModifiedMiddleware(ConditionalGetMiddleware):
+    """ETags of what REST answers, and 304 to who has it; pages hold a token that is never the same."""
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        if not request.path_info.startswith("/api/"):
+            return response
+        return super().process_response(request, response)
 
 
 def _holds_nul(request: HttpRequest) -> bool:

@@ -55,6 +55,9 @@ PROBLEM_SCHEMA: dict[str, Any] = {
 }
 
 
+NOT_MODIFIED = {"description": "What the ETag in `If-None-Match` marks is still so. No body."}
+
+
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Tokens of `tokens/`."""
 
@@ -82,6 +85,8 @@ def describe_problems(
         "content": {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     for operations in result["paths"].values():
-        for operation in operations.values():
+        for method, operation in operations.items():
             operation["responses"]["default"] = answer
+            if method == "get":
+                operation["responses"]["304"] = NOT_MODIFIED
     return result

@@ -16,6 +16,7 @@ from rest_framework.throttling import (
     UserRateThrottle,
 )
 
+from lakeui.api.waiting import was_held
 from lakeui.monitoring.client_address import client_network
 
 
@@ -27,7 +28,7 @@ class WindowThrottle(SimpleRateThrottle):
 
     def allow_request(self, request: Request, view: Any) -> bool:
         who = self.get_cache_key(request, view)
-        if who is None:
+        if who is None or was_held(request._request):
             return True
         now = int(self.timer())
         end: Any = self.cache.get_or_set(who, now + self.duration, self.duration)

@@ -60,6 +60,7 @@ from lakeui.api.tables.tables import TableList
 from lakeui.api.tables.uploads import Uploads
 from lakeui.api.tables.version import VersionDetail, VersionFileList
 from lakeui.api.tables.what_if import WhatIf
+from lakeui.api.waiting import held
 
 app_name = "api"
 
@@ -71,7 +72,7 @@ urlpatterns: list[URLPattern] = [
     path("attention/mutes/", MuteList.as_view(), name="mutes"),
     path("attention/mutes/<int:mute_id>/", MuteDetail.as_view(), name="mute"),
     path("tables/", TableList.as_view(), name="tables"),
-    path("tables/<int:table_id>/", TableDetail.as_view(), name="table"),
+    path("tables/<int:table_id>/", held(TableDetail.as_view()), name="table"),
     path("tables/<int:table_id>/versions/", VersionList.as_view(), name="versions"),
     path("tables/<int:table_id>/versions/<int:version>/", VersionDetail.as_view(), name="version"),
     path(
@@ -105,7 +106,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/grants/", GrantList.as_view(), name="grants"),
     path("tables/<int:table_id>/grants/<str:username>/", GrantDetail.as_view(), name="grant"),
     path("jobs/", JobList.as_view(), name="jobs"),
-    path("jobs/<uuid:job_id>/", JobDetail.as_view(), name="job"),
+    path("jobs/<uuid:job_id>/", held(JobDetail.as_view()), name="job"),
     path("jobs/<uuid:job_id>/events/", JobEventList.as_view(), name="job-events"),
     path("jobs/<uuid:job_id>:cancel", JobCancel.as_view(), name="job-cancel"),
     path("jobs/<uuid:job_id>:retry", JobRetry.as_view(), name="job-retry"),

@@ -1,17 +1,18 @@
 """Jobs: requested, read, cancelled, retried."""
 
+import hashlib
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from drf_spectacular.utils import extend_schema
-from rest_framework import status
-from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView, get_object_or_404
+from rest_framework import serializers, status
+from rest_framework.generics import GenericAPIView, ListAPIView, get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
-from lakeui.api.filtering import asked, refuse_unknown
+from lakeui.api.filtering import asked
 from lakeui.api.idempotency import answer_once
 from lakeui.api.of_table import OfTable
 from lakeui.api.schema import IDEMPOTENCY_KEY
@@ -22,6 +23,7 @@ from lakeui.api.serializers.jobs import (
     JobSerializer,
 )
 from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecastSerializer
+from lakeui.api.waiting import IF_NONE_MATCH, LONGEST_S, hold, same_etag
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.cancel_retry import cancel_job, retry_job
 from lakeui.jobs.filters import JobFilter, visible_jobs
@@ -109,15 +111,56 @@ class JobForecast(OfTable):
         return Response(JobForecastSerializer(forecast).data)
 
 
-class JobDetail(RetrieveAPIView[Job]):
+class WaitSerializer(serializers.Serializer[Any]):
+    """How long an answer may wait for news."""
+
+    wait = serializers.IntegerField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=LONGEST_S,
+        help_text="Answer once there is news, at the latest after so many seconds.",
+    )
+
+
+class JobDetail(GenericAPIView[Job]):
     """One job with its attempts, metrics, plan and error."""
 
     queryset = Job.objects.none()
     serializer_class = JobDetailSerializer
 
-    def get_object(self) -> Job:
-        refuse_unknown(self.request, frozenset())
-        return job_to_show(self.request, self.kwargs["job_id"])
+    @extend_schema(parameters=[WaitSerializer, IF_NONE_MATCH])
+    def get(self, request: Request, job_id: Any) -> Response:
+        """With `wait` it is answered once the job has ended; with `If-None-Match` too, at its next step."""
+        seconds = asked(request, WaitSerializer)["wait"]
+        job = job_to_show(request, job_id)
+        step = step_of(job.pk)
+        etag = f'"{hashlib.sha256(repr((job.pk, step)).encode()).hexdigest()[:20]}"'
+        body = JobDetailSerializer(job, context={"request": request}).data
+        response = Response(body, headers={"ETag": etag})
+        has_it = same_etag(request, etag)
+        if job.state in Job.ENDED or ("If-None-Match" in request.headers and not has_it):
+            return response
+        return hold(request, response, seconds, lambda: _is_news(job.pk, step if has_it else None))
+
+
+def step_of(job_id: Any) -> tuple[Any, ...] | None:
+    """What changes with each step of a job, from its row and those that hang on it."""
+    fields = (
+        "state", "attempts", "fence", "worker", "progress_stage", "progress_done", "progress_total",
+        "progress_running", "cancel_requested_at", "sent_at", "finished_at", "committed_version",
+    )  # fmt: skip
+    hanging = {
+        "n_conflicts": Count("conflicts", distinct=True),
+        "n_follow": Count("follow_ups", distinct=True),
+    }
+    return Job.objects.filter(pk=job_id).annotate(**hanging).values_list(*fields, *hanging).first()
+
+
+def _is_news(job_id: Any, step: tuple[Any, ...] | None) -> bool:
+    """Whether the job is another step further or, where none is given, has ended or is gone."""
+    now = step_of(job_id)
+    return now != step if step is not None else now is None or now[0] in Job.ENDED
 
 
 class JobEventList(ListAPIView[JobEvent]):

@@ -1,5 +1,6 @@
 """One table: what the mirror and its settings say of it, its description, and its removal."""
 
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -10,12 +11,13 @@ from rest_framework.response import Response
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
-from lakeui.api.filtering import refuse_unknown
+from lakeui.api.filtering import asked
 from lakeui.api.of_table import OfTable, require
 from lakeui.api.preconditions import check_if_match, etag_of
 from lakeui.api.schema import IF_MATCH
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.tables.schema import COLUMNS_SHOWN
+from lakeui.api.waiting import IF_NONE_MATCH, LONGEST_S, hold, same_etag
 from lakeui.catalog.health import Health
 from lakeui.catalog.models import Table, TableSync
 from lakeui.catalog.schema_rows import schema_head, top_fields
@@ -166,15 +168,58 @@ class DescriptionSerializer(RequestSerializer):
     description = serializers.CharField(max_length=5000, allow_blank=True)
 
 
+class TableWaitSerializer(serializers.Serializer[Any]):
+    """How long an answer may wait for a later version."""
+
+    wait = serializers.IntegerField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=LONGEST_S,
+        help_text="Answer once there is news, at the latest after so many seconds.",
+    )
+    after_version = serializers.IntegerField(
+        required=False, default=None, min_value=-1, max_value=2**63 - 1, help_text="What you have."
+    )
+
+
+def _is_later(table_id: int, version: int) -> bool:
+    table = Table.objects.only("version").filter(pk=table_id).first()
+    return table is None or (table.version if table.version is not None else -1) > version
+
+
+def _is_another(table_id: int, etag: str) -> bool:
+    table = Table.objects.only("version", "description").filter(pk=table_id).first()
+    return table is None or etag_of(table) != etag
+
+
 class TableDetail(OfTable):
     """One table."""
 
     queryset = Table.objects.none()
     serializer_class = TableDetailSerializer
 
-    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
-        refuse_unknown(request, frozenset())
-        return self._answer(self.table)
+    @extend_schema(parameters=[TableWaitSerializer, IF_NONE_MATCH])
+    def get(self, request: Request, table_id: int) -> Response:
+        """With `wait` it is answered once the mirror has a later version than `after_version`.
+
+        With `If-None-Match` instead, once the ETag is another: that of version and description.
+        """
+        given = asked(request, TableWaitSerializer)
+        table, etag, after = self.table, etag_of(self.table), given["after_version"]
+        response = self._answer(table)
+        if after is not None:
+            is_here = _is_later(table_id, after)
+            is_news = partial(_is_later, table_id, after)
+        elif "If-None-Match" in request.headers:
+            is_here = not same_etag(request, etag)
+            is_news = partial(_is_another, table_id, etag)
+        elif given["wait"]:
+            fault = "Say what is there already: after_version, or If-None-Match with an ETag."
+            raise serializers.ValidationError({"wait": [fault]})
+        else:
+            return response
+        return response if is_here else hold(request, response, given["wait"], is_news)
 
     @extend_schema(
         request=DescriptionSerializer,

@@ -1,0 +1,104 @@
+"""`wait`: a GET that is answered once there is news, or after so many seconds.
+
+A request that waits holds a turn of the event loop, no database connection and no worker. It is
+answered by its view, so that whoever lost the right to look meanwhile, or whose token expired, gets
+the answer of that moment.
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from time import monotonic
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import connections
+from django.http import HttpRequest, HttpResponse
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from lakeui.api.problems import Problem, problem_response
+
+LONGEST_S = 60
+MOST_WAITING = 200  # in one web process
+PAUSE_S = 0.5
+IF_NONE_MATCH = OpenApiParameter(
+    "If-None-Match",
+    str,
+    OpenApiParameter.HEADER,
+    description="The ETag of what you have: 304 without a body where it is the same.",
+)
+TOO_MANY = Problem(
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    code="TOO_MANY_WAITS",
+    detail="Too many requests wait here already. Ask again later, or without `wait`.",
+    headers={"Retry-After": "5"},
+)
+_waiting = 0
+
+
+def hold(
+    request: Request, response: Response, seconds: int, is_news: Callable[[], bool]
+) -> Response:
+    """Have an answer wait until there is news. Held once already, it goes out as it is."""
+    if seconds and not was_held(request._request):
+        response.hold = (seconds, is_news)  # type: ignore[attr-defined]  # read by `held`
+    return response
+
+
+def was_held(request: HttpRequest) -> bool:
+    """Whether this request has waited: what is counted by request counts it once."""
+    return bool(getattr(request, "was_held", False))
+
+
+def same_etag(request: Request, etag: str) -> bool:
+    """Whether the caller has what this ETag marks (RFC 9110, section 13.1.2)."""
+    given = request.headers.get("If-None-Match", "")
+    tags = {tag.strip().removeprefix("W/") for tag in given.split(",")}
+    return etag in tags or "*" in tags
+
+
+def held(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any, HttpResponse]]:
+    """The view, as one whose answers may wait."""
+
+    @functools.wraps(view)
+    async def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        ask = sync_to_async(view)
+        response = await ask(request, *args, **kwargs)
+        seconds, is_news = getattr(response, "hold", (0, None))
+        if is_news is None:
+            return response
+        if _waiting >= MOST_WAITING:
+            return problem_response(request, TOO_MANY)
+        await _wait(seconds, is_news)
+        request.was_held = True  # type: ignore[attr-defined]  # read by `was_held`
+        return await ask(request, *args, **kwargs)
+
+    return answer
+
+
+async def _wait(seconds: float, is_news: Callable[[], bool]) -> None:
+    """Until there is news or the time is over. The caller who goes away ends it."""
+    global _waiting
+    until = monotonic() + seconds
+    _waiting += 1
+    try:
+        while not await sync_to_async(_asked)(is_news):
+            left = until - monotonic()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(PAUSE_S, left))
+    finally:
+        _waiting -= 1
+
+
+def _asked(is_news: Callable[[], bool]) -> bool:
+    """Ask, and leave no connection open while the request sleeps."""
+    try:
+        return is_news()
+    finally:
+        for connection in connections.all(initialized_only=True):
+            if not connection.in_atomic_block:
+                connection.close_if_unusable_or_obsolete()

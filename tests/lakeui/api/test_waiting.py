@@ -1,0 +1,177 @@
+"""`wait` and `If-None-Match`: news come at once, no news after the time, and to those alone who may see."""
+
+import asyncio
+from datetime import timedelta
+from time import monotonic
+
+import pytest
+from django.test import AsyncClient
+from django.utils import timezone
+from knox.models import get_token_model
+
+from lakeui.api import waiting
+from lakeui.catalog.models import Table, TableGrant
+from lakeui.catalog.roles import Role
+from lakeui.jobs.models import Job
+from tests.lakeui.api.problem import problem
+from tests.lakeui.people import make_job
+
+LONG = 30  # seconds that no test takes
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(waiting, "PAUSE_S", 0.01)
+
+
+@pytest.fixture
+def running(table, people):
+    return make_job(table, people["maintainer"], state=Job.State.RUNNING)
+
+
+@pytest.fixture
+def viewer(as_):
+    return as_("viewer")
+
+
+def told_later(monkeypatch, act):
+    """Do something once a request waits: at its second look."""
+    looks, asked = [], waiting._asked
+
+    def look(is_news):
+        looks.append(1)
+        if len(looks) == 2:
+            act()
+        return asked(is_news)
+
+    monkeypatch.setattr(waiting, "_asked", look)
+    return looks
+
+
+def test_the_same_etag_is_answered_without_a_body(viewer, table, running):
+    for path in ("tables/", f"tables/{table.pk}/", f"jobs/{running.pk}/", "schema/"):
+        first = viewer.get(f"/api/v1/{path}")
+        again = viewer.get(f"/api/v1/{path}", headers={"If-None-Match": first["ETag"]})
+        assert (again.status_code, again.content) == (304, b""), path
+        other = viewer.get(f"/api/v1/{path}", headers={"If-None-Match": '"another"'})
+        assert other.status_code == 200
+
+
+def test_a_jobs_etag_is_another_after_a_step(viewer, running):
+    before = viewer.get(f"/api/v1/jobs/{running.pk}/")["ETag"]
+    Job.objects.filter(pk=running.pk).update(progress_done=5)
+    after = viewer.get(f"/api/v1/jobs/{running.pk}/", headers={"If-None-Match": before})
+    assert after.status_code == 200
+    assert after["ETag"] != before
+
+
+def test_a_wait_for_a_job_ends_when_it_has_ended(viewer, running, monkeypatch):
+    ended = Job.objects.filter(pk=running.pk)
+    looks = told_later(monkeypatch, lambda: ended.update(state=Job.State.SUCCEEDED))
+    answer = viewer.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}")
+    assert (answer.status_code, answer.json()["state"]) == (200, "succeeded")
+    assert len(looks) == 2
+
+
+def test_with_an_etag_the_wait_ends_at_the_next_step(viewer, running, monkeypatch):
+    etag = viewer.get(f"/api/v1/jobs/{running.pk}/")["ETag"]
+    step = Job.objects.filter(pk=running.pk)
+    told_later(monkeypatch, lambda: step.update(progress_done=7))
+    answer = viewer.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}", headers={"If-None-Match": etag})
+    assert answer.json()["state"] == "running"
+    assert answer["ETag"] != etag
+
+
+def test_a_wait_for_a_version_ends_when_the_mirror_has_it(viewer, table, monkeypatch):
+    told_later(monkeypatch, lambda: Table.objects.filter(pk=table.pk).update(version=3))
+    answer = viewer.get(f"/api/v1/tables/{table.pk}/?wait={LONG}&after_version=2")
+    assert answer.json()["version"] == 3
+
+
+@pytest.mark.parametrize("query", ["wait=30&after_version=1", "after_version=5", "wait=0"])
+def test_what_is_there_already_is_answered_at_once(viewer, table, query):
+    answer = viewer.get(f"/api/v1/tables/{table.pk}/?{query}")
+    assert answer.status_code == 200
+
+
+def test_an_ended_job_is_not_waited_for(viewer, job):
+    assert viewer.get(f"/api/v1/jobs/{job.pk}/?wait={LONG}").status_code == 200
+
+
+def test_without_news_the_answer_comes_after_the_time(viewer, table, running):
+    began = monotonic()
+    assert viewer.get(f"/api/v1/jobs/{running.pk}/?wait=1").json()["state"] == "running"
+    etag = viewer.get(f"/api/v1/tables/{table.pk}/")["ETag"]
+    same = viewer.get(f"/api/v1/tables/{table.pk}/?wait=1", headers={"If-None-Match": etag})
+    assert same.status_code == 304
+    assert monotonic() - began >= 2
+
+
+@pytest.mark.parametrize(
+    "query", ["wait=61", "wait=-1", "wait=soon", "wait=5", "wait=5&after_version=x", "waits=5"]
+)
+def test_a_wait_that_means_nothing_is_refused(viewer, table, query):
+    problem(viewer.get(f"/api/v1/tables/{table.pk}/?{query}"), 422)
+
+
+def test_a_token_that_expires_during_a_wait_is_refused_at_its_end(
+    client, people, running, monkeypatch
+):
+    token, secret = get_token_model().objects.create(
+        user=people["viewer"], expiry=timedelta(hours=1), name="ci", role=Role.VIEWER
+    )
+    expired = get_token_model().objects.filter(pk=token.pk)
+    ended = Job.objects.filter(pk=running.pk)
+
+    def act():
+        expired.update(expiry=timezone.now() - timedelta(seconds=1))
+        ended.update(state=Job.State.SUCCEEDED)
+
+    told_later(monkeypatch, act)
+    headers = {"Authorization": f"Bearer {secret}"}
+    problem(client.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}", headers=headers), 401)
+
+
+def test_who_loses_the_right_to_look_during_a_wait_learns_nothing(
+    client, guest, table, monkeypatch
+):
+    client.force_login(guest)
+
+    def act():
+        TableGrant.objects.all().delete()
+        Table.objects.update(version=3)
+
+    told_later(monkeypatch, act)
+    problem(client.get(f"/api/v1/tables/{table.pk}/?wait={LONG}&after_version=2"), 404)
+
+
+def test_a_wait_counts_as_one_request(viewer, running, settings, monkeypatch):
+    settings.API_RATE_PERSON = "1/min"
+    told_later(monkeypatch, lambda: Job.objects.update(state=Job.State.SUCCEEDED))
+    assert viewer.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}").status_code == 200
+    assert viewer.get(f"/api/v1/jobs/{running.pk}/").status_code == 429
+
+
+def test_more_waits_than_a_process_holds_are_told_to_come_later(viewer, running, monkeypatch):
+    monkeypatch.setattr(waiting, "MOST_WAITING", 0)
+    answer = viewer.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}")
+    problem(answer, 503, "TOO_MANY_WAITS")
+    assert answer["Retry-After"] == "5"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_goes_away_waits_no_longer(people, running):
+    """As uvicorn has it: the request's task is cancelled."""
+    client = AsyncClient()
+    client.force_login(people["viewer"])
+
+    async def go_away():
+        asked = asyncio.create_task(client.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}"))
+        while not waiting._waiting:
+            await asyncio.sleep(0.01)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        return waiting._waiting
+
+    assert asyncio.run(go_away()) == 0
