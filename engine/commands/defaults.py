@@ -6,6 +6,8 @@ from engine.commands.column_sql import DEFAULT, GENERATION, IDENTITY_START
 from engine.errors import ExpressionError
 from engine.expressions.given import Given
 from engine.expressions.parse import parse_expression
+from engine.expressions.queries.binder import read_query_text
+from engine.expressions.queries.syntax import SelectSyntax
 from engine.expressions.tree import VOID, Expression
 from engine.expressions.types import is_complex, sql_name
 from engine.schema.types import StructType
@@ -45,3 +47,28 @@ def default_tree(schema: StructType | None, name: str, *, now_ms: int) -> Expres
     """The tree of a column's default. Errors as `or_default`."""
     text = or_default("DEFAULT", schema or StructType(), (name,))
     return parse_expression(str(text), StructType(), now_ms=now_ms)
+
+
+def values_with_defaults(texts: Sequence[str], schema: StructType) -> tuple[str, ...]:
+    """Expressions for a table's columns in order, DEFAULT replaced. Errors as `or_default`."""
+    named = zip(texts, (*schema.names, *[""] * len(texts)), strict=False)
+    return tuple(str(or_default(text, schema, (name,))) if name else text for text, name in named)
+
+
+def query_with_defaults(query: str, schema: StructType, columns: Sequence[str]) -> str:
+    """A query whose columns are for these of a table, each that is the word DEFAULT replaced.
+
+    Raises:
+        ExpressionError: as `or_default`, or the query is not understood.
+    """
+    if "DEFAULT" not in query.upper():
+        return query
+    body = read_query_text(query).body
+    if not isinstance(body, SelectSyntax) or any(item.star for item in body.items):
+        return query
+    for item, name in reversed(list(zip(body.items, columns, strict=False))):
+        first = item.tokens[0]
+        if len(item.tokens) == 1 and first.kind == "word" and first.value == "DEFAULT":
+            value = f"({or_default('DEFAULT', schema, (name,))})"
+            query = query[: first.position] + value + query[first.end :]
+    return query

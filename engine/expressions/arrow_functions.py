@@ -15,6 +15,9 @@ from engine.expressions.arrow_operators import OPERATIONS, less, together
 from engine.expressions.types import FLOATS
 from engine.schema.types import BOOLEAN, LONG, STRING, DataType, MapType
 
+_MOST_CHARACTERS = 2**31 - 1
+"""How many a SUBSTRING without a length takes: so few that it may end before the text does."""
+
 
 def _text(function: Callable[..., Any], target: pa.DataType | None = None) -> Operation:
     def run(values: list[Value], _: list[DataType], result: DataType) -> Value:
@@ -63,10 +66,10 @@ def _concat(values: list[Value], types: list[DataType], _: DataType) -> Value:
     return pc.binary_join_element_wise(*texts, "", null_handling="emit_null")
 
 
-def substring(text: str, start: int, length: int | None = None) -> str:
+def substring(text: str, start: int, length: int = _MOST_CHARACTERS) -> str:
     """Spark's SUBSTRING: positions from 1, negative ones from the end."""
     begin = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    end = len(text) if length is None else begin + length
+    end = begin + length
     return text[max(begin, 0) : max(end, 0)] if end > begin else ""
 
 
@@ -136,8 +139,8 @@ def _nullif(values: list[Value], types: list[DataType], result: DataType) -> Val
 def _extreme(*, greatest: bool) -> Operation:
     def pick(data_type: DataType) -> Callable[[Value, Value], Value]:
         def run(left: Value, right: Value) -> Value:
-            first = less(right, left, data_type) if greatest else less(left, right, data_type)
-            return pc.if_else(pc.coalesce(first, pc.is_null(right)), left, right)
+            later = less(left, right, data_type) if greatest else less(right, left, data_type)
+            return pc.if_else(pc.coalesce(later, pc.is_null(left)), right, left)
 
         return run
 

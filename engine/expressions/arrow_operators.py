@@ -187,20 +187,15 @@ def _negative(values: list[Value], types: list[DataType], _: DataType) -> Value:
     return pc.negate(values[0]) if types[0] in FLOATS else pc.negate_checked(values[0])
 
 
-def _like(*, ignore_case: bool) -> Operator:
-    def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
-        if VOID in types:
-            return _nulls_like(values)
-        if not all(isinstance(value, pa.Scalar) for value in values[1:]):
-            inexact("LIKE with a pattern that is not a literal")
-        escape = values[2].as_py() if len(values) == 3 else "\\"
-        if values[1].as_py() is None:
-            return _nulls_like(values)
-        if ignore_case:
-            inexact("ILIKE")
-        return pc.match_substring_regex(values[0], _re2(values[1].as_py(), escape))
-
-    return run
+def _like(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    if VOID in types:
+        return _nulls_like(values)
+    if not all(isinstance(value, pa.Scalar) for value in values[1:]):
+        inexact("LIKE with a pattern that is not a literal")
+    escape = values[2].as_py() if len(values) == 3 else "\\"
+    if values[1].as_py() is None:
+        return _nulls_like(values)
+    return pc.match_substring_regex(values[0], _re2(values[1].as_py(), escape))
 
 
 def _re2(pattern: str, escape: str) -> str:
@@ -230,6 +225,5 @@ OPERATIONS: dict[str, Operator] = {
     "%": _remainder,
     "pmod": _positive_remainder,
     "negative": _negative,
-    "like": _like(ignore_case=False),
-    "ilike": _like(ignore_case=True),
+    "like": _like,
 }

@@ -19,8 +19,16 @@ from engine.expressions.nested_calls import NESTED, nested_call
 from engine.expressions.regex_calls import REGEX, check_regex
 from engine.expressions.traits import conjunction, disjunction
 from engine.expressions.tree import INTERVAL, Call, Column, Expression, Interval, Literal, walk
-from engine.expressions.types import INTEGRALS, may_be_cast, sql_name
-from engine.schema.types import DATE, INTEGER, STRING, TIMESTAMP, DataType, DecimalType
+from engine.expressions.types import INTEGRALS, TIMES, is_numeric, may_be_cast, sql_name
+from engine.schema.types import (
+    BOOLEAN,
+    DATE,
+    INTEGER,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    DecimalType,
+)
 
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "in"})
 
@@ -55,7 +63,15 @@ def _arranged(name: str, arguments: Sequence[Expression]) -> Sequence[Expression
         return _with_moment(name, arguments)
     if name == "regexp_replace" and len(arguments) == 3:
         return (*arguments, Literal(1, INTEGER))
+    if name == "concat":
+        return [_as_text(argument) for argument in arguments]
     return _padded(arguments) if name in _COMPARISONS else arguments
+
+
+def _as_text(argument: Expression) -> Expression:
+    """Beside texts, numbers, booleans and times are texts too."""
+    plain = is_numeric(argument.type) or argument.type in {BOOLEAN, *TIMES}
+    return Call("cast", (argument,), STRING) if plain else argument
 
 
 def _typed(function: Function, arguments: Sequence[Expression], position: int | None) -> Expression:

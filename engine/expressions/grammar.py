@@ -18,6 +18,7 @@ _LEVELS = {
     **dict.fromkeys(("*", "/", "%", "DIV"), _PRODUCT),
 }
 _OPERATORS = {"==": "=", "!=": "<>", "||": "concat"}
+_QUANTIFIERS = frozenset({"ANY", "SOME", "ALL"})
 _PREDICATES = frozenset({"IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "NOT"})
 
 
@@ -61,8 +62,27 @@ class Grammar(Operands):
         if self.take("IS"):
             return self._is(left, position)
         negated = self.take("NOT")
+        if (
+            self.peek() in {"LIKE", "ILIKE"}
+            and self.peek(1) in _QUANTIFIERS
+            and self.peek(2) == "("
+        ):
+            return self._like_several(left, position, negated=negated)
         test = self._in_like_between(left, position)
         return build.call("not", (test,), position) if negated else test
+
+    def _like_several(self, left: Expression, position: int, *, negated: bool) -> Expression:
+        """LIKE ANY | ALL (pattern, …): NOT is of each pattern, not of the whole, as in Spark."""
+        name, quantifier = self.peek().lower(), self.peek(1)
+        self.index += 3
+        tests = [build.call(name, (left, pattern), position) for pattern in self._list()]
+        if not tests:
+            self.refuse("a pattern was expected")
+        if negated:
+            tests = [build.call("not", (test,), position) for test in tests]
+        if len(tests) == 1:
+            return tests[0]
+        return build.call("and" if quantifier == "ALL" else "or", tests, position)
 
     def _in_like_between(self, left: Expression, position: int) -> Expression:
         if self.take("IN"):

@@ -3,6 +3,7 @@
 import math
 import re
 import struct
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -134,7 +135,7 @@ def parse_timestamp(text: str, *, zone: bool = True) -> datetime | None:
     if not day:
         return None
     rest = text.strip()[day.end() :]
-    if rest and rest[0] not in "T ":
+    if rest == "T" or (rest and rest[0] not in "T "):
         return None
     try:
         return _moment(day, rest[1:].strip(), zone=zone)
@@ -189,6 +190,38 @@ def interval_literal(amount: str, unit: str) -> Literal | None:
     if total != int(total) or abs(total) > _MAX_INTERVAL:
         return None
     return Literal(Interval(int(total), name), INTERVAL)
+
+
+def interval_between(text: str, first: str, last: str) -> Literal | None:
+    """`INTERVAL 'text' first TO last`, as '1-2' YEAR TO MONTH; None where it is none."""
+    names = ("DAY", "HOUR", "MINUTE", "SECOND")
+    first, last = first.upper(), last.upper()
+    if (first, last) == ("YEAR", "MONTH"):
+        pattern, units = r"([0-9]{1,6})-([0-9]{1,2})", ["YEAR", "MONTH"]
+    elif first in names and last in names[names.index(first) + 1 :]:
+        units = list(names[names.index(first) : names.index(last) + 1])
+        seconds = r"([0-9]{1,2}(?:\.[0-9]{1,6})?)"
+        parts = [seconds if unit == "SECOND" else r"([0-9]{1,9})" for unit in units]
+        pattern = parts[0] + (" " if first == "DAY" else ":") + ":".join(parts[1:])
+    else:
+        return None
+    match = re.fullmatch(rf"([+-]?){pattern}", text.strip())
+    if match is None or not _within(match.groups()[1:], units):
+        return None
+    total: Interval | None = None
+    for amount, unit in zip(match.groups()[1:], units, strict=True):
+        part = interval_literal(match[1] + amount, unit)
+        if part is None or not isinstance(part.value, Interval):
+            return None
+        total = part.value if total is None else together(total, part.value)
+    return Literal(total, INTERVAL)
+
+
+def _within(amounts: Sequence[str], units: Sequence[str]) -> bool:
+    """Whether the parts after the first are no more than these have: 59 minutes in an hour."""
+    most = {"MONTH": 11, "HOUR": 23, "MINUTE": 59, "SECOND": 59}
+    rest = zip(amounts[1:], units[1:], strict=True)
+    return all(int(Decimal(amount)) <= most[unit] for amount, unit in rest)
 
 
 def together(one: Interval, other: Interval) -> Interval:

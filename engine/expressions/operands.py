@@ -6,15 +6,16 @@ from collections.abc import Callable
 from engine.errors import ExpressionError
 from engine.expressions import build
 from engine.expressions.functions import find_callable, remedy_for
+from engine.expressions.keyword_calls import KeywordCalls
 from engine.expressions.lexer import Token
 from engine.expressions.literals import (
+    interval_between,
     interval_literal,
     number_literal,
     together,
     typed_literal,
 )
 from engine.expressions.nested_calls import field
-from engine.expressions.nested_operands import NestedOperands
 from engine.expressions.nested_types import LAMBDAS
 from engine.expressions.scope import Scope
 from engine.expressions.tree import (
@@ -101,7 +102,7 @@ Spark takes for columns wherever a value begins.
 Nested = Callable[["Operands", str], Expression]
 
 
-class Operands(NestedOperands, ABC):
+class Operands(KeywordCalls, ABC):
     """One pass over the tokens of one expression.
 
     `nested` parses a subquery whose SELECT is next; without it there are none.
@@ -166,10 +167,17 @@ class Operands(NestedOperands, ABC):
         if token.kind == "hex":
             return self._hex(token)
         if token.kind == "string":
-            return Literal(self.string(), STRING)
+            return Literal(self._strings(), STRING)
         if token.kind == "number":
             return self._number(negative=False)
         return self._named() if token.kind == "name" else self._bracket()
+
+    def _strings(self) -> str:
+        """A string, or several with blanks between them, which are one."""
+        text = self.string()
+        while (after := self.token()) is not None and after.kind == "string":
+            text += self.string()
+        return text
 
     def _number(self, *, negative: bool) -> Literal:
         token = self.token(0)
@@ -220,11 +228,12 @@ class Operands(NestedOperands, ABC):
                 after.kind in {"number", "string"} or after.text in "+-"
             )
             return self._interval if begins else None
-        if after is None or after.text != "(":
-            return None
+        return self._special_call(word) if after is not None and after.text == "(" else None
+
+    def _special_call(self, word: str) -> Callable[[], Expression] | None:
         if word == "EXISTS" and self.peek(2) in {"SELECT", "WITH", "VALUES"}:
             return self._exists
-        return {"CAST": self._cast, "TRY_CAST": self._cast}.get(word)
+        return self._cast if word in {"CAST", "TRY_CAST"} else self._keyword_call(word)
 
     def _typed(self, kind: Token, text: Token) -> Literal:
         literal = typed_literal(kind.value, text.value)
@@ -338,10 +347,12 @@ class Operands(NestedOperands, ABC):
         amount, unit = self.token(0), self.token(1)
         if amount is None or unit is None or amount.kind not in {"number", "string"}:
             return None
-        literal = interval_literal(sign + amount.value, unit.value)
+        width, literal = 2, interval_literal(sign + amount.value, unit.value)
+        if self.peek(2) == "TO" and amount.kind == "string" and not sign:
+            width, literal = 4, interval_between(amount.value, unit.value, self.peek(3))
         if literal is None or not isinstance(literal.value, Interval):
             return None
-        self.index += 2
+        self.index += width
         return literal.value
 
     def _exists(self) -> Expression:

@@ -8,7 +8,12 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.commands.command import column_path
-from engine.commands.defaults import default_tree, is_default
+from engine.commands.defaults import (
+    default_tree,
+    is_default,
+    query_with_defaults,
+    values_with_defaults,
+)
 from engine.commands.sources import (
     DataFrameSource,
     FileSource,
@@ -105,7 +110,11 @@ def _of_query(
     takes_more: bool,
 ) -> SourceRows:
     tables = QueryTables(execution, txn)
-    query = bind_query(source.query, tables.schema, now_ms=execution.now_ms)
+    text = source.query
+    if target_schema is not None:
+        places = source.columns or (target_schema.names if source.by_position else ())
+        text = query_with_defaults(text, target_schema, _named(places))
+    query = bind_query(text, tables.schema, now_ms=execution.now_ms)
     names = _named(source.columns) or query.names
     if len(names) != len(query.columns):
         msg = f"{len(names)} columns are named, and the query gives {len(query.columns)}."
@@ -146,7 +155,10 @@ def _of_table(
     if where is not None:
         frame = frame.filter(is_true(where))
     if source.columns:
-        chosen = [_chosen(text, scope, execution.now_ms) for text in source.columns]
+        texts = source.columns
+        if source.by_position and target_schema is not None:
+            texts = values_with_defaults(texts, target_schema)
+        chosen = [_chosen(text, scope, execution.now_ms) for text in texts]
         frame = frame.select(*[to_column(tree).alias(name) for name, tree in chosen])
     if source.by_position and target_schema is not None:
         frame = frame.toDF(*_positions(target_schema, frame.columns, takes_more=takes_more))

@@ -19,6 +19,13 @@ FIELDS = "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
 METADATA = "DELTA_METADATA_MISMATCH"
 OVERFLOW = "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"
 OVERFLOW_OF_INSERT = "CAST_OVERFLOW_IN_TABLE_INSERT"
+_BROKEN = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
+_EXPLICIT = "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"
+_TOLD_BY_TEXT = {
+    "DELTA_CONFLICT_SET_COLUMN",
+    "DELTA_DUPLICATE_COLUMNS_ON_INSERT",
+    "MERGE_INSERT_VALUE_COUNT_MISMATCH",
+}
 
 
 @dataclass(frozen=True)
@@ -57,12 +64,13 @@ class Statement:
     @property
     def needs_spark(self) -> bool:
         """Whether this engine asks Spark: for rows of a table, and what Arrow does not do as Spark."""
-        if self.expected == "DELTA_CONFLICT_SET_COLUMN" and "{s}" not in self.text:
-            return False
+        if self.expected in _TOLD_BY_TEXT:
+            return "{s}" in self.text and self.expected == "DELTA_CONFLICT_SET_COLUMN"
         value = self.refused in {"CAST_INVALID_INPUT", OVERFLOW, OVERFLOW_OF_INSERT}
         number = "v = CAST(TIMESTAMP" in self.text or "(1, CAST(TIMESTAMP" in self.text
         return (
             "{s}" in self.text
+            or self.refused in {_BROKEN, _EXPLICIT}
             or "STRUCT<" in self.table
             or value
             or (number and self.table == "id INT, v INT")
@@ -412,6 +420,79 @@ EVOLUTION = (
     ),
 )
 
+_IDENTITY = "id BIGINT GENERATED ALWAYS AS IDENTITY, v INT"
+RULES = (
+    Statement(
+        "a constraint that is there",
+        "ALTER TABLE {t} ADD CONSTRAINT Pos CHECK (id > 5)",
+        "id INT",
+        (),
+        properties="'delta.constraints.pos' = 'id > 0'",
+        refused="DELTA_CONSTRAINT_ALREADY_EXISTS",
+    ),
+    Statement(
+        "a constraint that a row breaks",
+        "ALTER TABLE {t} ADD CONSTRAINT big CHECK (id > 5)",
+        "id INT",
+        ((1,),),
+        refused=_BROKEN,
+    ),
+    Statement(
+        "a constraint that is null for a row",
+        "ALTER TABLE {t} ADD CONSTRAINT big CHECK (id > 5)",
+        "id INT",
+        ((None,),),
+        refused=_BROKEN,
+    ),
+    Statement(
+        "a constraint that is no condition",
+        "ALTER TABLE {t} ADD CONSTRAINT big CHECK (id + 1)",
+        "id INT",
+        (),
+        refused="DELTA_NON_BOOLEAN_CHECK_CONSTRAINT",
+    ),
+    Statement(
+        "null where there is none",
+        "INSERT INTO {t} VALUES (1, NULL)",
+        "id INT, v INT NOT NULL",
+        (),
+        refused="DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+    ),
+    Statement(
+        "null set where there is none",
+        "UPDATE {t} SET v = NULL",
+        "id INT, v INT NOT NULL",
+        ((1, 1),),
+        refused="DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+    ),
+    Statement(
+        "an identity column set",
+        "UPDATE {t} SET id = 5",
+        _IDENTITY,
+        (),
+        refused="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
+    ),
+    Statement(
+        "an identity column inserted",
+        "INSERT INTO {t} VALUES (5, 5)",
+        _IDENTITY,
+        (),
+        refused=_EXPLICIT,
+    ),
+    Statement(
+        "a column inserted twice",
+        MERGE + "WHEN NOT MATCHED THEN INSERT (id, id) VALUES (1, 2)",
+        refused="DELTA_DUPLICATE_COLUMNS_ON_INSERT",
+        **_PLAIN,
+    ),
+    Statement(
+        "too few values in a clause",
+        MERGE + "WHEN NOT MATCHED THEN INSERT (id, a) VALUES (s.id)",
+        refused="MERGE_INSERT_VALUE_COUNT_MISMATCH",
+        **_PLAIN,
+    ),
+)
+
 
 def _assigned() -> tuple[Statement, ...]:
     """Store assignment: a value of each type into a column of each, by UPDATE, MERGE and INSERT."""
@@ -464,4 +545,4 @@ def _assigned() -> tuple[Statement, ...]:
 
 
 ASSIGNMENT = _assigned()
-STATEMENTS = (*STRUCTS, *GENERATED, *STRICT, *EVOLUTION, *ASSIGNMENT)
+STATEMENTS = (*STRUCTS, *GENERATED, *STRICT, *EVOLUTION, *RULES, *ASSIGNMENT)

@@ -8,6 +8,7 @@ function is refused when it is requested and not when it runs.
 from engine.errors import ExpressionError
 from engine.expressions.cursor import Cursor
 from engine.expressions.functions import FOLDED, find_callable, remedy_for
+from engine.expressions.keyword_calls import KEYWORD_CALLS
 from engine.expressions.lexer import Token
 from engine.expressions.queries.functions import find_window_function
 
@@ -15,7 +16,7 @@ _BEFORE_A_VALUE = frozenset(
     (
         *("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "DIV", "EXISTS"),
         *("CASE", "WHEN", "THEN", "ELSE", "CAST", "TRY_CAST"),
-        *("OVER", "BY", "FILTER", "WHERE", "DISTINCT", "FROM"),
+        *("OVER", "BY", "FILTER", "WHERE", "DISTINCT", "FROM", "FOR", "ANY", "SOME", "ALL"),
     )
 )
 """Words of the grammar that a bracket may follow. FROM is that of IS DISTINCT FROM."""
@@ -52,4 +53,5 @@ def _may_precede(word: Token, cursor: Cursor, start: int) -> bool:
 
 
 def _is_function(name: str) -> bool:
-    return name in FOLDED or bool(find_callable(name) or find_window_function(name))
+    known = name in FOLDED or name in KEYWORD_CALLS
+    return known or bool(find_callable(name) or find_window_function(name))

@@ -47,8 +47,11 @@ class QueryGrammar(Grammar):
     """One pass over the tokens of one expression of a query.
 
     `calls` gathers functions over many rows; without it there may be none, for the reason `place`.
-    `aliases` are what the SELECT calls its columns; `aliases_first` has them hide the tables'.
+    `aliases` are what the SELECT calls its columns; `aliases_first` has them hide the tables', and
+    without `aliases_in_calls` functions over many rows do not see them.
     """
+
+    aliases_in_calls = True
 
     help = "Use columns, literals, operators and the functions of docs/sql.md."
 
@@ -101,7 +104,19 @@ class QueryGrammar(Grammar):
                 what, "Compute it in a subquery, or use HAVING.", position=token.position
             )
         self.index += 2
-        before = len(self.calls.aggregates)
+        aliases = self.aliases
+        self.aliases = aliases if self.aliases_in_calls else {}
+        tree = self._over_rows(token, aggregate, windowed)
+        self.aliases = aliases
+        return tree
+
+    def _over_rows(
+        self, token: Token, aggregate: Function | None, windowed: Function
+    ) -> Expression:
+        """The call of a function over many rows; its name and bracket are passed."""
+        name, calls = token.value.lower(), self.calls
+        assert calls is not None  # noqa: S101 - the caller looked
+        before = len(calls.aggregates)
         distinct = self.take("DISTINCT")
         arguments = self._all_rows(name) or tuple(self._list())
         condition = self._only_where()
@@ -114,13 +129,13 @@ class QueryGrammar(Grammar):
             return self._window(windowed, arguments, token)
         if aggregate is None:
             self.refuse(f"{name} needs OVER (…)")
-        if len(self.calls.aggregates) > before:
+        if len(calls.aggregates) > before:
             what = f"An aggregate stands inside {name} at {token.position}."
             raise ExpressionError(what, "Use a subquery in FROM.", position=token.position)
         _check_call(aggregate, arguments, token)
         result = _result(aggregate, arguments, token)
         call = AggregateCall(aggregate.name, arguments, result, distinct, condition)
-        return self.calls.aggregate(call)
+        return calls.aggregate(call)
 
     def _all_rows(self, name: str) -> tuple[Expression, ...]:
         if name != "count" or not self.take("*", ")"):

@@ -251,9 +251,9 @@ def _alias_at(tokens: Tokens) -> bool | None:
         return True
     if last.kind == "word" and last.value in KEYWORDS | {"AS"}:
         return None
-    if len(tokens) > 2 and tokens[-3].value == "INTERVAL" and tokens[-3].kind == "word":
-        return None
-    return False if _ends_a_value(before) else None
+    interval = len(tokens) > 2 and tokens[-3].value == "INTERVAL" and tokens[-3].kind == "word"
+    between = before.kind == "word" and before.value == "TO"  # INTERVAL '1-2' YEAR TO MONTH
+    return False if _ends_a_value(before) and not interval and not between else None
 
 
 def _ends_a_value(token: Token) -> bool:

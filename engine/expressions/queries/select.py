@@ -30,6 +30,7 @@ from engine.expressions.queries.syntax import (
     Tokens,
     text_of,
 )
+from engine.expressions.traits import has_subquery, is_deterministic
 from engine.expressions.tree import Call, Column, Expression, walk
 
 Item = tuple[str, Expression]
@@ -118,12 +119,15 @@ class _Select:
         self.scope: QueryScope = joined.scope(place)
         self.calls = Calls(binder.side())
         self.items: list[Item] = []
+        self.aliases: dict[str, Expression] = {}
+        self._named: set[str] = set()
 
     def query(self, order: Sequence[OrderSyntax]) -> Query:
         if self.select.where:
             where = self.binder.condition(self.select.where, self.scope, self.place, "in WHERE")
             self.plan = Filter(self.plan, where)
-        self.items = [column for item in self.select.items for column in self._item(item)]
+        for item in self.select.items:
+            self.items += self._item(item)
         keys = self._keys()
         aliases = {name.lower(): tree for name, tree in self.items}
         having = self._late(self.select.having, aliases)
@@ -145,15 +149,29 @@ class _Select:
     def _item(self, item: ItemSyntax) -> list[Item]:
         if item.star:
             return self._star(item)
-        grammar = self.binder.grammar(item.tokens, self.scope, self.place, calls=self.calls)
+        grammar = self.binder.grammar(
+            item.tokens, self.scope, self.place, calls=self.calls, aliases=self.aliases
+        )
+        grammar.aliases_in_calls = False
         tree = grammar.whole()
         if item.alias:
+            self._remember(item.alias, tree)
             return [(item.alias, tree)]
         named = isinstance(tree, Column) and not tree.path[0].startswith(self.calls.side)
         name = shown(tree.path[-1]) if named and isinstance(tree, Column) else text_of(item.tokens)
         if named and isinstance(tree, Column) and len(tree.path) > 1:
             name = tree.path[-1]
         return [(name, tree)]
+
+    def _remember(self, alias: str, tree: Expression) -> None:
+        """Let later columns use the name, unless it names two, or its value would be another one."""
+        key = alias.lower()
+        again = key in self._named or _uses(tree, frozenset(self.calls.windows.values()))
+        if again or not is_deterministic(tree) or has_subquery(tree):
+            self.aliases.pop(key, None)
+        else:
+            self.aliases[key] = tree
+        self._named.add(key)
 
     def _star(self, item: ItemSyntax) -> list[Item]:
         columns: list[Item] = list(self.scope.columns(item.qualifier))

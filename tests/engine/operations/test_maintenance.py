@@ -21,6 +21,7 @@ from engine.errors import (
 from engine.operations.active import running
 from engine.operations.execution import removal, with_vector
 from engine.schema.column_mapping import ID_KEY
+from engine.schema.write_errors import ColumnMappingRestoreError
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.footer_statistics import with_loose_bounds
@@ -218,6 +219,30 @@ def test_a_restore_does_not_give_the_id_of_a_column_to_another(do_lightly, empty
         for field in empty_table.snapshot(version=version).schema
     }
     assert ids == {1, 2, 3}
+
+
+def test_restore_does_not_go_back_across_the_switch_to_column_mapping(do_lightly, table):
+    do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    do_lightly("ALTER TABLE t RENAME COLUMN p TO q")
+    before = table.version()
+    for version in (1, 3):
+        for dry_run in (False, True):
+            with pytest.raises(ColumnMappingRestoreError, match="CLONE") as caught:
+                do_lightly(Restore(version=version), dry_run=dry_run)
+    assert caught.value.code == "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE"
+    assert table.version() == before
+    switched = do_lightly(Restore(version=4))
+    assert switched.version == before + 1
+    assert table.snapshot().schema.names == ["id", "p"]
+    assert table.snapshot().mapping_mode == "name"
+
+
+def test_restore_goes_to_a_version_since_column_mapping_was_switched_on(do_lightly, table):
+    do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    switched = table.version()
+    do_lightly("TRUNCATE TABLE t")
+    do_lightly(Restore(version=switched))
+    assert table.snapshot().to_arrow().to_pylist() == [{"id": 4, "p": "d"}]
 
 
 def test_a_version_whose_files_are_gone_cannot_be_restored(do_lightly, table):
