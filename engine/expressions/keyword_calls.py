@@ -37,7 +37,17 @@ _PARTS = {
     "HOUR": "hour",
     "MINUTE": "minute",
 }
-_ATOMS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP")
+_ATOMS: tuple[str, ...] = (
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DATE",
+    "TIMESTAMP",
+)
 _ATOMS += ("BINARY", "STRING")
 _DATES_ADDED = frozenset({"TIMESTAMPADD", "DATEADD", "DATE_ADD"})
 _TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}

@@ -95,6 +95,8 @@ def _read(  # noqa: PLR0911
 ) -> tuple[str, str]:
     if token_type == TokenType.STRING and source[:1] in {"'", '"'}:
         return "string", _unescape(source, position, error)
+    if token_type == TokenType.RAW_STRING and source[:1] in {"r", "R"} and len(source) > 2:
+        return "string", source[2:-1]
     if token_type == TokenType.HEX_STRING and source[:1] in {"x", "X"}:
         return "hex", source[2:-1]
     if _NUMBER.match(source):

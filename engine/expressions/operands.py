@@ -200,9 +200,18 @@ class Operands(KeywordCalls, ABC):
             self.refuse()
         if self.peek() in {"SELECT", "WITH"}:
             return self._subquery("scalar")
-        expression = self.expression()
+        position, values = self.position, [self.expression()]
+        while self.take(","):
+            values.append(self.expression())
         self.need(")")
-        return expression
+        return values[0] if len(values) == 1 else self._row(values, position)
+
+    def _row(self, values: list[Expression], position: int) -> Expression:
+        """(a, b): a struct whose fields have no names of their own."""
+        parts: list[Expression] = []
+        for number, value in enumerate(values, 1):
+            parts += [Literal(f"col{number}", STRING), value]
+        return build.call("named_struct", parts, position)
 
     def _word(self, token: Token) -> Expression:
         after = self.token(1)

@@ -279,13 +279,6 @@ _OPERATORS: dict[str, Callable[..., SparkColumn]] = {
 }
 
 
-FRAMES = {
-    "": "",
-    "rows_to_here": "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
-    "all_rows": "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
-}
-
-
 def aggregate_sql(call: AggregateCall) -> str:
     """`function([DISTINCT] arguments) [FILTER (WHERE …)]`."""
     arguments = ", ".join(_sql(argument) for argument in call.arguments) or "*"
@@ -305,7 +298,7 @@ def window_sql(call: WindowCall) -> str:
     if call.order:
         parts.append(f"ORDER BY {', '.join(sort_sql(key) for key in call.order)}")
     if call.frame:
-        parts.append(FRAMES[call.frame])
+        parts.append(call.frame)
     return f"{call.function}({arguments}) OVER ({' '.join(parts)})"
 
 

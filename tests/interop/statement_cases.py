@@ -70,6 +70,7 @@ class Statement:
         number = "v = CAST(TIMESTAMP" in self.text or "(1, CAST(TIMESTAMP" in self.text
         return (
             "{s}" in self.text
+            or " IN ((" in self.text
             or self.refused in {_BROKEN, _EXPLICIT}
             or "STRUCT<" in self.table
             or value
@@ -493,6 +494,98 @@ RULES = (
     ),
 )
 
+_WORDS: dict[str, Any] = {
+    "table": "id INT, s STRING, v INT",
+    "rows": ((1, "ann", 10), (2, "Bob", None), (3, None, -5), (4, "a%b", 0)),
+    "source": "id INT, v INT",
+    "source_rows": ((1, 100), (9, 90)),
+}
+_ONE, _TWO, _THREE, _FOUR = '[1, "ann", 10]', '[2, "Bob", null]', "[3, null, -5]", '[4, "a%b", 0]'
+
+
+def _said(name: str, text: str, *leaves: str) -> Statement:
+    return Statement(name, text, leaves=leaves, **_WORDS)
+
+
+SPELLINGS = (
+    _said(
+        "LIKE ANY",
+        "UPDATE {t} SET v = 1 WHERE s LIKE ANY ('a%', 'B%')",
+        *('[1, "ann", 1]', '[2, "Bob", 1]', _THREE, '[4, "a%b", 1]'),
+    ),
+    _said(
+        "NOT LIKE ANY",
+        "UPDATE {t} SET v = 1 WHERE s NOT LIKE ANY ('a%', '%n')",
+        *(_ONE, '[2, "Bob", 1]', _THREE, '[4, "a%b", 1]'),
+    ),
+    _said(
+        "NOT LIKE ALL",
+        "UPDATE {t} SET v = 1 WHERE s NOT LIKE ALL ('a%', '%n')",
+        *(_ONE, '[2, "Bob", 1]', _THREE, _FOUR),
+    ),
+    _said(
+        "words in brackets",
+        "UPDATE {t} SET v = POSITION('n' IN s) + EXTRACT(YEAR FROM DATE '2024-02-29'),"
+        " s = SUBSTRING(s FROM 2 FOR 2) WHERE id = 1",
+        *('[1, "nn", 2026]', _TWO, _THREE, _FOUR),
+    ),
+    _said(
+        "casts by name",
+        "UPDATE {t} SET v = int('7'), s = string(v) WHERE id = 1",
+        *('[1, "10", 7]', _TWO, _THREE, _FOUR),
+    ),
+    _said(
+        "text beside numbers",
+        "UPDATE {t} SET s = s || '-' || v || true WHERE id < 3",
+        *('[1, "ann-10true", 10]', "[2, null, null]", _THREE, _FOUR),
+    ),
+    _said(
+        "rows in brackets",
+        "DELETE FROM {t} WHERE (id, v) IN ((1, 10), (4, 1))",
+        *(_TWO, _THREE, _FOUR),
+    ),
+    _said(
+        "strings beside each other",
+        "UPDATE {t} SET s = r'a\\n' 'b' \"c\" WHERE id = 1",
+        *('[1, "a\\\\nbc", 10]', _TWO, _THREE, _FOUR),
+    ),
+    _said(
+        "an interval of several units",
+        "UPDATE {t} SET s = CAST(TIMESTAMP '2024-03-01 00:00:00'"
+        " - INTERVAL '1 02:03:04' DAY TO SECOND AS STRING) WHERE id = 1",
+        *('[1, "2024-02-28 21:56:56", 10]', _TWO, _THREE, _FOUR),
+    ),
+    _said(
+        "hours added to a day",
+        "UPDATE {t} SET s = CAST(DATEADD(HOUR, 25, DATE '2024-02-28') AS STRING) WHERE id = 1",
+        *('[1, "2024-02-29 01:00:00", 10]', _TWO, _THREE, _FOUR),
+    ),
+    _said(
+        "a name that the next column uses",
+        "INSERT INTO {t} (id, v) SELECT id + 1 AS k, k * 2 FROM {s}",
+        *(_ONE, "[10, null, 20]", _TWO, "[2, null, 4]", _THREE, _FOUR),
+    ),
+    _said(
+        "a frame of rows",
+        "INSERT INTO {t} (id, v) SELECT id + 10, sum(v) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING"
+        " AND CURRENT ROW) FROM {s}",
+        *(_ONE, "[11, null, 100]", "[19, null, 190]", _TWO, _THREE, _FOUR),
+    ),
+    *(
+        Statement(
+            f"DEFAULT in a SELECT {name}",
+            f"INSERT INTO {{t}} {columns}SELECT id, DEFAULT FROM {{s}}",
+            "id INT, d INT DEFAULT 42",
+            (),
+            "id INT",
+            ((1,), (2,)),
+            ("[1, 42]", "[2, 42]"),
+            properties="'delta.feature.allowColumnDefaults' = 'supported'",
+        )
+        for name, columns in (("by position", ""), ("for columns", "(id, d) "))
+    ),
+)
+
 
 def _assigned() -> tuple[Statement, ...]:
     """Store assignment: a value of each type into a column of each, by UPDATE, MERGE and INSERT."""
@@ -545,4 +638,4 @@ def _assigned() -> tuple[Statement, ...]:
 
 
 ASSIGNMENT = _assigned()
-STATEMENTS = (*STRUCTS, *GENERATED, *STRICT, *EVOLUTION, *RULES, *ASSIGNMENT)
+STATEMENTS = (*STRUCTS, *GENERATED, *STRICT, *EVOLUTION, *RULES, *SPELLINGS, *ASSIGNMENT)

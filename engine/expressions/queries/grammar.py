@@ -1,11 +1,13 @@
 """Expressions inside a query: those of conditions, and functions over many rows where they may be."""
 
 from collections.abc import Mapping
+from math import inf
 
 from engine.errors import ExpressionError
 from engine.expressions.function import Function
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import Token
+from engine.expressions.literals import is_whole
 from engine.expressions.operands import Nested
 from engine.expressions.queries.functions import (
     WINDOW_FUNCTIONS,
@@ -201,15 +203,39 @@ class QueryGrammar(Grammar):
         return SortKey(value, descending, nulls_first)
 
     def _frame(self) -> str:
-        if self.peek() not in {"ROWS", "RANGE"}:
+        """ROWS | RANGE [BETWEEN] bound [AND bound], in words of this grammar; "" for none."""
+        unit = self.peek()
+        if unit not in {"ROWS", "RANGE"}:
             return ""
-        start = ("ROWS", "BETWEEN", "UNBOUNDED", "PRECEDING", "AND")
-        if not self.take(*start):
-            self.refuse("a frame is ROWS BETWEEN UNBOUNDED PRECEDING AND …")
+        self.index += 1
+        between = self.take("BETWEEN")
+        start, first = self._bound(unit)
+        end, last = "CURRENT ROW", 0.0
+        if between:
+            self.need("AND")
+            end, last = self._bound(unit)
+        if first > last or first == inf or last == -inf:
+            self.refuse("the frame ends before it begins")
+        return f"{unit} BETWEEN {start} AND {end}"
+
+    def _bound(self, unit: str) -> tuple[str, float]:
+        """An end of a frame, and how many rows after the current one it lies."""
         if self.take("CURRENT", "ROW"):
-            return "rows_to_here"
-        self.need("UNBOUNDED", "FOLLOWING")
-        return "all_rows"
+            return "CURRENT ROW", 0.0
+        token = self.token()
+        if self.take("UNBOUNDED"):
+            count, number = "UNBOUNDED", inf
+        elif (
+            token is not None and unit == "ROWS" and is_whole(token.value) and len(token.value) < 10
+        ):
+            self.index += 1
+            count, number = str(int(token.value)), float(token.value)
+        else:
+            self.refuse("a frame lies between UNBOUNDED, CURRENT ROW and a number of ROWS")
+        if self.take("PRECEDING"):
+            return f"{count} PRECEDING", -number
+        self.need("FOLLOWING")
+        return f"{count} FOLLOWING", number
 
 
 def _check_call(function: Function, arguments: tuple[Expression, ...], token: Token) -> None:

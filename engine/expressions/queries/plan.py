@@ -79,7 +79,7 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A function over the rows of a window. `frame` is of a fixed list, "" for the usual one."""
+    """A function over the rows of a window. `frame` is in words of the grammar, "" for the usual one."""
 
     function: str
     arguments: tuple[Expression, ...]

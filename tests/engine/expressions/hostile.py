@@ -414,7 +414,6 @@ _MALFORMED = [
     "N'a' = name",
     "U&'a' = name",
     "E'a' = name",
-    "r'a' = name",
     "'a' name 'b' = name",
     "é = 1",
     "id = １",  # noqa: RUF001

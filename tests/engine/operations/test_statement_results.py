@@ -11,13 +11,22 @@ from tests.interop.statement_cases import (
     EVOLUTION,
     GENERATED,
     RULES,
+    SPELLINGS,
     STATEMENTS,
     STRICT,
     STRUCTS,
 )
 from tests.interop.statement_runs import NEEDS_SPARK, outcome
 
-ON_SPARK = (*STRUCTS[::3], *GENERATED, *STRICT[::4], *EVOLUTION, *RULES, *ASSIGNMENT[::4])
+ON_SPARK = (
+    *STRUCTS[::3],
+    *GENERATED,
+    *STRICT[::4],
+    *EVOLUTION,
+    *RULES,
+    *SPELLINGS,
+    *ASSIGNMENT[::4],
+)
 LIMIT = 1 << 25
 
 
