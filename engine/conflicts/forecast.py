@@ -111,7 +111,7 @@ def first_conflict(
 ) -> ConflictError | None:
     """What stops a statement that commits after others which it did not see; None if nothing does.
 
-    A second winner has read what the first one left.
+    A second winning commit has read what the first one left.
     """
     sample_table = SampleTable(setting)
     staged = as_current(current, sample_table)

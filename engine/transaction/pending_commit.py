@@ -49,7 +49,7 @@ class PendingCommit:
     `timestamp_ms` is that version's (0 where nobody asks), `row_id_high_water_mark` the last row id
     it gave out (-1: none). `exempted` are the blind appends that this transaction is ordered
     before, `pending` the deletion vectors that its staged files are to have once they are written.
-    `staged` are its actions before any winner was checked, `trail` what the checks said of the last
+    `staged` are its actions before any winning commit was checked, `trail` what the checks said of the last
     winning commits. `winner_tip` is the commit of the last winning commit, None where there was
     none.
     """

@@ -157,7 +157,7 @@ def _as_positions(ids: pa.ChunkedArray | pa.Array) -> Positions:
 class SnapshotRowResolver:
     """Resolves conflicts at row level with what the table's store holds.
 
-    `staged` is the transaction before any winner was checked: where it moved rows itself, its own
+    `staged` is the transaction before any winning commit was checked: where it moved rows itself, its own
     row map comes from what it staged then. Files of vectors lie in directories of `prefix_length`
     random characters.
     """
@@ -193,7 +193,7 @@ class SnapshotRowResolver:
     def write_vectors(self, pending_commit: PendingCommit) -> PendingCommit:
         """The pending commit with its pending deletion vectors written and named by its actions.
 
-        What is pending stays so: the next winner is checked against rows, not against what was
+        What is pending stays so: the next winning commit is checked against rows, not against what was
         written.
         """
         vectors = pending_commit.pending.vectors

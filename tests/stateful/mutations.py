@@ -45,7 +45,7 @@ CONFLICT_RULES = (
         "return NO_ROWS",
     ),
     Mutation(
-        "a second winner forgets what the first one left",
+        "a second winning commit forgets what the first one left",
         PAIRS,
         "    staged = rows.vector(ours.add.deletion_vector) if staged is None else staged\n",
         "    staged = rows.vector(ours.add.deletion_vector)\n",

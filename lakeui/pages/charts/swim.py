@@ -231,7 +231,7 @@ def _labelled(drawn: Iterable[DrawnBar], width: int) -> list[DrawnBar]:
 def joints(
     data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]
 ) -> Iterable[tuple[float, int, str]]:
-    """Where on a bar a conflict was resolved: at its winner."""
+    """Where on a bar a conflict was resolved: at its winning commit."""
     for joint in data.joints:
         bar, x = ends.get(f"v{joint.version}"), _winner_x(joint.winning_version, axis, ends)
         if bar is not None and x is not None and bar.x <= x <= bar.end_x:

@@ -40,7 +40,7 @@ def test_facts_are_marked_in_the_text_and_listed_under_the_same_numbers(as_, tex
     assert ("order_date=2026-11-19", "2") in marked
     listed = body[body.index('<ol class="found">') :]
     labels = re.findall(r"<li><b>(.*?)</b>", listed)
-    assert labels[:3] == ["Exception", "Partition", "Winner&#x27;s time"]
+    assert labels[:3] == ["Exception", "Partition", "Winning commit&#x27;s time"]
     assert len(marked) == len(labels)
     assert "not in the message" in listed
     assert "operation, read version, condition" in listed

@@ -86,7 +86,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         "code": ".".join(part for part in (reported["code"], reported["subclass"]) if part),
         "written by": facts["format"],
         "table": facts["table"] or reported["table"],
-        "winner": _winner(facts, reported),
+        "winning": _winner(facts, reported),
         "partitions": ", ".join(reported["partitions"]),
         "file": reported["file"],
     }
