@@ -8,6 +8,9 @@ from django.conf import settings
 from django.utils import timezone
 
 from engine.errors import EngineError
+from engine.snapshot.column_profile import profile_column
+from engine.snapshot.row_difference import compare_rows
+from engine.snapshot.snapshot import Snapshot
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
@@ -20,12 +23,13 @@ from lakeui.catalog.previews import (
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.task_names import PREVIEW_TABLE
+from workers.row_answers import write_difference, write_profile
 from workers.row_texts import column_texts, row_texts
 
 logger = logging.getLogger(__name__)
 
 _ANSWER = (
-    "columns", "rows", "omitted_columns", "row_count", "file_count", "marked_rows", "error_code",
+    "columns", "rows", "answer", "omitted_columns", "row_count", "file_count", "marked_rows", "error_code",
     "error_message", "read_at",
 )  # fmt: skip
 
@@ -57,11 +61,26 @@ def _read(preview: Preview) -> None:
     store = open_store(place, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
     snapshot = table.snapshot(version=preview.version)
-    names = snapshot.schema.names
+    if preview.older_version is not None:
+        difference = compare_rows(
+            table, preview.older_version, preview.version, keys=preview.keys,
+            condition=preview.where,
+        )  # fmt: skip
+        write_difference(preview, difference, snapshot.schema)
+    elif preview.profiled:
+        profile = profile_column(snapshot, preview.profiled, preview.where)
+        write_profile(preview, profile, snapshot.schema)
+    else:
+        _read_rows(preview, snapshot)
+
+
+def _read_rows(preview: Preview, snapshot: Snapshot) -> None:
+    names = preview.wanted or snapshot.schema.names
     rows = snapshot.to_arrow(
         columns=names[:PREVIEW_COLUMNS], condition=preview.where or None, limit=PREVIEW_ROWS
     )
-    preview.columns = column_texts(snapshot.schema.fields[:PREVIEW_COLUMNS])
+    fields = {field.name: field for field in snapshot.schema}
+    preview.columns = column_texts([fields[name] for name in rows.column_names])
     preview.rows = row_texts(rows)
     preview.omitted_columns = len(names) - rows.num_columns
     _count(preview, snapshot.files())

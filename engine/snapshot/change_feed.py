@@ -22,6 +22,7 @@ from engine.log.commits import Commit, read_commit
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import STRING, StructField, StructType, parse_schema
 from engine.snapshot.conform import target_type
+from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import live_mask, read_physical
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
@@ -45,13 +46,17 @@ class ChangeSource(Protocol):
         ...
 
 
-def read_changes(table: ChangeSource, start: int, end: int | None = None) -> pa.Table:
+def read_changes(
+    table: ChangeSource, start: int, end: int | None = None, *, most_bytes: int | None = None
+) -> pa.Table:
     """The rows that changed from one version to another, both included.
 
     The table's columns as of the last version, then `_change_type` (insert, delete,
-    update_preimage, update_postimage), `_commit_version` and `_commit_timestamp`.
+    update_preimage, update_postimage), `_commit_version` and `_commit_timestamp`. Nothing is read
+    of changes whose files hold more than `most_bytes`.
 
     Raises:
+        ReadLimitError: they hold more.
         RequestError: the range is empty, the feed was not enabled in all of it, or columns of it are
             gone in the last version.
         VersionNotFoundError: the log does not hold those versions.
@@ -64,10 +69,16 @@ def read_changes(table: ChangeSource, start: int, end: int | None = None) -> pa.
     parts = [_empty(last.schema)]
     first = table.snapshot(start)
     _check_columns(last, first.metadata, start)
+    commits, size_bytes = [], 0
     for commit in _commits(table, start, last.version, enabled=is_enabled(first)):
         for action in commit.actions:
             if isinstance(action, Metadata):
                 _check_columns(last, action, commit.version)
+        size_bytes += sum(file.size or 0 for file in _files_of_changes(commit))
+        if most_bytes is not None and size_bytes > most_bytes:
+            raise ReadLimitError(start - 1, last.version, most_bytes)
+        commits.append(commit)
+    for commit in commits:
         parts.extend(_stamped(rows, commit) for rows in _changes(last, commit))
     return pa.concat_tables(parts)
 
@@ -122,6 +133,13 @@ def _enabled_after(action: object, *, before: bool) -> bool:
     if not isinstance(configuration, dict):
         return before
     return str(configuration.get(ENABLED_KEY, "false")).lower() == "true"
+
+
+def _files_of_changes(commit: Commit) -> list[AddCDCFile | AddFile | RemoveFile]:
+    """The files that `_changes` reads, a restated one twice."""
+    told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
+    kinds = (AddFile, RemoveFile)
+    return [*told] or [a for a in commit.actions if isinstance(a, kinds) and a.data_change]
 
 
 def _changes(snapshot: Snapshot, commit: Commit) -> Iterator[pa.Table]:

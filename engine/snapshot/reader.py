@@ -15,7 +15,7 @@ from engine.schema.column_mapping import physical_name
 from engine.schema.partition_arrays import partition_scalar
 from engine.schema.partition_values import partition_text
 from engine.schema.types import StructField, StructType
-from engine.snapshot.conform import conform_column, find_field, target_type
+from engine.snapshot.conform import conform_column, find_fields, target_type
 from engine.snapshot.data_files import REMEDY, open_parquet
 from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 from engine.storage.base import Store
@@ -113,7 +113,7 @@ def iter_physical(
     stored = [column for column in schema if column.name not in table.partition_columns]
     with open_parquet(table.store, file.path, table.allowed_roots, pre_buffer=True) as parquet:
         fields = list(parquet.schema_arrow)
-        places = {column.name: find_field(fields, column, mode, table.schema) for column in stored}
+        places = find_fields(fields, stored, mode, table.schema)
         names = sorted({fields[place].name for place in places.values() if place is not None})
         legacy = legacy_times(parquet)
         for stored_rows, count in _iter_stored(parquet, names, batch_rows):
@@ -122,6 +122,7 @@ def iter_physical(
                 if legacy is None or stored_rows is None
                 else _corrected(stored_rows, legacy)
             )
+            at = {} if rows is None else {name: i for i, name in enumerate(rows.column_names)}
             columns = []
             for column in schema:
                 if column.name in table.partition_columns:
@@ -129,7 +130,8 @@ def iter_physical(
                     continue
                 place = places[column.name]
                 name = None if place is None else fields[place].name
-                columns.append(_stored_column(rows, name, column, mode, count))
+                values = None if rows is None or name is None else rows.column(at[name])
+                columns.append(_stored_column(values, column, mode, count))
             yield _as_table(schema, columns, count)
 
 
@@ -184,11 +186,11 @@ def _corrected(rows: pa.Table, legacy: LegacyTimes) -> pa.Table:
 
 
 def _stored_column(
-    rows: pa.Table | None, name: str | None, column: StructField, mode: str, count: int
+    values: pa.ChunkedArray | None, column: StructField, mode: str, count: int
 ) -> pa.ChunkedArray:
-    if rows is None or name is None:
+    if values is None:
         return pa.chunked_array([pa.nulls(count, target_type(column.type))])
-    return conform_column(rows.column(rows.column_names.index(name)), column, mode)
+    return conform_column(values, column, mode)
 
 
 def _as_table(

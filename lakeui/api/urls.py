@@ -54,6 +54,7 @@ from lakeui.api.tables.isolation import (
     ReorderedList,
 )
 from lakeui.api.tables.preview import TablePreview
+from lakeui.api.tables.row_diff import RowDiff
 from lakeui.api.tables.schema import ColumnList, KeyDetail, KeyList, TableSchema
 from lakeui.api.tables.summary import TableDetail
 from lakeui.api.tables.tables import TableList
@@ -90,6 +91,11 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/keys/", KeyList.as_view(), name="keys"),
     path("tables/<int:table_id>/keys/<int:key_id>/", KeyDetail.as_view(), name="key"),
     path("tables/<int:table_id>/diff/<int:older>...<int:newer>/", Diff.as_view(), name="diff"),
+    path(
+        "tables/<int:table_id>/diff/<int:older>...<int:newer>/rows/",
+        RowDiff.as_view(),
+        name="row-diff",
+    ),
     path("tables/<int:table_id>/conflicts/", TableConflictList.as_view(), name="table-conflicts"),
     path("tables/<int:table_id>/jobs/", TableJobList.as_view(), name="table-jobs"),
     path("tables/<int:table_id>/forecast/", JobForecast.as_view(), name="forecast"),

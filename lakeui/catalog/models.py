@@ -1,5 +1,9 @@
 """The mirror: what the log says, as rows. It can be deleted and rebuilt; `mirror.py` alone writes it."""
 
+import json
+from hashlib import sha256
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 
@@ -339,15 +343,26 @@ class TableKey(models.Model):
 
 
 class Preview(models.Model):
-    """Some rows of a table at a version, read by a worker for people to see; kept for an hour."""
+    """Some rows of a table at a version, read by a worker for people to see; kept for an hour.
+
+    With `older_version` the rows that differ between the two; with `profiled` what that column
+    holds. `digest` stands for all that was requested. `answer` holds what is not rows: of a
+    comparison and of a profile, see `workers.preview`.
+    """
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="previews")
     version = models.BigIntegerField()
+    older_version = models.BigIntegerField(null=True, blank=True)
     where = models.CharField(max_length=2000, blank=True, default="")  # "" for all rows
+    wanted = models.JSONField(default=list, blank=True)  # names of columns; all without
+    keys = models.JSONField(default=list, blank=True)  # columns that identify a row
+    profiled = models.TextField(blank=True, default="")
+    digest = models.CharField(max_length=64, editable=False)
     asked_at = models.DateTimeField()
     read_at = models.DateTimeField(null=True, blank=True)
     columns = models.JSONField(default=list, blank=True)
     rows = models.JSONField(default=list, blank=True)  # lists of texts, null for NULL
+    answer = models.JSONField(default=dict, blank=True)
     omitted_columns = models.IntegerField(default=0)
     row_count = models.BigIntegerField(null=True, blank=True)  # of the version; null: not recorded
     file_count = models.BigIntegerField(null=True, blank=True)
@@ -358,10 +373,23 @@ class Preview(models.Model):
     class Meta:
         ordering = ["-asked_at"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["table", "version", "where"], name="one_preview_a_condition"
-            ),
+            models.UniqueConstraint(fields=["table", "digest"], name="one_preview_a_request"),
         ]
 
     def __str__(self) -> str:
         return f"{self.table_id} v{self.version}"
+
+    def save(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Django's
+        """A request has its digest from the start."""
+        self.digest = self.digest_of_request()
+        super().save(*args, **options)
+
+    @property
+    def answered(self) -> dict[str, Any] | None:
+        """What is not rows, once it was read."""
+        return self.answer or None
+
+    def digest_of_request(self) -> str:
+        """A text for all that was requested: a condition alone may be longer than an index holds."""
+        said = [self.version, self.older_version, self.where, self.wanted, self.keys, self.profiled]
+        return sha256(json.dumps(said).encode()).hexdigest()

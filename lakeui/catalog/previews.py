@@ -1,11 +1,17 @@
 """Rows to show: a page asks for them, a worker reads them, and an hour later they are gone."""
 
+import re
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from django.db import transaction
 from django.utils import timezone
 
+from engine.errors import InvalidSchemaError, UnknownColumnError
+from engine.expressions.parse import parse_condition
+from engine.schema.types import parse_schema
 from lakeui.catalog.models import Preview, Table
 from lakeui.celery import app
 from lakeui.task_names import LIGHT_QUEUE, PREVIEW_TABLE
@@ -15,26 +21,90 @@ PREVIEW_COLUMNS = 200
 PREVIEW_TEXT = 500
 PREVIEW_CONDITION = 2000
 """Characters of a condition."""
+PREVIEW_NAMES = 4000
+"""Characters of a list of columns."""
+DIFFERENT_ROWS = 500
+"""Rows of each kind, removed, added and changed, that are kept of a comparison."""
 PATIENCE = timedelta(seconds=60)
+_NAME = re.compile(r"\s*(?:`(?:[^`]|``)*`|[^,]+)\s*")
 _KEPT = timedelta(hours=1)  # what a DELETE erased does not stay here either
 
 
-def ask_for_preview(table: Table, version: int, where: str = "") -> Preview:
-    """Have a worker read a version's first rows that match, unless one was asked to a moment ago."""
+def ask_for_preview(  # noqa: PLR0913 - all that can be requested
+    table: Table,
+    version: int,
+    where: str = "",
+    *,
+    older_version: int | None = None,
+    wanted: Sequence[str] = (),
+    keys: Sequence[str] = (),
+    profiled: str = "",
+) -> Preview:
+    """Have a worker read what is requested, unless one was asked to a moment ago.
+
+    The first rows of a version that match; with `older_version` those that differ between the two;
+    with `profiled` what that column holds.
+    """
     forget_old_previews()
     now = timezone.now()
+    request = {
+        "version": version,
+        "older_version": older_version,
+        "where": where,
+        "wanted": list(wanted),
+        "keys": list(keys),
+        "profiled": profiled,
+    }
+    digest = Preview(**request).digest_of_request()
     with transaction.atomic():
         preview, is_new = Preview.objects.get_or_create(
-            table=table, version=version, where=where, defaults={"asked_at": now}
+            table=table, digest=digest, defaults=request | {"asked_at": now}
         )
         if not is_new and is_waiting(preview):
             return preview
         Preview.objects.filter(pk=preview.pk).update(
-            asked_at=now, read_at=None, columns=[], rows=[], error_code="", error_message=""
-        )
+            asked_at=now, read_at=None, columns=[], rows=[], answer={}, error_code="",
+            error_message="",
+        )  # fmt: skip
     app.send_task(PREVIEW_TABLE, [preview.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
     preview.refresh_from_db()
     return preview
+
+
+def find_preview(table: Table, **request: Any) -> Preview | None:  # noqa: ANN401 - fields of a request
+    """The stored answer to a request, named as `ask_for_preview` names it."""
+    digest = Preview(**request).digest_of_request()
+    return Preview.objects.filter(table=table, digest=digest).first()
+
+
+def check_condition(table: Table, where: str) -> None:
+    """Refuse a condition that no version can be asked, before a worker is.
+
+    One that names a column that the latest version lacks is left to the worker: another version
+    may have it.
+
+    Raises:
+        ExpressionError: it is not allowed, not boolean, or does not parse.
+    """
+    if not where or not table.schema:
+        return
+    with suppress(UnknownColumnError, InvalidSchemaError):
+        parse_condition(where, parse_schema(table.schema))
+
+
+def names_in(text: str) -> list[str]:
+    """Names of columns between commas; backticks around one that holds a comma."""
+    names = (match[0].strip() for match in _NAME.finditer(text))
+    plain = (name[1:-1].replace("``", "`") if name.startswith("`") else name for name in names)
+    return list(dict.fromkeys(name for name in plain if name))
+
+
+def names_text(names: Sequence[str]) -> str:
+    """The text that `names_in` reads them from."""
+    return ", ".join(
+        f"`{name.replace('`', '``')}`" if re.search(r"[,`]|^\s|\s$", name) else name
+        for name in names
+    )
 
 
 class RequestedRows(Protocol):

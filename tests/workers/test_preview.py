@@ -10,10 +10,17 @@ from django.utils import timezone
 from engine.actions.table import Protocol
 from engine.schema.types import parse_schema
 from engine.storage.uri import open_store
+from engine.table import DeltaTable
 from lakeui.catalog import previews
 from lakeui.catalog.models import Preview, Table
-from lakeui.catalog.previews import PREVIEW_ROWS, PREVIEW_TEXT, ask_for_preview, is_waiting
-from tests.engine.made_tables import write_commit, write_first, write_rows
+from lakeui.catalog.previews import (
+    PREVIEW_COLUMNS,
+    PREVIEW_ROWS,
+    PREVIEW_TEXT,
+    ask_for_preview,
+    is_waiting,
+)
+from tests.engine.made_tables import remove, write_commit, write_first, write_rows
 from tests.services import wait_until
 from workers.preview import preview_table
 
@@ -168,3 +175,86 @@ def test_how_much_the_version_holds_is_told_beside_the_rows(made):
         2,
         0,
     )
+
+
+def _asked(table, **request):
+    asked = Preview.objects.create(table=table, asked_at=timezone.now(), **request)
+    preview_table(asked.pk)
+    asked.refresh_from_db()
+    return asked
+
+
+def test_columns_that_were_chosen_are_read_alone_and_in_their_order(made):
+    some = _asked(made, version=1, wanted=["name", "N"])
+    assert [column["name"] for column in some.columns] == ["name", "n"]
+    assert some.rows[1] == ["b", None]
+    assert some.omitted_columns == 0
+    assert _asked(made, version=1, wanted=["nowhere"]).error_code == "UNRESOLVED_COLUMN"
+
+
+def test_the_profile_of_a_column_is_read_for_a_page(made):
+    profile = _asked(made, version=2, profiled="n")
+    assert profile.answer == {
+        "rows": 302, "nulls": 1, "distinct": 300, "least": "0", "greatest": "299", "is_whole": True,
+    }  # fmt: skip
+    assert _asked(made, version=1, profiled="raw").answer["least"] is None
+    assert _asked(made, version=1, profiled="tags").answer["distinct"] is None
+
+
+def test_rows_that_differ_are_kept_with_what_changed_in_the_order_of_their_keys(made):
+    store = open_store(made.uri)
+    new = pa.table({"n": pa.array([299, 5, 1000], pa.int64()), "name": ["x", None, None]})
+    table = DeltaTable(store).snapshot(2)
+    removed = [remove(file.path) for file in table.add_files() if file.path == "b.parquet"]
+    write_commit(store, 3, *removed, write_rows(store, "c.parquet", new))
+    different = _asked(made, older_version=2, version=3, keys=["n"], where="n IN (299, 5, 4, 1000)")
+    assert different.error_code == ""
+    at = [column["name"] for column in different.columns].index("n")
+    shown = [(row["change"], (row["after"] or row["before"])[at], row["changed"]) for row in different.rows]  # fmt: skip
+    assert shown == [("removed", "4", []), ("changed", "299", ["name"]), ("added", "1000", [])]
+    counts = {name: different.answer[name] for name in ("removed", "added", "changed", "is_whole")}
+    assert counts == {"removed": 1, "added": 1, "changed": 1, "is_whole": True}
+    everything = _asked(made, older_version=2, version=3)
+    assert everything.answer["removed"] == 299
+    assert len(everything.rows) == 301
+
+
+def test_a_difference_of_values_that_are_cut_is_marked_and_binary_and_nested_ones_are_shown(made):
+    store = open_store(made.uri)
+    snapshot = DeltaTable(store).snapshot(1)
+    rows = snapshot.to_arrow()
+    long = pa.array(["Å" * 600 + "!", "b"])
+    raw = pa.array([b"\x00\xfe", None], pa.binary())
+    tags = pa.array([["x", "y"], None], pa.list_(pa.string()))
+    for name, values in (("name", long), ("raw", raw), ("tags", tags)):
+        rows = rows.set_column(rows.column_names.index(name), name, values)
+    removed = [remove(file.path) for file in snapshot.add_files()]
+    write_commit(store, 3, *removed, write_rows(store, "c.parquet", rows))
+    (row,) = _asked(made, older_version=2, version=3, keys=["n"]).rows
+    assert row["changed"] == ["name", "raw", "tags"]
+    assert row["before"][1] == row["after"][1]
+    assert (row["before"][5], row["after"][5]) == ("00ff", "00fe")
+    assert row["after"][6] == '["x", "y"]'
+
+
+def test_of_ten_thousand_columns_the_keys_and_those_that_changed_are_shown(lake):
+    uri = str(lake / "lake/wide")
+    store = open_store(uri)
+    fields = [{"name": f"c{n}", "type": "long", "nullable": True, "metadata": {}} for n in range(10_000)]  # fmt: skip
+    write_first(store, parse_schema({"type": "struct", "fields": fields}))
+    values = {f"c{n}": pa.array([n], pa.int64()) for n in range(10_000)}
+    write_commit(store, 1, write_rows(store, "a.parquet", pa.table(values)))
+    values["c9000"] = pa.array([-1], pa.int64())
+    write_commit(store, 2, remove("a.parquet"), write_rows(store, "b.parquet", pa.table(values)))
+    table = Table.objects.create(name="sales.wide", uri=uri, version=2)
+    wide = _asked(table, older_version=1, version=2, keys=["c9999"])
+    (row,) = wide.rows
+    assert row["changed"] == ["c9000"]
+    assert [column["name"] for column in wide.columns][-2:] == ["c9000", "c9999"]
+    assert wide.omitted_columns == 10_000 - PREVIEW_COLUMNS
+
+
+def test_versions_that_are_gone_and_files_that_are_deleted_are_told(made):
+    assert _asked(made, older_version=-1, version=9).error_code == "DELTA_VERSION_NOT_FOUND"
+    open_store(made.uri).delete("b.parquet")
+    assert _asked(made, older_version=1, version=2).error_code == "DELTA_FILE_NOT_FOUND_DETAILED"

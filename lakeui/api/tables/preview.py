@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from kombu.exceptions import OperationalError
 from rest_framework import serializers, status
 from rest_framework.exceptions import NotFound
@@ -13,8 +13,15 @@ from engine.errors import StorageError
 from lakeui.api.fields import Int64Field, RecordedField, RowsStateField
 from lakeui.api.filtering import asked
 from lakeui.api.of_table import OfTable
-from lakeui.catalog.models import Preview
-from lakeui.catalog.previews import PREVIEW_CONDITION, ask_for_preview
+from lakeui.catalog.models import Preview, Table
+from lakeui.catalog.previews import (
+    PREVIEW_CONDITION,
+    PREVIEW_NAMES,
+    ask_for_preview,
+    check_condition,
+    find_preview,
+    names_in,
+)
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):
@@ -22,6 +29,27 @@ class PreviewRequestSerializer(serializers.Serializer[Any]):
 
     version = serializers.IntegerField(required=False, min_value=0, max_value=2**53 - 1)
     where = serializers.CharField(required=False, max_length=PREVIEW_CONDITION)
+    columns = serializers.CharField(
+        required=False,
+        max_length=PREVIEW_NAMES,
+        help_text="Names with commas between; backticks around one that holds a comma. All without.",
+    )
+    profile = serializers.CharField(
+        required=False,
+        max_length=PREVIEW_NAMES,
+        help_text="A column: what it holds is read, and no rows are.",
+    )
+
+
+class ColumnProfileSerializer(serializers.Serializer[Any]):
+    """What a column holds. `is_whole` is false where reading stopped at its limit."""
+
+    rows = Int64Field()
+    nulls = Int64Field()
+    distinct = Int64Field(allow_null=True, help_text="Without null; null where it is not counted.")
+    least = serializers.CharField(allow_null=True)
+    greatest = serializers.CharField(allow_null=True)
+    is_whole = serializers.BooleanField()
 
 
 class PreviewColumnSerializer(serializers.Serializer[Any]):
@@ -31,10 +59,21 @@ class PreviewColumnSerializer(serializers.Serializer[Any]):
     type = serializers.CharField(help_text="As in the table's schema; struct, array or map alone.")
 
 
-class PreviewSerializer(serializers.ModelSerializer[Preview]):
-    """Rows of a version as a worker read them."""
+class AnswerSerializer(serializers.ModelSerializer[Preview]):
+    """What a worker was asked to read, and how far that is."""
 
     state = RowsStateField()
+    error_code = RecordedField()
+    error_message = RecordedField()
+
+    class Meta:
+        model = Preview
+        fields = ["version", "where", "state", "asked_at", "read_at", "error_code", "error_message"]
+
+
+class PreviewSerializer(AnswerSerializer):
+    """The rows of a version, or the profile of one of its columns."""
+
     columns = PreviewColumnSerializer(many=True)
     rows = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField(allow_null=True)),
@@ -44,30 +83,28 @@ class PreviewSerializer(serializers.ModelSerializer[Preview]):
     marked_rows = Int64Field(
         allow_null=True, help_text="Rows that deletion vectors hide; they are not among `rows`."
     )
-    error_code = RecordedField()
-    error_message = RecordedField()
+    profile = serializers.SerializerMethodField(help_text="Where a profile was requested.")
 
-    class Meta:
-        model = Preview
+    class Meta(AnswerSerializer.Meta):
         fields = [
-            "version",
-            "where",
-            "state",
-            "asked_at",
-            "read_at",
+            *AnswerSerializer.Meta.fields,
             "columns",
             "rows",
             "omitted_columns",
             "row_count",
             "file_count",
             "marked_rows",
-            "error_code",
-            "error_message",
+            "profile",
         ]
+
+    @extend_schema_field(ColumnProfileSerializer(allow_null=True))
+    def get_profile(self, preview: Preview) -> dict[str, Any] | None:
+        answered = preview.profiled and preview.answer
+        return dict(ColumnProfileSerializer(preview.answer).data) if answered else None
 
 
 class TablePreview(OfTable):
-    """The first rows of a version, as texts."""
+    """The first rows of a version, as texts, or what one of its columns holds."""
 
     serializer_class = PreviewSerializer
     changes_nothing = True
@@ -75,34 +112,54 @@ class TablePreview(OfTable):
     @extend_schema(parameters=[PreviewRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
         """404 where nobody asked within the hour: POST asks a worker to read them."""
-        version, where = self._version(request), self._where(request)
-        preview = Preview.objects.filter(table=self.table, version=version, where=where).first()
-        if preview is None:
-            detail = (
-                "Nobody requested these rows within the last hour. POST here to have them read."
-            )
-            raise NotFound(detail)
-        return Response(PreviewSerializer(preview).data)
+        version, wanted = self._asked(request)
+        return Response(PreviewSerializer(stored_or_404(self.table, version, wanted)).data)
 
     @extend_schema(
         request=None, parameters=[PreviewRequestSerializer], responses={202: PreviewSerializer}
     )
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """Has a worker read the rows; nothing in the table changes."""
-        try:
-            preview = ask_for_preview(self.table, self._version(request), self._where(request))
-        except (OperationalError, OSError) as error:
-            msg = "The broker cannot be reached, so no worker was asked."
-            raise StorageError(msg, "Try again once it is back.") from error
+        """Has a worker read the rows; nothing in the table changes. 422 for a condition that is none."""
+        version, wanted = self._asked(request)
+        preview = ask_worker(self.table, version, wanted)
         return Response(PreviewSerializer(preview).data, status.HTTP_202_ACCEPTED)
 
-    def _where(self, request: Request) -> str:
-        return str(asked(request, PreviewRequestSerializer).get("where", "")).strip()
-
-    def _version(self, request: Request) -> int:
+    def _asked(self, request: Request) -> tuple[int, dict[str, Any]]:
+        given = asked(request, PreviewRequestSerializer)
+        where, profiled = given.get("where", "").strip(), given.get("profile", "").strip()
         latest = self.table.version
-        version: int = asked(request, PreviewRequestSerializer).get("version", latest or 0)
+        version: int = given.get("version", latest or 0)
         if latest is None or version > latest:
             detail = "The table has no such version."
             raise NotFound(detail)
-        return version
+        if profiled:
+            return version, {"where": where, "profiled": profiled}
+        return version, {"where": where, "wanted": names_in(given.get("columns", ""))}
+
+
+def stored_or_404(table: Table, version: int, wanted: dict[str, Any]) -> Preview:
+    """What a worker read within the hour.
+
+    Raises:
+        NotFound: nobody asked one.
+    """
+    preview = find_preview(table, version=version, **wanted)
+    if preview is None:
+        detail = "Nobody requested these rows within the last hour. POST here to have them read."
+        raise NotFound(detail)
+    return preview
+
+
+def ask_worker(table: Table, version: int, wanted: dict[str, Any]) -> Preview:
+    """Have a worker read rows.
+
+    Raises:
+        ExpressionError: the condition is none, with its field.
+        StorageError: the broker cannot be reached.
+    """
+    check_condition(table, wanted["where"])
+    try:
+        return ask_for_preview(table, version, **wanted)
+    except (OperationalError, OSError) as error:
+        msg = "The broker cannot be reached, so no worker was asked."
+        raise StorageError(msg, "Try again once it is back.") from error

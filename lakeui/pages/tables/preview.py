@@ -1,5 +1,7 @@
 """Some rows of a table at a version. The page never opens the table: a worker reads them."""
 
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from operator import itemgetter
 from typing import Any
 from urllib.parse import urlencode
@@ -13,9 +15,20 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from kombu.exceptions import OperationalError
 
+from engine.errors import ExpressionError
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Preview, Table
-from lakeui.catalog.previews import PREVIEW_CONDITION, PREVIEW_ROWS, ask_for_preview, is_waiting
+from lakeui.catalog.previews import (
+    PREVIEW_CONDITION,
+    PREVIEW_NAMES,
+    PREVIEW_ROWS,
+    ask_for_preview,
+    check_condition,
+    find_preview,
+    is_waiting,
+    names_in,
+    names_text,
+)
 from lakeui.pages.conflicts.conflict_rows import is_number
 from lakeui.pages.exports import Columns, export
 from lakeui.pages.jobs.jobs import STOP_POLLING
@@ -23,6 +36,7 @@ from lakeui.pages.table_head import table_head, visible_table
 
 VERSION_IS_GONE = frozenset(
     {
+        "DELTA_FILE_NOT_FOUND_DETAILED",
         "DELTA_VERSION_NOT_FOUND",
         "DELTA_VERSIONS_NOT_CONTIGUOUS",
         "LAKE_FILE_MISSING",
@@ -37,12 +51,10 @@ VERSION_IS_GONE = frozenset(
 def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     """GET shows what was read; POST has a worker read it."""
     table = visible_table(request, pk)
-    version, where = _version(request, table), _where(request)
+    version, asked = version_asked(request, table), _asked(request)
     if request.method == "POST":
-        return _ask(request, table, version, where)
-    stored = None
-    if version is not None:
-        stored = Preview.objects.filter(table=table, version=version, where=where).first()
+        return _ask(request, table, version, asked)
+    stored = find_preview(table, version=version, **asked) if version is not None else None
     if "export" in request.GET and stored is not None:
         name = f"{table.name}-v{version}-rows"
         return export(stored.rows, _columns(stored), request.GET["export"], name)
@@ -50,21 +62,64 @@ def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     context: dict[str, Any] = {
         "table": table,
         "version": version,
-        "where": where,
+        "where": asked["where"],
+        "wanted": names_text(asked["wanted"]),
         "longest": PREVIEW_CONDITION,
-        "address": _address(version, where),
+        "longest_names": PREVIEW_NAMES,
+        "address": _address(request, version, asked),
         "preview": stored,
         "waits": waits,
-        "is_gone": stored is not None and stored.error_code in VERSION_IS_GONE,
+        "is_gone": is_gone(stored),
         "row_limit": PREVIEW_ROWS,
-    } | _sheet(stored)
+    }
+    context |= _profile(request, table, version, asked) | _sheet(request, stored)
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
-        status = 200 if waits else STOP_POLLING
+        status = 200 if waits or context["profile_waits"] else STOP_POLLING
         return render(request, "tables/_preview.html", context, status=status)
-    context["twin"] = f"/api/v1/tables/{table.pk}/preview/{_address(version, where)}"
+    context["twin"] = f"/api/v1/tables/{table.pk}/preview/{_query(version, asked)}"
     context["head"] = table_head(request, table, "preview", version)
     context |= _around(table, version)
     return render(request, "tables/preview.html", context)
+
+
+def is_gone(stored: Preview | None) -> bool:
+    """Whether the version can no longer be read."""
+    return stored is not None and stored.error_code in VERSION_IS_GONE
+
+
+def condition_asked(request: HttpRequest) -> str:
+    """The condition of the rows, "" for all; 404 for one that nobody would read."""
+    return _text_asked(request, "where", PREVIEW_CONDITION)
+
+
+def names_asked(request: HttpRequest, name: str) -> list[str]:
+    """Columns by their names; 404 for more than anybody would name."""
+    return names_in(_text_asked(request, name, PREVIEW_NAMES))
+
+
+def _text_asked(request: HttpRequest, name: str, longest: int) -> str:
+    text = (request.POST.get(name) or request.GET.get(name, "")).strip()
+    if len(text) > longest or "\0" in text:
+        msg = "That is too long."
+        raise Http404(msg)
+    return text
+
+
+def _asked(request: HttpRequest) -> dict[str, Any]:
+    """The rows that are wanted, as `find_preview` names it."""
+    return {"where": condition_asked(request), "wanted": names_asked(request, "columns")}
+
+
+def _profile(
+    request: HttpRequest, table: Table, version: int | None, asked: dict[str, Any]
+) -> dict[str, Any]:
+    """What is known of the column whose profile is wanted."""
+    name = _text_asked(request, "profile", PREVIEW_NAMES)
+    stored = None
+    if name and version is not None:
+        stored = find_preview(table, version=version, where=asked["where"], profiled=name)
+    waits = stored is not None and is_waiting(stored)
+    return {"profiled": name, "profile": stored, "profile_waits": waits}
 
 
 def _around(table: Table, version: int | None) -> dict[str, Any]:
@@ -81,15 +136,64 @@ def _around(table: Table, version: int | None) -> dict[str, Any]:
     }
 
 
-def _sheet(stored: Preview | None) -> dict[str, Any]:
-    """The columns and the cells of each row, each with whether it is a number."""
+def _sheet(request: HttpRequest, stored: Preview | None) -> dict[str, Any]:
+    """The columns and the cells of each row, each with whether it is a number; sorted if so wanted."""
     if stored is None:
         return {}
     numbers = [is_number(column) for column in stored.columns]
+    names = [str(column["name"]) for column in stored.columns]
+    sort = request.GET.get("sort", "")
+    rows = list(stored.rows)
+    if (by := sort.removeprefix("-")) in names:
+        place = names.index(by)
+        rows = sorted_rows(rows, place, numbers[place], descending=sort != by)
+    marks = {by: "descending" if sort.startswith("-") and sort != by else "ascending"}
     return {
-        "columns": list(zip(stored.columns, numbers, strict=True)),
-        "lines": [list(zip(row, numbers, strict=False)) for row in stored.rows],
+        "columns": [
+            SheetColumn(column, number, marks.get(name, ""), _toggled(request, name, sort))
+            for column, number, name in zip(stored.columns, numbers, names, strict=True)
+        ],
+        "lines": [list(zip(row, numbers, strict=False)) for row in rows],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class SheetColumn:
+    """A column of the sheet: whether it is a number, how it is sorted, and the address that sorts it."""
+
+    column: dict[str, str]
+    is_number: bool
+    sorted: str
+    address: str
+
+
+def sorted_rows(
+    rows: list[list[str | None]], place: int, is_number: bool, *, descending: bool
+) -> list[list[str | None]]:
+    """Rows by one of their texts, numbers by their value; null first, as Spark orders it."""
+
+    def key(row: list[str | None]) -> tuple[int, Decimal | str]:
+        text = row[place]
+        if text is None:
+            return 0, ""
+        return _rank(text) if is_number else (1, text)
+
+    return sorted(rows, key=key, reverse=descending)
+
+
+def _rank(text: str) -> tuple[int, Decimal | str]:
+    """NaN is above every number."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return 3, text
+    return (2, "") if number.is_nan() else (1, number)
+
+
+def _toggled(request: HttpRequest, name: str, sort: str) -> str:
+    query = request.GET.copy()
+    query["sort"] = f"-{name}" if sort == name else name
+    return f"?{query.urlencode()}"
 
 
 def _columns(stored: Preview) -> Columns:
@@ -98,35 +202,53 @@ def _columns(stored: Preview) -> Columns:
     return {name: itemgetter(place) for place, name in enumerate(names)}
 
 
-def _address(version: int | None, where: str) -> str:
-    """The query string of what is shown."""
-    given = {"version": version, "where": where}
+def _address(request: HttpRequest, version: int | None, asked: dict[str, Any]) -> str:
+    """The query string of the page as it is shown."""
+    more = {name: request.GET.get(name) or request.POST.get(name) for name in ("profile", "sort")}
+    return _query(version, asked, **more)
+
+
+def _query(version: int | None, asked: dict[str, Any], **more: str | None) -> str:
+    given = {
+        "version": version,
+        "where": asked["where"],
+        "columns": names_text(asked["wanted"]),
+        **more,
+    }
     parts = {name: value for name, value in given.items() if value not in (None, "")}
     return f"?{urlencode(parts)}" if parts else ""
 
 
-def _where(request: HttpRequest) -> str:
-    """The condition of the rows, "" for all; 404 for one that nobody would read."""
-    text = (request.POST.get("where") or request.GET.get("where", "")).strip()
-    if len(text) > PREVIEW_CONDITION or "\0" in text:
-        msg = "The condition is too long."
-        raise Http404(msg)
-    return text
-
-
-def _ask(request: HttpRequest, table: Table, version: int | None, where: str) -> HttpResponseBase:
+def _ask(
+    request: HttpRequest, table: Table, version: int | None, asked: dict[str, Any]
+) -> HttpResponseBase:
     if version is None:
         msg = "The table has no version yet."
         raise Http404(msg)
+    profiled = _text_asked(request, "profile", PREVIEW_NAMES)
+    if profiled and request.POST.get("ask") != "rows":
+        wanted = {"where": asked["where"], "profiled": profiled}
+    else:
+        wanted = asked
+    ask_worker(request, table, version, **wanted)
+    return redirect(reverse("table-preview", args=[table.pk]) + _address(request, version, asked))
+
+
+def ask_worker(request: HttpRequest, table: Table, version: int, **wanted: Any) -> None:  # noqa: ANN401
+    """Have a worker read rows, or tell the reader why none was asked."""
     try:
-        ask_for_preview(table, version, where)
+        check_condition(table, wanted["where"])
+        ask_for_preview(table, version, **wanted)
+    except ExpressionError as error:
+        messages.error(request, f"The condition was not understood. {error}")
     except (OperationalError, OSError):
-        Preview.objects.filter(table=table, version=version, where=where, read_at=None).delete()
+        stored = find_preview(table, version=version, **wanted)
+        if stored is not None and stored.read_at is None:
+            stored.delete()
         messages.error(request, "The broker cannot be reached, so no worker was asked.")
-    return redirect(reverse("table-preview", args=[table.pk]) + _address(version, where))
 
 
-def _version(request: HttpRequest, table: Table) -> int | None:
+def version_asked(request: HttpRequest, table: Table) -> int | None:
     """The one requested, else the latest mirrored; 404 for one that the mirror has not."""
     text = request.GET.get("version") or request.POST.get("version", "")
     if not text:

@@ -99,6 +99,8 @@ ROWS = [
     ("delete", "tables/{table}/keys/1/", None, (401, 404, 403, 403, 404, 404)),
     ("get", "tables/{table}/diff/1...2/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "tables/{table}/diff/2...1/", None, (401, 404, 404, 404, 404, 404)),
+    ("get", "tables/{table}/diff/1...2/rows/", None, (401, 404, 404, 404, 404, 404)),
+    ("post", "tables/{table}/diff/1...9/rows/", None, (401, 404, 404, 404, 404, 404)),
     ("get", "tables/{table}/concurrency/lanes/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "tables/{table}/preview/", None, (401, 404, 404, 404, 404, 404)),
     ("post", "tables/{table}/preview/?version=9", None, (401, 404, 404, 404, 404, 404)),

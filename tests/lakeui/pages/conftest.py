@@ -19,6 +19,7 @@ PAGES = {
     "history": "/tables/{table}/history/",
     "version": "/tables/{table}/history/3/",
     "diff": "/tables/{table}/diff/1...3/",
+    "row diff": "/tables/{table}/diff/1...3/rows/",
     "concurrency": "/tables/{table}/concurrency/?pick=c-{conflict}",
     "lanes": "/tables/{table}/concurrency/?span=3000",
     "isolation": "/tables/{table}/isolation/?level=Serializable&cell=UPDATE|DELETE",

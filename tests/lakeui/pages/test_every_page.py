@@ -170,6 +170,10 @@ def _body(client, lake, name):
         ("/tables/{table}/preview/?version=99", 404),
         ("/tables/{table}/preview/?version=-1", 404),
         ("/tables/{table}/diff/77...99/", 404),
+        ("/tables/{table}/diff/1...99/rows/", 404),
+        ("/tables/{table}/diff/1...1/rows/", 404),
+        ("/tables/{table}/diff/3...1/rows/", 302),
+        ("/tables/{table}/diff/1...3/rows/?where=%00", 404),
         ("/tables/{table}/diff/3...1/", 302),
         ("/tables/{table}/diff/?v=1&v=x", 302),
         ("/schedules/new/?table=987654", 404),
@@ -260,6 +264,7 @@ def test_every_page_is_among_those_that_are_tested():
 def test_every_page_has_a_json_twin_or_says_how_to_do_the_same_over_rest(as_, lake, route):
     client = as_("owner")
     Preview.objects.create(table=lake.table, version=3, asked_at=timezone.now())
+    Preview.objects.create(table=lake.table, older_version=1, version=3, asked_at=timezone.now())
     people = {"owner": User.objects.get(username="owner"), "table": lake.table}
     Schedule.objects.create(pk=lake.table.pk, name="n", cron="0 3 * * *", kind="optimize", **people)
     body = client.get(_address(lake, route)).content.decode()

@@ -25,6 +25,7 @@ ADDRESSES = {
     "/jobs/{job}/": "jobs/jobs",
     "/conflicts/{conflict}/": "conflicts/conflict",
     "/tables/{table}/diff/1...3/": "tables/diff",
+    "/tables/{table}/diff/1...3/rows/": "tables/row_diff",
     "/conflicts/": "conflicts/conflicts",
     "/tables/": "tables/tables",
     "/jobs/": "jobs/jobs",

@@ -1,10 +1,13 @@
 """Rows of a table on a page: asked of a worker, waited for, shown with their age."""
 
+import json
+import re
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
+from engine.schema.types import LONG, StructField, StructType
 from lakeui.catalog.models import Preview
 from tests.lakeui.factories import make_commit
 
@@ -133,3 +136,52 @@ def test_no_link_leads_to_a_table_that_is_not_theirs_or_not_there(as_, lake):
     response = as_("owner").get("/jobs/new/", {"table": lake.table.pk, "sql": sql})
     assert "only write" in response.text
     assert "Look there" not in response.text
+
+
+def test_columns_are_chosen_and_the_page_sorts_what_was_read(as_, lake, address):
+    client = as_("viewer")
+    form = {"version": "3", "columns": "name, `a,b`", "where": ""}
+    response = client.post(address, form)
+    assert response.headers["Location"] == f"{address}?version=3&columns=name%2C+%60a%2Cb%60"
+    asked = Preview.objects.get()
+    assert asked.wanted == ["name", "a,b"]
+    columns = [{"name": "id", "type": "long"}, {"name": "at", "type": "string"}]
+    rows = [["10", "b"], ["9", None], [None, "a"]]
+    Preview.objects.filter(pk=asked.pk).update(read_at=timezone.now(), columns=columns, rows=rows)
+    page = f"{address}?version=3&columns=name%2C+%60a%2Cb%60"
+    for sort, order in (
+        ("id", ["null", "9", "10"]), ("-id", ["10", "9", "null"]),
+        ("at", ["9", "null", "10"]), ("nowhere", ["10", "9", "null"]),
+    ):  # fmt: skip
+        text = client.get(f"{page}&sort={sort}").text
+        cells = re.findall(r'<td class="mono num">(?:<span\s+class="none">)?(\w+)', text)
+        assert cells == order
+    assert 'aria-sort="descending"' in client.get(f"{page}&sort=-id").text
+
+
+def test_the_profile_of_a_column_is_asked_for_beside_the_rows(as_, lake, address):
+    client = as_("viewer")
+    columns = [{"name": "id", "type": "long"}]
+    _previewed(lake, read_at=timezone.now(), columns=columns, rows=[["41"]])
+    assert 'name="profile" value="id"' in client.get(f"{address}?version=3").text
+    response = client.post(address, {"version": "3", "profile": "id"}, follow=True)
+    assert response.redirect_chain == [(f"{address}?version=3&profile=id", 302)]
+    assert "A worker is reading the" in response.text
+    asked = Preview.objects.get(profiled="id")
+    sums = {"rows": 9, "nulls": 1, "distinct": 8, "least": "3", "greatest": "77", "is_whole": True}
+    Preview.objects.filter(pk=asked.pk).update(read_at=timezone.now(), answer=sums)
+    page = client.get(f"{address}?version=3&profile=id", headers=HTMX)
+    assert page.status_code == 286
+    for said in ("Profile of", "77", "Of every row", "41"):
+        assert said in page.text
+
+
+def test_a_condition_that_does_not_parse_is_told_where_it_was_typed(as_, lake, address):
+    lake.table.schema = json.loads(StructType((StructField("id", LONG),)).to_json())
+    lake.table.save()
+    page = as_("viewer").post(address, {"version": "3", "where": "id = = 3"}, follow=True)
+    assert "The condition was not understood" in page.text
+    assert 'value="id = = 3"' in page.text
+    assert not Preview.objects.exists()
+    later = as_("viewer").post(address, {"version": "3", "where": "gone_column = 3"}, follow=True)
+    assert "A worker is reading" in later.text

@@ -1,0 +1,425 @@
+"""Which rows a version holds that another does not: added, removed, changed.
+
+By the change feed where the table keeps one, else by the files that the versions do not share; of a
+file with another deletion vector, by the rows between the two vectors. Rows that were only rewritten
+are in both and cancel out.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from engine.actions.files import AddFile
+from engine.deletion_vectors.files import read_deletion_vector
+from engine.errors import DataFileError, RequestError, UnknownColumnError, VersionNotFoundError
+from engine.expressions.evaluate import matching_rows
+from engine.expressions.parse import parse_condition
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Expression
+from engine.log.file_table import adds_of
+from engine.schema.column_mapping import physical_name
+from engine.schema.types import StructField, StructType
+from engine.snapshot.change_feed import CHANGE_TYPE, ChangeSource, is_enabled, read_changes
+from engine.snapshot.conform import target_type
+from engine.snapshot.read_limit import ReadLimitError
+from engine.snapshot.reader import ROW_INDEX, iter_file
+from engine.snapshot.row_counts import num_records
+from engine.snapshot.row_numbers import occurrences, row_numbers, value_numbers
+from engine.snapshot.scan import prune
+from engine.snapshot.snapshot import Snapshot
+
+_BATCH_ROWS = 65_536
+_GONE = ("delete", "update_preimage")
+
+
+class ComparedBy(StrEnum):
+    """Where the rows that may differ were found."""
+
+    FEED = "feed"
+    FILES = "files"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What is read at most. Beyond it a comparison is refused, or cut where what was read is still true."""
+
+    file_bytes: int = 256 * 2**20
+    row_bytes: int = 512 * 2**20
+    rows_of_one_side: int = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDifference:
+    """The rows in the columns of the later version; the n-th of `before` became the n-th of `after`.
+
+    Without keys nothing is `before` or `after`: a changed row is one removed and one added.
+    `is_whole` is False where reading stopped at the limit: every row in it differs, but there are
+    more, and the counts say how many, None where nothing records it. `repeated_keys`: rows that differ share a key, so which became which is a guess.
+    `dropped` columns are in the earlier version alone and were not compared.
+    """
+
+    compared_by: ComparedBy
+    removed: pa.Table
+    added: pa.Table
+    before: pa.Table
+    after: pa.Table
+    removed_count: int | None
+    added_count: int | None
+    file_count: int
+    is_whole: bool = True
+    repeated_keys: bool = False
+    dropped: tuple[str, ...] = ()
+
+
+def compare_rows(
+    table: ChangeSource,
+    older_version: int,
+    newer_version: int,
+    *,
+    keys: Sequence[str] = (),
+    condition: str = "",
+    limits: ReadLimits = ReadLimits(),
+) -> RowDifference:
+    """What a reader of the later version sees that one of the earlier does not, and the reverse.
+
+    Args:
+        table: whose versions they are.
+        older_version: the earlier one.
+        newer_version: the later one.
+        keys: columns that identify a row: removed and added rows with equal keys are one changed row.
+        condition: of rows; a changed row is shown if it matches before or after.
+        limits: what is read at most.
+
+    Raises:
+        VersionNotFoundError: the log no longer holds one of them.
+        DataFileError: a file was vacuumed away, or is damaged.
+        UnknownColumnError, ExpressionError: the later version has no such key, or the condition is none.
+        ReadLimitError: more files differ than may be read at one time.
+    """
+    newer, older = table.snapshot(newer_version), table.snapshot(older_version)
+    names = _key_names(newer.schema, keys)
+    where = parse_condition(condition, newer.schema) if condition else None
+    pushed = where if where is None or not names or _is_on(where, names) else None
+    found = _found(table, older, newer, pushed, limits)
+    removed, added = _cancelled(found.removed, found.added)
+    before, after = removed.slice(0, 0), added.slice(0, 0)
+    repeated = False
+    if names:
+        removed, added, before, after, repeated = _paired(removed, added, names)
+    if where is not None:
+        removed, added = _matching(where, removed), _matching(where, added)
+        both = pc.or_(matching_rows(where, before), matching_rows(where, after))
+        before, after = before.filter(both), after.filter(both)
+    gone, came = found.counts
+    is_whole = (gone, came) == (found.removed.num_rows, found.added.num_rows)
+    return RowDifference(
+        compared_by=found.compared_by,
+        removed=removed,
+        added=added,
+        before=before,
+        after=after,
+        removed_count=removed.num_rows if is_whole else gone,
+        added_count=added.num_rows if is_whole else came,
+        file_count=found.file_count,
+        is_whole=is_whole,
+        repeated_keys=repeated,
+        dropped=_dropped(older, newer),
+    )
+
+
+def changed_cells(before: pa.Table, after: pa.Table) -> list[np.ndarray]:
+    """For each column, which rows hold another value after than before."""
+    cells = []
+    for old, new in zip(before.columns, after.columns, strict=True):
+        numbers = value_numbers(pa.chunked_array([*old.chunks, *new.chunks], old.type))
+        cells.append(numbers[: len(old)] != numbers[len(old) :])
+    return cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows that may differ; some are in both."""
+
+    compared_by: ComparedBy
+    removed: pa.Table
+    added: pa.Table
+    file_count: int
+    counts: tuple[int | None, int | None]  # of removed and added rows, where not all were read too
+
+
+def _found(
+    table: ChangeSource,
+    older: Snapshot,
+    newer: Snapshot,
+    condition: Expression | None,
+    limits: ReadLimits,
+) -> _Found:
+    if is_enabled(older) and is_enabled(newer):
+        try:
+            return _by_feed(table, older, newer, condition, limits)
+        except (RequestError, VersionNotFoundError, DataFileError):
+            pass  # not enabled all the time, cleaned up, too much: the files may still tell
+    return _by_files(older, newer, condition, limits)
+
+
+def _by_feed(
+    table: ChangeSource,
+    older: Snapshot,
+    newer: Snapshot,
+    condition: Expression | None,
+    limits: ReadLimits,
+) -> _Found:
+    changes = read_changes(table, older.version + 1, newer.version, most_bytes=limits.file_bytes)
+    kinds = changes.column(CHANGE_TYPE)
+    rows = changes.select(newer.schema.names)
+    gone = pc.is_in(kinds, value_set=pa.array(_GONE))
+    removed, added = rows.filter(gone), rows.filter(pc.invert(gone))
+    if condition is not None:
+        removed, added = _matching(condition, removed), _matching(condition, added)
+    return _Found(ComparedBy.FEED, removed, added, 0, (removed.num_rows, added.num_rows))
+
+
+def _by_files(
+    older: Snapshot, newer: Snapshot, condition: Expression | None, limits: ReadLimits
+) -> _Found:
+    gone, came = _files_apart(older, newer)
+    came = prune(newer, came, condition)
+    if _are_alike(older, newer):
+        gone = prune(newer, gone, condition)
+    if not gone.num_rows or not came.num_rows:
+        return _of_one_side(older, newer, gone, came, condition, limits)
+    old, new = adds_of(gone), adds_of(came)
+    sizes = {file.path: file.size for file in (*old, *new)}
+    if sum(sizes.values()) > limits.file_bytes:
+        raise ReadLimitError(older.version, newer.version, limits.file_bytes)
+    removed, all_removed = _read(_Side(older, newer, old, new), condition, limits)
+    added, all_added = _read(_Side(newer, newer, new, old), condition, limits)
+    if not (all_removed and all_added):
+        raise ReadLimitError(older.version, newer.version, limits.row_bytes)
+    counts = (removed.num_rows, added.num_rows)
+    return _Found(ComparedBy.FILES, removed, added, len(sizes), counts)
+
+
+def _of_one_side(
+    older: Snapshot,
+    newer: Snapshot,
+    gone: pa.Table,
+    came: pa.Table,
+    condition: Expression | None,
+    limits: ReadLimits,
+) -> _Found:
+    """Where one version has all files of the other, every row of the rest differs: the first are enough."""
+    most = limits.rows_of_one_side
+    removed, all_removed = _read(_Side(older, newer, adds_of(gone), ()), condition, limits, most)
+    added, all_added = _read(_Side(newer, newer, adds_of(came), ()), condition, limits, most)
+    counts = (
+        removed.num_rows if all_removed else _recorded_rows(gone, condition),
+        added.num_rows if all_added else _recorded_rows(came, condition),
+    )
+    return _Found(ComparedBy.FILES, removed, added, gone.num_rows + came.num_rows, counts)
+
+
+def _recorded_rows(files: pa.Table, condition: Expression | None) -> int | None:
+    """How many rows files hold that were not all read; None where nothing records how many match."""
+    recorded = num_records(files.column("stats"))
+    if condition is not None or recorded.null_count:
+        return None
+    deleted = pc.sum(pc.struct_field(files.column("deletion_vector"), "cardinality")).as_py()
+    return int(pc.sum(recorded).as_py()) - int(deleted or 0)
+
+
+def _files_apart(older: Snapshot, newer: Snapshot) -> tuple[pa.Table, pa.Table]:
+    """The logical files of each version that the other does not have."""
+    old, new = older.state.files, newer.state.files
+    old_keys, new_keys = _file_keys(old), _file_keys(new)
+    gone = old.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
+    return gone, new.filter(pc.invert(pc.is_in(new_keys, value_set=old_keys)))
+
+
+def _file_keys(files: pa.Table) -> pa.Array:
+    keys = pc.binary_join_element_wise(
+        files.column("path"), pc.fill_null(files.column("dv_id"), ""), "\n"
+    )
+    return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+
+
+def _are_alike(older: Snapshot, newer: Snapshot) -> bool:
+    """Whether a condition on the later version means the same to the files of the earlier."""
+    return (
+        older.schema == newer.schema
+        and list(older.partition_columns) == list(newer.partition_columns)
+        and older.mapping_mode == newer.mapping_mode
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A version, the later one in whose columns it is read, its files, and those of the other version."""
+
+    snapshot: Snapshot
+    later: Snapshot
+    files: Sequence[AddFile]
+    others: Sequence[AddFile]
+
+
+def _read(
+    side: _Side, condition: Expression | None, limits: ReadLimits, most_rows: int | None = None
+) -> tuple[pa.Table, bool]:
+    """The rows of one side, and whether they are all of them."""
+    schema = side.later.schema
+    fields = [pa.field(column.name, target_type(column.type)) for column in schema]
+    parts, size_bytes, count = [pa.schema(fields).empty_table()], 0, 0
+    for rows in _batches(side):
+        matching = rows if condition is None else _matching(condition, rows)
+        parts.append(matching)
+        size_bytes, count = size_bytes + matching.nbytes, count + matching.num_rows
+        if size_bytes > limits.row_bytes // 2 or (most_rows is not None and count > most_rows):
+            return pa.concat_tables(parts), False
+    return pa.concat_tables(parts), True
+
+
+def _batches(side: _Side) -> Iterator[pa.Table]:
+    sources = _sources(side.snapshot, side.later)
+    names = list(dict.fromkeys(source.name for source in sources.values() if source is not None))
+    others = {file.path: file for file in side.others}
+    for file in side.files:
+        positions = None
+        if file.path in others:
+            positions = _deleted_elsewhere(side.snapshot, file, others[file.path])
+            if not len(positions):
+                continue
+        batches = iter_file(side.snapshot, file, names, with_positions=True, batch_rows=_BATCH_ROWS)
+        for batch in batches:
+            live = batch
+            if positions is not None:
+                live = batch.filter(pc.is_in(batch.column(ROW_INDEX), value_set=positions))
+            yield _as_later(live, sources, side.later.schema)
+
+
+def _deleted_elsewhere(snapshot: Snapshot, file: AddFile, other: AddFile) -> pa.Array:
+    """The positions of a file that are live in one version and deleted in the other."""
+    deleted = _deleted(snapshot, other) - _deleted(snapshot, file)
+    return pa.array(np.asarray(deleted.to_array(), dtype=np.int64), pa.int64())
+
+
+def _deleted(snapshot: Snapshot, file: AddFile) -> BitMap64:
+    if file.deletion_vector is None:
+        return BitMap64()
+    return read_deletion_vector(snapshot.store, file.deletion_vector, snapshot.allowed_roots)
+
+
+def _sources(snapshot: Snapshot, later: Snapshot) -> dict[str, StructField | None]:
+    """Of each compared column the one that holds it in a version.
+
+    It goes by the name in files, which a renamed column keeps; by the name in the schema where the
+    two versions share no name in files, as after CREATE OR REPLACE.
+    """
+    held = {
+        physical_name(column, snapshot.mapping_mode).lower(): column for column in snapshot.schema
+    }
+    wanted = {
+        column.name: physical_name(column, later.mapping_mode).lower() for column in later.schema
+    }
+    if not held.keys() & set(wanted.values()):
+        held = {column.name.lower(): column for column in snapshot.schema}
+        wanted = {name: name.lower() for name in wanted}
+    return {name: held.get(place) for name, place in wanted.items()}
+
+
+def _as_later(
+    rows: pa.Table, sources: dict[str, StructField | None], schema: StructType
+) -> pa.Table:
+    """Rows in the columns and types of the later version; null in those that the earlier lacked."""
+    at = {name: place for place, name in enumerate(rows.column_names)}
+    columns = []
+    for column in schema:
+        kind, source = target_type(column.type), sources[column.name]
+        values = None if source is None else rows.column(at[source.name])
+        columns.append(
+            pa.chunked_array([pa.nulls(rows.num_rows, kind)])
+            if values is None
+            else _cast(values, kind, column.name)
+        )
+    names = [column.name for column in schema]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _cast(values: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
+    if values.type == kind:
+        return values
+    try:
+        return values.cast(kind)
+    except pa.ArrowException as error:
+        msg = f"The column {name} has another type in the earlier version, which its values do not fit."
+        way = "Compare versions before the type was changed, or versions after it."
+        raise RequestError(msg, way, field="older") from error
+
+
+def _cancelled(removed: pa.Table, added: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Without the rows that both hold, as often as both do."""
+    if not removed.num_rows or not added.num_rows:
+        return removed, added
+    numbers = row_numbers(pa.concat_tables([removed, added]))
+    old, new = numbers[: removed.num_rows], numbers[removed.num_rows :]
+    counts = numbers.max() + 1
+    in_old, in_new = np.bincount(old, minlength=counts), np.bincount(new, minlength=counts)
+    kept_old, kept_new = occurrences(old) >= in_new[old], occurrences(new) >= in_old[new]
+    return removed.filter(pa.array(kept_old)), added.filter(pa.array(kept_new))
+
+
+def _paired(
+    removed: pa.Table, added: pa.Table, keys: Sequence[str]
+) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table, bool]:
+    """Removed and added rows of equal keys as changed rows; the n-th of a key with the n-th."""
+    both = pa.concat_tables([removed.select(keys), added.select(keys)])
+    numbers = row_numbers(both)
+    old, new = numbers[: removed.num_rows], numbers[removed.num_rows :]
+    old_rank, new_rank = occurrences(old), occurrences(new)
+    repeated = bool(old_rank.any() or new_rank.any())
+    width = max(removed.num_rows, added.num_rows, 1)
+    _, of_old, of_new = np.intersect1d(
+        old * width + old_rank, new * width + new_rank, assume_unique=True, return_indices=True
+    )
+    return (
+        removed.filter(_all_but(of_old, removed.num_rows)),
+        added.filter(_all_but(of_new, added.num_rows)),
+        removed.take(pa.array(of_old)),
+        added.take(pa.array(of_new)),
+        repeated,
+    )
+
+
+def _all_but(places: np.ndarray, count: int) -> pa.Array:
+    kept = np.ones(count, dtype=bool)
+    kept[places] = False
+    return pa.array(kept)
+
+
+def _matching(condition: Expression, rows: pa.Table) -> pa.Table:
+    return rows.filter(matching_rows(condition, rows))
+
+
+def _key_names(schema: StructType, keys: Sequence[str]) -> list[str]:
+    names = []
+    for key in keys:
+        column = schema.get(key)
+        if column is None:
+            msg = f"The later version has no column {key[:200]}."
+            raise UnknownColumnError(msg, f"It has {', '.join(schema.names[:20])}.", field="keys")
+        names.append(column.name)
+    return list(dict.fromkeys(names))
+
+
+def _is_on(condition: Expression, names: Sequence[str]) -> bool:
+    known = {name.lower() for name in names}
+    return all(path[0].lower() in known for path in columns_of(condition))
+
+
+def _dropped(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
+    used = {source.name for source in _sources(older, newer).values() if source is not None}
+    return tuple(name for name in older.schema.names if name not in used)

@@ -1,0 +1,79 @@
+"""Rows numbered so that two have the same number exactly if they are equal.
+
+Equal as a grouping has it: null equals null and NaN itself. Nested values are equal if their parts
+are, maps if they hold the same entries in the same order.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def row_numbers(rows: pa.Table) -> np.ndarray:
+    """A number for each row, from 0 on without gaps."""
+    numbers, count = np.zeros(rows.num_rows, dtype=np.int64), 1
+    for column in rows.columns:
+        if count >= rows.num_rows:  # no two rows are equal any more
+            break
+        numbers, count = _together(numbers, value_numbers(column))
+    return numbers
+
+
+def value_numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    """A number for each value of a column, of any type."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    kind = array.type
+    if not pa.types.is_nested(kind) or isinstance(array, pa.ChunkedArray):
+        return _encoded(array)  # chunks are left where there are more bytes than one can hold
+    if pa.types.is_struct(kind):
+        return _of_parts(array, array.flatten())
+    if pa.types.is_map(kind):
+        entries, _ = _together(value_numbers(array.keys), value_numbers(array.items))
+        return _of_sequences(array, entries)
+    return _of_sequences(array, value_numbers(array.values))
+
+
+def occurrences(numbers: np.ndarray) -> np.ndarray:
+    """How many equal numbers stand before each."""
+    order = np.argsort(numbers, kind="stable")
+    ranked = numbers[order]
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(ranked) else ranked
+    ranks = np.empty(len(numbers), dtype=np.int64)
+    ranks[order] = np.arange(len(numbers)) - np.repeat(starts, np.diff(np.r_[starts, len(ranked)]))
+    return ranks
+
+
+def _encoded(array: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    encoded = array.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries()
+        indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks], pa.int32())
+    else:
+        indices = encoded.indices
+    places: np.ndarray = pc.fill_null(indices, -1).to_numpy(zero_copy_only=False)
+    return places.astype(np.int64) + 1
+
+
+def _of_parts(array: pa.StructArray, parts: list[pa.Array]) -> np.ndarray:
+    numbers = array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+    for part in parts:
+        numbers, _ = _together(numbers, value_numbers(part))
+    return numbers
+
+
+def _of_sequences(array: pa.ListArray | pa.MapArray, elements: np.ndarray) -> np.ndarray:
+    """Lists are equal if their elements' numbers are, one after the other."""
+    offsets = array.offsets.to_numpy()
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    spans = zip(offsets[:-1], offsets[1:], valid, strict=True)
+    held = [elements[start:stop].tobytes() if there else None for start, stop, there in spans]
+    return _encoded(pa.array(held, pa.large_binary()))
+
+
+def _together(numbers: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int]:
+    """A number for each pair that occurs, and how many there are."""
+    if not len(numbers):
+        return numbers, 0
+    mixed = numbers * (int(others.max()) + 1) + others
+    distinct, together = np.unique(mixed, return_inverse=True)
+    return together.astype(np.int64), len(distinct)

@@ -1,0 +1,195 @@
+"""The rows that differ between two versions of a table. A worker compares them; the page shows them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+
+from lakeui.catalog.models import Preview, Table, TableKey
+from lakeui.catalog.previews import (
+    DIFFERENT_ROWS,
+    PREVIEW_CONDITION,
+    PREVIEW_NAMES,
+    find_preview,
+    is_waiting,
+    names_text,
+)
+from lakeui.pages.conflicts.conflict_rows import is_number
+from lakeui.pages.exports import export
+from lakeui.pages.jobs.jobs import STOP_POLLING
+from lakeui.pages.table_head import table_head, visible_table
+from lakeui.pages.tables.preview import ask_worker, condition_asked, is_gone, names_asked
+
+_ROWS_A_PAGE = 50
+_KINDS = ("changed", "removed", "added")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffCell:
+    """A value before and after; `is_changed` where they differ."""
+
+    before: str | None
+    after: str | None
+    is_number: bool
+    is_changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """A row that differs: added, removed or changed."""
+
+    change: str
+    cells: tuple[DiffCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How many rows were changed, removed or added, and the address that shows those alone."""
+
+    name: str
+    count: int | None
+    address: str
+    is_shown: bool
+
+
+@never_cache
+@login_required
+def row_diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpResponseBase:
+    """GET shows what was compared; POST has a worker compare it."""
+    table = visible_table(request, pk)
+    if older > newer:
+        return redirect("table-row-diff", pk, newer, older)
+    if older == newer or table.version is None or newer > table.version:
+        msg = f"{table.name} has no versions {older} and {newer} to compare."
+        raise Http404(msg)
+    asked = _asked(request, table)
+    if request.method == "POST":
+        ask_worker(request, table, newer, older_version=older, **asked)
+        return redirect(_address(table, older, newer, asked))
+    stored = find_preview(table, version=newer, older_version=older, **asked)
+    if "export" in request.GET and stored is not None:
+        name = f"{table.name}-v{older}-v{newer}-rows"
+        return export(_flat(stored), _columns(stored), request.GET["export"], name)
+    waits = stored is not None and is_waiting(stored)
+    context: dict[str, Any] = {
+        "table": table,
+        "older": older,
+        "newer": newer,
+        "version": newer,
+        "where": asked["where"],
+        "keys": names_text(asked["keys"]),
+        "longest": PREVIEW_CONDITION,
+        "longest_names": PREVIEW_NAMES,
+        "address": _address(table, older, newer, asked),
+        "preview": stored,
+        "waits": waits,
+        "is_gone": is_gone(stored),
+        "row_limit": DIFFERENT_ROWS,
+    } | _shown(request, stored)
+    if request.htmx:  # type: ignore[attr-defined]  # by its middleware
+        status = 200 if waits else STOP_POLLING
+        return render(request, "tables/_row_diff.html", context, status=status)
+    query = urlencode({name: value for name, value in _given(asked).items() if value})
+    context["twin"] = f"/api/v1/tables/{table.pk}/diff/{older}...{newer}/rows/" + (
+        f"?{query}" if query else ""
+    )
+    context["head"] = table_head(request, table, "history", newer)
+    return render(request, "tables/row_diff.html", context)
+
+
+def declared_key(table: Table) -> list[str]:
+    """The columns of the table's primary key, if people declared one."""
+    key = table.keys.filter(kind=TableKey.Kind.PRIMARY).first()
+    return list(key.columns) if key else []
+
+
+def _asked(request: HttpRequest, table: Table) -> dict[str, Any]:
+    """Condition and keys; a primary key that was declared, where the address says nothing of keys."""
+    says = "keys" in request.GET or "keys" in request.POST
+    keys = names_asked(request, "keys") if says else declared_key(table)
+    return {"where": condition_asked(request), "keys": keys}
+
+
+def _given(asked: dict[str, Any]) -> dict[str, str]:
+    return {"where": asked["where"], "keys": names_text(asked["keys"])}
+
+
+def _address(table: Table, older: int, newer: int, asked: dict[str, Any]) -> str:
+    """The page of a comparison; `keys` is said even if there are none, since a table may declare some."""
+    given = _given(asked)
+    query = {"keys": given["keys"]} | ({"where": given["where"]} if given["where"] else {})
+    return f"{reverse('table-row-diff', args=[table.pk, older, newer])}?{urlencode(query)}"
+
+
+def _shown(request: HttpRequest, stored: Preview | None) -> dict[str, Any]:
+    if stored is None:
+        return {}
+    show = request.GET.get("show", "")
+    rows = [row for row in stored.rows if show not in _KINDS or row["change"] == show]
+    page = Paginator(rows, _ROWS_A_PAGE).get_page(request.GET.get("page"))
+    numbers = [is_number(column) for column in stored.columns]
+    names = [str(column["name"]) for column in stored.columns]
+    counts = [stored.answer.get(name) for name in _KINDS]
+    total = sum(counts) if None not in counts else None
+    return {
+        "columns": list(zip(stored.columns, numbers, strict=True)),
+        "page": page,
+        "lines": [_line(row, names, numbers) for row in page.object_list],
+        "kinds": [
+            Kind(name, count, _showing(request, name), show == name)
+            for name, count in zip(_KINDS, counts, strict=True)
+        ],
+        "total": total,
+        "all_address": _showing(request, ""),
+        "shows_all": show not in _KINDS,
+        "is_cut": total is None or total > len(stored.rows),
+        "has_changed": bool(stored.answer.get("changed")),
+    }
+
+
+def _showing(request: HttpRequest, kind: str) -> str:
+    query = request.GET.copy()
+    query.pop("page", None)
+    query.pop("show", None)
+    if kind:
+        query["show"] = kind
+    return f"?{query.urlencode()}"
+
+
+def _line(row: dict[str, Any], names: list[str], numbers: list[bool]) -> DiffRow:
+    before = row["before"] or [None] * len(names)
+    after = row["after"] or [None] * len(names)
+    changed = set(row["changed"])
+    return DiffRow(
+        row["change"],
+        tuple(
+            DiffCell(old, new, number, name in changed)
+            for old, new, number, name in zip(before, after, numbers, names, strict=True)
+        ),
+    )
+
+
+def _flat(stored: Preview) -> Iterator[tuple[str, str, list[str | None]]]:
+    """A line for a row as it was and one for a row as it is."""
+    for row in stored.rows:
+        for side in ("before", "after"):
+            if row[side] is not None:
+                yield row["change"], side, row[side]
+
+
+def _columns(stored: Preview) -> dict[str, Any]:
+    names = [str(column["name"]) for column in stored.columns]
+    values = {name: _value_at(place) for place, name in enumerate(names)}
+    return {"_change": lambda line: line[0], "_side": lambda line: line[1]} | values
+
+
+def _value_at(place: int) -> Any:  # noqa: ANN401 - a function of a line
+    return lambda line: line[2][place]
