@@ -5,6 +5,9 @@ from django.urls import include, path, re_path
 
 from lakeui.api.docs import not_found
 from lakeui.pages.access import session
+from lakeui.pages.access.admin_site import name_site
+
+name_site(admin.site)
 
 urlpatterns = [
     path("admin/login/", session.admin_sign_in),

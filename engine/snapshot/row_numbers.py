@@ -50,12 +50,13 @@ def _encoded(array: pa.Array | pa.ChunkedArray) -> np.ndarray:
         indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks], pa.int32())
     else:
         indices = encoded.indices
-    places: np.ndarray = pc.fill_null(indices, -1).to_numpy(zero_copy_only=False)
-    return places.astype(np.int64) + 1
+    places = pc.fill_null(indices, -1).to_numpy(zero_copy_only=False)
+    return np.asarray(places, dtype=np.int64) + 1
 
 
 def _of_parts(array: pa.StructArray, parts: list[pa.Array]) -> np.ndarray:
-    numbers = array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    numbers = np.asarray(valid, dtype=np.int64)
     for part in parts:
         numbers, _ = _together(numbers, value_numbers(part))
     return numbers

@@ -5,7 +5,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from lakeui.api.models import ApiToken, IdempotentAnswer
-from lakeui.catalog.read_only_admin import ReadOnlyAdmin
+from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin
 
 auditlog.register(ApiToken, include_fields=["name", "role", "user", "expiry", "public_id"])
 
@@ -26,7 +26,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
 
 @admin.register(IdempotentAnswer)
-class IdempotentAnswerAdmin(ReadOnlyAdmin):
+class IdempotentAnswerAdmin(InternalAdmin):
     list_display = ["created_at", "user", "key", "status", "location"]
     list_filter = ["status"]
     search_fields = ["key", "user__username"]

@@ -17,7 +17,7 @@ from lakeui.catalog.models import (
     TableKey,
     TableSync,
 )
-from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
+from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin, ReadOnlyInline
 from lakeui.catalog.schema_rows import top_fields
 
 EDITABLE = ("name", "description")
@@ -152,7 +152,7 @@ class CommitAdmin(ReadOnlyAdmin):
 
 
 @admin.register(CommitHour)
-class CommitHourAdmin(ReadOnlyAdmin):
+class CommitHourAdmin(InternalAdmin):
     list_display = ["hour", "commits"]
     list_filter = ["hour"]
     search_fields = ["hour"]
@@ -168,7 +168,7 @@ class CommitFileAdmin(ReadOnlyAdmin):
 
 
 @admin.register(TableSync)
-class TableSyncAdmin(ReadOnlyAdmin):
+class TableSyncAdmin(InternalAdmin):
     """First readings of logs, requested or under way."""
 
     list_display = ["table", "requested_at", "started_at", "seen_at", "stage", "done", "total"]
@@ -178,7 +178,7 @@ class TableSyncAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Preview)
-class PreviewAdmin(ReadOnlyAdmin):
+class PreviewAdmin(InternalAdmin):
     """What was requested; the rows show on their page, to whoever may see the table."""
 
     list_display = ["table", "version", "asked_at", "read_at", "error_code"]

@@ -24,6 +24,13 @@ class ReadOnlyAdmin(_ShowsOnly, admin.ModelAdmin):
     list_per_page = 50
 
 
+class InternalAdmin(ReadOnlyAdmin):
+    """Sums, requests and marks that pages are made from: opened by their address, not listed."""
+
+    def has_module_permission(self, _request: HttpRequest) -> bool:
+        return False
+
+
 class ReadOnlyInline(_ShowsOnly, admin.TabularInline):
     """Rows below another row's page, to read."""
 

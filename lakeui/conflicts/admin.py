@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from lakeui.catalog.read_only_admin import ReadOnlyAdmin
+from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin
 from lakeui.conflicts.models import (
     Conflict,
     ConflictDay,
@@ -34,7 +34,7 @@ class ConflictAdmin(ReadOnlyAdmin):
 
 
 @admin.register(ConflictDay)
-class ConflictDayAdmin(ReadOnlyAdmin):
+class ConflictDayAdmin(InternalAdmin):
     list_display = [
         "day",
         "kind",
@@ -50,7 +50,7 @@ class ConflictDayAdmin(ReadOnlyAdmin):
 
 
 @admin.register(ConflictRows)
-class ConflictRowsAdmin(ReadOnlyAdmin):
+class ConflictRowsAdmin(InternalAdmin):
     """What was requested; the rows show on their page, to whoever may see the table."""
 
     list_display = ["asked_at", "conflict", "path", "version", "read_at", "error_code"]
@@ -71,7 +71,7 @@ class ErasureAdmin(ReadOnlyAdmin):
 
 
 @admin.register(OrderLook)
-class OrderLookAdmin(ReadOnlyAdmin):
+class OrderLookAdmin(InternalAdmin):
     list_display = ["table", "version"]
     search_fields = ["table__name"]
     list_select_related = ["table"]

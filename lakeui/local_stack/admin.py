@@ -18,6 +18,9 @@ class DemoStepAdmin(_Deletable):
     list_filter = ["state"]
     search_fields = ["title", "key"]
 
+    def has_module_permission(self, _request: HttpRequest) -> bool:
+        return False  # of the demo: opened by its address
+
 
 @admin.register(LoginLink)
 class LoginLinkAdmin(_Deletable):

@@ -6,7 +6,7 @@ Checks are muted on the page of what needs attention, alerts are set up on their
 from auditlog.registry import auditlog
 from django.contrib import admin
 
-from lakeui.catalog.read_only_admin import ReadOnlyAdmin
+from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin
 from lakeui.monitoring.models import (
     AlertChannel,
     AlertDelivery,
@@ -42,7 +42,7 @@ class MuteAdmin(ReadOnlyAdmin):
 
 
 @admin.register(AuditedTable)
-class AuditedTableAdmin(ReadOnlyAdmin):
+class AuditedTableAdmin(InternalAdmin):
     list_display = ["table_pk", "entry"]
     search_fields = ["=table_pk", "entry__object_repr"]
     list_select_related = ["entry__content_type", "entry__actor"]

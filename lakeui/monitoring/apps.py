@@ -5,6 +5,7 @@ from django.db.models.signals import post_save
 class MonitoringConfig(AppConfig):
     name = "lakeui.monitoring"
     label = "monitoring"
+    verbose_name = "Alerts and muted checks"
 
     def ready(self) -> None:
         """Have the tables kept that entries of the audit trail name."""

@@ -1,5 +1,6 @@
-"""One text that finds tables, versions, jobs and conflicts, among what a person may see."""
+"""One text that finds tables, columns, versions, jobs, conflicts and writers, among what a person may see."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
@@ -20,7 +22,31 @@ from lakeui.jobs.redaction import shown_job
 
 SHOWN = 12
 MAX_TEXT = 200
+_SHORTEST_PART = 2
+_TABLES_LOOKED_THROUGH = 4
+_TRANSACTIONS_LOOKED_THROUGH = 200
+_COMMITS_LOOKED_THROUGH = 2_000
+_UUID_START = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,32}")
+_NEXT_DIGIT = dict(zip("0123456789abcdef", "123456789abcdefg", strict=True))
 _VERSION = re.compile(rf"^(?:(?P<table>[\w.-]+)[@\s]+)?v(?P<version>\d{{1,{MAX_ID_DIGITS}}})$")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundColumn:
+    """A column of a table by its dotted name."""
+
+    table: Table
+    path: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWriter:
+    """Who wrote to a table, and the latest version that is theirs among those looked through."""
+
+    name: str
+    table: Table
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +54,16 @@ class Found:
     """The first few of each kind."""
 
     tables: list[Table] = field(default_factory=list)
+    columns: list[FoundColumn] = field(default_factory=list)
     versions: list[Commit] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
+    writers: list[FoundWriter] = field(default_factory=list)
 
     @property
     def count(self) -> int:
-        return len(self.tables) + len(self.versions) + len(self.jobs) + len(self.conflicts)
+        named = len(self.tables) + len(self.columns) + len(self.writers)
+        return named + len(self.versions) + len(self.jobs) + len(self.conflicts)
 
 
 def search(user: Person, text: str) -> Found:
@@ -47,10 +76,17 @@ def search(user: Person, text: str) -> Found:
     )
     tables = list(named.order_by("name")[:SHOWN])
     if _VERSION.match(text):  # nobody looks for a word that reads like a version
-        return Found(tables, _versions(user, text))
+        return Found(tables, versions=_versions(user, text))
     said = Q(exception__icontains=text) | Q(code__icontains=text) | Q(message__icontains=text)
     conflicts = visible_conflicts(user).select_related("table").filter(said | _numbered(text))
-    return Found(tables, _versions(user, text), _jobs(user, text), list(conflicts[:SHOWN]))
+    return Found(
+        tables,
+        _columns(user, text),
+        _versions(user, text),
+        _jobs(user, text),
+        list(conflicts[:SHOWN]),
+        _writers(user, text),
+    )
 
 
 def uuid_in(text: str) -> UUID | None:
@@ -79,11 +115,59 @@ def _versions(user: Person, text: str) -> list[Commit]:
     commits = Commit.objects.filter(table__in=visible_tables(user))
     commits = commits.select_related("table").defer("raw")
     if match is None:
-        return list(commits.filter(txn_id=text)[:SHOWN])
+        # by number: an index has the transactions of all tables, and few are of one id
+        pks = Commit.objects.filter(_of_transaction(text)).order_by().values_list("pk", flat=True)
+        return list(commits.filter(pk__in=list(pks[:_TRANSACTIONS_LOOKED_THROUGH]))[:SHOWN])
     commits = commits.filter(version=int(match["version"]))
     if match["table"]:
         commits = commits.filter(table__name__icontains=match["table"])
     return list(commits.order_by("table__name")[:SHOWN])
+
+
+def _of_transaction(text: str) -> Q:
+    """A transaction id, or the first digits of one that is a UUID: a range, which an index finds."""
+    digits = text.lower()
+    if not _UUID_START.fullmatch(digits):
+        return Q(txn_id=text)
+    start = digits.rstrip("-")
+    after = start[:-1] + _NEXT_DIGIT[start[-1]]
+    return Q(txn_id__gte=start, txn_id__lt=after, txn_id__startswith=digits) | Q(txn_id=text)
+
+
+def _columns(user: Person, text: str) -> list[FoundColumn]:
+    """Of the first tables whose schema holds the text."""
+    if len(text) < _SHORTEST_PART:
+        return []
+    spelled = Q(schema__icontains=text) | Q(schema__icontains=json.dumps(text)[1:-1])
+    tables = visible_tables(user).filter(spelled).order_by("-last_commit_at", "name")
+    found: list[FoundColumn] = []
+    for table in tables[:_TABLES_LOOKED_THROUGH]:
+        rows = SchemaRows(table, text)[: SHOWN - len(found)]
+        found += [FoundColumn(table, row.path, row.type) for row in rows]
+        if len(found) >= SHOWN:
+            break
+    return found
+
+
+def _writers(user: Person, text: str) -> list[FoundWriter]:
+    """Among the writers of the latest commits and the last writer of each table."""
+    if len(text) < _SHORTEST_PART:
+        return []
+    tables = visible_tables(user).only("name", "version", "last_writer")
+    last = tables.filter(last_writer__icontains=text, version__isnull=False).order_by("name")
+    found = {
+        (table.pk, table.last_writer): FoundWriter(table.last_writer, table, table.version)
+        for table in last[:SHOWN]
+        if table.version is not None
+    }
+    commits = Commit.objects.filter(table__in=visible_tables(user)).order_by("-pk")
+    recent = commits.values_list("table_id", "user_name", "version")[:_COMMITS_LOOKED_THROUGH]
+    part = text.casefold()
+    others = [row for row in recent if part in row[1].casefold()]
+    by_id = tables.in_bulk({table for table, _, _ in others})
+    for table_id, name, version in others:
+        found.setdefault((table_id, name), FoundWriter(name, by_id[table_id], version))
+    return list(found.values())[:SHOWN]
 
 
 def _numbered(text: str) -> Q:

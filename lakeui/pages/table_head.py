@@ -19,6 +19,19 @@ from lakeui.jobs.writers import active_jobs
 from lakeui.pages.access.preferences import watched_ids
 from lakeui.pages.charts.ruler import RULER_VERSIONS, Ruler, draw_ruler
 
+TABS = (
+    ("summary", "Summary", "table"),
+    ("schema", "Schema", "table-schema"),
+    ("history", "History", "table-history"),
+    ("concurrency", "Concurrency", "table-concurrency"),
+    ("what-if", "What-if", "table-what-if"),
+    ("isolation", "Isolation", "table-isolation"),
+    ("eligibility", "Eligibility", "table-eligibility"),
+    ("files", "Files", "table-files"),
+    ("preview", "Rows", "table-preview"),
+)
+"""The pages of a table alone: name, label, route. Conflicts and jobs are lists of all tables, narrowed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tab:
@@ -95,24 +108,13 @@ def _conflict_counts(table: Table) -> dict[str, int]:
 
 
 def _tabs(table: Table, conflict_count: int, active_jobs: int) -> tuple[Tab, ...]:
-    def address(name: str) -> str:
-        return reverse(name, args=[table.pk])
-
+    tabs = [Tab(name, label, reverse(route, args=[table.pk])) for name, label, route in TABS]
+    conflicts = f"{reverse('conflict-list')}?table={table.pk}"
+    jobs = f"{reverse('job-list')}?table={table.pk}"
+    after = [name for name, _, _ in TABS].index("concurrency") + 1
     return (
-        Tab("summary", "Summary", address("table")),
-        Tab("schema", "Schema", address("table-schema")),
-        Tab("history", "History", address("table-history")),
-        Tab("concurrency", "Concurrency", address("table-concurrency")),
-        Tab(
-            "conflicts",
-            "Conflicts",
-            f"{reverse('conflict-list')}?table={table.pk}",
-            conflict_count or None,
-        ),
-        Tab("what-if", "What-if", address("table-what-if")),
-        Tab("isolation", "Isolation", address("table-isolation")),
-        Tab("eligibility", "Eligibility", address("table-eligibility")),
-        Tab("files", "Files", address("table-files")),
-        Tab("preview", "Rows", address("table-preview")),
-        Tab("jobs", "Jobs", f"{reverse('job-list')}?table={table.pk}", active_jobs or None),
+        *tabs[:after],
+        Tab("conflicts", "Conflicts", conflicts, conflict_count or None),
+        *tabs[after:],
+        Tab("jobs", "Jobs", jobs, active_jobs or None),
     )

@@ -3,14 +3,21 @@
 import csv
 import re
 
+import pyarrow as pa
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from django.utils import timezone
 from playwright.sync_api import expect
 
+from engine.storage.uri import open_store
+from lakeui.catalog.models import Preview, Table
 from lakeui.jobs.models import Job, JobEvent
 from lakeui.local_stack.login_links import make_link_token
 from tests.e2e.keyboard import Keyboard
-from tests.lakeui.factories import make_job
+from tests.e2e.test_every_page import RULES
+from tests.engine.made_tables import remove, write_commit, write_first, write_rows
+from tests.lakeui.factories import make_commit, make_job, make_table
+from workers.preview import preview_table
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -131,3 +138,77 @@ def test_what_a_reader_opened_stays_open_while_the_page_renews_itself(signed_in,
     JobEvent.objects.create(job=story.running, at=timezone.now(), message="a line that is new")
     expect(page.get_by_text("a line that is new")).to_be_visible(timeout=15_000)
     expect(page.get_by_role("rowheader", name="Find matches")).to_be_visible()
+
+
+def test_rows_of_two_versions_are_compared_side_by_side(signed_in, story, tmp_path, settings):
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    store = open_store(str(tmp_path / "prices"))
+    write_first(store)
+    old = {"id": pa.array(range(60), pa.int64()), "name": [f"n{n}" for n in range(60)]}
+    write_commit(store, 1, write_rows(store, "a.parquet", old))
+    new = {"id": pa.array(range(1, 61), pa.int64()), "name": [f"N{n}" for n in range(1, 61)]}
+    write_commit(store, 2, remove("a.parquet"), write_rows(store, "b.parquet", new))
+    table = make_table("sales.prices", uri=str(tmp_path / "prices"), version=2)
+    for version in range(3):
+        make_commit(table, version, "WRITE")
+    page = signed_in
+    page.goto(f"/tables/{table.pk}/history/2/")
+    page.get_by_role("link", name="Row diff").click()
+    expect(page.get_by_text("Not compared yet")).to_be_visible()
+    page.get_by_label("Key columns").fill("id")
+    page.get_by_role("button", name="Compare rows").click()
+    expect(page.get_by_text("A worker is reading")).to_be_visible()
+    preview_table(Preview.objects.get(table=table).pk)  # what a light worker does
+    expect(page.get_by_role("row", name="~ changed 1 n1 N1", exact=True)).to_be_visible()
+    expect(page.get_by_text("1 to 50 of 61 listed")).to_be_visible()
+    page.get_by_role("link", name="Removed 1").click()
+    expect(page.get_by_role("row", name="− removed 0 n0", exact=True)).to_be_visible()
+    page.get_by_label("Where").fill("name = 'n7'")
+    page.get_by_role("button", name="Compare again").click()
+    preview_table(Preview.objects.filter(table=table).latest("pk").pk)
+    expect(page.get_by_role("row", name="~ changed 7 n7 N7", exact=True)).to_be_visible()
+    expect(page.get_by_text("1 to 1 of 1 listed")).to_be_visible()
+    Table.objects.filter(pk=table.pk).delete()
+
+
+def test_the_palette_leads_everywhere_by_keys_alone(signed_in, story):
+    page = signed_in
+    palette, chosen = page.locator("#palette"), page.locator("#palette [aria-selected=true]")
+
+    def ask(text):
+        page.keyboard.press("Control+k")
+        expect(palette).to_be_visible()
+        expect(chosen).to_have_count(1)  # what it offers before anything is typed
+        page.keyboard.type(text)
+
+    ask("sales.orders")
+    option = palette.get_by_role("option", name="sales.orders v", exact=False).first
+    expect(option).to_be_visible()
+    while chosen.get_attribute("id") != option.get_attribute("id"):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="sales.orders", exact=True)).to_be_visible()
+    ask("rows of")
+    expect(chosen).to_contain_text("Rows of sales.orders")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/tables/{story.orders.pk}/preview/")
+    ask("gdpr")
+    expect(palette.get_by_role("group", name="Writers")).to_contain_text("gdpr-eraser")
+    page.keyboard.press("Escape")
+    expect(palette).to_be_hidden()
+    ask("dark th")
+    expect(chosen).to_contain_text("Dark theme")
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    ask("nothing is called so")
+    expect(palette.get_by_text("Nothing found")).to_be_visible()
+    assert Axe().run(page, options=RULES).response["violations"] == []
+
+
+def test_the_palette_goes_to_what_was_typed_however_fast_it_was(signed_in, story):
+    page = signed_in
+    page.goto("/jobs/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("monitoring")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/monitoring/")

@@ -14,7 +14,7 @@ from lakeui.monitoring.search import MAX_TEXT, search
 
 
 class SearchRequestSerializer(serializers.Serializer[Any]):
-    """A name, a version (v7, orders v7), an id, or a word of an error."""
+    """A name, a version (v7, orders v7), an id or its first digits, or a word of an error."""
 
     q = serializers.CharField(max_length=MAX_TEXT, required=False, default="", allow_blank=True)
 
@@ -56,17 +56,37 @@ class FoundConflictSerializer(serializers.Serializer[Any]):
     occurred_at = serializers.DateTimeField()
 
 
+class FoundColumnSerializer(serializers.Serializer[Any]):
+    """A column by its dotted name."""
+
+    table_id = serializers.IntegerField(source="table.pk")
+    table = serializers.CharField(source="table.name")
+    column = serializers.CharField(source="path")
+    type = serializers.CharField()
+
+
+class FoundWriterSerializer(serializers.Serializer[Any]):
+    """Who wrote to a table lately, and their latest version there."""
+
+    name = serializers.CharField()
+    table_id = serializers.IntegerField(source="table.pk")
+    table = serializers.CharField(source="table.name")
+    version = serializers.IntegerField()
+
+
 class FoundSerializer(serializers.Serializer[Any]):
     """The first dozen of each; narrow the lists of tables, jobs and conflicts for all."""
 
     tables = FoundTableSerializer(many=True)
+    columns = FoundColumnSerializer(many=True)
     versions = FoundVersionSerializer(many=True)
     jobs = FoundJobSerializer(many=True)
     conflicts = FoundConflictSerializer(many=True)
+    writers = FoundWriterSerializer(many=True)
 
 
 class Search(GenericAPIView[Any]):
-    """Tables, versions, jobs and conflicts that a text names."""
+    """Tables, columns, versions, jobs, conflicts and writers that a text names."""
 
     serializer_class = FoundSerializer
 

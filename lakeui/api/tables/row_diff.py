@@ -50,7 +50,7 @@ class DifferentRowSerializer(serializers.Serializer[Any]):
     )
 
 
-class RowCountsSerializer(serializers.Serializer[Any]):
+class RowDiffCountsSerializer(serializers.Serializer[Any]):
     """How many rows differ in all; null where reading stopped and nothing records it."""
 
     changed = Int64Field(allow_null=True)
@@ -72,7 +72,7 @@ class RowDiffSerializer(AnswerSerializer):
     columns = PreviewColumnSerializer(many=True)
     rows = DifferentRowSerializer(many=True, help_text=f"At most {DIFFERENT_ROWS} of each kind.")
     keys = serializers.ListField(child=serializers.CharField())
-    counts = RowCountsSerializer(source="answered", allow_null=True)
+    counts = RowDiffCountsSerializer(source="answered", allow_null=True)
 
     class Meta(AnswerSerializer.Meta):
         fields = [

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +11,10 @@ from lakeui.pages.file_names import file_head
 from lakeui.pages.units import format_count
 
 _LABELS_APART = 14.0  # per cent, so that labels under a strip do not touch
+_CHARACTER_PX = 7.4
+_NARROW_PX, _USUAL_PX = 270.0, 640.0  # of a strip on a telephone, and in the narrowest other window
+_GAP = 2.0
+_NEAR_EDGE = 24.0
 _BEAM, _EDGE = 0.25, 1.0
 _NEW = "added"  # by the aborted write: never in the table, so the winning commit cannot have touched it
 
@@ -32,11 +36,18 @@ class Joint:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Text under a strip; its anchor keeps it inside."""
+    """Text under a strip; its anchor keeps it inside. `spare` is the class that hides it without room."""
 
     x: float
     text: str
     anchor: str
+    spare: str = ""
+
+    def span(self, width_px: float) -> tuple[float, float]:
+        """From where to where it reaches on a strip of that width, in per cent."""
+        wide = len(self.text) * 100 * _CHARACTER_PX / width_px
+        start = {"start": self.x, "end": self.x - wide}.get(self.anchor, self.x - wide / 2)
+        return start, start + wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +265,24 @@ def _labelled(
             labels[-1][1].append(text)
         else:
             labels.append((x, [text]))
-    return tuple(Label(x, joined(texts), _anchor(x)) for x, texts in labels)
+    return _with_room([Label(x, joined(texts), _anchor(x)) for x, texts in labels])
+
+
+def _with_room(labels: Sequence[Label]) -> tuple[Label, ...]:
+    """In narrow windows a label that would lie on the one before it is hidden."""
+    ends = dict.fromkeys((_NARROW_PX, _USUAL_PX), -_GAP)
+    drawn = []
+    for label in labels:
+        hidden = set()
+        for width in ends:
+            start, end = label.span(width)
+            if start < ends[width] + _GAP:
+                hidden.add(width)
+            else:
+                ends[width] = end
+        spare = "spare-wide" if _USUAL_PX in hidden else "spare" if hidden else ""
+        drawn.append(replace(label, spare=spare))
+    return tuple(drawn)
 
 
 def _counted(texts: Sequence[str]) -> str:
@@ -266,7 +294,7 @@ def _span(texts: Sequence[str]) -> str:
 
 
 def _anchor(x: float) -> str:
-    return "start" if x < 8 else "end" if x > 92 else "middle"
+    return "start" if x < _NEAR_EDGE else "end" if x > 100 - _NEAR_EDGE else "middle"
 
 
 def _tick(place: dict[str, float], line: FileLine, did: str, rows: int | None) -> Tick:

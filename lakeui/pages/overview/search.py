@@ -1,4 +1,4 @@
-"""One field that finds tables, versions, jobs and conflicts."""
+"""One field that finds tables, columns, versions, jobs, conflicts, writers and pages; the palette's too."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -9,18 +9,24 @@ from django.shortcuts import redirect, render
 
 from lakeui.monitoring import search as room
 from lakeui.monitoring.search import Found, uuid_in
+from lakeui.pages.overview.palette import offered
 
 
 @login_required
 def search(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "").strip()[: room.MAX_TEXT]
     results = room.search(request.user, text)
+    entries = offered(request, text) if text or request.htmx else []  # type: ignore[attr-defined]  # by its middleware
+    if request.htmx:  # type: ignore[attr-defined]
+        context = {"search_text": text, "found": results, "offered": entries}
+        return render(request, "overview/_suggestions.html", context)
     sure = _only_one(results, text)
     if sure is not None:
         return redirect(sure[0], *sure[1:])
     context = {
         "search_text": text,
         "found": results,
+        "offered": entries,
         "shown": room.SHOWN,
         "twin": f"/api/v1/search/?{urlencode({'q': text})}",
     }

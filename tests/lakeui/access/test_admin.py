@@ -104,3 +104,26 @@ def test_the_admins_pages_hold_nothing_inline(root, world):
 def test_the_admin_is_for_staff(client, db):
     client.force_login(person("ann", "admin"))
     assert client.get(reverse("admin:index")).status_code == 302
+
+
+def test_the_index_has_our_name_and_lists_nothing_that_nobody_edits(root, world):
+    text = root.get(reverse("admin:index")).text
+    assert "Django administration" not in text
+    assert "<title>Administration · lakeui</title>" in " ".join(text.split())
+    for words in (
+        "Solar events",
+        "Crontabs",
+        "Idempotent answers",
+        "Commit hours",
+        ">local_stack<",
+    ):
+        assert words.casefold() not in text.casefold()
+    for words in (
+        "Tables and versions",
+        "Jobs and schedules",
+        "Table grants",
+        "Users",
+        "Log entries",
+    ):
+        assert words in text
+    assert root.get("/admin/django_celery_beat/solarschedule/").status_code == 404

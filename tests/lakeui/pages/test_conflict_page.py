@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from importlib import import_module
+from itertools import pairwise
 
 import pytest
 from django.apps import apps
@@ -279,3 +280,19 @@ def test_a_file_that_passed_is_named_only_where_it_cannot_be_taken_for_one_that_
         )
         assert chart is not None
         assert [label.text for label in chart.files.labels] == said
+
+
+def test_labels_of_rows_that_would_lie_on_each_other_are_hidden_in_narrow_windows():
+    rows = (100, 1_200, 4_000, 4_100, 9_000, 9_900)
+    shared = SharedFile("a", "changed", 6, 6, 0, 6, 10_000, rows, rows, (), rows)
+    files = (SideFile("a", "changed"),)
+    chart = draw_overlap(
+        _decision(shared_files=(shared,), current_files=files, winner_files=files), ()
+    )
+    labels = chart.rows.labels
+    assert len(labels) > 2
+    for width, shown in ((270, {""}), (640, {"", "spare"})):
+        spans = [label.span(width) for label in labels if label.spare in shown]
+        assert spans
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+        assert all(start >= 0 and end <= 100 for start, end in spans)

@@ -59,8 +59,8 @@ def test_old_and_new_values_stand_side_by_side(as_, lake, address):
     page = as_("viewer").get(address, headers=HTMX)
     assert page.status_code == 286
     text = " ".join(page.text.split())
-    assert "<del>a </del>" in text
-    assert "<ins>&lt;b&gt; </ins>" in text
+    assert "<del>a</del>" in text
+    assert "<ins>&lt;b&gt;</ins>" in text
     assert "− removed" in text
     assert "+ added" in text
     assert "2 files that the versions do not share" in text

@@ -1,0 +1,21 @@
+"""Django's admin as people see it: named, and without the schedules that the program sets itself."""
+
+from django.contrib.admin import AdminSite
+from django_celery_beat.models import (
+    ClockedSchedule,
+    CrontabSchedule,
+    IntervalSchedule,
+    PeriodicTask,
+    SolarSchedule,
+)
+
+_OF_THE_BEAT = (SolarSchedule, ClockedSchedule, IntervalSchedule, CrontabSchedule, PeriodicTask)
+"""Celery's. People make schedules on the page Schedules."""
+
+
+def name_site(site: AdminSite) -> None:
+    """Give the site its name and leave out what nobody edits."""
+    site.site_header, site.site_title, site.index_title = "lakeui admin", "lakeui", "Administration"
+    for model in _OF_THE_BEAT:
+        if site.is_registered(model):
+            site.unregister(model)

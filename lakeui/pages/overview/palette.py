@@ -1,0 +1,122 @@
+"""What the command palette offers beside what a search finds: pages, settings and actions."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.urls import reverse
+
+from lakeui.catalog.access import may, tables_where, visible_tables
+from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.models import Table
+from lakeui.pages.table_head import TABS
+
+OFFERED = 8
+_PROPERTIES = (
+    "isolationLevel", "enableDeletionVectors", "enableRowTracking", "enableChangeDataFeed",
+    "appendOnly", "columnMapping.mode", "logRetentionDuration", "deletedFileRetentionDuration",
+    "targetFileSize", "checkpointInterval", "autoOptimize.optimizeWrite", "autoOptimize.autoCompact",
+)  # fmt: skip
+_ON_ISOLATION = frozenset({"isolationLevel", "enableDeletionVectors", "enableRowTracking"})
+_ACTIONS = (
+    ("optimize", "Optimize", "maintain"),
+    ("vacuum", "Vacuum", "maintain"),
+    ("append", "Insert into", "write"),
+    ("delete", "Delete rows of", "write"),
+    ("update", "Update rows of", "write"),
+    ("merge", "Merge into", "write"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the palette. With `press` it presses that button of the page in place of leading away."""
+
+    kind: str
+    label: str
+    address: str
+    press: str = ""
+
+
+def offered(request: HttpRequest, text: str) -> list[Entry]:
+    """The entries whose label holds every word of the text; those of the open table first."""
+    words = text.casefold().split()
+    table = _open_table(request)
+    entries = [*(_of_table(request, table) if table else ()), *_everywhere(request)]
+    found = (entry for entry in entries if all(w in entry.label.casefold() for w in words))
+    return list(found)[:OFFERED]
+
+
+def _open_table(request: HttpRequest) -> Table | None:
+    """The table whose page the palette was opened on, where the person may see it."""
+    text = request.GET.get("table", "")
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
+        return None
+    return visible_tables(request.user).only("name").filter(pk=int(text)).first()
+
+
+def _of_table(request: HttpRequest, table: Table) -> Iterator[Entry]:
+    for _, label, route in TABS:
+        yield Entry("Page", f"{label} of {table.name}", reverse(route, args=[table.pk]))
+    yield Entry("Page", f"Conflicts of {table.name}", _link("conflict-list", table=table.pk))
+    yield Entry("Page", f"Jobs of {table.name}", _link("job-list", table=table.pk))
+    if settings.READ_ONLY:
+        return
+    maintains = may(request.user, "maintain", table)
+    if may(request.user, "write", table):
+        yield Entry("Action", f"New statement on {table.name}", _link("job-new", table=table.pk))
+    for kind, label, action in _ACTIONS:
+        if maintains or may(request.user, action, table):
+            address = _link("job-new", table=table.pk, kind=kind)
+            yield Entry("Action", f"{label} {table.name}", address)
+    if maintains:
+        yield from _settings_of(table)
+
+
+def _settings_of(table: Table) -> Iterator[Entry]:
+    for name in _PROPERTIES:
+        address = _link("job-new", table=table.pk, kind="set_properties")
+        if name in _ON_ISOLATION:
+            address = reverse("table-isolation", args=[table.pk])
+        yield Entry("Setting", f"delta.{name} of {table.name}", address)
+
+
+def _everywhere(request: HttpRequest) -> Iterator[Entry]:
+    for label, route in (
+        ("Overview", "overview"), ("Tables", "table-list"), ("Conflicts", "conflict-list"),
+        ("Jobs", "job-list"), ("Schedules", "schedule-list"), ("Needs attention", "attention"),
+        ("Explain an error", "explain"), ("Monitoring", "monitoring"),
+        ("Access tokens", "token-list"), ("Glossary", "glossary"),
+    ):  # fmt: skip
+        yield Entry("Page", label, reverse(route))
+    person = request.user
+    if may(person, "maintain"):
+        yield Entry("Page", "Audit log", reverse("audit"))
+    if isinstance(person, User) and person.is_staff:
+        yield Entry("Page", "Admin", reverse("admin:index"))
+    if not settings.READ_ONLY:
+        yield from _changes(request)
+    for theme in ("Light", "Dark"):
+        press = f"button[name=theme][value={theme.lower()}]"
+        yield Entry("Setting", f"{theme} theme", reverse("overview"), press)
+    yield Entry("Setting", "Times in UTC", reverse("overview"), "button[name=zone][value=UTC]")
+    yield Entry(
+        "Setting", "Times in your zone", reverse("overview"), "button[name=zone][value=local]"
+    )
+
+
+def _changes(request: HttpRequest) -> Iterator[Entry]:
+    if tables_where(request.user, "write").exists():
+        yield Entry("Action", "New job", reverse("job-new"))
+    if may(request.user, "maintain"):
+        yield Entry("Action", "New schedule", reverse("schedule-new"))
+        yield Entry("Action", "Register a table", reverse("table-register"))
+        yield Entry("Action", "Load a file into a table", reverse("table-upload"))
+        yield Entry("Action", "Clone a table", reverse("table-clone"))
+
+
+def _link(route: str, **query: object) -> str:
+    return f"{reverse(route)}?{urlencode(query)}"
