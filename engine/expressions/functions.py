@@ -179,6 +179,8 @@ _TEXT = (
     Function("contains", ("string", "string"), gives(BOOLEAN)),
     Function("instr", ("string", "string"), gives(INTEGER)),
     Function("concat", ("string",), gives(STRING), repeats=True),
+    Function("concat_ws", ("string", "string"), gives(STRING), repeats=True),
+    Function("btrim", ("string", "string"), gives(STRING), optional=1),
     Function("replace", ("string", "string", "string"), gives(STRING), optional=1),
     *(Function(n, ("string", "integer", "string"), gives(STRING), optional=1) for n in PADDING),
     *(Function(n, ("text",), gives(STRING)) for n in ("md5", "sha1")),
@@ -204,6 +206,11 @@ _NUMBERS = (
     Function("round", ("long or float", "integer"), _first, optional=1),
     Function("pow", ("number", "number"), gives(DOUBLE)),
     Function("pmod", ("number", "number"), _remainder),
+    *(
+        Function(n, ("long or float", "long or float"), _arithmetic)
+        for n in ("try_add", "try_subtract", "try_multiply")
+    ),
+    Function("try_divide", ("long or float", "long or float"), gives(DOUBLE)),
     Function("isnan", ("float",), gives(BOOLEAN)),
     Function("nanvl", ("float", "float"), _arithmetic),
 )
@@ -219,6 +226,8 @@ _DATES = (
     ),
     Function("datediff", ("time", "time"), gives(INTEGER)),
     Function("last_day", ("time",), gives(DATE)),
+    Function("next_day", ("time", "string"), gives(DATE)),
+    Function("months_between", ("time", "time"), gives(DOUBLE)),
     Function("trunc", ("time", "string"), gives(DATE)),
     Function("date_trunc", ("string", "time"), gives(TIMESTAMP)),
     Function("date_format", ("time", "string"), gives(STRING)),
@@ -240,7 +249,9 @@ _COLLECTIONS = (
     Function("size", ("array or map",), gives(INTEGER)),
     Function("array_contains", ("array", "any"), _contains),
     Function("map_contains_key", ("map", "any"), _contains),
-    Function("element_at", ("array or map", "any"), _element),
+    *(Function(n, ("array or map", "any"), _element) for n in ("element_at", "try_element_at")),
+    *(Function(n, ("array", "any"), nested.same_array) for n in ("array_append", "array_prepend")),
+    Function("array_compact", ("array",), nested.kept_array),
     Function("array", ("any",), nested.array_of, repeats=True),
     Function("map", ("any", "any"), nested.map_of, repeats=True),
     Function("named_struct", ("string", "any"), _first, repeats=True),

@@ -152,14 +152,20 @@ class KeywordCalls(NestedOperands, ABC):
         return build.cast(value, target, lenient=False, position=position)
 
     def _trim(self) -> Expression:
-        """TRIM([BOTH | LEADING | TRAILING] FROM text): of spaces."""
+        """TRIM([BOTH | LEADING | TRAILING] FROM text): of spaces; BOTH takes characters too."""
         position = self.position
         self.index += 2
         side = self.peek()
         if side in _TRIMS:
             self.index += 1
+        if self.peek() != "FROM" and side == "BOTH":
+            characters = self.expression()
+            self.need("FROM")
+            text = self.expression()
+            self.need(")")
+            return build.call("btrim", (text, characters), position)
         if not self.take("FROM"):
-            self.refuse("TRIM takes spaces away, and no other characters: FROM was expected")
+            self.refuse("TRIM of one side takes spaces away alone: FROM was expected")
         text = self.expression()
         self.need(")")
         return build.call(_TRIMS.get(side, "trim"), (text,), position)

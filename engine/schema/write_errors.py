@@ -56,6 +56,13 @@ class IdentityUpdateError(RequestError):
     sqlstate = "42808"
 
 
+class IdentityInsertError(RequestError):
+    """A new row brings a value for an identity column whose values the table alone gives."""
+
+    code = "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"
+    sqlstate = "42808"
+
+
 class NotDeterministicError(RequestError):
     """A condition that may give another answer for the same row each time it is asked."""
 

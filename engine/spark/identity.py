@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import RequestError
 from engine.schema.types import StructField, StructType
+from engine.schema.write_errors import IdentityInsertError
 from engine.spark.columns import column, to_spark_type
 
 START = "delta.identity.start"
@@ -31,14 +32,14 @@ def check_explicit(schema: StructType, given: StructType) -> None:
     """Refuse values for columns that only the table may number.
 
     Raises:
-        RequestError: such a column is among the data.
+        IdentityInsertError: such a column is among the data.
     """
     for identity_column in identity_columns(schema):
         if given.get(identity_column.name) is not None and not identity_column.metadata.get(
             EXPLICIT, False
         ):
             msg = f"{identity_column.name} is GENERATED ALWAYS AS IDENTITY: the table numbers its rows."
-            raise RequestError(msg, "Leave the column out.", field="source")
+            raise IdentityInsertError(msg, "Leave the column out.", field="source")
 
 
 def with_latest_marks(schema: StructType, latest: StructType) -> StructType:

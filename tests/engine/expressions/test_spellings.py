@@ -44,6 +44,7 @@ SCHEMA = StructType(
         ("SUBSTRING(s FROM 2 FOR 3)", "substring(s, 2, 3)"),
         ("substr(s FROM 2)", "substring(s, 2)"),
         ("TRIM(LEADING FROM s)", "ltrim(s)"),
+        ("TRIM(BOTH 'ab' FROM s)", "btrim(s, 'ab')"),
         ("DATEADD(HOUR, 3, ts)", "ts + INTERVAL 3 HOURS"),
         ("timestampadd(DAY, -1, day)", "CAST(day AS TIMESTAMP) + INTERVAL -1 DAY"),
         ("date_add(day, 1)", "day + 1"),
