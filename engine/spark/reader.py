@@ -44,6 +44,15 @@ _BASE = "__lake_base_row_id"
 _DEFAULT_VERSION = "__lake_default_version"
 _POSITION = "_tmp_metadata_row_index"
 """The name under which Spark's Parquet reader gives each row's position in its file."""
+_AS_DECLARED = {
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
+}
+"""Options of every scan: whatever the caller's session is set to, a table has the rows that its log says."""
 _ENCODED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u0080-\U0010ffff]")
 
 
@@ -120,7 +129,11 @@ def _indexed(
         sizes,
         constants,
         spark_types.StructType(stored),
-        {**hadoop_options(table.uri, table.storage_options), **(request.marks or {})},
+        {
+            **_AS_DECLARED,
+            **hadoop_options(table.uri, table.storage_options),
+            **(request.marks or {}),
+        },
         **_version_of(table, request),
     )
     with in_engine_words(table.uri):
@@ -249,7 +262,8 @@ def _native(
     check_file_system(spark, table.uri)
     if request.marks is None:
         check_is_spark(spark)
-    reader = spark.read.options(**hadoop_options(table.uri, table.storage_options))
+    options = {**_AS_DECLARED, **hadoop_options(table.uri, table.storage_options)}
+    reader = spark.read.options(**options)
     reader = reader.schema(spark_types.StructType(fields)).option("__globPaths__", "false")
     if not paths and request.marks is None:
         return _no_rows(spark, spark_types.StructType(fields))
