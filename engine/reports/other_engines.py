@@ -4,12 +4,16 @@ with engine.delta.reporting(table="sales.orders"):
     DeltaTable.forName(spark, "sales.orders").merge(...).execute()
 """
 
+import inspect
 import logging
 import re
 import uuid
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ContextDecorator
+from functools import wraps
 from types import TracebackType
+from typing import Any, TypeVar, cast
 
 from engine.clock import Clock, SystemClock, utc_from_ms
 from engine.conflicts.checker import CHECKS
@@ -26,6 +30,7 @@ _CONFLICT = re.compile(
     r"|[Tt]ransaction conflict detected|Failed to commit transaction: \d"
     r"|by a concurrent update"
 )
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _LINKS, _LINK_CHARS = 6, 8_000
 
 
@@ -60,6 +65,26 @@ class ConflictReports(ContextDecorator):
         return ConflictReports(
             self._table, self._operation, self._statement, self._given, self._clock
         )
+
+    def __call__(self, function: _Function) -> _Function:
+        """The function in a block of its own; of one that only begins when it is called, its whole run."""
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def awaited(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - the function's
+                with self._recreate_cm():
+                    return await function(*arguments, **named)
+
+            return cast("_Function", awaited)
+        if inspect.isgeneratorfunction(function):
+
+            @wraps(function)
+            def generated(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:  # noqa: ANN401
+                with self._recreate_cm():
+                    return (yield from function(*arguments, **named))
+
+            return cast("_Function", generated)
+        return super().__call__(function)
 
     def __enter__(self) -> "ConflictReports":
         self._started_ms.append(self._clock.now_ms())
@@ -105,12 +130,17 @@ def text_of(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    link: BaseException | None = error
+    pending: deque[BaseException | None] = deque([error])
     seen: set[int] = set()
-    while link is not None and id(link) not in seen and len(seen) < _LINKS:
+    while pending and len(seen) < _LINKS:
+        link = pending.popleft()
+        if link is None or id(link) in seen:
+            continue
         seen.add(id(link))
         yield link
-        link = link.__cause__ or link.__context__
+        if isinstance(link, BaseExceptionGroup):
+            pending.extend(link.exceptions)
+        pending.append(link.__cause__ or link.__context__)
 
 
 def _name(error: BaseException) -> str:

@@ -4,6 +4,7 @@
 """
 
 import logging
+import multiprocessing.util
 import os
 import threading
 from collections import deque
@@ -125,6 +126,8 @@ class Outbox:
         if not self._survives_forks:
             self._survives_forks = True
             os.register_at_fork(after_in_child=self._forget)
+        if multiprocessing.parent_process() is not None:  # which ends without atexit
+            multiprocessing.util.Finalize(None, self.close, exitpriority=0)
         self._thread = threading.Thread(target=self._run, name="lakeui-reports", daemon=True)
         self._thread.start()
 

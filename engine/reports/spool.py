@@ -38,10 +38,7 @@ class Spool:
         try:
             self._make_directory()
             path = self._directory / _name(event_count)
-            partial = path.with_suffix(".tmp")
-            with os.fdopen(os.open(partial, _NEW_FILE, 0o600), "wb") as file:
-                file.write(body)
-            partial.replace(path)
+            _write(path.with_suffix(".tmp"), body).replace(path)
         except OSError:
             return event_count
         return self._shrink()
@@ -94,6 +91,17 @@ class Spool:
 
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+
+
+def _write(path: Path, body: bytes) -> Path:
+    """A new file; of one that the disk has no room for, nothing is left."""
+    try:
+        with os.fdopen(os.open(path, _NEW_FILE, 0o600), "wb") as file:
+            file.write(body)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return path
 
 
 def _name(event_count: int) -> str:

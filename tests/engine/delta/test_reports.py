@@ -1,5 +1,6 @@
 """Reports go out in the background, survive a dashboard that is away, and never touch the write."""
 
+import asyncio
 import logging
 import os
 import subprocess
@@ -307,6 +308,23 @@ def test_a_full_spool_drops_the_oldest_counts_and_says_so(spool, caplog):
     assert sum(body["dropped"] for body in dashboard.bodies) > 0
 
 
+def test_a_full_disk_keeps_no_half_of_a_batch(tmp_path):
+    program = (
+        "import resource, sys; from pathlib import Path; from engine.reports.spool import Spool\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "spool = Spool(Path(sys.argv[1]), 10_000)\n"
+        "print(spool.add(b'x' * 1000, 3), spool.add(b'x' * 50, 1))"
+    )
+    told = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-c", program, str(tmp_path / "spool")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == "3 0\n"
+    assert [len(path.read_bytes()) for path in (tmp_path / "spool").iterdir()] == [50]
+
+
 def test_a_full_queue_drops_the_oldest_and_tells_the_dashboard(spool, caplog):
     with desk(answers_at_once=False) as dashboard, caplog.at_level(logging.WARNING):
         box = outbox_to(dashboard.url, spool, gather_s=0.0, queue_events=3)
@@ -450,6 +468,35 @@ class TestOtherEngines:
         assert box.flush(30)
         assert len(dashboard.events) == 3
 
+    def test_a_function_that_only_begins_when_it_is_called_is_watched_to_its_end(
+        self, box, dashboard
+    ):
+        lost = "Commit failed: a concurrent transaction deleted data this operation read"
+
+        @ConflictReports("awaited", box=box)
+        async def load():
+            await asyncio.sleep(0)
+            raise OSError(lost)
+
+        @ConflictReports("generated", box=box)
+        def batches():
+            yield 1
+            raise OSError(lost)
+
+        with pytest.raises(OSError, match="concurrent"):
+            asyncio.run(load())
+        with pytest.raises(OSError, match="concurrent"):
+            list(batches())
+        assert box.flush(30)
+        assert [sent["table"] for sent in dashboard.events] == ["awaited", "generated"]
+
+    def test_a_conflict_among_a_group_of_errors_is_reported(self, box, dashboard):
+        group = ExceptionGroup("two", [ValueError("no file"), OSError("DELTA_CONCURRENT_APPEND")])
+        with pytest.raises(ExceptionGroup), ConflictReports("t", box=box):
+            raise group
+        assert box.flush(30)
+        assert "OSError: DELTA_CONCURRENT_APPEND" in dashboard.events[0]["text"]
+
     def test_the_cause_of_a_wrapped_error_is_reported_as_its_conflict(self, box, dashboard):
         def stream():
             try:
@@ -543,6 +590,31 @@ class TestSettings:
         assert body["writer"]["application"] == "hourly"
         assert body["events"][0]["kind"] == "reported"
         assert [*Path(tmp_path).rglob("*.json")] == []
+
+    @pytest.mark.parametrize("way", ["fork", "spawn"])
+    def test_a_process_of_a_pool_reports_until_its_end(self, spool, way):
+        program = (
+            "import multiprocessing, os, sys\n"
+            "from engine.delta import configure, reporting\n"
+            "def load():\n"
+            "    configure(report_to=sys.argv[1], token='lake_x', spool=sys.argv[2])\n"
+            "    with reporting(table='t'):\n"
+            "        raise OSError('since last commit')\n"
+            "if __name__ == '__main__':\n"
+            "    process = multiprocessing.get_context(sys.argv[3]).Process(target=load)\n"
+            "    process.start()\n"
+            "    process.join()\n"
+        )
+        file = spool.parent / "load.py"
+        file.write_text(program)
+        with desk() as dashboard:
+            subprocess.run(  # noqa: S603 - our own
+                [sys.executable, str(file), dashboard.url, str(spool), way],
+                capture_output=True,
+                check=True,
+                env={**os.environ, "PYTHONPATH": str(Path(engine.delta.__file__).parents[2])},
+            )
+        assert [sent["table"] for sent in dashboard.events] == ["t"]
 
     def test_configure_sends_what_comes_after_it(self, spool):
         with desk() as dashboard:
