@@ -1,6 +1,7 @@
 """CREATE TABLE, with and without rows, and REPLACE TABLE: from Spark's plan to the engine's table."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from engine.commands.column_sql import (
 )
 from engine.commands.model import DataFrameSource
 from engine.commands.statement_cursor import StatementCursor
-from engine.delta.creation import TableDefinition, create_table
+from engine.delta.creation import CollationError, TableDefinition, create_table
 from engine.delta.names import PROVIDERS, find_delta, name_sql
 from engine.delta.opening import open_table
 from engine.delta.result_frames import nothing
@@ -47,6 +48,7 @@ _OF_A_HISTORY = (
     "delta.requireCheckpointProtection",
 )
 """What the properties of a table begin with that tell of its own rows and log."""
+_COLLATION = re.compile(r"\bCOLLATE\b")
 _DEFAULT_PROVIDER = "spark.sql.sources.default"
 
 
@@ -239,6 +241,9 @@ def _field(definition: Java) -> StructField:
         metadata[IDENTITY_START] = int(identity.getStart())
         metadata[IDENTITY_STEP] = int(identity.getStep())
         metadata[IDENTITY_EXPLICIT] = bool(identity.isAllowExplicitInsert())
-    declared = read_type(StatementCursor.over(str(definition.dataType().sql())))
+    text = str(definition.dataType().sql())
+    if _COLLATION.search(text):
+        raise CollationError(str(definition.name()))
+    declared = read_type(StatementCursor.over(text))
     plain = StructField(str(definition.name()), declared, bool(definition.nullable()), metadata)
     return with_declared(plain, declared)

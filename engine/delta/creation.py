@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
 
 from engine.commands.model import Clone, Create
-from engine.commands.sources import Source
+from engine.commands.sources import DataFrameSource, Source
 from engine.delta.handle import Handle
 from engine.delta.names import (
     PROVIDERS,
@@ -48,9 +49,25 @@ class NothingNamedError(RequestError):
     code = "DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION"
 
 
+class CollationError(RequestError):
+    """A table is to be made with a column of a collation, which its log would not keep."""
+
+    code = "DELTA_UNSUPPORTED_COLLATION"
+
+    def __init__(self, column: str) -> None:
+        """`column` is the first such."""
+        what = (
+            f"{column} has a collation, and a Delta table here has none: it would compare by bytes."
+        )
+        super().__init__(what, "Cast it to STRING, or collate where you compare.", field="schema")
+
+
 @dataclass(frozen=True)
 class TableDefinition:
-    """A table that is to be made, as a builder or a statement describes it."""
+    """A table that is to be made, as a builder or a statement describes it.
+
+    `options` are those of a `Handle`.
+    """
 
     name: str = ""
     location: str = ""
@@ -65,6 +82,7 @@ class TableDefinition:
     source: Source | None = None
     clone: Clone | None = None
     retries: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> bool:
@@ -84,6 +102,8 @@ def create_table(spark: SparkSession, definition: TableDefinition) -> Handle:
 
 def make_table(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, OperationResult]:
     """Make a table, or replace one; its handle, and what the engine says of it."""
+    if isinstance(definition.source, DataFrameSource):
+        _check_collations(definition.source.frame.schema)
     path = path_in(definition.name) or ("" if definition.name else definition.location)
     if path:
         return _at(spark, definition, path)
@@ -113,13 +133,40 @@ def _named(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, Op
     if definition.location and _adopts(spark, definition):
         return _adopted(spark, definition)
     register_name(spark, definition.name, definition.location, StructType(definition.columns))
-    place = definition.location or default_location(spark, definition.name)
+    existing = find_table(spark, definition.name)
+    chosen = definition.location or (existing.location if existing else "")
+    place = chosen or default_location(spark, definition.name)
     try:
-        handle, result = _at(spark, definition, place, find_table(spark, definition.name))
+        return _at(spark, definition, place, existing)
     except Exception:
-        plain_sql(spark, f"DROP TABLE IF EXISTS {definition.name}")
+        if not _has_log(spark, place):  # else it is the table of another writer under this name
+            plain_sql(spark, f"DROP TABLE IF EXISTS {definition.name}")
         raise
-    return handle, result
+
+
+def _check_collations(schema: spark_types.StructType) -> None:
+    """Refuse columns that would lose what they are compared by.
+
+    Raises:
+        CollationError: there is one.
+    """
+    for column in schema:
+        if _is_collated(column.dataType):
+            raise CollationError(column.name)
+
+
+def _is_collated(kind: spark_types.DataType) -> bool:
+    match kind:
+        case spark_types.StringType():
+            return not kind.isUTF8BinaryCollation()
+        case spark_types.ArrayType():
+            return _is_collated(kind.elementType)
+        case spark_types.MapType():
+            return _is_collated(kind.keyType) or _is_collated(kind.valueType)
+        case spark_types.StructType():
+            return any(_is_collated(inner.dataType) for inner in kind)
+        case _:
+            return False
 
 
 def _adopts(spark: SparkSession, definition: TableDefinition) -> bool:
@@ -127,7 +174,12 @@ def _adopts(spark: SparkSession, definition: TableDefinition) -> bool:
     layout = definition.partition_columns or definition.clustering_columns or definition.properties
     if definition.columns or definition.rows or definition.replace or layout:
         return False
-    uri = normalise_uri(definition.location)
+    return _has_log(spark, definition.location)
+
+
+def _has_log(spark: SparkSession, place: str) -> bool:
+    """Whether a Delta table is there."""
+    uri = normalise_uri(place)
     return bool(list_log_files(open_store(uri, storage_options(spark, uri, {}))))
 
 
@@ -168,7 +220,7 @@ def _at(
     table = DeltaTable(store, storage_options=options, allowed_roots=reachable_roots(uri))
     shown = definition.name or f"`delta`.`{place}`"
     name = existing.name if existing else ""
-    handle = Handle(spark, table, name=name, retries=definition.retries)
+    handle = Handle(spark, table, name=name, retries=definition.retries, options=definition.options)
     if exists:
         return handle, OperationResult()
     if definition.must_exist and not list_log_files(store):

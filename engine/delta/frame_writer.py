@@ -197,6 +197,13 @@ class DeltaStreamWriter(DataStreamWriter):
             self._path = str(value)
         return self
 
+    def options(self, **options: Any) -> "DeltaStreamWriter":  # noqa: ANN401
+        """As Spark's."""
+        for key, value in options.items():
+            if value is not None:
+                self.option(key, value)
+        return self
+
     def format(self, source: str) -> "DeltaStreamWriter":
         """Name the format; `delta` is the engine's, every other one Spark's."""
         super().format(STREAM_SOURCE if source.lower() in PROVIDERS else source)
@@ -224,7 +231,7 @@ class DeltaStreamWriter(DataStreamWriter):
             self.format(format)
         if partitionBy is not None:
             self.partitionBy(partitionBy)
-        where = path if path is not None else self._path
+        where = path if path is not None else self.options(**options)._path
         if self._source.lower() in PROVIDERS and where is not None:
             self._make(location=where)
         return super().start(path, None, outputMode, None, queryName, **options)

@@ -188,6 +188,7 @@ def _definition(write: FrameWrite, name: str, location: str) -> TableDefinition:
         properties={**own, **write.properties},
         description=write.description,
         source=DataFrameSource(write.frame),
+        options={name: write.options[key] for key, name in OPTIONS.items() if key in write.options},
     )
 
 

@@ -8,6 +8,8 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.commands.command import Command
+from engine.commands.merge import Merge
+from engine.commands.model import Append, Create, Delete, Overwrite, Update
 from engine.delta.exceptions import delta_errors
 from engine.errors import RequestError
 from engine.operations.options import RunOptions
@@ -26,6 +28,10 @@ _FRAMES = 16
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_WRITE_SETTING = "spark.databricks.delta.write."
+_AUTO_RESET = f"{_WRITE_SETTING}txnVersion.autoReset.enabled"
+_DONE_ONCE = (Append, Create, Delete, Merge, Overwrite, Update)
+"""Commands that heed an application's id and version where only the session's settings say them."""
 RETRIES = "spark.lakeui.retries"
 """The setting of a session that says how often its writes are begun again after a conflict."""
 
@@ -105,25 +111,38 @@ class Handle:
             options = RunOptions(
                 retries=session_retries(self.spark) if self.retries is None else self.retries,
                 observer=observer,
-                application=self._application(),
+                application=self._application(command),
                 user_metadata=metadata,
                 dry_run=dry_run,
             )
             with as_spark_does():
-                return run(command, self.table, self.spark, options)
+                result = run(command, self.table, self.spark, options)
+            self._reset_version(options)
+            return result
 
     def _words(self, command: Command) -> tuple[str, str, str]:
         """What reports call it."""
         return *words_of(command), self.setting("spark.app.name") or ""
 
-    def _application(self) -> tuple[str, int] | None:
+    def _application(self, command: Command) -> tuple[str, int] | None:
+        """Whose write this is, and which: as the options say, else as the session's settings do."""
         app_id, version = self.options.get(APP_ID), self.options.get(APP_VERSION)
+        if app_id is None and version is None and isinstance(command, _DONE_ONCE):
+            app_id, version = (
+                self.setting(f"{_WRITE_SETTING}{name}") for name in (APP_ID, APP_VERSION)
+            )
         if app_id is None and version is None:
             return None
         if app_id is None or version is None or not version.lstrip("-").isdecimal():
             what = f"{APP_ID} is {app_id!r} and {APP_VERSION} is {version!r}."
             raise RequestError(what, "Give both, the version as a whole number.", field=APP_ID)
         return app_id, int(version)
+
+    def _reset_version(self, options: RunOptions) -> None:
+        """Forget the version that the session's settings gave, where they ask for it."""
+        of_settings = options.application is not None and APP_ID not in self.options
+        if of_settings and (self.setting(_AUTO_RESET) or "").lower() == "true":
+            self.spark.conf.unset(f"{_WRITE_SETTING}{APP_VERSION}")
 
 
 def session_retries(spark: SparkSession) -> int:

@@ -53,6 +53,10 @@ NEEDS_SPARK = (
 READ, COMMIT = "read the table", "commit"
 
 
+class AppliedBeforeError(Exception):
+    """The version that a transaction reads holds what its application was about to write."""
+
+
 @dataclass
 class Execution:
     """What an operation works with.
@@ -64,6 +68,7 @@ class Execution:
         run_id: is in the name of every data file that the run writes before its next commit.
         read_version: the version that its transactions are to read; None for the latest.
         last_read: the version that its last transaction read, None where it read none.
+        is_marked: whether the application's version is in the log by a commit of this run.
     """
 
     table: DeltaTable
@@ -73,6 +78,7 @@ class Execution:
     _fresh: list[str] = field(default_factory=list)
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     last_read: Snapshot | None = None
+    is_marked: bool = False
     _now_ms: int | None = None
     _committing: bool = False
     _is_torn: bool = False
@@ -107,6 +113,9 @@ class Execution:
         """A transaction on the latest version, or on the one that the command's source saw.
 
         Where the `operation` that it will commit as is named, conflicts are looked for while it runs.
+
+        Raises:
+            AppliedBeforeError: that version holds what the application is to write, by another run.
         """
         self._stage = READ
         self.progress(Progress(READ, 0, 0, "versions"))
@@ -117,7 +126,10 @@ class Execution:
             txn_id=txn_id, observer=self.options.observer, version=self.read_version
         )
         if self.options.application is not None:
-            txn.read_application(self.options.application[0])
+            app_id, version = self.options.application
+            last = txn.read_application(app_id)
+            if last is not None and last >= version and not self.is_marked:
+                raise AppliedBeforeError
         self.last_read = txn.snapshot
         looks = operation and self.options.early_conflicts and not self.options.dry_run
         self._early = EarlyConflicts(txn, operation) if looks else None
@@ -259,6 +271,7 @@ class Execution:
         if outcome is not None and outcome.recognised:
             self._drop_unnamed(outcome.version)
         self._fresh.clear()
+        self.is_marked = self.options.application is not None
         self._committing, self.run_id = False, str(uuid.uuid4())  # what is named now is the table's
         committed = outcome is None or outcome.committed
         return OperationResult(

@@ -20,7 +20,7 @@ from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
 class OutdatedFrameError(RequestError):
-    """A DataFrame reads an older version of the table than the transaction does."""
+    """A DataFrame reads another version of the table than the transaction does."""
 
     code = "LAKE_DATAFRAME_OUTDATED"
 
@@ -67,21 +67,30 @@ def register_reads(
     `is_made_anew` says that an attempt after a conflict has another frame, of a later version.
 
     Raises:
-        RequestError: it scans an older version than the transaction reads, or nobody knows which.
+        RequestError: it scans another version than the transaction reads, or nobody knows which.
     """
     if txn.snapshot is None:
         return
     reads = own_reads(frame, execution.table.uri)
-    older = [r.version for r in reads if r.version is not None and r.version < txn.read_version]
-    if older:
-        msg = f"A DataFrame reads version {older[0]} of {execution.table.uri}, which has moved on."
-        raise OutdatedFrameError(msg, "Make the DataFrame anew.", field="source")
+    versions = {read.version for read in reads if read.version is not None} - {txn.read_version}
+    if versions:
+        raise _outdated(execution.table.uri, min(versions), txn.read_version)
     if any(not read.is_pinned for read in reads):
         _check_moment(frame, execution.table.uri)
     if not is_made_anew and any(read.version is not None for read in reads):
         txn.read_earlier()
     elif reads:
         txn.read_whole_table()
+
+
+def _outdated(uri: str, version: int, read_version: int) -> OutdatedFrameError:
+    """No one version explains such rows: what was added between two is new to one and not to the other."""
+    if version < read_version:
+        msg = f"A DataFrame reads version {version} of {uri}, which has moved on."
+        return OutdatedFrameError(msg, "Make the DataFrame anew.", field="source")
+    msg = f"DataFrames read the versions {read_version} and {version} of {uri}."
+    remedy = "Make all of them anew, or name the earlier version with versionAsOf."
+    return OutdatedFrameError(msg, remedy, field="source")
 
 
 def _check_moment(frame: DataFrame, uri: str) -> None:

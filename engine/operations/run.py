@@ -56,7 +56,7 @@ from engine.operations.clone import clone
 from engine.operations.create import create
 from engine.operations.delete import delete
 from engine.operations.drop_feature import drop_feature
-from engine.operations.execution import Execution
+from engine.operations.execution import AppliedBeforeError, Execution
 from engine.operations.frame_sources import version_read_by
 from engine.operations.merge import merge
 from engine.operations.optimize import optimize
@@ -141,8 +141,9 @@ def run(
         return landed  # before the command is checked: it may not fit the table it made
     command.validate(_schema_of(command, table))
     read_version = version_read_by(command, table.uri)
+    is_marked = False
     for left in range(options.retries, -1, -1):
-        execution = Execution(table, spark, options, read_version)
+        execution = Execution(table, spark, options, read_version, is_marked=is_marked)
         try:
             with execution.in_engine_words():
                 if options.dry_run:
@@ -151,6 +152,7 @@ def run(
         except ConflictError as conflict:
             if not left or not conflict.conflict.can_retry or read_version is not None:
                 raise  # what the source saw of the table stays as old as it is
+            is_marked = execution.is_marked
             continue
         return follow_up(command, execution, result, options.then or _compacts_now(execution))
     msg = "A command cannot be retried a negative number of times."
@@ -200,7 +202,10 @@ def _once(
         return operation(command, execution)
     started_ms = execution.now_ms
     with running(execution.table.uri, started_ms, command.label), execution.cleaning_up():
-        return operation(command, execution)
+        try:
+            return operation(command, execution)
+        except AppliedBeforeError:
+            return OperationResult(message=_APPLIED)
 
 
 def _planned(
@@ -230,7 +235,7 @@ def _landed_before(
 ) -> OperationResult | None:
     """The result of an earlier run of the same job, where its commit is in the log."""
     if options.application is not None and _applied_before(table, *options.application):
-        return OperationResult(message="The application has written this version already.")
+        return OperationResult(message=_APPLIED)
     txn_id, since_version = options.txn_id, options.since_version
     if txn_id is None or since_version is None or isinstance(command, _SEVERAL_COMMITS):
         return None
@@ -244,4 +249,5 @@ def _landed_before(
     return None
 
 
+_APPLIED = "The application has written this version already."
 _LANDED = "An earlier run of this job had committed it already."

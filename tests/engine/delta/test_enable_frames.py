@@ -1,6 +1,7 @@
 """DataFrames of an enabled session: `format("delta")` is read and written by the engine."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.delta import DeltaTable
+from engine.delta import DeltaTable, creation
 from engine.errors import InvariantViolationError, SchemaMismatchError
 from tests.engine.delta.conftest import rows_of
 
@@ -160,13 +161,60 @@ def test_a_statement_leaves_what_the_caller_cached_and_buckets_are_refused(lake,
 
 def test_a_write_of_an_application_is_done_once(lake, days, tmp_path):
     place = str(tmp_path / "once")
-    for _ in range(2):
-        writer = days.write.format("delta").option("txnAppId", "job").option("txnVersion", 1)
-        writer.mode("append").save(place)
-    days.write.format("delta").mode("append").option("txnAppId", "job").option(
-        "txnVersion", 1
-    ).save(place)
+    for version in (1, 1, 2, 2):
+        writer = days.write.format("delta").option("txnAppId", "job").option("txnVersion", version)
+        writer = writer.option("userMetadata", f"run {version}").mode("append")
+        writer.save(place)  # the first makes the table
+        writer.saveAsTable("once")
     assert lake.read.format("delta").load(place).count() == 6
+    assert lake.table("once").count() == 6
+    history = DeltaTable.forPath(lake, place).history()
+    assert [row.userMetadata for row in history.collect()] == ["run 2", "run 1"]
+
+
+def test_a_session_s_settings_name_the_write_of_an_application(lake, days):
+    session, settings = lake.newSession(), "spark.databricks.delta.write"
+    session.sql("USE shop")
+    frame = session.createDataFrame(days.collect(), days.schema)
+    session.conf.set(f"{settings}.txnAppId", "job")
+    for version in (1, 2):
+        session.conf.set(f"{settings}.txnVersion", str(version))
+        for _ in range(2):
+            frame.write.format("delta").mode("append").saveAsTable("settled")
+    assert rows_of(session.table("settled")) == sorted(DAYS * 2)
+    session.conf.set(f"{settings}.txnVersion.autoReset.enabled", "true")
+    session.conf.set(f"{settings}.txnVersion", "3")
+    session.sql("DELETE FROM settled WHERE n = 1")
+    with pytest.raises(AnalysisException, match="Give both"):
+        session.sql("DELETE FROM settled")
+    assert rows_of(session.table("settled")) == sorted(DAYS[1:] * 2)
+
+
+def test_a_column_whose_collation_would_be_lost_is_refused(lake, days, tmp_path):
+    collated = days.select("n", F.array(F.collate("day", "UTF8_LCASE")).alias("days"))
+    with pytest.raises(AnalysisException, match="days has a collation"):
+        collated.write.format("delta").save(str(tmp_path / "collated"))
+    with pytest.raises(AnalysisException, match="day has a collation"):
+        lake.sql("CREATE TABLE collated (n INT, day STRING COLLATE UTF8_LCASE) USING delta")
+    assert not lake.catalog.tableExists("collated")
+    days.write.format("delta").saveAsTable("plain")
+    assert lake.table("plain").filter("day = 'MON' COLLATE UTF8_LCASE").count() == 1
+
+
+def test_a_name_that_another_writer_filled_is_left_to_it(lake, days, monkeypatch):
+    make_at = creation._at
+
+    def late(*arguments, **more):
+        monkeypatch.setattr(creation, "_at", make_at)
+        with ThreadPoolExecutor() as other:
+            statement = "CREATE OR REPLACE TABLE taken USING delta AS SELECT 7 AS n"
+            other.submit(lake.sql, statement).result()
+        return make_at(*arguments, **more)
+
+    monkeypatch.setattr(creation, "_at", late)
+    with pytest.raises(AnalysisException, match="already exists"):
+        days.write.format("delta").saveAsTable("taken")
+    assert rows_of(lake.table("taken")) == [(7,)]
 
 
 def test_a_stream_reads_a_name_and_makes_the_table_that_it_writes(lake, days, tmp_path):
@@ -176,6 +224,10 @@ def test_a_stream_reads_a_name_and_makes_the_table_that_it_writes(lake, days, tm
     stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint"))
     stream.start(copy).awaitTermination()
     assert read(lake, copy) == sorted(DAYS)
+    again = lake.readStream.table("events").writeStream.format("delta").trigger(availableNow=True)
+    again = again.options(checkpointLocation=str(tmp_path / "again"), path=f"{copy} 2")
+    again.start().awaitTermination()
+    assert read(lake, f"{copy} 2") == sorted(DAYS)
 
 
 def test_spark_s_own_builder_merges_into_a_delta_table(lake, days, tmp_path):

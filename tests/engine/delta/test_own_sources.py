@@ -57,6 +57,20 @@ def test_rows_of_a_version_that_was_asked_for_can_be_brought_back(spark, make):
     assert rows_of(table.toDF())[0] == ("a", 2)
 
 
+def test_frames_of_two_versions_are_no_source_together(spark, make):
+    """Rows appended between the two are new to one and not to the other: they would come twice."""
+    table = make()
+    before = table.toDF()
+    table.merge(
+        spark.createDataFrame([("e", 5)], "key string, value bigint"), "false"
+    ).whenNotMatchedInsertAll().execute()
+    both = table.toDF().join(before.select("key").distinct(), "key", "left")
+    merging = table.alias("t").merge(both.alias("s"), "t.key = s.key")
+    with pytest.raises(AnalysisException, match="read the versions 1 and 2"):
+        merging.whenNotMatchedInsertAll().execute()
+    assert len(rows_of(table.toDF())) == 5
+
+
 def test_the_files_of_the_table_are_no_source_for_it(spark, make):
     table = make()
     files = spark.read.parquet(_place(table))
