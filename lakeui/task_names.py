@@ -10,6 +10,7 @@ SWEEP_LEASES = "workers.sweep_leases"
 FIRE_SCHEDULES = "workers.fire_schedules"
 TIDY_UPLOADS = "workers.tidy_uploads"
 WATCH_FOR_ALERTS = "workers.watch_for_alerts"
+DISCOVER_TABLES = "workers.discover_tables"
 DELIVER_ALERTS = "workers.deliver_alerts"
 
 SPARK_QUEUE = "spark"

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from lakeui.api.idempotency import WINDOW
 from lakeui.api.models import IdempotentAnswer
+from lakeui.catalog.discovery import wake_all
 from lakeui.celery import app
 from lakeui.conflicts.models import Pipeline, PipelineTransaction
 from lakeui.jobs.delivery import send_job, send_overdue
@@ -27,10 +28,11 @@ MOST = 100_000
 
 @app.task(name=SWEEP_LEASES)
 def sweep_leases() -> None:
-    """Queue the jobs of silent workers again, and send what was never sent."""
+    """Queue the jobs of silent workers again, and send what was never sent; searches for tables too."""
     for job_id in requeue_expired():
         send_job(job_id)
     send_overdue()
+    wake_all()
 
 
 @app.task(name=FIRE_SCHEDULES)

@@ -1,14 +1,21 @@
-"""Tasks that keep the mirror near the log."""
+"""Tasks that keep the mirror near the log, and find tables to mirror."""
 
 from django.db.models import QuerySet
 
+from lakeui.catalog.discovery import search, wake
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
 from lakeui.catalog.syncs import SyncProgress, claim_sync, end_sync
 from lakeui.celery import app
 from lakeui.conflicts.erasures import look_at_order
 from lakeui.jobs.writers import active_jobs
-from lakeui.task_names import LIGHT_QUEUE, LOOK_AT_ORDER, MIRROR_ALL, MIRROR_TABLE
+from lakeui.task_names import (
+    DISCOVER_TABLES,
+    LIGHT_QUEUE,
+    LOOK_AT_ORDER,
+    MIRROR_ALL,
+    MIRROR_TABLE,
+)
 
 _STALE_S = 60
 
@@ -28,6 +35,13 @@ def mirror_all() -> None:
     """Ask for every table; a request that waited too long is dropped, the next one follows."""
     for table_id in tables_with_a_log().values_list("pk", flat=True):
         app.send_task(MIRROR_TABLE, [table_id], queue=LIGHT_QUEUE, expires=_STALE_S)
+
+
+@app.task(name=DISCOVER_TABLES)
+def discover_tables(discovery_id: int) -> None:
+    """Search for tables for a while; where there is more, a worker that is free goes on."""
+    if search(discovery_id):
+        wake(discovery_id)
 
 
 @app.task(name=LOOK_AT_ORDER)

@@ -135,6 +135,21 @@ class ObjectStore:
         """Every object below a prefix."""
         yield from self._list(checked_path(prefix), None)
 
+    def list_directories(self, prefix: str) -> list[str]:
+        """The names between a prefix and the next `/`, sorted: what would be directories."""
+        inside = f"{checked_path(prefix)}/" if prefix else ""
+        with self._errors_of("list", prefix):
+            listed = obstore.list_with_delimiter(self._inner, prefix or None)
+            return sorted(
+                str(path)[len(inside) :].rstrip("/") for path in listed["common_prefixes"]
+            )
+
+    def has_objects(self, prefix: str) -> bool:
+        """Whether there is any object below a prefix."""
+        with self._errors_of("list", prefix):
+            chunks = obstore.list(self._inner, checked_path(prefix), chunk_size=1)
+            return any(chunk for chunk in chunks)
+
     def stat(self, path: str) -> FileStatus | None:
         """The object's status, None where there is none."""
         try:

@@ -42,6 +42,13 @@ from lakeui.api.overview.overview import Overview
 from lakeui.api.overview.search import Search
 from lakeui.api.tables.concurrency import Concurrency, ConcurrencyLanes
 from lakeui.api.tables.diff import Diff
+from lakeui.api.tables.discover import (
+    DiscoveredTableList,
+    DiscoveryContinue,
+    DiscoveryDetail,
+    DiscoveryList,
+    DiscoveryRegister,
+)
 from lakeui.api.tables.eligibility import Eligibility
 from lakeui.api.tables.files import LiveFileList
 from lakeui.api.tables.grants import GrantDetail, GrantList
@@ -111,6 +118,23 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/concurrency/lanes/", ConcurrencyLanes.as_view(), name="lanes"),
     path("tables/<int:table_id>/grants/", GrantList.as_view(), name="grants"),
     path("tables/<int:table_id>/grants/<str:username>/", GrantDetail.as_view(), name="grant"),
+    path("discoveries/", DiscoveryList.as_view(), name="discoveries"),
+    path("discoveries/<int:discovery_id>/", DiscoveryDetail.as_view(), name="discovery"),
+    path(
+        "discoveries/<int:discovery_id>/tables/",
+        DiscoveredTableList.as_view(),
+        name="discovered-tables",
+    ),
+    path(
+        "discoveries/<int:discovery_id>:continue",
+        DiscoveryContinue.as_view(),
+        name="discovery-continue",
+    ),
+    path(
+        "discoveries/<int:discovery_id>:register",
+        DiscoveryRegister.as_view(),
+        name="discovery-register",
+    ),
     path("jobs/", JobList.as_view(), name="jobs"),
     path("jobs/<uuid:job_id>/", held(JobDetail.as_view()), name="job"),
     path("jobs/<uuid:job_id>/events/", JobEventList.as_view(), name="job-events"),

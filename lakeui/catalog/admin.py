@@ -10,6 +10,8 @@ from lakeui.catalog.models import (
     Commit,
     CommitFile,
     CommitHour,
+    DiscoveredTable,
+    Discovery,
     LiveFile,
     Preview,
     Table,
@@ -22,6 +24,7 @@ from lakeui.catalog.schema_rows import top_fields
 
 EDITABLE = ("name", "description")
 
+auditlog.register(Discovery, include_fields=["root", "match", "naming", "requested_by"])
 auditlog.register(Table, include_fields=["name", "uri", "description"])
 auditlog.register(TableGrant, include_fields=["table", "user", "role"])
 auditlog.register(
@@ -194,3 +197,18 @@ class LiveFileAdmin(ReadOnlyAdmin):
     list_filter = ["table"]
     search_fields = ["path", "table__name"]
     list_select_related = ["table"]
+
+
+@admin.register(Discovery)
+class DiscoveryAdmin(ReadOnlyAdmin):
+    list_display = ["root", "match", "requested_by", "requested_at", "finished_at", "examined"]
+    list_filter = ["is_complete"]
+    search_fields = ["root", "match"]
+    list_select_related = ["requested_by"]
+
+
+@admin.register(DiscoveredTable)
+class DiscoveredTableAdmin(ReadOnlyAdmin):
+    list_display = ["place", "name", "discovery"]
+    search_fields = ["place", "name"]
+    list_select_related = ["discovery"]

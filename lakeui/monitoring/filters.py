@@ -26,6 +26,7 @@ THINGS = {
     "mute": "muted check",
     "alertchannel": "alert channel",
     "alertrule": "alert rule",
+    "discovery": "search for tables",
     "user": "person",
 }
 ACTS = {

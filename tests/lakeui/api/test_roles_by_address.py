@@ -68,6 +68,12 @@ ROWS = [
     ("post", "tables/{table}/schedules/", NIGHTLY, (401, 404, 403, 403, 201, 201)),
     ("get", "tables/{table}/forecast/", None, (401, 404, 422, 422, 422, 422)),  # of which kind?
     ("get", "monitoring/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "discoveries/", None, (401, 403, 403, 403, 200, 200)),
+    ("post", "discoveries/", {"root": "/nowhere"}, (401, 403, 403, 403, 422, 422)),
+    ("get", "discoveries/1/", None, (401, 403, 403, 403, 404, 404)),
+    ("get", "discoveries/1/tables/", None, (401, 403, 403, 403, 404, 404)),
+    ("post", "discoveries/1:continue", None, (401, 403, 403, 403, 404, 404)),
+    ("post", "discoveries/1:register", {}, (401, 403, 403, 403, 404, 404)),
     ("get", "monitoring/alerts/", None, (401, 403, 403, 403, 200, 200)),
     ("get", "alerts/channels/", None, (401, 403, 403, 403, 200, 200)),
     ("post", "alerts/channels/", CHANNEL, (401, 403, 403, 403, 403, 422)),
@@ -176,6 +182,7 @@ def test_every_address_has_a_row():
         .replace("<int:schedule_id>", "1")
         .replace("<int:channel_id>", "1")
         .replace("<int:rule_id>", "1")
+        .replace("<int:discovery_id>", "1")
         .replace("<str:username>", "stranger")
         for pattern in patterns
         if not pattern.startswith("^")

@@ -30,6 +30,7 @@ def test_a_parameter_that_means_nothing_is_refused(as_, table, job, conflict, sc
         "mute_id": 1,
         "channel_id": 1,
         "rule_id": 1,
+        "discovery_id": 1,
         "username": "viewer",
     }
     kwargs = {place: places[place] for place in route.pattern.converters}

@@ -31,6 +31,7 @@ PAGES = {
     "explain": "/conflicts/explain/",
     "monitoring": "/monitoring/",
     "alerts": "/monitoring/alerts/",
+    "discover": "/tables/discover/",
     "audit": "/audit/",
     "tokens": "/tokens/",
     "jobs": "/jobs/",

@@ -212,6 +212,7 @@ NOT_PAGES = frozenset(
         "alert-rule-new",
         "alert-rule-change",
         "alert-rule-remove",
+        "table-discover-act",
         "table-diff-choose",
         "jobs-stream",
         "job-stream",

@@ -1,0 +1,215 @@
+"""Tables found below a root, and registered by choice."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.generics import GenericAPIView, ListAPIView, get_object_or_404
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from lakeui.api.caller import caller
+from lakeui.api.fields import RecordedField
+from lakeui.api.filtering import refuse_unknown
+from lakeui.api.of_table import require
+from lakeui.api.serializers.request import RequestSerializer
+from lakeui.catalog.discovery import (
+    MOST_REGISTERED,
+    go_on,
+    not_registered,
+    register_found,
+    request_discovery,
+)
+from lakeui.catalog.models import DiscoveredTable, Discovery, Table
+
+
+class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
+    """A search. It rests at a bound where `finished_at` is there and `is_complete` is false."""
+
+    requested_by = serializers.CharField(
+        source="requested_by.username", allow_null=True, default=None
+    )
+    found = serializers.SerializerMethodField()
+    problem = RecordedField(help_text="The last directory that could not be listed, and why.")
+
+    class Meta:
+        model = Discovery
+        fields = [
+            "id",
+            "root",
+            "match",
+            "naming",
+            "requested_by",
+            "requested_at",
+            "finished_at",
+            "is_complete",
+            "cursor",
+            "examined",
+            "unreadable",
+            "problem",
+            "found",
+        ]
+
+    def get_found(self, discovery: Discovery) -> int:
+        return discovery.tables.count()
+
+
+class DiscoveryRequestSerializer(RequestSerializer):
+    """Where to search, under a root of TABLE_ROOTS."""
+
+    root = serializers.CharField(max_length=2000)  # type: ignore[assignment]  # a field's name here
+    match = serializers.CharField(
+        max_length=255,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="A pattern of paths below the root: sales/*",
+    )
+    naming = serializers.CharField(
+        max_length=255,
+        required=False,
+        default="{path}",
+        help_text="Names from {path} (with dots), {name} and {parent}.",
+    )
+
+
+class DiscoveredTableSerializer(serializers.ModelSerializer[DiscoveredTable]):
+    """A table that was found, with the name it would get."""
+
+    table_id = serializers.SerializerMethodField()
+
+    class Meta:
+        model = DiscoveredTable
+        fields = ["id", "place", "name", "table_id"]
+
+    def get_table_id(self, row: DiscoveredTable) -> int | None:
+        """Null: it is not registered."""
+        table_ids: dict[str, int] = self.context.get("known", {})
+        return table_ids.get(row.place)
+
+
+class ChoiceSerializer(RequestSerializer):
+    """Which of them to register; all that are not yet where none is named."""
+
+    ids = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=2**63 - 1),
+        required=False,
+        max_length=MOST_REGISTERED,
+    )
+
+
+class RefusedSerializer(serializers.Serializer[Any]):
+    """A table that was not registered."""
+
+    place = serializers.CharField()
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class RegisteredSerializer(serializers.Serializer[Any]):
+    """What registering did. `left`: that many are not registered yet; ask again."""
+
+    registered = serializers.ListField(child=serializers.IntegerField(), help_text="Table ids.")
+    refused = RefusedSerializer(many=True)
+    left = serializers.IntegerField()
+
+
+class DiscoveryList(ListAPIView[Discovery]):
+    """Searches, latest first; POST begins one."""
+
+    queryset = Discovery.objects.none()
+    serializer_class = DiscoverySerializer
+
+    def get_queryset(self) -> QuerySet[Discovery]:
+        require(self.request, "maintain")
+        return Discovery.objects.select_related("requested_by").order_by("-requested_at", "-id")
+
+    @extend_schema(request=DiscoveryRequestSerializer, responses={202: DiscoverySerializer})
+    def post(self, request: Request) -> Response:
+        """A light worker searches. The latest 20 searches are kept."""
+        require(request, "maintain")
+        body = DiscoveryRequestSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        made = request_discovery(**body.validated_data, by=caller(request))
+        return _accepted(request, made)
+
+
+class DiscoveryDetail(GenericAPIView[Discovery]):
+    """One search, and how far it is."""
+
+    queryset = Discovery.objects.none()
+    serializer_class = DiscoverySerializer
+
+    def get(self, request: Request, discovery_id: int) -> Response:
+        refuse_unknown(request, frozenset())
+        return Response(DiscoverySerializer(_discovery(request, discovery_id)).data)
+
+
+class DiscoveryContinue(GenericAPIView[Discovery]):
+    """Have a search that rests at a bound go on."""
+
+    queryset = Discovery.objects.none()
+    serializer_class = DiscoverySerializer
+
+    @extend_schema(request=None, responses={202: DiscoverySerializer})
+    def post(self, request: Request, discovery_id: int) -> Response:
+        """After the directory that it examined last."""
+        discovery = _discovery(request, discovery_id)
+        go_on(discovery)
+        discovery.refresh_from_db()
+        return _accepted(request, discovery)
+
+
+class DiscoveredTableList(ListAPIView[DiscoveredTable]):
+    """What a search found, in the order of paths."""
+
+    queryset = DiscoveredTable.objects.none()
+    serializer_class = DiscoveredTableSerializer
+
+    def get_queryset(self) -> QuerySet[DiscoveredTable]:
+        return _discovery(self.request, self.kwargs["discovery_id"]).tables.order_by("id")
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        table_ids = dict(Table.objects.values_list("uri", "pk")) if self.kwargs else {}
+        return {**super().get_serializer_context(), "known": table_ids}
+
+
+class DiscoveryRegister(GenericAPIView[Discovery]):
+    """Register what a search found."""
+
+    queryset = Discovery.objects.none()
+    serializer_class = RegisteredSerializer
+
+    @extend_schema(request=ChoiceSerializer, responses={200: RegisteredSerializer})
+    def post(self, request: Request, discovery_id: int) -> Response:
+        """Up to 500 at once; one that is refused keeps no other from it."""
+        discovery = _discovery(request, discovery_id)
+        body = ChoiceSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        rows = not_registered(discovery)
+        if (ids := body.validated_data.get("ids")) is not None:
+            rows = [row for row in rows if row.pk in set(ids)]
+        chosen = [(row.place, row.name) for row in rows[:MOST_REGISTERED]]
+        done = register_found(chosen, caller(request))
+        answer = {
+            "registered": [table.pk for table in done.tables],
+            "refused": [
+                {"place": place, "code": error.code, "message": str(error)}
+                for place, error in done.refused.items()
+            ],
+            "left": len(not_registered(discovery)),
+        }
+        return Response(RegisteredSerializer(answer).data)
+
+
+def _discovery(request: Request, discovery_id: int) -> Discovery:
+    require(request, "maintain")
+    return get_object_or_404(Discovery.objects.select_related("requested_by"), pk=discovery_id)
+
+
+def _accepted(request: Request, discovery: Discovery) -> Response:
+    where = reverse("api:discovery", kwargs={"discovery_id": discovery.pk}, request=request)
+    body = DiscoverySerializer(discovery).data
+    return Response(body, status.HTTP_202_ACCEPTED, headers={"Location": where})

@@ -1,0 +1,274 @@
+"""Tables found below a root by listing its directories; registered by choice.
+
+Directories are examined depth first and by name, so that the last one says how far a search is. A
+directory with files in `_delta_log` is a table, and what lies below it is its own. Directories that
+begin with `_` or `.`, and those of partitions (`day=1`), are not entered.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from time import monotonic
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from engine.errors import EngineError, RequestError, StorageError
+from engine.storage.base import Store
+from engine.storage.directories import child_directories, has_files
+from engine.storage.uri import open_store
+from lakeui.catalog.models import DiscoveredTable, Discovery, Table
+from lakeui.catalog.registration import request_registration
+from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.celery import app
+from lakeui.task_names import DISCOVER_TABLES, LIGHT_QUEUE
+
+DEEPEST = 12
+MOST_FOUND = 10_000  # of one search
+MOST_KEPT = 20  # searches
+MOST_REGISTERED = 500  # at once
+PATIENCE = timedelta(minutes=2)
+"""How long a worker that says nothing may still be listing."""
+SLICE_S = 20.0
+_BATCH = 200
+_NAMED = re.compile(r"\{(path|name|parent)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory that was examined, by its path below the root; `problem`: it cannot be listed."""
+
+    path: str
+    is_table: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What registering did: the tables that are known now, and by place why others are not."""
+
+    tables: list[Table] = field(default_factory=list)
+    refused: dict[str, EngineError] = field(default_factory=dict)
+
+
+def iter_directories(store: Store, after: str = "") -> Iterator[Directory]:
+    """The directories below a store's root, those after a path; the root itself where it is a table."""
+    if not after and _is_table(store, ""):
+        yield Directory("", is_table=True)
+        return
+    yield from _below(store, "", after.split("/") if after else [], DEEPEST)
+
+
+def name_for(root: str, path: str, naming: str) -> str:
+    """The name a table would get: `{path}` with dots, `{name}` the last part of it, `{parent}` before."""
+    parts = path.split("/") if path else [root.rstrip("/").rpartition("/")[2]]
+    values = {
+        "path": ".".join(parts),
+        "name": parts[-1],
+        "parent": parts[-2] if len(parts) > 1 else root.rstrip("/").rpartition("/")[2],
+    }
+    return _NAMED.sub(lambda match: values[match[1]], naming)[:255]
+
+
+def check_search(root: str, naming: str) -> str:
+    """The one spelling of a root that may be searched.
+
+    Raises:
+        RequestError: it lies under no root of `TABLE_ROOTS`, or the naming names nothing.
+    """
+    if not root.strip():
+        msg = "No root was given."
+        raise RequestError(msg, "Name a directory or URL under TABLE_ROOTS.", field="root")
+    if not _NAMED.search(naming) or not naming.isprintable():
+        msg = "The naming holds none of {path}, {name} and {parent}."
+        raise RequestError(msg, "Use {path}, or sales.{name}.", field="naming")
+    return allowed_table_uri(root.strip(), field="root")
+
+
+def request_discovery(root: str, match: str, naming: str, by: User | None) -> Discovery:
+    """Have a light worker search.
+
+    Raises:
+        RequestError: as `check_search`.
+    """
+    place = check_search(root, naming)
+    with transaction.atomic():
+        kept = Discovery.objects.values_list("pk", flat=True)[: MOST_KEPT - 1]
+        Discovery.objects.exclude(pk__in=list(kept)).delete()
+        discovery = Discovery.objects.create(
+            root=place,
+            match=match,
+            naming=naming,
+            requested_by=by,
+            requested_at=timezone.now(),
+            bound=settings.DISCOVER_MAX_DIRECTORIES,
+        )
+        transaction.on_commit(lambda: wake(discovery.pk), robust=True)
+    return discovery
+
+
+def go_on(discovery: Discovery) -> None:
+    """Have a search that rests at a bound examine as many directories again."""
+    rests = Discovery.objects.filter(pk=discovery.pk, finished_at__isnull=False, is_complete=False)
+    more = F("examined") + settings.DISCOVER_MAX_DIRECTORIES
+    if rests.update(finished_at=None, seen_at=None, bound=more, problem=""):
+        transaction.on_commit(lambda: wake(discovery.pk), robust=True)
+
+
+def wake(discovery_id: int) -> None:
+    """Send a search to a light worker. Without a broker the sweeper does, later."""
+    try:
+        app.send_task(DISCOVER_TABLES, [discovery_id], queue=LIGHT_QUEUE, expires=60)
+    except (OperationalError, OSError):
+        return
+
+
+def wake_all() -> None:
+    """Send the searches that no worker is at: it died, or the broker was away."""
+    idle = Q(seen_at__isnull=True) | Q(seen_at__lt=timezone.now() - PATIENCE)
+    for pk in Discovery.objects.filter(idle, finished_at=None).values_list("pk", flat=True):
+        wake(pk)
+
+
+def search(discovery_id: int, seconds: float = SLICE_S) -> bool:
+    """Search for a while, where no other worker does; whether there is more to search."""
+    now = timezone.now()
+    idle = Q(seen_at__isnull=True) | Q(seen_at__lt=now - PATIENCE)
+    mine = Discovery.objects.filter(idle, pk=discovery_id, finished_at=None)
+    if not mine.update(seen_at=now):
+        return False
+    discovery = Discovery.objects.get(pk=discovery_id)
+    try:
+        return _search(discovery, monotonic() + seconds)
+    except EngineError as error:  # the root itself is unreachable, or is allowed no more
+        _write(discovery, finished_at=timezone.now(), problem=str(error)[:1000])
+        return False
+
+
+def register_found(
+    places: Iterable[tuple[str, str]], by: User | None, register: Callable[..., Table] | None = None
+) -> Registered:
+    """Register tables by place and name; one that is refused keeps no other from it."""
+    done = Registered()
+    for place, name in places:
+        try:
+            done.tables.append((register or request_registration)(place, name, by))
+        except EngineError as error:
+            done.refused[place] = error
+    return done
+
+
+def not_registered(discovery: Discovery) -> list[DiscoveredTable]:
+    """What it found that is not known yet."""
+    registered = set(Table.objects.values_list("uri", flat=True))
+    return [row for row in discovery.tables.all() if row.place not in registered]
+
+
+def place_of(root: str, path: str) -> str:
+    """A table's place."""
+    return f"{root.rstrip('/')}/{path}" if path else root
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a path below the root fits the pattern; blank fits all."""
+    return fnmatchcase(path, pattern or "*")
+
+
+def _search(discovery: Discovery, until: float) -> bool:
+    root = allowed_table_uri(discovery.root, field="root")
+    directories = iter_directories(open_store(root, storage_options(root)), discovery.cursor)
+    batch: list[Directory] = []
+    left = discovery.bound - discovery.examined
+    for directory in directories:
+        batch.append(directory)
+        is_full = len(batch) >= left
+        if is_full or len(batch) >= _BATCH or monotonic() >= until:
+            left -= len(batch)
+            found_count = _keep(discovery, batch)
+            batch = []
+            if is_full or found_count >= MOST_FOUND:
+                _write(discovery, finished_at=timezone.now())
+                return False
+            if monotonic() >= until:
+                _write(discovery, seen_at=None)
+                return True
+    _keep(discovery, batch)
+    _write(discovery, finished_at=timezone.now(), is_complete=True)
+    return False
+
+
+def _keep(discovery: Discovery, batch: list[Directory]) -> int:
+    """Write down what was examined, in one transaction with how far it is; how many were found so far."""
+    tables = [
+        DiscoveredTable(
+            discovery=discovery,
+            place=place_of(discovery.root, one.path),
+            name=name_for(discovery.root, one.path, discovery.naming),
+        )
+        for one in batch
+        if one.is_table and matches(one.path, discovery.match)
+    ]
+    problems = [one.problem for one in batch if one.problem]
+    with transaction.atomic():
+        DiscoveredTable.objects.bulk_create(tables, ignore_conflicts=True)
+        discovery.examined += len(batch) - len(problems)
+        discovery.unreadable += len(problems)
+        discovery.cursor = batch[-1].path if batch else discovery.cursor
+        _write(
+            discovery,
+            examined=discovery.examined,
+            unreadable=discovery.unreadable,
+            cursor=discovery.cursor,
+            seen_at=timezone.now(),
+            **({"problem": problems[-1][:1000]} if problems else {}),
+        )
+    return discovery.tables.count()
+
+
+def _write(discovery: Discovery, **fields: object) -> None:
+    Discovery.objects.filter(pk=discovery.pk).update(**fields)
+
+
+def _below(store: Store, directory: str, after: list[str], depth: int) -> Iterator[Directory]:
+    try:
+        names = child_directories(store, directory)
+    except StorageError as error:
+        if not directory:
+            raise
+        yield Directory(directory, problem=str(error))
+        return
+    for name in names:
+        if _is_inner(name) or (after and name < after[0]):
+            continue
+        path = f"{directory}/{name}" if directory else name
+        if after and name == after[0]:  # examined already; what lies below it may not be
+            rest = after[1:]
+            if depth > 1 and (rest or not _is_table(store, path)):
+                yield from _below(store, path, rest, depth - 1)
+            continue
+        yield from _examined(store, path, depth)
+
+
+def _examined(store: Store, path: str, depth: int) -> Iterator[Directory]:
+    try:
+        is_table = _is_table(store, path)
+    except StorageError as error:
+        yield Directory(path, problem=str(error))
+        return
+    yield Directory(path, is_table=is_table)
+    if not is_table and depth > 1:
+        yield from _below(store, path, [], depth - 1)
+
+
+def _is_table(store: Store, path: str) -> bool:
+    return has_files(store, f"{path}/_delta_log" if path else "_delta_log")
+
+
+def _is_inner(name: str) -> bool:
+    return name.startswith(("_", ".")) or "=" in name

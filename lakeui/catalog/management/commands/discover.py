@@ -1,0 +1,104 @@
+"""`manage.py discover ROOT`: the Delta tables below a root, and registering them."""
+
+import json
+from itertools import islice
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from engine.errors import EngineError
+from engine.storage.uri import open_store
+from lakeui.catalog.discovery import (
+    Directory,
+    check_search,
+    iter_directories,
+    matches,
+    name_for,
+    place_of,
+    register_found,
+)
+from lakeui.catalog.models import Table
+from lakeui.catalog.registration import register_table
+from lakeui.catalog.roots import storage_options
+
+
+class Command(BaseCommand):
+    help = "List the Delta tables below a root under TABLE_ROOTS; with --register, register them."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("root", help="a directory or URL")
+        parser.add_argument("--match", default="", help="only paths like this: 'sales/*'")
+        parser.add_argument(
+            "--naming", default="{path}", help="names from {path}, {name} and {parent}"
+        )
+        parser.add_argument("--register", action="store_true", help="register what is not yet")
+        parser.add_argument(
+            "--limit",
+            type=int,
+            default=settings.DISCOVER_MAX_DIRECTORIES,
+            help="examine at most so many directories",
+        )
+        parser.add_argument("--after", default="", help="go on after this directory")
+        parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+
+    def handle(self, *args: object, **options: object) -> None:
+        del args
+        naming, limit = str(options["naming"]), int(str(options["limit"]))
+        try:
+            root = check_search(str(options["root"]), naming)
+            directories = iter_directories(
+                open_store(root, storage_options(root)), str(options["after"]).strip("/")
+            )
+            examined = list(islice(directories, max(1, limit)))
+            has_more = len(examined) >= max(1, limit) and next(directories, None) is not None
+        except EngineError as error:
+            raise CommandError(str(error)) from error
+        tables = [
+            one for one in examined if one.is_table and matches(one.path, str(options["match"]))
+        ]
+        rows = _rows(root, tables, naming)
+        if options["register"]:
+            _register(rows)
+        answer = {
+            "root": root,
+            "examined": len(examined),
+            "tables": rows,
+            "unreadable": [one.path for one in examined if one.problem],
+            "after": examined[-1].path if has_more else None,
+        }
+        if options["output"] == "json":
+            self.stdout.write(json.dumps(answer))
+        else:
+            self._write_lines(answer, examined)
+
+    def _write_lines(self, answer: dict[str, object], examined: list[Directory]) -> None:
+        rows: list[dict[str, str]] = answer["tables"]  # type: ignore[assignment]
+        for row in rows:
+            self.stdout.write(f"{row['state']:12} {row['name']:40} {row['place']}")
+        for one in examined:
+            if one.problem:
+                self.stdout.write(f"{'unreadable':12} {one.path}: {one.problem}")
+        self.stdout.write(f"{len(rows)} tables in {answer['examined']} directories.")
+        if answer["after"] is not None:
+            self.stdout.write(f"There are more: go on with --after '{answer['after']}'.")
+
+
+def _rows(root: str, tables: list[Directory], naming: str) -> list[dict[str, str]]:
+    registered = set(Table.objects.values_list("uri", flat=True))
+    rows = []
+    for one in tables:
+        place = place_of(root, one.path)
+        state = "registered" if place in registered else "new"
+        rows.append({"place": place, "name": name_for(root, one.path, naming), "state": state})
+    return rows
+
+
+def _register(rows: list[dict[str, str]]) -> None:
+    new = [(row["place"], row["name"]) for row in rows if row["state"] == "new"]
+    done = register_found(new, None, register_table)
+    made = {table.uri for table in done.tables}
+    for row in rows:
+        if row["place"] in made:
+            row["state"] = "registered"
+        elif row["place"] in done.refused:
+            row["state"] = f"refused: {done.refused[row['place']]}"

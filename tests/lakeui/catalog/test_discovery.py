@@ -1,0 +1,262 @@
+"""Tables below a root are found, all of them, in bounded time, whoever dies meanwhile."""
+
+import json
+import os
+from io import StringIO
+from time import monotonic
+
+import boto3
+import pytest
+from django.core.management import CommandError, call_command
+
+from engine.errors import EngineError
+from engine.storage.memory import MemoryStore
+from engine.storage.uri import open_store
+from lakeui.catalog import discovery as discoveries
+from lakeui.catalog.discovery import (
+    go_on,
+    iter_directories,
+    name_for,
+    register_found,
+    request_discovery,
+    search,
+    wake_all,
+)
+from lakeui.catalog.models import Discovery, Table
+from tests.engine.storage.conftest import s3_options  # noqa: F401 - a fixture
+from tests.lakeui.catalog.log_writer import new_table
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("unreachable_broker")]
+NAMING = "{path}"
+
+
+@pytest.fixture
+def lake(tmp_path, settings):
+    """Three tables and much that is none."""
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    root = tmp_path / "lake"
+    for place in ("sales/orders", "sales/2026/returns", "crm"):
+        new_table(root / place)
+    for place in ("_trash/old", ".hidden/old", "sales/day=1/old", "crm/inner"):
+        new_table(root / place)  # inside what is not entered
+    (root / "empty/_delta_log").mkdir(parents=True)
+    (root / "sales/readme.txt").write_text("no directory")
+    (root / "loop").symlink_to(root)
+    return root
+
+
+def below(root, after=""):
+    return list(iter_directories(open_store(str(root)), after))
+
+
+def tables(directories):
+    return [one.path for one in directories if one.is_table]
+
+
+def found(discovery):
+    return list(discovery.tables.values_list("name", flat=True))
+
+
+def requested(root, match="", naming=NAMING):
+    return request_discovery(str(root), match, naming, None)
+
+
+def done(discovery):
+    discovery.refresh_from_db()
+    return discovery
+
+
+def test_tables_are_found_and_what_is_inside_of_others_is_not(lake):
+    directories = below(lake)
+    assert tables(directories) == ["crm", "sales/2026/returns", "sales/orders"]
+    assert [one.path for one in directories] == [
+        "crm", "empty", "sales", "sales/2026", "sales/2026/returns", "sales/orders",
+    ]  # fmt: skip
+
+
+def test_a_root_that_is_a_table_is_the_one(lake):
+    assert tables(below(lake / "crm")) == [""]
+
+
+def test_a_search_goes_on_after_any_directory(lake):
+    whole = below(lake)
+    for place, directory in enumerate(whole):
+        assert below(lake, directory.path) == whole[place + 1 :]
+    assert tables(below(lake, "sales/2026/gone meanwhile")) == [
+        "sales/2026/returns",
+        "sales/orders",
+    ]
+
+
+def test_a_directory_that_cannot_be_read_is_told_and_passed_over(lake):
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    (lake / "empty").chmod(0)
+    try:
+        directories = below(lake)
+    finally:
+        (lake / "empty").chmod(0o755)
+    assert [one.path for one in directories if one.problem] == ["empty"]
+    assert len(tables(directories)) == 3
+
+
+def test_directories_of_a_store_in_memory_are_found():
+    store = MemoryStore("memory://discovery")
+    for path in ("a/_delta_log/0.json", "b/c/_delta_log/0.json", "b/d/file"):
+        store.put(path, b"x")
+    directories = list(iter_directories(store))
+    assert [(one.path, one.is_table) for one in directories] == [
+        ("a", True), ("b", False), ("b/c", True), ("b/d", False),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "naming", "name"),
+    [
+        ("sales/orders", "{path}", "sales.orders"),
+        ("sales/orders", "lake.{name}", "lake.orders"),
+        ("eu/sales/orders", "{parent}_{name}", "sales_orders"),
+        ("orders", "{parent}.{name}", "lake.orders"),
+        ("", "{path}", "lake"),
+    ],
+)
+def test_names_come_from_paths(path, naming, name):
+    assert name_for("/data/lake", path, naming) == name
+
+
+def test_a_worker_searches_and_what_is_chosen_is_registered(lake):
+    discovery = requested(lake)
+    assert search(discovery.pk) is False
+    assert (done(discovery).is_complete, discovery.examined) == (True, 6)
+    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+    (row,) = discovery.tables.filter(name="sales.orders")
+    registered = register_found([(row.place, row.name), (str(lake / "empty"), "x")], None)
+    assert [table.name for table in registered.tables] == ["sales.orders"]
+    assert list(registered.refused) == [str(lake / "empty")]
+    assert Table.objects.get().uri == str(lake / "sales/orders")
+
+
+def test_only_paths_that_match_are_found(lake):
+    discovery = requested(lake, "sales/*", "{name}")
+    search(discovery.pk)
+    assert found(discovery) == ["returns", "orders"]
+
+
+def test_a_search_rests_at_its_bound_and_goes_on(lake, settings):
+    settings.DISCOVER_MAX_DIRECTORIES = 4
+    discovery = requested(lake)
+    assert search(discovery.pk) is False
+    assert (done(discovery).is_complete, discovery.cursor) == (False, "sales/2026")
+    assert search(discovery.pk) is False  # it rests
+    go_on(discovery)
+    search(discovery.pk)
+    assert done(discovery).is_complete
+    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+
+
+def test_a_search_is_handed_on_in_slices(lake):
+    discovery, slices = requested(lake), 1
+    while search(discovery.pk, seconds=0):
+        slices += 1
+    assert slices > 3
+    assert done(discovery).is_complete
+    assert len(found(discovery)) == 3
+
+
+def test_what_a_dead_worker_wrote_down_is_where_the_next_goes_on(lake, monkeypatch):
+    discovery = requested(lake)
+    search(discovery.pk, seconds=0)
+    Discovery.objects.update(seen_at=discovery.requested_at)  # a worker took it, and died
+    assert search(discovery.pk) is False
+    assert done(discovery).finished_at is None
+    Discovery.objects.update(seen_at=discovery.requested_at - 2 * discoveries.PATIENCE)
+    woken = []
+    monkeypatch.setattr(discoveries, "wake", woken.append)
+    wake_all()
+    assert woken == [discovery.pk]
+    search(discovery.pk)
+    assert done(discovery).is_complete
+    assert discovery.examined == 6
+
+
+def test_ten_thousand_directories_without_a_table_end_in_bounded_time(tmp_path, settings):
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    for number in range(10_000):
+        (tmp_path / f"{number % 100:02}/{number:05}").mkdir(parents=True)
+    discovery, began = requested(tmp_path), monotonic()
+    while search(discovery.pk):
+        pass
+    assert monotonic() - began < 20
+    assert (done(discovery).is_complete, discovery.examined, found(discovery)) == (True, 10_100, [])
+
+
+def test_a_root_that_nobody_allowed_or_that_is_gone_is_told(lake, settings):
+    for root, naming in (
+        ("/etc", NAMING),
+        ("", NAMING),
+        (str(lake), "orders"),
+        ("ftp://x/", NAMING),
+    ):
+        with pytest.raises(EngineError):
+            request_discovery(root, "", naming, None)
+    discovery = requested(lake)
+    settings.TABLE_ROOTS = ["/elsewhere"]
+    assert search(discovery.pk) is False
+    assert "allowed" in done(discovery).problem
+    assert discovery.finished_at is not None
+
+
+def test_only_the_latest_searches_are_kept(lake):
+    for _ in range(25):
+        requested(lake)
+    assert Discovery.objects.count() == discoveries.MOST_KEPT
+
+
+def test_an_object_store_is_searched(s3_options, settings):  # noqa: F811
+    client = boto3.client(
+        "s3", endpoint_url=s3_options["aws_endpoint_url"], aws_access_key_id="tester",
+        aws_secret_access_key="tester", region_name="us-east-1",
+    )  # fmt: skip
+    for key in (
+        "a/t1/_delta_log/0.json",
+        "b/_delta_log/0.json",
+        "b/x/_delta_log/0.json",
+        "c/d/file",
+    ):
+        client.put_object(Bucket="lake", Key=f"found/{key}", Body=b"{}")
+    for number in range(1100):  # more than a page of a listing
+        client.put_object(Bucket="lake", Key=f"found/many/{number:04}/file", Body=b"")
+    settings.TABLE_ROOTS = ["s3://lake"]
+    settings.TABLE_STORAGE_OPTIONS = {"s3://lake": s3_options}
+    discovery = requested("s3://lake/found")
+    while search(discovery.pk):
+        pass
+    assert found(discovery) == ["a.t1", "b"]
+    assert done(discovery).examined == 1106
+    assert discovery.tables.first().place == "s3://lake/found/a/t1"
+
+
+def output(*arguments):
+    out = StringIO()
+    call_command("discover", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command_lists_registers_and_says_how_to_go_on(lake):
+    text = output(str(lake))
+    assert "3 tables in 6 directories." in text
+    assert not Table.objects.exists()
+    first = json.loads(output(str(lake), "--limit", "3", "-ojson"))
+    assert (first["after"], len(first["tables"])) == ("sales", 1)
+    rest = json.loads(output(str(lake), "--after", "sales", "--register", "-ojson"))
+    assert (rest["after"], [row["state"] for row in rest["tables"]]) == (None, ["registered"] * 2)
+    assert {*Table.objects.values_list("name", flat=True)} == {"sales.orders", "sales.2026.returns"}
+    with pytest.raises(CommandError, match="TABLE_ROOTS"):
+        output("/etc")
+
+
+def test_the_command_tells_what_was_refused(lake):
+    new_table(lake / "eu/orders")
+    text = output(str(lake), "--naming", "{name}", "--register")
+    assert "refused: The name orders or the place" in text
+    assert Table.objects.count() == 3

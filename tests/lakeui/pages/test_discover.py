@@ -1,0 +1,80 @@
+"""The page that discovers tables: a worker searches, a person chooses."""
+
+import pytest
+
+from lakeui.catalog.discovery import search
+from lakeui.catalog.models import Discovery, Table
+from tests.lakeui.catalog.log_writer import new_table
+
+PATH = "/tables/discover/"
+pytestmark = pytest.mark.usefixtures("unreachable_broker")
+
+
+@pytest.fixture
+def root(tmp_path, settings):
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    for name in ("orders", "returns", "people"):
+        new_table(tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def found(as_, lake, root):
+    as_("owner").post(PATH, {"root": str(root), "match": "", "naming": "{name}"})
+    discovery = Discovery.objects.get()
+    search(discovery.pk)
+    return discovery
+
+
+def test_a_search_is_shown_while_it_runs_and_when_it_ended(as_, lake, root):
+    answer = as_("owner").post(PATH, {"root": str(root), "naming": "{name}"})
+    discovery = Discovery.objects.get()
+    assert answer["Location"] == f"{PATH}?run={discovery.pk}"
+    assert 'hx-trigger="every 2s"' in as_("owner").get(answer["Location"]).content.decode()
+    search(discovery.pk)
+    body = as_("owner").get(answer["Location"]).content.decode()
+    assert "hx-trigger" not in body.split('id="discovery"')[1].split("</section>")[0]
+    assert all(name in body for name in ("orders", "returns", "people"))
+    assert Table.objects.count() == 1  # the small lake's
+
+
+def test_what_is_chosen_is_registered_and_then_all(as_, found):
+    owner, row = as_("owner"), found.tables.get(name="orders")
+    act = f"{PATH}{found.pk}/act/"
+    owner.post(act, {"act": "register", "chosen": [row.pk]})
+    assert Table.objects.filter(name="orders").exists()
+    assert not Table.objects.filter(name="people").exists()
+    owner.post(act, {"act": "register-all"})
+    assert Table.objects.filter(name__in=["orders", "returns", "people"]).count() == 3
+    assert "Register all" not in owner.get(f"{PATH}?run={found.pk}").content.decode()
+
+
+def test_a_root_that_nobody_allowed_is_told_beside_its_field(as_, lake, root):
+    answer = as_("owner").post(PATH, {"root": "/etc", "naming": "{name}"})
+    assert answer.status_code == 400
+    assert "TABLE_ROOTS" in answer.content.decode()
+
+
+@pytest.mark.parametrize("who", ["operator", "viewer", "stranger"])
+def test_others_neither_search_nor_register(as_, found, who):
+    assert as_(who).get(PATH).status_code == 403
+    assert as_(who).post(PATH, {"root": "/", "naming": "{name}"}).status_code == 403
+    assert as_(who).post(f"{PATH}{found.pk}/act/", {"act": "register-all"}).status_code == 403
+
+
+def test_over_rest_it_is_the_same(as_, found):
+    owner = as_("owner")
+    base = f"/api/v1/discoveries/{found.pk}"
+    shown = owner.get(f"{base}/").json()
+    assert (shown["found"], shown["is_complete"], shown["examined"]) == (3, True, 3)
+    rows = owner.get(f"{base}/tables/").json()["items"]
+    assert [(row["name"], row["table_id"]) for row in rows] == [
+        ("orders", None), ("people", None), ("returns", None),
+    ]  # fmt: skip
+    new = {"ids": [rows[0]["id"]]}
+    done = owner.post(f"{base}:register", new, content_type="application/json").json()
+    assert (len(done["registered"]), done["refused"], done["left"]) == (1, [], 2)
+    Table.objects.filter(pk=done["registered"][0]).update(name="people")
+    rest = owner.post(f"{base}:register", {}, content_type="application/json").json()
+    assert (len(rest["registered"]), rest["left"]) == (1, 1)
+    assert rest["refused"][0]["code"] == "DELTA_TABLE_ALREADY_EXISTS"
