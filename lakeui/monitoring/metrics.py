@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt
+from lakeui.monitoring.histograms import histograms
 from lakeui.monitoring.operations import mirror_lag_s, queues, stale_jobs, workers
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
@@ -40,6 +41,7 @@ class LakeCollector(Collector):
         yield from _cost()
         yield from _tables()
         yield from _jobs()
+        yield from histograms()
 
 
 def _transactions() -> Iterator[Metric]:
@@ -104,19 +106,20 @@ def _cost() -> Iterator[Metric]:
 
 
 TABLE_GAUGES = {
-    "version": "Latest mirrored version.",
-    "file_count": "Live files.",
-    "size_bytes": "Bytes of live files.",
-    "small_file_count": "Live files below the small-file size.",
-    "deleted_row_count": "Rows that deletion vectors hide.",
+    "version": ("version", "Latest mirrored version."),
+    "files": ("file_count", "Live files."),
+    "size_bytes": ("size_bytes", "Bytes of live files."),
+    "small_files": ("small_file_count", "Live files below the small-file size."),
+    "deleted_rows": ("deleted_row_count", "Rows that deletion vectors hide."),
 }
+"""By name: where the table has it, and what it is. `_count` ends names of histograms alone."""
 
 
 def _tables() -> Iterator[Metric]:
     now = timezone.now()
     tables = list(Table.objects.defer("schema", "properties", "mirror_error").order_by("name"))
-    for field, words in TABLE_GAUGES.items():
-        family = GaugeMetricFamily(f"lakeui_table_{field}", words, labels=["table"])
+    for name, (field, words) in TABLE_GAUGES.items():
+        family = GaugeMetricFamily(f"lakeui_table_{name}", words, labels=["table"])
         for table in tables:
             if (value := getattr(table, field)) is not None:
                 family.add_metric([table.name], value)

@@ -10,9 +10,12 @@ import yaml
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakeui.jobs.models import Job, JobAttempt
+from engine.operations.execution import COMMIT
+from lakeui.jobs.models import Job, JobAttempt, JobStage
+from lakeui.monitoring.histograms import CHECK_STAGE, COMMIT_STAGE
 from lakeui.monitoring.metrics import exposition
 from tests.lakeui.people import NOON, make_conflict, make_job, make_table
+from workers.observation import CHECK
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "monitoring"
 pytestmark = pytest.mark.django_db
@@ -26,6 +29,10 @@ def samples():
             labels = tuple(value for _, value in sorted(sample.labels.items()))
             values.setdefault(sample.name, {})[labels] = sample.value
     return values
+
+
+def test_stages_are_found_by_the_names_that_workers_give_them():
+    assert (CHECK_STAGE, COMMIT_STAGE) == (CHECK, COMMIT)
 
 
 def test_an_empty_installation_has_metrics():
@@ -114,6 +121,73 @@ def test_a_scrape_costs_the_same_however_many_rows(django_assert_max_num_queries
         exposition()
 
 
+def stage(job, name, took_ms, outcome=JobAttempt.Outcome.COMMITTED):
+    number = job.attempt_rows.count() + 1
+    attempt = JobAttempt.objects.create(
+        job=job, number=number, started_at=NOON, finished_at=NOON, outcome=outcome
+    )
+    JobStage.objects.create(
+        attempt=attempt, place=0, name=name, started_at=NOON, finished_at=NOON, took_ms=took_ms
+    )
+
+
+def test_commits_and_checks_are_counted_by_how_long_they_took():
+    job = make_job(make_table())
+    for took_ms in (40, 50, 2400, 9_000_000):
+        stage(job, COMMIT, took_ms)
+    stage(job, COMMIT, 10, JobAttempt.Outcome.RUNNING)
+    stage(job, CHECK, 100, JobAttempt.Outcome.CONFLICTED)
+    stage(make_job(job.table, dry_run=True), COMMIT, 100)
+    metrics = samples()
+    counts = {
+        labels[0]: value
+        for labels, value in metrics["lakeui_commit_duration_seconds_bucket"].items()
+    }
+    assert (counts["0.05"], counts["1.0"], counts["2.5"]) == (2, 2, 3)
+    assert (counts["7200.0"], counts["+Inf"]) == (3, 4)
+    labels = ("optimize", "committed")
+    assert metrics["lakeui_commit_duration_seconds_count"] == {labels: 4}
+    assert metrics["lakeui_commit_duration_seconds_sum"] == {labels: 9002.49}
+    assert metrics["lakeui_conflict_check_seconds_sum"] == {("optimize", "conflicted"): 0.1}
+
+
+def test_jobs_are_counted_by_how_long_they_waited_and_ran():
+    table = make_table()
+    for waited, ran in ((1, 20), (9, 70)):
+        job = make_job(table, state=Job.State.SUCCEEDED)
+        begun = NOON + timedelta(seconds=waited)
+        Job.objects.filter(pk=job.pk).update(
+            created_at=NOON, started_at=begun, finished_at=begun + timedelta(seconds=ran)
+        )
+    metrics, labels = samples(), ("optimize", "succeeded")
+    assert metrics["lakeui_job_queue_seconds_sum"] == {labels: 10}
+    assert metrics["lakeui_job_duration_seconds_sum"] == {labels: 90}
+    buckets = metrics["lakeui_job_duration_seconds_bucket"]
+    assert [buckets[(le, *labels)] for le in ("10.0", "30.0", "60.0", "300.0")] == [0, 1, 1, 2]
+
+
+def test_names_are_as_promtool_wants_them():
+    """Its rules: base units, help, and suffixes that belong to a type."""
+    exported_metrics()
+    faults = []
+    for family in text_string_to_metric_families(exposition().decode()):
+        name = family.name
+        of_type = {"counter": (), "histogram": ()}.get(
+            family.type, ("_total", "_count", "_sum", "_bucket")
+        )
+        if not re.fullmatch(r"lakeui_[a-z0-9]+(_[a-z0-9]+)*", name) or not family.documentation:
+            faults.append(name)
+        if name.endswith(of_type) or re.search(
+            r"_(ms|milliseconds|minutes|hours|kb|mb)(_|$)", name
+        ):
+            faults.append(name)
+        if family.type == "counter" and not all(
+            sample.name.endswith("_total") for sample in family.samples
+        ):
+            faults.append(name)
+    assert faults == []
+
+
 def known_metrics():
     text = (DOCS / "README.md").read_text("utf-8")
     names = set(re.findall(r"`(lakeui_\w+)`", text))
@@ -130,7 +204,13 @@ def exported_metrics():
     job = make_job(table)
     JobAttempt.objects.create(job=job, number=2, started_at=NOON, outcome="committed")
     make_conflict(table, job)
-    return set(samples())
+    stage(job, COMMIT, 10)
+    stage(job, CHECK, 10)
+    Job.objects.update(started_at=NOON, finished_at=NOON)
+    names = set(samples())
+    histograms = {name.removesuffix("_bucket") for name in names if name.endswith("_bucket")}
+    parts = {name + part for name in histograms for part in ("_bucket", "_sum", "_count")}
+    return names - parts | histograms
 
 
 def test_the_documented_metrics_are_those_that_are_exported():
@@ -143,7 +223,7 @@ def test_alert_rules_and_panels_use_metrics_that_exist():
     expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
     expressions += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     used = {name for text in expressions for name in re.findall(r"\blakeui_\w+", text)}
-    assert used <= exported_metrics()
+    assert {name.removesuffix("_bucket") for name in used} <= exported_metrics()
 
 
 def test_every_alert_says_what_to_do():
