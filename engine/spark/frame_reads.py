@@ -1,5 +1,6 @@
 """Which tables a DataFrame reads, and at which version: what its analysed plan scans."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from engine.spark.session import is_remote
 
 TABLE_MARK, VERSION_MARK = "lake.table", "lake.version"
 """Options that a scan carries in the plan; Spark's Parquet reader does not know them."""
+_FILES_OF_RDD = 20
 _TIME_TRAVEL = ("versionasof", "timestampasof")
 
 
@@ -79,6 +81,8 @@ def _classic_reads(plan: Any) -> Iterator[TableRead]:  # noqa: ANN401 - the JVM'
             yield from _of_files(leaf.relation())
         elif kind.startswith(("RelationV2", "DataSourceV2Relation")):
             yield from _of_source(leaf)
+        elif kind == "LogicalRDD":
+            yield from _of_rdd(leaf.rdd())
 
 
 def _leaves(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - the JVM's
@@ -102,6 +106,21 @@ def _of_files(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
     roots = location.rootPaths()
     for index in range(roots.size()):
         yield TableRead(str(roots.apply(index).toString()), is_fixed=True)
+
+
+def _of_rdd(rdd: Any) -> Iterator[TableRead]:  # noqa: ANN401
+    """The files that rows were read from on their way through an RDD, some of each scan."""
+    pending, seen = [rdd], set[int]()
+    while pending:
+        here = pending.pop()
+        if here.id() in seen:
+            continue
+        seen.add(here.id())
+        if str(here.getClass().getName()).endswith(".FileScanRDD"):
+            for partition in itertools.islice(iter_seq(here.filePartitions()), _FILES_OF_RDD):
+                for file in partition.files():
+                    yield TableRead(str(file.urlEncodedPath()), is_fixed=True)
+        pending.extend(dependency.rdd() for dependency in iter_seq(here.dependencies()))
 
 
 def _version_of(location: Any) -> int | None:  # noqa: ANN401 - a file index of delta-spark

@@ -80,6 +80,18 @@ def test_the_files_of_the_table_are_no_source_for_it(spark, make):
     assert rows_of(table.toDF())[0] == ("a", 100)
 
 
+def test_rows_of_an_rdd_of_the_table_are_no_source_for_it(spark, make):
+    table = make()
+    rows = table.toDF().where("key = 'a'").rdd.map(lambda row: (row.key, row.value + 1))
+    table.update("key = 'a'", {"value": "100"})
+    with pytest.raises(AnalysisException, match="does not say at which version"):
+        _upsert(table, spark.createDataFrame(rows, "key string, value bigint"))
+    assert rows_of(table.toDF())[0] == ("a", 100)
+    other = spark.createDataFrame(make().toDF().rdd.filter(lambda row: row.key == "a"))
+    _upsert(table, other)
+    assert rows_of(table.toDF())[0] == ("a", 2)
+
+
 def test_a_file_of_the_table_among_many_others_is_seen(spark, make, tmp_path):
     table = make()
     first = tmp_path / "0"
