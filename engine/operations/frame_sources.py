@@ -6,9 +6,11 @@ others committed since is checked against everything the DataFrame saw.
 
 from pyspark.sql import DataFrame
 
+from engine.actions.files import AddFile
 from engine.commands.command import Command
 from engine.commands.sources import DataFrameSource
 from engine.errors import EngineError, RequestError
+from engine.log.commits import read_commit
 from engine.operations.execution import Execution
 from engine.spark.catalogue import places_in
 from engine.spark.columns import from_spark_schema
@@ -74,23 +76,42 @@ def register_reads(
     reads = own_reads(frame, execution.table.uri)
     versions = {read.version for read in reads if read.version is not None} - {txn.read_version}
     if versions:
-        raise _outdated(execution.table.uri, min(versions), txn.read_version)
+        raise _outdated(execution.table.uri, *sorted((min(versions), txn.read_version)))
     if any(not read.is_pinned for read in reads):
         _check_moment(frame, execution.table.uri)
     if not is_made_anew and any(read.version is not None for read in reads):
+        _check_appends(execution, txn)
         txn.read_earlier()
     elif reads:
         txn.read_whole_table()
 
 
-def _outdated(uri: str, version: int, read_version: int) -> OutdatedFrameError:
-    """No one version explains such rows: what was added between two is new to one and not to the other."""
-    if version < read_version:
-        msg = f"A DataFrame reads version {version} of {uri}, which has moved on."
-        return OutdatedFrameError(msg, "Make the DataFrame anew.", field="source")
-    msg = f"DataFrames read the versions {read_version} and {version} of {uri}."
-    remedy = "Make all of them anew, or name the earlier version with versionAsOf."
-    return OutdatedFrameError(msg, remedy, field="source")
+def _check_appends(execution: Execution, txn: OptimisticTransaction) -> None:
+    """Refuse a DataFrame that lacks rows which were appended before the write began.
+
+    At WriteSerializable the write may be ordered before appends that it overlaps with, and never
+    before those that its own program saw committed: they would survive an overwrite, and be new to
+    a MERGE.
+
+    Raises:
+        OutdatedFrameError: there are such rows.
+    """
+    table = execution.table
+    for version in range(txn.read_version + 1, table.version() + 1):
+        commit = read_commit(table.store, version)
+        is_append = commit.commit_info is not None and commit.commit_info.is_blind_append
+        if is_append and any(isinstance(action, AddFile) for action in commit.actions):
+            raise _outdated(table.uri, txn.read_version, version)
+
+
+def _outdated(uri: str, version: int, later: int) -> OutdatedFrameError:
+    """Rows of a version cannot be written where another one is read.
+
+    What was added between the two is new to one and not to the other.
+    """
+    what = f"A DataFrame reads version {version} of {uri}, and this write must see version {later}."
+    remedy = "Make all DataFrames of the table anew, or name the earlier version with versionAsOf."
+    return OutdatedFrameError(what, remedy, field="source")
 
 
 def _check_moment(frame: DataFrame, uri: str) -> None:

@@ -5,6 +5,7 @@ import shutil
 import pytest
 from pyspark.errors import AnalysisException
 
+from engine.delta import DeltaTable
 from engine.delta.exceptions import DeltaConcurrentModificationException
 from engine.spark.data_source import register
 from tests.engine.delta.conftest import rows_of
@@ -66,9 +67,25 @@ def test_frames_of_two_versions_are_no_source_together(spark, make):
     ).whenNotMatchedInsertAll().execute()
     both = table.toDF().join(before.select("key").distinct(), "key", "left")
     merging = table.alias("t").merge(both.alias("s"), "t.key = s.key")
-    with pytest.raises(AnalysisException, match="read the versions 1 and 2"):
+    with pytest.raises(AnalysisException, match=r"reads version 1 of .* must see version 2"):
         merging.whenNotMatchedInsertAll().execute()
     assert len(rows_of(table.toDF())) == 5
+
+
+@pytest.mark.parametrize("write", ["merge", "overwrite"])
+def test_rows_that_were_appended_before_the_write_began_are_not_passed_over(lake, tmp_path, write):
+    place = str(tmp_path / "table")
+    rows = lake.createDataFrame([(1,), (2,)], "n int")
+    rows.write.format("delta").save(place)
+    table = DeltaTable.forPath(lake, place)
+    seen = table.toDF()
+    rows.selectExpr("n + 10 AS n").write.format("delta").mode("append").save(place)
+    merging = table.alias("t").merge(seen.alias("s"), "t.n = s.n").whenNotMatchedBySourceDelete()
+    over = seen.write.format("delta").mode("overwrite").option("path", place)
+    with pytest.raises(AnalysisException, match=r"reads version 0 of .* must see version 1"):
+        {"merge": merging.execute, "overwrite": over.save}[write]()
+    table.toDF().filter("n < 10").write.format("delta").mode("overwrite").save(place)
+    assert rows_of(table.toDF()) == [(1,), (2,)]
 
 
 def test_the_files_of_the_table_are_no_source_for_it(spark, make):
