@@ -270,7 +270,7 @@ def test_every_page_has_a_json_twin_or_says_how_to_do_the_same_over_rest(as_, la
     Schedule.objects.create(pk=lake.table.pk, name="n", cron="0 3 * * *", kind="optimize", **people)
     body = client.get(_address(lake, route)).content.decode()
     copied = re.search(r'data-copy="curl ([^"]+)"', body)
-    assert copied, "no curl"
+    assert copied, "the page shows no twin: set context['twin'] and include frame/_twin.html"
     command = shlex.split(html.unescape(copied[1]))
     twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)
     if twin is None:  # a form: what it does is what the command does
