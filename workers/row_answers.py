@@ -85,9 +85,9 @@ def write_profile(preview: Preview, profile: ColumnProfile, schema: StructType) 
 
 def _shown_columns(schema: StructType, keys: list[str], cells: list[np.ndarray]) -> list[int]:
     """The keys, the columns in which some row changed, then the first others; in their order."""
-    wanted = {name.lower() for name in keys}
+    key_names = {name.lower() for name in keys}
     places = range(len(schema.fields))
-    keyed = [place for place in places if schema.fields[place].name.lower() in wanted]
+    keyed = [place for place in places if schema.fields[place].name.lower() in key_names]
     changed = [place for place in places if cells[place].any()]
     first = list(dict.fromkeys([*keyed, *changed, *places]))
     return sorted(first[:PREVIEW_COLUMNS])

@@ -59,10 +59,10 @@ def profile_column(
         raise UnknownColumnError(msg, way, field="profile")
     where = parse_condition(condition, snapshot.schema) if condition else None
     names = {column.name} | ({path[0] for path in columns_of(where)} if where else set())
-    wanted = [name for name in snapshot.schema.names if name in names]
+    columns_read = [name for name in snapshot.schema.names if name in names]
     sums = _Sums(limits)
     for add in snapshot.add_files(where):
-        for rows in iter_file(snapshot, add, wanted, batch_rows=_BATCH_ROWS):
+        for rows in iter_file(snapshot, add, columns_read, batch_rows=_BATCH_ROWS):
             matching = rows if where is None else rows.filter(matching_rows(where, rows))
             if not sums.add(matching.column(column.name)):
                 return sums.profile(is_whole=False)

@@ -38,7 +38,7 @@ _GONE = ("delete", "update_preimage")
 
 
 class ComparedBy(StrEnum):
-    """Where the rows that may differ were found."""
+    """Where the rows that may differ were candidates."""
 
     FEED = "feed"
     FILES = "files"
@@ -105,8 +105,8 @@ def compare_rows(
     names = _key_names(newer.schema, keys)
     where = parse_condition(condition, newer.schema) if condition else None
     pushed = where if where is None or not names or _is_on(where, names) else None
-    found = _found(table, older, newer, pushed, limits)
-    removed, added = _cancelled(found.removed, found.added)
+    candidates = _found(table, older, newer, pushed, limits)
+    removed, added = _cancelled(candidates.removed, candidates.added)
     before, after = removed.slice(0, 0), added.slice(0, 0)
     repeated = False
     if names:
@@ -115,17 +115,17 @@ def compare_rows(
         removed, added = _matching(where, removed), _matching(where, added)
         both = pc.or_(matching_rows(where, before), matching_rows(where, after))
         before, after = before.filter(both), after.filter(both)
-    gone, came = found.counts
-    is_whole = (gone, came) == (found.removed.num_rows, found.added.num_rows)
+    gone, came = candidates.counts
+    is_whole = (gone, came) == (candidates.removed.num_rows, candidates.added.num_rows)
     return RowDifference(
-        compared_by=found.compared_by,
+        compared_by=candidates.compared_by,
         removed=removed,
         added=added,
         before=before,
         after=after,
         removed_count=removed.num_rows if is_whole else gone,
         added_count=added.num_rows if is_whole else came,
-        file_count=found.file_count,
+        file_count=candidates.file_count,
         is_whole=is_whole,
         repeated_keys=repeated,
         dropped=_dropped(older, newer),
@@ -322,13 +322,13 @@ def _sources(snapshot: Snapshot, later: Snapshot) -> dict[str, StructField | Non
     held = {
         physical_name(column, snapshot.mapping_mode).lower(): column for column in snapshot.schema
     }
-    wanted = {
+    places = {
         column.name: physical_name(column, later.mapping_mode).lower() for column in later.schema
     }
-    if not held.keys() & set(wanted.values()):
+    if not held.keys() & set(places.values()):
         held = {column.name.lower(): column for column in snapshot.schema}
-        wanted = {name: name.lower() for name in wanted}
-    return {name: held.get(place) for name, place in wanted.items()}
+        places = {name: name.lower() for name in places}
+    return {name: held.get(place) for name, place in places.items()}
 
 
 def _as_later(
@@ -416,8 +416,8 @@ def _key_names(schema: StructType, keys: Sequence[str]) -> list[str]:
 
 
 def _is_on(condition: Expression, names: Sequence[str]) -> bool:
-    known = {name.lower() for name in names}
-    return all(path[0].lower() in known for path in columns_of(condition))
+    key_columns = {name.lower() for name in names}
+    return all(path[0].lower() in key_columns for path in columns_of(condition))
 
 
 def _dropped(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:

@@ -30,31 +30,20 @@ _NAME = re.compile(r"\s*(?:`(?:[^`]|``)*`|[^,]+)\s*")
 _KEPT = timedelta(hours=1)  # what a DELETE erased does not stay here either
 
 
-def ask_for_preview(  # noqa: PLR0913 - all that can be requested
+def ask_for_preview(
     table: Table,
     version: int,
     where: str = "",
-    *,
-    older_version: int | None = None,
-    wanted: Sequence[str] = (),
-    keys: Sequence[str] = (),
-    profiled: str = "",
+    **more: Any,  # noqa: ANN401 - fields of a request
 ) -> Preview:
     """Have a worker read what is requested, unless one was asked to a moment ago.
 
-    The first rows of a version that match; with `older_version` those that differ between the two;
-    with `profiled` what that column holds.
+    `more` are `wanted`, `older_version`, `keys` and `profiled` of a `Preview`: the columns of the
+    first rows that match, what differs from another version, or what a column holds.
     """
     forget_old_previews()
     now = timezone.now()
-    request = {
-        "version": version,
-        "older_version": older_version,
-        "where": where,
-        "wanted": list(wanted),
-        "keys": list(keys),
-        "profiled": profiled,
-    }
+    request: dict[str, Any] = {"version": version, "where": where, **more}
     digest = Preview(**request).digest_of_request()
     with transaction.atomic():
         preview, is_new = Preview.objects.get_or_create(

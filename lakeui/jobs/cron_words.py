@@ -4,12 +4,18 @@ import re
 
 _EVERY = re.compile(r"^\*/(\d+)$")
 _DAYS = ("Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays")
+_SPANS = {
+    "1-5": "Mondays to Fridays",
+    "mon-fri": "Mondays to Fridays",
+    "0,6": "Saturdays and Sundays",
+    "6,0": "Saturdays and Sundays",
+}
 _FIELDS = 5
 
 
 def cron_in_words(cron: str) -> str:
     """Every day at 02:00 UTC; "" where the text is not so plain."""
-    fields = cron.split()
+    fields = cron.lower().split()
     if len(fields) != _FIELDS or fields[3] != "*":
         return ""
     minute, hour, day, _, weekday = fields
@@ -20,6 +26,8 @@ def cron_in_words(cron: str) -> str:
 
 
 def _days(day: str, weekday: str) -> str:
+    if day == "*" and weekday in _SPANS:
+        return _SPANS[weekday]
     if day == "*" and weekday.isdecimal() and int(weekday) <= len(_DAYS):
         return _DAYS[int(weekday) % len(_DAYS)]
     return f"on day {int(day)} of each month" if weekday == "*" and day.isdecimal() else ""

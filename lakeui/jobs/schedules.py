@@ -161,6 +161,18 @@ def next_due(cron: str, after: datetime) -> datetime:
     return due
 
 
+def next_runs(cron: str, after: datetime, count: int = 5) -> list[datetime]:
+    """When a cron text is due the next times, in UTC.
+
+    Raises:
+        RequestError: it is no cron text, or never due.
+    """
+    runs: list[datetime] = []
+    for _ in range(count):
+        runs.append(next_due(cron, runs[-1] if runs else after))
+    return runs
+
+
 def fire_due() -> int:
     """Request a job of every schedule that is due; how many were requested.
 

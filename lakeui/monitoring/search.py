@@ -140,13 +140,13 @@ def _columns(user: Person, text: str) -> list[FoundColumn]:
         return []
     spelled = Q(schema__icontains=text) | Q(schema__icontains=json.dumps(text)[1:-1])
     tables = visible_tables(user).filter(spelled).order_by("-last_commit_at", "name")
-    found: list[FoundColumn] = []
+    columns: list[FoundColumn] = []
     for table in tables[:_TABLES_LOOKED_THROUGH]:
-        rows = SchemaRows(table, text)[: SHOWN - len(found)]
-        found += [FoundColumn(table, row.path, row.type) for row in rows]
-        if len(found) >= SHOWN:
+        rows = SchemaRows(table, text)[: SHOWN - len(columns)]
+        columns += [FoundColumn(table, row.path, row.type) for row in rows]
+        if len(columns) >= SHOWN:
             break
-    return found
+    return columns
 
 
 def _writers(user: Person, text: str) -> list[FoundWriter]:
@@ -155,7 +155,7 @@ def _writers(user: Person, text: str) -> list[FoundWriter]:
         return []
     tables = visible_tables(user).only("name", "version", "last_writer")
     last = tables.filter(last_writer__icontains=text, version__isnull=False).order_by("name")
-    found = {
+    writers = {
         (table.pk, table.last_writer): FoundWriter(table.last_writer, table, table.version)
         for table in last[:SHOWN]
         if table.version is not None
@@ -166,8 +166,8 @@ def _writers(user: Person, text: str) -> list[FoundWriter]:
     others = [row for row in recent if part in row[1].casefold()]
     by_id = tables.in_bulk({table for table, _, _ in others})
     for table_id, name, version in others:
-        found.setdefault((table_id, name), FoundWriter(name, by_id[table_id], version))
-    return list(found.values())[:SHOWN]
+        writers.setdefault((table_id, name), FoundWriter(name, by_id[table_id], version))
+    return list(writers.values())[:SHOWN]
 
 
 def _numbered(text: str) -> Q:

@@ -1,5 +1,15 @@
 """Words where a line or a column is too narrow for them."""
 
+import re
+
+from engine.commands.names import name_sql
+
+_NOT_TYPED = re.compile(
+    r"('(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\")|`([A-Za-z_]\w*)`|(?<=\w)#\d{1,12}L?\b"
+)
+"""Texts, which stay; backticks around plain names and the numbers that Spark gives columns, which go."""
+_WORD = re.compile(r"\s*(?:'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|[^\s'`]+)+")
+_SHORTEST = 8
 _SHORT_REASONS = {
     "partitioned": "partitioned",
     "identity": "identity",
@@ -28,3 +38,30 @@ def check_head(operation: str) -> str:
     """An operation over a narrow column of checks: the first word tells it."""
     first, _, rest = operation.partition(" ")
     return operation if len(operation) <= 9 or not rest else first
+
+
+def plain_condition(text: str) -> str:
+    """A condition as people write it: without the backticks and numbers that Spark adds to names.
+
+    Backticks stay around a name that needs them: one of other letters, or a word of SQL.
+    """
+    return _NOT_TYPED.sub(_as_typed, text)
+
+
+def short_condition(text: str, length: int) -> str:
+    """The start of a condition, cut between its words and never inside a text."""
+    plain = plain_condition(text)
+    if len(plain) <= length:
+        return plain
+    end = 0
+    for match in _WORD.finditer(plain):
+        if match.end() > length - 2 and end >= _SHORTEST:
+            break
+        end = match.end()
+    return plain if end >= len(plain) else f"{plain[:end]} …"
+
+
+def _as_typed(match: re.Match[str]) -> str:
+    if match[1]:
+        return match[1]
+    return name_sql(match[2]) if match[2] else ""

@@ -112,16 +112,16 @@ class TablePreview(OfTable):
     @extend_schema(parameters=[PreviewRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
         """404 where nobody asked within the hour: POST asks a worker to read them."""
-        version, wanted = self._asked(request)
-        return Response(PreviewSerializer(stored_or_404(self.table, version, wanted)).data)
+        version, requested = self._asked(request)
+        return Response(PreviewSerializer(stored_or_404(self.table, version, requested)).data)
 
     @extend_schema(
         request=None, parameters=[PreviewRequestSerializer], responses={202: PreviewSerializer}
     )
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Has a worker read the rows; nothing in the table changes. 422 for a condition that is none."""
-        version, wanted = self._asked(request)
-        preview = ask_worker(self.table, version, wanted)
+        version, requested = self._asked(request)
+        preview = ask_worker(self.table, version, requested)
         return Response(PreviewSerializer(preview).data, status.HTTP_202_ACCEPTED)
 
     def _asked(self, request: Request) -> tuple[int, dict[str, Any]]:
@@ -137,29 +137,29 @@ class TablePreview(OfTable):
         return version, {"where": where, "wanted": names_in(given.get("columns", ""))}
 
 
-def stored_or_404(table: Table, version: int, wanted: dict[str, Any]) -> Preview:
+def stored_or_404(table: Table, version: int, requested: dict[str, Any]) -> Preview:
     """What a worker read within the hour.
 
     Raises:
         NotFound: nobody asked one.
     """
-    preview = find_preview(table, version=version, **wanted)
+    preview = find_preview(table, version=version, **requested)
     if preview is None:
         detail = "Nobody requested these rows within the last hour. POST here to have them read."
         raise NotFound(detail)
     return preview
 
 
-def ask_worker(table: Table, version: int, wanted: dict[str, Any]) -> Preview:
+def ask_worker(table: Table, version: int, requested: dict[str, Any]) -> Preview:
     """Have a worker read rows.
 
     Raises:
         ExpressionError: the condition is none, with its field.
         StorageError: the broker cannot be reached.
     """
-    check_condition(table, wanted["where"])
+    check_condition(table, requested["where"])
     try:
-        return ask_for_preview(table, version, **wanted)
+        return ask_for_preview(table, version, **requested)
     except (OperationalError, OSError) as error:
         msg = "The broker cannot be reached, so no worker was asked."
         raise StorageError(msg, "Try again once it is back.") from error

@@ -96,16 +96,16 @@ class RowDiff(OfTable):
     @extend_schema(parameters=[RowDiffRequestSerializer])
     def get(self, request: Request, table_id: int, older: int, newer: int) -> Response:  # noqa: ARG002
         """404 where nobody asked within the hour: POST asks a worker to compare them."""
-        wanted = self._asked(request, older, newer)
-        return Response(RowDiffSerializer(stored_or_404(self.table, newer, wanted)).data)
+        requested = self._asked(request, older, newer)
+        return Response(RowDiffSerializer(stored_or_404(self.table, newer, requested)).data)
 
     @extend_schema(
         request=None, parameters=[RowDiffRequestSerializer], responses={202: RowDiffSerializer}
     )
     def post(self, request: Request, table_id: int, older: int, newer: int) -> Response:  # noqa: ARG002
         """Has a worker compare the rows; nothing in the table changes."""
-        wanted = self._asked(request, older, newer)
-        preview = ask_worker(self.table, newer, wanted)
+        requested = self._asked(request, older, newer)
+        preview = ask_worker(self.table, newer, requested)
         return Response(RowDiffSerializer(preview).data, status.HTTP_202_ACCEPTED)
 
     def _asked(self, request: Request, older: int, newer: int) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Jobs that recur: which, when next, what the last ones did; making, changing and resting them."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -10,9 +11,10 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from engine.errors import EngineError
+from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import action_for_kind, may, tables_where
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table
@@ -21,7 +23,7 @@ from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule
 from lakeui.jobs.redaction import WITHHELD, shown_schedule
 from lakeui.jobs.schedule_runs import latest_runs, neighbours
-from lakeui.jobs.schedules import change_schedule, create_schedule, run_now, set_enabled
+from lakeui.jobs.schedules import change_schedule, create_schedule, next_runs, run_now, set_enabled
 from lakeui.pages.exports import CHUNK, export
 from lakeui.pages.listing import Listing
 
@@ -37,6 +39,7 @@ COLUMNS = {
     "note": lambda s: s.note,
 }
 _SUGGESTED = 200
+_LONGEST_CRON = 100
 _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 
@@ -89,6 +92,7 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
         "listing": listing,
         "schedules": [shown_schedule(schedule, reader) for schedule in listing.page],
         "readable": {schedule.pk: reader.may_read(schedule) for schedule in listing.page},
+        "next_runs": {schedule.pk: _next_runs(schedule.cron) for schedule in listing.page},
         "runs": latest_runs(listing.page) if listing.is_valid else {},
         "neighbours": neighbours(listing.page) if listing.is_valid else {},
         "mine": {schedule.pk: _is_theirs(request, schedule) for schedule in listing.page},
@@ -102,6 +106,8 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
 @login_required
 def schedule_new(request: HttpRequest) -> HttpResponse:
     tables = _writable(request)
+    if request.htmx:  # type: ignore[attr-defined]  # by its middleware
+        return _when(request)
     table = _chosen(request, tables)
     initial = {"sql": f"OPTIMIZE {table.name}"} if table else None
     form = ScheduleForm(request.POST or None, initial=initial)
@@ -121,6 +127,8 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
         "tables": tables[:_SUGGESTED],
         "chosen": table,
         "wanted": request.POST.get("table", ""),
+        "cron": body["cron"],
+        "next_runs": _next_runs(body["cron"]),
         "act": {"address": f"/api/v1/tables/{number}/schedules/", "body": body},
     }
     return render(request, "jobs/schedule_form.html", context, status=400 if form.errors else 200)
@@ -148,7 +156,14 @@ def schedule_edit(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, f"{schedule.name} is changed.")
             return redirect("schedule-list")
-    context = {"form": form, "schedule": schedule, "twin": f"/api/v1/schedules/{pk}/"}
+    cron = str(form["cron"].value() or "")
+    context = {
+        "form": form,
+        "schedule": schedule,
+        "cron": cron,
+        "next_runs": _next_runs(cron),
+        "twin": f"/api/v1/schedules/{pk}/",
+    }
     return render(request, "jobs/schedule_form.html", context, status=400 if form.errors else 200)
 
 
@@ -167,6 +182,21 @@ def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
         set_enabled(schedule, enabled=act == "fire")
         messages.success(request, f"{schedule.name} {'rests' if act == 'rest' else 'fires again'}.")
     return redirect("schedule-list")
+
+
+def _when(request: HttpRequest) -> HttpResponse:
+    """The words and the next runs of a cron text while it is typed."""
+    cron = request.GET.get("cron", "")[:_LONGEST_CRON]
+    context = {"cron": cron, "next_runs": _next_runs(cron)}
+    return render(request, "jobs/_when.html", context)
+
+
+def _next_runs(cron: str) -> list[datetime]:
+    """None of a text that is no schedule."""
+    try:
+        return next_runs(cron, timezone.now())
+    except RequestError:
+        return []
 
 
 def _run(request: HttpRequest, schedule: Schedule) -> HttpResponse:

@@ -46,8 +46,8 @@ def offered(request: HttpRequest, text: str) -> list[Entry]:
     words = text.casefold().split()
     table = _open_table(request)
     entries = [*(_of_table(request, table) if table else ()), *_everywhere(request)]
-    found = (entry for entry in entries if all(w in entry.label.casefold() for w in words))
-    return list(found)[:OFFERED]
+    matching = (entry for entry in entries if all(w in entry.label.casefold() for w in words))
+    return list(matching)[:OFFERED]
 
 
 def _open_table(request: HttpRequest) -> Table | None:

@@ -227,22 +227,22 @@ def _ask(
         raise Http404(msg)
     profiled = _text_asked(request, "profile", PREVIEW_NAMES)
     if profiled and request.POST.get("ask") != "rows":
-        wanted = {"where": asked["where"], "profiled": profiled}
+        request_of_rows = {"where": asked["where"], "profiled": profiled}
     else:
-        wanted = asked
-    ask_worker(request, table, version, **wanted)
+        request_of_rows = asked
+    ask_worker(request, table, version, **request_of_rows)
     return redirect(reverse("table-preview", args=[table.pk]) + _address(request, version, asked))
 
 
-def ask_worker(request: HttpRequest, table: Table, version: int, **wanted: Any) -> None:  # noqa: ANN401
+def ask_worker(request: HttpRequest, table: Table, version: int, **request_of_rows: Any) -> None:  # noqa: ANN401
     """Have a worker read rows, or tell the reader why none was asked."""
     try:
-        check_condition(table, wanted["where"])
-        ask_for_preview(table, version, **wanted)
+        check_condition(table, request_of_rows["where"])
+        ask_for_preview(table, version, **request_of_rows)
     except ExpressionError as error:
         messages.error(request, f"The condition was not understood. {error}")
     except (OperationalError, OSError):
-        stored = find_preview(table, version=version, **wanted)
+        stored = find_preview(table, version=version, **request_of_rows)
         if stored is not None and stored.read_at is None:
             stored.delete()
         messages.error(request, "The broker cannot be reached, so no worker was asked.")

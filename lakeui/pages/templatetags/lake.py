@@ -347,6 +347,8 @@ register.filter("file_head", file_names.file_head)
 register.filter("short_reason", short_words.short_reason)
 register.filter("short_vectors", short_words.short_vectors)
 register.filter("short_operation", short_words.short_operation)
+register.filter("plain_condition", short_words.plain_condition)
+register.filter("short_condition", short_words.short_condition)
 register.filter("check_head", short_words.check_head)
 
 

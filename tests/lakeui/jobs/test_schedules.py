@@ -17,6 +17,7 @@ from lakeui.jobs.schedules import (
     create_schedule,
     fire_due,
     next_due,
+    next_runs,
     run_now,
     set_enabled,
 )
@@ -260,3 +261,23 @@ def test_schedules_of_one_table_meet_within_the_hour(nightly, table, owner):
     met = neighbours([nightly, near, far])
     assert [other_schedule.name for other_schedule in met[nightly.pk]] == ["near"]
     assert met[far.pk] == []
+
+
+def test_the_next_runs_follow_one_another():
+    after = datetime(2026, 11, 27, 7, 0, tzinfo=UTC)  # a Friday
+    runs = next_runs("30 6 * * 1-5", after, 3)
+    assert [f"{run:%a %H:%M}" for run in runs] == ["Mon 06:30", "Tue 06:30", "Wed 06:30"]
+    with pytest.raises(RequestError):
+        next_runs("every night", after)
+
+
+@pytest.mark.parametrize(
+    ("cron", "words"),
+    [
+        ("30 6 * * 1-5", "Mondays to Fridays at 06:30 UTC"),
+        ("0 8 * * MON-FRI", "Mondays to Fridays at 08:00 UTC"),
+        ("0 8 * * 0,6", "Saturdays and Sundays at 08:00 UTC"),
+    ],
+)
+def test_spans_of_days_are_said_in_words(cron, words):
+    assert cron_in_words(cron) == words

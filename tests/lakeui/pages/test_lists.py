@@ -7,9 +7,11 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
+from lakeui.jobs.models import Schedule
 from lakeui.pages.exports import spreadsheet_safe
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 
@@ -202,3 +204,24 @@ def test_the_overview_names_what_needs_attention(as_, lake):
     assert "4 rows do not fit." in body
     assert "80 % of its files are small" in body
     assert "2 KiB lie in files it no longer names" in body
+
+
+def test_a_schedule_says_its_words_and_its_next_five_runs(as_, lake):
+    client = as_("owner")
+    form = client.get(f"/schedules/new/?table={lake.table.pk}").text
+    assert "Every day at 03:00 UTC" in form
+    assert form.count("<time") >= 5
+    htmx = {"HX-Request": "true"}
+    typed = client.get("/schedules/new/?cron=0+2+*+*+1-5", headers=htmx).text
+    assert "Mondays to Fridays at 02:00 UTC" in typed
+    assert "This is no schedule yet" in client.get("/schedules/new/?cron=0+2", headers=htmx).text
+    assert client.get("/schedules/new/?cron=", headers=htmx).status_code == 200
+    assert as_("viewer").get("/schedules/new/?cron=0+2", headers=htmx).status_code == 403
+    owner = User.objects.get(username="owner")
+    Schedule.objects.create(
+        name="n", cron="0 3 * * *", kind="optimize", owner=owner, table=lake.table,
+        next_due_at=timezone.now(),
+    )  # fmt: skip
+    listed = client.get("/schedules/").text
+    assert "next five" in listed
+    assert listed.split("next five")[1].split("</details>")[0].count("<time") == 5

@@ -1,0 +1,30 @@
+"""Conditions on pages: as people write them, and cut between words."""
+
+import pytest
+
+from lakeui.pages.short_words import plain_condition, short_condition
+
+
+@pytest.mark.parametrize(
+    ("recorded", "shown"),
+    [
+        ("(`id` = 5)", "(id = 5)"),
+        ("((id#12L = 5) AND (day#3 = '2026'))", "((id = 5) AND (day = '2026'))"),
+        ("`order` = 1 AND `a b` = 2", "`order` = 1 AND `a b` = 2"),
+        ("name = '`id`#12' AND `t`.`id` = 1", "name = '`id`#12' AND t.id = 1"),
+        ("note = 'it''s `x`' OR `x` = ''", "note = 'it''s `x`' OR x = ''"),
+        ("note = 'open", "note = 'open"),
+    ],
+)
+def test_backticks_and_numbers_that_nobody_typed_are_left_out(recorded, shown):
+    assert plain_condition(recorded) == shown
+
+
+def test_a_condition_is_cut_between_words_and_never_inside_a_text():
+    text = "status = 'a long text with words' AND id = 1234567"
+    assert short_condition(text, 200) == text
+    assert short_condition(text, 20) == "status = …"
+    assert short_condition(text, 40) == "status = 'a long text with words' AND …"
+    assert short_condition(text, 45) == "status = 'a long text with words' AND id = …"
+    one = "'" + "x" * 300 + "'"
+    assert short_condition(one, 20) == one
