@@ -16,6 +16,8 @@ PLACES = (
     "tests/lakeui/catalog",
     "tests/lakeui/jobs",
     "tests/lakeui/conflicts",
+    "tests/lakeui/monitoring/test_alerting.py",
+    "tests/lakeui/monitoring/test_metrics.py",
     "tests/lakeui/api/test_at_once.py",
     "tests/lakeui/api/test_reporting_programs.py",
     "tests/lakeui/pages/test_audit.py",
@@ -24,6 +26,7 @@ PLACES = (
 )
 NAMED = (
     "lakeui and (catalog or jobs or test_overlaps or streams or test_at_once or test_audit"
+    " or test_alerting or test_metrics"
     " or test_reporting_programs)"
     " or test_job_lifecycle and (killed_before or twice or meet)"
     " or test_scripts and (leads or lane)"
