@@ -22,6 +22,7 @@ from lakeui.monitoring.filters import ACT_CHOICES, ACTS, THINGS, AuditFilter, tr
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
 
+_REASON = "reason"
 _PEOPLE = frozenset({"user", "owner", "requested_by"})
 _WORDS = {"role": {str(role.value): role.label for role in Role}}
 _FRACTION = re.compile(r"(?<=^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(\.\d+)?$")
@@ -34,6 +35,7 @@ COLUMNS = {
     "id": lambda e: e.object_pk,
     "name": lambda e: e.object_repr,
     "changes": lambda e: e.changes_dict,
+    "why": lambda e: _why(e.changes_dict),
     "refused": lambda e: (e.additional_data or {}).get("refused"),
     "did": lambda e: (e.additional_data or {}).get("did"),
 }
@@ -60,6 +62,7 @@ class AuditRow:
     changes: tuple[Change, ...]
     refused: str
     did: str
+    why: str
 
     @property
     def job_id(self) -> str:
@@ -112,6 +115,7 @@ def audit_rows(entries: list[LogEntry]) -> list[AuditRow]:
             tuple(_changes(entry.changes_dict, people)),
             str((entry.additional_data or {}).get("refused", "")),
             str((entry.additional_data or {}).get("did", "")),
+            _why(entry.changes_dict),
         )
         for entry in entries
     ]
@@ -143,7 +147,7 @@ def _own_table_id(entry: LogEntry) -> int | None:
 
 def _changes(changes: Mapping[str, Any], people: Mapping[str, str]) -> Iterator[Change]:
     for name, values in changes.items():
-        if name in {"table", "id"}:
+        if name in {"table", "id", _REASON}:
             continue
         label = name.replace("_", " ")
         if name == "password":  # the trail has no more of it
@@ -159,6 +163,13 @@ def _changes(changes: Mapping[str, Any], people: Mapping[str, str]) -> Iterator[
             is_made_off = not old and new == "False"
             if (old or new) and not is_made_off:
                 yield Change(label, old, new, is_flag=not old and new == "True")
+
+
+def _why(changes: Mapping[str, Any]) -> str:
+    """The reason that was given, as the one who acted wrote it."""
+    values = changes.get(_REASON)
+    last = values[-1] if isinstance(values, list) and values else None
+    return "" if last in (None, "None") else str(last)
 
 
 def _shown(value: object, words: Mapping[str, str]) -> str:

@@ -95,6 +95,7 @@ def _everywhere(request: HttpRequest) -> Iterator[Entry]:
     person = request.user
     if may(person, "maintain"):
         yield Entry("Page", "Audit log", reverse("audit"))
+        yield Entry("Page", "Alerts", reverse("alerts"))
     if isinstance(person, User) and person.is_staff:
         yield Entry("Page", "Admin", reverse("admin:index"))
     if not settings.READ_ONLY:

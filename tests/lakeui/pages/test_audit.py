@@ -148,3 +148,15 @@ def test_who_cancelled_or_retried_a_job_is_on_the_trail(as_, lake):
         ("owner", "asked to cancel"),
         ("owner", "retried"),
     }
+
+
+def test_the_reason_that_was_given_has_a_column_of_its_own(as_, lake):
+    make_job(lake.table, "delete", reason="<gdpr> request 17")
+    client = as_("owner")
+    page = " ".join(client.get("/audit/?thing=job").text.split())
+    assert '<th scope="col">Why</th>' in page
+    assert '<td class="wrap">&lt;gdpr&gt; request 17</td>' in page
+    assert '<span class="muted">reason</span>' not in page
+    csv_text = b"".join(client.get("/audit/?thing=job&export=csv").streaming_content).decode()
+    assert "<gdpr> request 17" in csv_text
+    assert ",why," in csv_text.splitlines()[0]
