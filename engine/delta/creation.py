@@ -145,7 +145,7 @@ def _named(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, Op
 
 
 def _check_collations(schema: spark_types.StructType) -> None:
-    """Refuse columns that would lose what they are compared by.
+    """Refuse columns whose collation would be lost.
 
     Raises:
         CollationError: there is one.

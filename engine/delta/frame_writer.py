@@ -198,7 +198,7 @@ class DeltaStreamWriter(DataStreamWriter):
         return self
 
     def options(self, **options: Any) -> "DeltaStreamWriter":  # noqa: ANN401
-        """As Spark's."""
+        """Set several options, under the names that Spark knows them by."""
         for key, value in options.items():
             if value is not None:
                 self.option(key, value)

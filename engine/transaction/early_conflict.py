@@ -1,4 +1,4 @@
-"""A look at the winners before the commit: a transaction that is bound to lose need not go on."""
+"""Checks winning commits before the commit: a transaction that is bound to be aborted need not go on."""
 
 from engine.conflicts.checker import CHECKS, FILE_RULES, find_conflict
 from engine.conflicts.overlap import Overlap
@@ -15,7 +15,7 @@ _OF_THE_TABLE = tuple(check for check in CHECKS if check.rule not in FILE_RULES)
 def find_early_conflict(
     store: Store, pending_commit: PendingCommit, rows: RowResolver | None
 ) -> ConflictError | None:
-    """The first conflict with a winner so far, None where there is none, or where it is in the log itself.
+    """The first conflict with a winning commit so far, None where there is none, or where it is in the log itself.
 
     Raises:
         EngineError: the log cannot be read.

