@@ -169,6 +169,8 @@ _NODES: dict[str, Callable[[ToColumn, dict[str, Any], tuple[Node, ...]], Node]] 
     "UnresolvedFunction": _function,
     "Alias": _inside,
     "ColumnNodeExpression": _inside,
+    "KnownNotNull": _inside,
+    "KnownNullable": _inside,
 }
 
 

@@ -8,7 +8,16 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from engine.schema.types import DataType, StructField, StructType, type_to_json
+from engine.schema.types import (
+    DOUBLE,
+    FLOAT,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    type_to_json,
+)
 from engine.spark.columns import column, loosened
 from engine.spark.jvm import (
     analysed_plan,
@@ -50,6 +59,36 @@ def declared_column(field: StructField, session: SparkSession, *, certain: bool)
     if not field.nullable and certain and not is_remote(session):
         declared = _known_not_null(declared, session)
     return declared.alias(field.name, metadata=shown_metadata(field))
+
+
+def unpushed_column(
+    value: Column, field: StructField, session: SparkSession, *, declared: bool, by_id: bool
+) -> Column:
+    """The column, out of reach of Parquet's own filters where it holds floats or is found `by_id`.
+
+    Those filters know a file's columns by name alone, and its bounds leave NaN out, which Spark takes
+    for more than any number: its reader would skip row groups that hold rows of `x > 5`. The log's
+    statistics still choose the files. `declared` says that the column is as nullable as the table
+    says, and not always nullable.
+    """
+    if not (by_id or _holds_floats(field.type)):
+        return value
+    expressions = sql_package(session).catalyst.expressions
+    is_strict = declared and not field.nullable
+    tag = expressions.KnownNotNull if is_strict else expressions.KnownNullable
+    return column_of(tag(expression_of(value, session)), session).alias(field.name)
+
+
+def _holds_floats(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return any(_holds_floats(field.type) for field in kind)
+        case ArrayType(element, _):
+            return _holds_floats(element)
+        case MapType(key, value, _):
+            return _holds_floats(key) or _holds_floats(value)
+        case _:
+            return kind in {FLOAT, DOUBLE}
 
 
 def shown_metadata(field: StructField) -> dict[str, object]:

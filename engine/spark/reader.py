@@ -25,7 +25,7 @@ from engine.schema.types import ArrayType, MapType, StructField, StructType
 from engine.snapshot.data_files import REMEDY, sizes_of
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, to_spark_type
-from engine.spark.declared_types import with_declared_types
+from engine.spark.declared_types import unpushed_column, with_declared_types
 from engine.spark.deleted_bits import deleted_bits
 from engine.spark.failures import in_engine_words
 from engine.spark.file_index import Constant, IndexedFiles, indexed_rows
@@ -148,7 +148,13 @@ def _indexed(
         *[
             column(_constant_name(table, field)).alias(field.name)
             if field in partitions
-            else _data_column(table, field)
+            else unpushed_column(
+                _data_column(table, field),
+                field,
+                spark,
+                declared=request.marks is not None,
+                by_id=table.mapping_mode == "id",
+            )
             for field in fields
         ],
         *((column(FILE), column(_POSITION).alias(ROW)) if request.positions else ()),

@@ -66,6 +66,7 @@ def test_columns_are_found_by_their_ids_in_any_session(lake, tmp_path):
     frame = session.read.format("delta").load(str(place))
     assert rows_of(frame) == [(1, None), (2, None)]
     assert frame.filter("a = 2").count() == 1
+    assert frame.filter("b IS NULL").count() == 2
 
 
 @pytest.mark.parametrize("damage", ["missing", "corrupt"])

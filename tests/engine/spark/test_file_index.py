@@ -8,9 +8,11 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddFile
+from engine.commands.model import Append, Create, DataFrameSource, Delete
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.delta.frames import frame_of
-from engine.schema.types import LONG, STRING, TIMESTAMP, StructField, StructType
+from engine.operations.run import run
+from engine.schema.types import DOUBLE, LONG, STRING, TIMESTAMP, StructField, StructType
 from engine.spark import deleted_bits
 from engine.spark.file_index import IndexedFiles, indexed_rows
 from engine.spark.jvm import analysed_plan
@@ -92,6 +94,48 @@ def test_files_that_statistics_rule_out_are_not_opened(spark, tmp_path, conditio
     assert everything
     with pytest.raises(Exception, match="FILE_NOT_EXIST"):
         frame.filter("id + 1 = 650").collect()
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("x = double('NaN')", 1),
+        ("x > 5", 1),
+        ("NOT x <= 5", 1),
+        ("x IN (7, double('NaN'))", 1),
+        ("inside.y > 5", 1),
+        ("x < 5", 2),
+        ("x IS NOT NULL", 3),
+    ],
+)
+def test_bounds_that_leave_nan_out_rule_no_rows_out(spark, tmp_path, condition, count):
+    """Bounds of a row group have no NaN, which Spark takes for more than any number."""
+    place = str(tmp_path / "table")
+    values = [(1.0,), (float("nan"),), (2.0,), (None,)]
+    rows = spark.createDataFrame(values, "x double").selectExpr(
+        "x", "named_struct('y', cast(x AS float)) AS inside"
+    )
+    store = open_store(place)
+    table = DeltaTable(store)
+    create = Create(schema=None, source=DataFrameSource(rows.coalesce(1)))
+    run(create, table, spark)
+    frame = frame_of(spark, table)
+    assert frame.filter(condition).count() == count
+    result = run(Delete(where=condition), table, spark, in_process_bytes=0)
+    assert result.metrics["numDeletedRows"] == count
+
+
+def test_a_column_of_floats_is_as_nullable_as_declared_and_skips_files(spark, tmp_path):
+    schema = StructType((StructField("x", DOUBLE, nullable=False),))
+    table = DeltaTable.create(str(tmp_path / "table"), schema)
+    for start in (0, 100):
+        rows = spark.range(start, start + 10).selectExpr("CAST(id AS double) AS x").coalesce(1)
+        run(Append(DataFrameSource(rows)), table, spark)
+    frame = frame_of(spark, table)
+    assert not frame.schema["x"].nullable
+    file = next(add for add in table.snapshot().add_files() if '"x":9.0' in (add.stats or ""))
+    (tmp_path / "table" / file.path).unlink()
+    assert frame.filter("x = 105").count() == 1
 
 
 def test_times_are_ruled_out_in_no_other_time_zone(spark, tmp_path):
