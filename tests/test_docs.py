@@ -48,6 +48,7 @@ def test_contributing_has_a_recipe_for_each_thing_that_is_often_added():
         "page",
         "field of rest",
         "check for the overview",
+        "setting or an error code",
     }
 
 
