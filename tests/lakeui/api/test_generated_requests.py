@@ -115,6 +115,9 @@ def test_no_generated_request_breaks_the_api(case, token, lake):
 
 
 def _call(case, token: str) -> None:
+    query = case.query or {}
+    if isinstance(query.get("wait"), int):
+        query["wait"] = min(query["wait"], 1)  # of a minute that nothing would end
     response = case.call(headers={"Authorization": f"Bearer {token}"})
     case.validate_response(response, checks=CHECKS)
     assert response.status_code != 429
