@@ -18,11 +18,12 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from lakeui.api.models import ApiToken
-from lakeui.catalog.models import Preview, TableKey
+from lakeui.catalog.models import Discovery, Preview, TableKey
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import ConflictRows
 from lakeui.conflicts.statements.kinds import DELETE, INSERT
 from lakeui.jobs.models import JobAttempt, Schedule
+from lakeui.monitoring.models import AlertChannel, AlertRule
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.factories import make_conflict, make_job
 from tests.lakeui.people import make_table, person
@@ -75,7 +76,13 @@ def lake(one_connection) -> dict[str, Any]:
     schedule = Schedule.objects.create(
         name="nightly", table=table, cron="0 2 * * *", kind="optimize", owner=owner
     )
+    channel = AlertChannel.objects.create(name="ops", kind="slack", shown_target="https://x/…")
+    rule = AlertRule.objects.create(name="jobs", condition="failed_job", channel=channel)
+    discovery = Discovery.objects.create(root="/lake", requested_at=now, bound=1)
     return {
+        "channel_id": channel.pk,
+        "rule_id": rule.pk,
+        "discovery_id": discovery.pk,
         "table_id": table.pk,
         "job_id": str(job.pk),
         "conflict_id": conflict.pk,
