@@ -72,6 +72,27 @@ def lake(one_connection) -> dict[str, Any]:
         Preview.objects.create(
             table=table, version=version, asked_at=now, read_at=now, columns=columns, rows=rows
         )
+    Preview.objects.create(
+        table=table,
+        version=2,
+        older_version=0,
+        asked_at=now,
+        read_at=now,
+        columns=columns,
+        rows=[
+            {"change": "removed", "before": ["1", "a"], "after": None, "changed": []},
+            {"change": "changed", "before": ["2", "a"], "after": ["2", None], "changed": ["part"]},
+        ],
+        answer={
+            "compared_by": "files",
+            "removed": 1,
+            "added": None,
+            "changed": 1,
+            "is_whole": False,
+            "repeated_keys": False,
+            "dropped_columns": ["old"],
+        },
+    )
     key = TableKey.objects.create(table=table, kind="primary", name="pk", columns=["id"])
     schedule = Schedule.objects.create(
         name="nightly", table=table, cron="0 2 * * *", kind="optimize", owner=owner
