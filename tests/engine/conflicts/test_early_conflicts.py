@@ -22,7 +22,7 @@ def _setting(layout: str, level: IsolationLevel = RELAXED) -> Setting:
     return Setting(level=level, **LAYOUTS[layout])
 
 
-IN_EVERY_RUN = {("deletion vectors", RELAXED), ("plain", STRICT)}
+IN_EVERY_RUN = {("deletion vectors", RELAXED)}
 
 
 @pytest.mark.parametrize(
