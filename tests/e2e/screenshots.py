@@ -38,6 +38,9 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "schedules": "/schedules/",
         "schedule-new": "/schedules/new/",
         "monitoring": "/monitoring/?ask=workers",
+        "alerts": "/monitoring/alerts/",
+        "discover": "/tables/discover/",
+        "glossary": "/glossary/",
         "explain": "/conflicts/explain/",
         "explain-sample": "/conflicts/explain/?sample=here",
         "audit": "/audit/",
@@ -87,6 +90,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
             "files": "files/",
             "preview": "preview/",
             "diff": "diff/4800...4806/",
+            "row-diff": "diff/4800...4806/rows/",
         }.items()
     }
     page.close()
@@ -121,7 +125,7 @@ def shoot(browser: Browser, options: argparse.Namespace) -> int:
             page = context.new_page()
             page.set_viewport_size({"width": width, "height": height})
             for name, path in paths.items():
-                if options.only and options.only not in name:
+                if options.only and name not in options.only.split(","):
                     continue
                 page.goto(base + path, wait_until="load")
                 page.screenshot(path=out / f"{name}-{theme}-{width}.png", full_page=True)
@@ -138,7 +142,7 @@ def main() -> None:
     parser.add_argument("--out", default="screenshots")
     parser.add_argument("--user", default="ops-oncall")
     parser.add_argument("--password", default="correct horse battery")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="names of pages, with commas between")
     parser.add_argument("--light", action="store_true")
     parser.add_argument("--width", type=int, default=0)
     options = parser.parse_args()

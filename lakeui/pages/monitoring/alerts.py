@@ -53,7 +53,7 @@ class ChannelForm(forms.Form):
     quiet_to = forms.TimeField(
         label="Quiet to",
         required=False,
-        help_text="What comes meanwhile is told afterwards, in one message.",
+        help_text="What is found meanwhile is sent afterwards, in one message.",
     )
     zone = forms.CharField(
         label="Time zone",
@@ -107,7 +107,7 @@ class RuleForm(forms.Form):
         min_value=0,
         max_value=MAX_GROUP_MINUTES,
         initial=5,
-        help_text="What comes meanwhile is told together.",
+        help_text="What is found meanwhile is sent in one message.",
     )
     repeat_hours = forms.IntegerField(
         label="Told again after hours",
