@@ -16,6 +16,7 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -37,6 +38,18 @@ TOO_MANY = Problem(
     headers={"Retry-After": "5"},
 )
 _waiting = 0
+
+
+class WaitSerializer(serializers.Serializer[Any]):
+    """How long an answer may wait for news."""
+
+    wait = serializers.IntegerField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=LONGEST_S,
+        help_text="Answer once there is news, at the latest after so many seconds.",
+    )
 
 
 def hold(

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import Count, QuerySet
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers, status
+from rest_framework import status
 from rest_framework.generics import GenericAPIView, ListAPIView, get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,7 +23,7 @@ from lakeui.api.serializers.jobs import (
     JobSerializer,
 )
 from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecastSerializer
-from lakeui.api.waiting import IF_NONE_MATCH, LONGEST_S, hold, same_etag
+from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold, same_etag
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.cancel_retry import cancel_job, retry_job
 from lakeui.jobs.filters import JobFilter, visible_jobs
@@ -109,18 +109,6 @@ class JobForecast(OfTable):
         parameters = asked(request, JobForecastRequestSerializer)
         forecast = forecast_of(table, parameters["kind"], {})
         return Response(JobForecastSerializer(forecast).data)
-
-
-class WaitSerializer(serializers.Serializer[Any]):
-    """How long an answer may wait for news."""
-
-    wait = serializers.IntegerField(
-        required=False,
-        default=0,
-        min_value=0,
-        max_value=LONGEST_S,
-        help_text="Answer once there is news, at the latest after so many seconds.",
-    )
 
 
 class JobDetail(GenericAPIView[Job]):

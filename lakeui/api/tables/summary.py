@@ -17,7 +17,7 @@ from lakeui.api.preconditions import check_if_match, etag_of
 from lakeui.api.schema import IF_MATCH
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.tables.schema import COLUMNS_SHOWN
-from lakeui.api.waiting import IF_NONE_MATCH, LONGEST_S, hold, same_etag
+from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold, same_etag
 from lakeui.catalog.health import Health
 from lakeui.catalog.models import Table, TableSync
 from lakeui.catalog.schema_rows import schema_head, top_fields
@@ -168,16 +168,9 @@ class DescriptionSerializer(RequestSerializer):
     description = serializers.CharField(max_length=5000, allow_blank=True)
 
 
-class TableWaitSerializer(serializers.Serializer[Any]):
+class TableWaitSerializer(WaitSerializer):
     """How long an answer may wait for a later version."""
 
-    wait = serializers.IntegerField(
-        required=False,
-        default=0,
-        min_value=0,
-        max_value=LONGEST_S,
-        help_text="Answer once there is news, at the latest after so many seconds.",
-    )
     after_version = serializers.IntegerField(
         required=False, default=None, min_value=-1, max_value=2**63 - 1, help_text="What you have."
     )
