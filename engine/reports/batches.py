@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
@@ -14,6 +15,8 @@ Event = Mapping[str, Any]
 MAX_EVENTS = 200
 MAX_BODY_BYTES = 4_000_000
 MAX_EVENT_BYTES = 400_000
+_PASSWORD = re.compile(r"(://[^/\s:@]{1,256}):[^/\s@]{1,1024}@")
+"""Of a location; what stands before an @ alone is the container of an Azure store."""
 _LIMITS = {"table": 2000, "operation": 100, "statement": 20_000, "text": 20_000}
 
 
@@ -87,9 +90,9 @@ def _json(event: Event) -> bytes:
 
 
 def _clean(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Without what no database takes: NUL and lone surrogates."""
+    """Without passwords, and without what no database takes: NUL and lone surrogates."""
     if isinstance(value, str):
-        text = str(value).replace("\0", "\N{REPLACEMENT CHARACTER}")
+        text = _PASSWORD.sub(r"\1:…@", str(value)).replace("\0", "\N{REPLACEMENT CHARACTER}")
         return text.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
         return {_clean(name): _clean(inner) for name, inner in value.items()}

@@ -383,6 +383,16 @@ def test_a_batch_whose_file_cannot_be_removed_is_sent_once(spool, caplog):
     assert "cannot be removed" in caplog.text
 
 
+def test_no_password_of_a_location_leaves_the_program():
+    place = "s3://ann:s3cret@store/lake/t"
+    told = {**event(1), "table": place, "text": f"cannot read {place}"}
+    azure = {**event(2), "table": "abfss://lake@account.dfs.core.windows.net/t"}
+    sent = b"".join(encoded_events([told, azure])).decode()
+    assert "s3cret" not in sent
+    assert "s3://ann:" in sent
+    assert azure["table"] in sent
+
+
 def test_a_refusal_is_said_with_its_way_out(spool, caplog):
     refused = {"index": 0, "field": "table", "message": "No table t.", "remedy": "Register it."}
     with desk() as dashboard, caplog.at_level(logging.WARNING):
