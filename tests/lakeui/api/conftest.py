@@ -1,9 +1,10 @@
 import pytest
+from django.contrib.auth.models import Group
 from django.core.cache import cache
 from rest_framework.test import APIClient
 
 from lakeui.jobs.schedules import create_schedule
-from tests.lakeui.people import everybody, grant, make_conflict, make_job, make_table, person
+from tests.lakeui.people import ROLES, everybody, grant, make_conflict, make_job, make_table, person
 
 
 @pytest.fixture(autouse=True)
@@ -13,6 +14,8 @@ def _nobody_was_counted_yet():
 
 @pytest.fixture
 def people(db):
+    for name in ROLES:  # which a test that commits has flushed
+        Group.objects.get_or_create(name=name)
     return everybody()
 
 
