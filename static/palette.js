@@ -61,9 +61,9 @@
   // What is listed may be of an earlier text: Enter waits for the answer to the text as it is.
   let answered = "";
   let waiting = false;
-  list.addEventListener("htmx:afterSettle", () => {
-    answered = list.dataset.text = text.value;
-    if (!waiting) return;
+  list.addEventListener("htmx:afterSettle", (event) => {
+    answered = event.detail.requestConfig.parameters.q;
+    if (!waiting || answered !== text.value) return;
     waiting = false;
     enter();
   });

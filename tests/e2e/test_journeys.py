@@ -212,3 +212,19 @@ def test_the_palette_goes_to_what_was_typed_however_fast_it_was(signed_in, story
     page.keyboard.type("monitoring")
     page.keyboard.press("Enter")
     page.wait_for_url("**/monitoring/")
+
+
+def test_the_palette_ignores_an_answer_to_what_was_typed_before(signed_in, story):
+    page, held = signed_in, []
+    page.goto("/jobs/")
+    page.route(re.compile(r"/search/\?q=(&|$)"), lambda route: held.append(route))
+    with page.expect_request(re.compile(r"/search/")):
+        page.keyboard.press("Control+k")
+    text = page.locator("#palette-text")
+    text.evaluate("field => { field.value = 'monitoring' }")
+    text.press("Enter")
+    with page.expect_response(re.compile(r"/search/")):
+        held[0].continue_()
+    expect(page.locator("#palette [role=option]").first).to_be_visible()
+    text.dispatch_event("input")
+    page.wait_for_url("**/monitoring/")
