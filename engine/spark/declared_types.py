@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from engine.schema.types import (
     DOUBLE,
@@ -73,6 +74,8 @@ def unpushed_column(
     """
     if not (by_id or _holds_floats(field.type)):
         return value
+    if is_remote(session):
+        return F.coalesce(value, value).alias(field.name)
     expressions = sql_package(session).catalyst.expressions
     is_strict = declared and not field.nullable
     tag = expressions.KnownNotNull if is_strict else expressions.KnownNullable

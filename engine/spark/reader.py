@@ -31,7 +31,7 @@ from engine.spark.failures import in_engine_words
 from engine.spark.file_index import Constant, IndexedFiles, indexed_rows
 from engine.spark.live_rows import live_rows
 from engine.spark.object_stores import check_file_system, hadoop_options, spark_path
-from engine.spark.session import check_is_spark, is_remote
+from engine.spark.session import check_finds_columns_by_id, check_is_spark, is_remote
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import ResolvedPath, resolve_log_path
 
@@ -148,13 +148,7 @@ def _indexed(
         *[
             column(_constant_name(table, field)).alias(field.name)
             if field in partitions
-            else unpushed_column(
-                _data_column(table, field),
-                field,
-                spark,
-                declared=request.marks is not None,
-                by_id=table.mapping_mode == "id",
-            )
+            else _unpushed(spark, table, request, field)
             for field in fields
         ],
         *((column(FILE), column(_POSITION).alias(ROW)) if request.positions else ()),
@@ -226,7 +220,7 @@ def _located(
         paths = [_with_authority(path) for path in paths]
     raw = _native(spark, table, request, paths)
     if is_plain:
-        return raw.select(*[_data_column(table, field) for field in fields])
+        return raw.select(*[_unpushed(spark, table, request, field) for field in fields])
     urls = [
         "file:" + _java_encoded(p[5:]) if p.startswith("file:") else _java_encoded(p) for p in paths
     ]
@@ -240,7 +234,9 @@ def _located(
     )
     return of_files.select(
         *[
-            _partition_column(field) if field in partitions else _data_column(table, field)
+            _partition_column(field)
+            if field in partitions
+            else _unpushed(spark, table, request, field)
             for field in fields
         ],
         column(FILE),
@@ -268,6 +264,8 @@ def _native(
     check_file_system(spark, table.uri)
     if request.marks is None:
         check_is_spark(spark)
+    if table.mapping_mode == "id":
+        check_finds_columns_by_id(spark)
     options = {**_AS_DECLARED, **hadoop_options(table.uri, table.storage_options)}
     reader = spark.read.options(**options)
     reader = reader.schema(spark_types.StructType(fields)).option("__globPaths__", "false")
@@ -301,6 +299,18 @@ def _data_column(table: TableFiles, field: StructField) -> Column:
     if table.is_mapped and isinstance(field.type, StructType | ArrayType | MapType):
         data = data.cast(to_spark_type(field.type))
     return data.alias(field.name)
+
+
+def _unpushed(
+    spark: SparkSession, table: TableFiles, request: ScanRequest, field: StructField
+) -> Column:
+    return unpushed_column(
+        _data_column(table, field),
+        field,
+        spark,
+        declared=request.marks is not None,
+        by_id=table.mapping_mode == "id",
+    )
 
 
 def _partition_column(field: StructField) -> Column:

@@ -130,6 +130,20 @@ def build_session(
     return session
 
 
+def check_finds_columns_by_id(session: SparkSession) -> None:
+    """Refuse a session of Spark Connect that ignores the field ids of Parquet files.
+
+    No option of a read changes that there, only the session's own setting.
+
+    Raises:
+        RequestError: it would read by name, and columns of a table that are mapped by id are others.
+    """
+    if session.conf.get("spark.sql.parquet.fieldId.read.enabled", "false") != "true":
+        msg = "This session of Spark Connect finds columns by name, and this table maps them by id."
+        remedy = "Set spark.sql.parquet.fieldId.read.enabled to true in it."
+        raise RequestError(msg, remedy, field="session")
+
+
 def in_our_terms(session: SparkSession | None) -> SparkSession | None:
     """The session, or one beside it in which expressions mean what they mean to the engine.
 

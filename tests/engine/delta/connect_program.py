@@ -7,13 +7,21 @@ import json
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from engine.actions.files import AddFile
 from engine.delta import enable
 from engine.delta.exceptions import DeltaConcurrentModificationException
 from engine.delta.tables import DeltaTable
+from engine.errors import RequestError
+from engine.protocol.properties import TableProperties
+from engine.schema.types import LONG, StructField, StructType
+from engine.spark.reader import ScanRequest, scan
+from engine.spark.table_files import TableFiles
 from engine.transaction.observer import TransactionObserver
 
 _SETTINGS = {
@@ -60,6 +68,8 @@ def main(place: Path) -> dict[str, object]:
     seen["errors"] = _errors(spark, table, place)
     seen["upkeep"] = _upkeep(spark, table, place)
     seen["enabled"] = _enabled(enable(spark, retries=1), place / "enabled")
+    seen["NaN"] = _not_a_number(spark, place / "nan")
+    seen["by id"] = _mapped_by_id(spark, place / "by_id")
     spark.stop()
     return seen
 
@@ -160,6 +170,44 @@ def _enabled(spark, place):
     spark.range(2).write.parquet(str(place / "plain"))
     results["plain read"] = spark.read.parquet(str(place / "plain")).count()
     return results
+
+
+def _not_a_number(spark, place):
+    """What Parquet's bounds, which leave NaN out, must not decide."""
+    values = [(1.0,), (float("nan"),), (2.0,), (None,)]
+    rows = spark.createDataFrame(values, "x double").coalesce(1)
+    rows = rows.selectExpr("x", "named_struct('y', cast(x AS float)) AS inside")
+    rows.write.format("delta").save(str(place))
+    frame = spark.read.format("delta").load(str(place))
+    conditions = ("x > 5", "x = double('NaN')", "inside.y > 5", "x < 5", "x IS NOT NULL")
+    counts = [frame.filter(condition).count() for condition in conditions]
+    table = DeltaTable.forPath(spark, str(place))
+    return [*counts, table.delete(F.col("x") > F.lit(5)).metrics["numDeletedRows"]]
+
+
+def _mapped_by_id(spark, place):
+    """A file whose column of the table's name is another one, by its id."""
+    place.mkdir()
+    columns = [("other", "1"), ("id", "2")]
+    schema = pa.schema(
+        [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": n}) for name, n in columns]
+    )
+    pq.write_table(pa.table([[3, 30], [0, 0]], schema=schema), place / "a.parquet")
+    marked = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "id"}
+    by_id = TableProperties.parse({"delta.columnMapping.mode": "id"})
+    fields = StructType((StructField("id", LONG, metadata=marked),))
+    table = TableFiles(str(place), fields, properties=by_id)
+    size = (place / "a.parquet").stat().st_size
+    add = AddFile(
+        path="a.parquet", partition_values={}, size=size, modification_time=0, data_change=True
+    )
+    refusal = ""
+    try:
+        scan(spark, table, ScanRequest([add]))
+    except RequestError as error:
+        refusal = error.remedy
+    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    return [refusal, _rows(scan(spark, table, ScanRequest([add])).filter("id > 5"))]
 
 
 if __name__ == "__main__":

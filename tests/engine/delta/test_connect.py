@@ -94,3 +94,13 @@ def test_an_enabled_session_reads_writes_and_merges(seen):
         "plain": 1,
         "plain read": 2,
     }
+
+
+def test_bounds_of_files_rule_out_no_not_a_number(seen):
+    assert seen["NaN"] == [1, 1, 1, 2, 3, 1]
+
+
+def test_a_column_that_is_mapped_by_id_is_filtered_as_itself(seen):
+    refusal, rows = seen["by id"]
+    assert "spark.sql.parquet.fieldId.read.enabled to true" in refusal
+    assert rows == [[30]]
