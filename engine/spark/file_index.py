@@ -98,6 +98,7 @@ class FileIndex:
         self._schema = spark_types.StructType(fields)
         self._partition_schema = data_type(self._schema.json(), spark)
         self._all: Any = None
+        self._roots: Any = None
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: ANN401, N802 - Spark's
         """The files that may hold rows: Spark asks filters of partitions no more, and all others again."""
@@ -117,8 +118,10 @@ class FileIndex:
         return self._partition_schema
 
     def rootPaths(self) -> Any:  # noqa: ANN401, N802
-        """The table's own place."""
-        return scala_seq([self._hadoop_path(self._listed.uri)], self._spark)
+        """The table's own place: a query asks for it a dozen times."""
+        if self._roots is None:
+            self._roots = scala_seq([self._hadoop_path(self._listed.uri)], self._spark)
+        return self._roots
 
     def inputFiles(self) -> Any:  # noqa: ANN401, N802
         """Every file."""

@@ -1,18 +1,18 @@
-"""What Spark's scans take for files, made in the JVM from one Arrow table: a call a file takes too long."""
+"""What Spark's scans take for files, made in the JVM from one pickled list: a call a file takes too long."""
 
+import pickle
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-from engine.spark.columns import column
 from engine.spark.jvm import data_type, scala_seq, sql_package
 
 _SOURCES = "org.apache.spark.sql.execution.datasources."
-_FILE = pa.struct([("path", pa.string()), ("size", pa.int64()), ("time", pa.int64())])
-_SPARK_FILE = spark_types.StructType().add("path", "string").add("size", "long").add("time", "long")
+_FILE = spark_types.StructType().add("path", "string").add("size", "long").add("time", "long")
 
 
 def directories(
@@ -32,29 +32,52 @@ def directories(
     Returns:
         A `Seq[PartitionDirectory]`.
     """
-    paths, sizes, times = ([file[i] for file in files] for i in range(3))
-    listed = pa.StructArray.from_arrays(
-        [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), pa.array(times, pa.int64())],
-        fields=list(_FILE),
-    )
-    single = pa.ListArray.from_arrays(pa.array(range(len(files) + 1), pa.int32()), listed)
-    columns = [values.column(i).combine_chunks() for i in range(values.num_columns)]
-    constants = pa.StructArray.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
-    both = pa.StructArray.from_arrays([constants, single], names=["values", "files"])
-    whole = pa.ListArray.from_arrays(pa.array([0, len(files)], pa.int32()), both)
     kind = spark_types.ArrayType(
         spark_types.StructType()
         .add("values", _nullable(schema))
-        .add("files", spark_types.ArrayType(_SPARK_FILE))
+        .add("files", spark_types.ArrayType(_FILE))
     )
-    frame: Any = spark.createDataFrame(pa.table({"directories": whole}))
-    frame = frame.select(column("directories").cast(kind))
-    row = frame._jdf.queryExecution().executedPlan().executeCollect()[0]
-    return _Objects(spark).of(kind).eval(row)
+    columns = [_as_spark_keeps(values.column(i)).to_pylist() for i in range(values.num_columns)]
+    constants = zip(*columns, strict=True) if columns else [()] * len(files)
+    rows = [(of_file, [file]) for of_file, file in zip(constants, files, strict=True)]
+    inside: Any = spark
+    jvm: Any = inside._jvm
+    unpickled = jvm.net.razorvine.pickle.Unpickler().loads(bytearray(pickle.dumps(rows, 4)))
+    from_python, make = _maker(spark, kind)
+    fields = jvm.PythonUtils.toArray([from_python.apply(unpickled)])
+    return make.eval(sql_package(spark).catalyst.expressions.GenericInternalRow(fields))
+
+
+_makers: WeakKeyDictionary[Any, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
+"""By gateway and type: to make one takes some sixty calls of the JVM."""
+_MOST_MAKERS = 256
+
+
+def _maker(spark: SparkSession, kind: spark_types.ArrayType) -> tuple[Any, Any]:
+    """What turns Python's values into Spark's rows, and the expression that makes objects of them."""
+    inside: Any = spark
+    of_kind = _makers.setdefault(inside.sparkContext._gateway, {})
+    name = kind.json()
+    if name not in of_kind:
+        if len(of_kind) >= _MOST_MAKERS:
+            of_kind.clear()
+        evaluation = getattr(sql_package(spark).execution.python, "EvaluatePython$")
+        from_python = getattr(evaluation, "MODULE$").makeFromJava(data_type(name, spark))
+        of_kind[name] = from_python, _Objects(spark).of(kind)
+    return of_kind[name]
+
+
+def _as_spark_keeps(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Days and microseconds since 1970 for dates and times: Python's own end with the year 9999."""
+    if pa.types.is_date(values.type):
+        return values.cast(pa.date32()).cast(pa.int32())
+    if pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+    return values
 
 
 def _nullable(schema: spark_types.StructType) -> spark_types.StructType:
-    """Arrow's columns are nullable, and Spark casts none to a stricter one."""
+    """What may be null is said beside the files."""
     return spark_types.StructType(
         [spark_types.StructField(field.name, field.dataType) for field in schema]
     )
