@@ -78,4 +78,4 @@ bench-pages: install-test ## Pages over ten million mirrored commits, into the s
 	@$(BIN)/python -m benchmarks.dashboard_load --write
 
 clean: ## Remove the environment, caches and everything the embedded stack kept
-	@rm -rf $(VENV) var screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	@rm -rf $(VENV) var screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build *.egg-info

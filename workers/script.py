@@ -108,7 +108,7 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
 
 
 def _tables(script: Script, job: Job) -> list[Table]:
-    """Those of the steps. The job says so anew: a name may have gone to another table."""
+    """The tables of the steps. The job says so anew: a name may have gone to another table."""
     note_changed_tables(job, script)
     return [changed_table(step, job.table, job.requested_by) for step in script.steps]
 

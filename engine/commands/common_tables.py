@@ -28,7 +28,7 @@ class CommonTables:
 
     @classmethod
     def ahead(cls, cursor: StatementCursor) -> "CommonTables":
-        """Those of the WITH that is next.
+        """The tables of the WITH that comes next.
 
         Raises:
             StatementError: something that is not understood.

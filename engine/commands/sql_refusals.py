@@ -28,7 +28,7 @@ _OBJECTS = {
 }
 """What SHOW and DESCRIBE ask for, and the page of a table that has it."""
 _PAGES = {
-    "data": "the page Data of the table",
+    "data": "the page Rows of the table",
     "summary": "the page of the table",
     "schema": "the page Schema of the table",
     "files": "the page Files of the table",
@@ -59,7 +59,7 @@ def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementEr
 
 
 def _query(cursor: StatementCursor, word: str) -> OnlyReadsError:
-    """A SELECT is looked at on its table's page, where its condition goes along."""
+    """A SELECT names the page of its table that shows the rows of its condition."""
     position, table, condition = cursor.position, "", ""
     try:
         query = read_query(cursor)

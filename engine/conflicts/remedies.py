@@ -56,7 +56,7 @@ _METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
 
 
 def remedies_for(kinds: Iterable[RemedyKind], situation: Situation) -> tuple[Remedy, ...]:
-    """Those of these kinds that can help, in their order; to keep the two apart where none can."""
+    """The remedies of these kinds that can help, in their order; where none can, to run the two at different times."""
     fitting = [kind for kind in kinds if _FITS[kind](situation)]
     shown = fitting or [RemedyKind.APART_IN_TIME]
     return tuple(_remedy(kind, situation) for kind in shown)

@@ -30,7 +30,7 @@ class RowAccess(Protocol):
         ...
 
     def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
-        """Of these physical rows of a file, those that one read of this transaction selects."""
+        """The rows, of these physical positions in a file, that one read of this transaction selects."""
         ...
 
     def row_ids(self, file: AddFile) -> Positions | None:

@@ -90,7 +90,7 @@ class RowTracking:
 
     @classmethod
     def of(cls, snapshot: Snapshot, table: TableFiles, add: AddFile) -> "RowTracking":
-        """Those of a file.
+        """The row ids and row commit versions of a file.
 
         Raises:
             CannotEvaluateError: its rows have no ids yet, or are many: a small file may hold them.

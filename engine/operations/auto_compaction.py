@@ -56,7 +56,7 @@ class CompactionTerms:
     def of(
         cls, settings: Settings, table_target_bytes: int, command: Optimize | None = None
     ) -> "CompactionTerms":
-        """Those of a command, else of Spark's settings, else the table's and the defaults."""
+        """The limits of a command, else of Spark's settings, else the table's and the defaults."""
         target = command.target_size_bytes if command else None
         target = target or _number(settings, "maxFileSize", table_target_bytes)
         least = command.min_files if command else None

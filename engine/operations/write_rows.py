@@ -42,7 +42,7 @@ class Terms:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Terms":
-        """Those of a version."""
+        """The terms of a version."""
         return cls(snapshot.metadata, snapshot.protocol)
 
     @property

@@ -288,7 +288,7 @@ def _inferred_json(spark: SparkSession, files: Sequence[TextFile]) -> StructType
 
 
 def _reader(spark: SparkSession, files: Sequence[TextFile]) -> DataFrameReader:
-    """Of those files alone, with what their store asks for."""
+    """A reader of these files alone, with the options that their store needs."""
     first_file = files[0]
     check_file_system(spark, first_file.root)
     options = hadoop_options(first_file.root, first_file.storage_options)

@@ -85,7 +85,7 @@ class SnapshotRows:
         return count_rows(self._snapshot, file.path) if said is None else said
 
     def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
-        """Of these physical rows of a file, those that one read of this transaction selects."""
+        """The rows, of these physical positions in a file, that one read of this transaction selects."""
         if not among or (read.condition is None and self._matcher is None):
             return among
         self._budget.check()

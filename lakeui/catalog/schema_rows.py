@@ -54,7 +54,7 @@ class SchemaRows(Sequence[SchemaRow]):
     """
 
     def __init__(self, table: Table, part_of_name: str = "") -> None:
-        """Of those alone whose dotted name holds the part, in any case of letters."""
+        """Rows of the columns whose dotted name holds the part, in any case of letters."""
         self._roles = dict.fromkeys(table.partition_columns, "partition")
         self._roles |= {_name(column): "cluster" for column in table.clustering_columns}
         part = part_of_name.casefold()

@@ -52,7 +52,7 @@ class PairCosts:
 
 
 def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
-    """Of these conflicts, in one query that an index of sums answers."""
+    """The cost of these conflicts, in one query that an index of sums answers."""
     pair = AS_FOUND if conflicts.query.where else ("current_operation", "winner_operation")
     grouped = (
         conflicts.order_by()

@@ -57,7 +57,7 @@ class JobFilter(django_filters.FilterSet):
         return jobs.filter(requested_by__in=list(people))
 
     def filter_table(self, jobs: QuerySet[Job], _name: str, table: str) -> QuerySet[Job]:
-        """Those that change it: scripts too whose own table is another."""
+        """Jobs that change the table, scripts of another table among them."""
         return jobs.filter(jobs_changing(table_ids(table)))
 
 

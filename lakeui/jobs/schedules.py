@@ -154,7 +154,7 @@ def next_due(cron: str, after: datetime) -> datetime:
         schedule = crontab(**_fields(cron), nowfun=lambda: moment)
         last, delta, _ = schedule.remaining_delta(moment, tz=UTC)
     except (ParseException, ValueError, RuntimeError) as error:
-        msg = f"{cron[:100]!r} is no schedule."
+        msg = f"{cron[:100]!r} is not a cron schedule."
         remedy = "Write five cron fields, in UTC: 0 3 * * * is every night at three."
         raise RequestError(msg, remedy, field="cron") from error
     due: datetime = last + delta

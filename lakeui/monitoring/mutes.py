@@ -33,13 +33,13 @@ class Muted:
 
 
 def mutes_now(now: datetime) -> list[Mute]:
-    """Those in force; the first to end first."""
+    """The mutes in force, in the order in which they end."""
     rows = Mute.objects.filter(until__gt=now).select_related("table", "muted_by")
     return list(rows[:MOST])
 
 
 def visible_mutes(mutes: Iterable[Mute], user: Person) -> list[Mute]:
-    """Those of tables that a person may see, and those of all."""
+    """The mutes of tables that a person may see, and those of all tables."""
     rows = list(mutes)
     if role_of(user) is not None:
         return rows

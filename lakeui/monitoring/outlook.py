@@ -204,7 +204,7 @@ def operation_of(kind: str) -> str:
 def _landed(
     mine: JobSide, read: int | None, records: Mapping[str, PairRecord]
 ) -> tuple[tuple[Landed, ...], int]:
-    """Those that matter most first: it reads what defines the table before what fills it."""
+    """Commits since the read version: those that change the definition first, then those that change rows."""
     if read is None:
         return (), 0
     table = mine.job.table

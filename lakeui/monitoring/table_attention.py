@@ -31,7 +31,7 @@ def table_items(asked: Asked) -> Iterator[CheckItems]:
 
 
 def quiet_tables(asked: Asked) -> Iterator[CheckItems]:
-    """Those that were not synced lately, the longest ago first: at worst all of them."""
+    """Tables that were not synced lately, the longest ago first: at worst all of them."""
     late = visible_tables(asked.user).filter(
         mirror_error_code="", mirrored_at__lt=asked.now - QUIET_MIRROR
     )

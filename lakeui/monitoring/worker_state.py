@@ -80,7 +80,7 @@ class Throughput:
 
 
 def worker_states(user: Person) -> tuple[WorkerState, ...]:
-    """Those that are here first, by name."""
+    """The workers by name, those that report now before silent ones."""
     late = timezone.now() - timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     busy: defaultdict[str, int] = defaultdict(int)
     for worker in _running(Job.objects.order_by()).values_list("worker", flat=True):

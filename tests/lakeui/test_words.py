@@ -223,17 +223,24 @@ def test_a_local_is_called_what_it_holds():
 
 NEIGHBOUR = re.compile(
     r"(?:The same(?: for| of|,|\.)|As above|Likewise|Ditto|See above|As (?:`[A-Z]\w+\.\w+`|Spark's)"
-    r"|Of (?:all|it)\b|(?:By|In) [\w ]{,12}\.$)"
+    r"|Those\b|Of (?:all|it|them|these|those)\b|(?:By|In) [\w ]{,12}\.$)"
 )
 
 
-def test_every_docstring_stands_alone():
-    """One that leans on its neighbor's says nothing where it is shown: in a hint, in an index."""
+def _explained(node: ast.AST) -> str:
+    """The docstring of a class or a function, or the help text of a field."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return ast.get_docstring(node) or ""
+    is_help = isinstance(node, ast.keyword) and node.arg == "help_text"
+    return str(getattr(node.value, "value", "")) if is_help else ""
+
+
+def test_every_docstring_and_every_help_text_stands_alone():
+    """One that leans on its neighbor's says nothing where it is shown: in a hint, in OpenAPI."""
     leaning = [
-        f"{name}: {node.name}"
+        f"{name}:{getattr(node, 'lineno', 0)} {text}"
         for name, tree in _sources()
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        and NEIGHBOUR.match(ast.get_docstring(node) or "")
+        if NEIGHBOUR.match(text := _explained(node))
     ]
     assert not leaning

@@ -59,7 +59,7 @@ class ReportVerdictSerializer(serializers.Serializer[Any]):
 
     headline = serializers.CharField()
     did = serializers.CharField(help_text="What the winning commit did, before the table's name.")
-    then = serializers.CharField(help_text="The same, after it.")
+    then = serializers.CharField(help_text="What the winning commit did, after the table's name.")
     ignored_rows = serializers.IntegerField(
         allow_null=True,
         help_text="New rows of the winning commit that a commit would have overlooked.",
@@ -81,7 +81,7 @@ class PairHistorySerializer(serializers.Serializer[Any]):
     winner_operation = serializers.CharField()
     aborted = serializers.IntegerField()
     lost = serializers.IntegerField(source="aborted")
-    aborted_lately = serializers.IntegerField(help_text="In 24 hours.")
+    aborted_lately = serializers.IntegerField(help_text="Aborted writes of the last 24 hours.")
     lost_lately = serializers.IntegerField(source="aborted_lately")
     passes = serializers.IntegerField()
     undecidable = serializers.IntegerField()

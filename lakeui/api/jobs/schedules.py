@@ -85,7 +85,7 @@ class ScheduleRequestSerializer(CommandRequestSerializer):
 
 
 class ScheduleChangeSerializer(RequestSerializer):
-    """What is given changes. It rests or fires again from now on; what it missed is not made up."""
+    """What is given changes. A schedule that is enabled again does not make up for the times it missed."""
 
     enabled = serializers.BooleanField(required=False)
     name = serializers.CharField(max_length=200, required=False)

@@ -58,7 +58,7 @@ class WorkerSerializer(serializers.Serializer[Any]):
     cores = serializers.IntegerField(source="report.cores", allow_null=True)
     busy_cores = serializers.IntegerField(source="report.busy_cores", allow_null=True)
     active_stages = serializers.IntegerField(source="report.active_stages", allow_null=True)
-    jobs = serializers.SerializerMethodField(help_text="Those it runs that you may see.")
+    jobs = serializers.SerializerMethodField(help_text="The jobs it runs that you may see.")
 
     def get_jobs(self, state: Any) -> list[str]:
         return [str(job.pk) for job in state.jobs]

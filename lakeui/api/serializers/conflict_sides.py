@@ -13,7 +13,7 @@ class SideChangesSerializer(serializers.Serializer[Any]):
     """What a side did to the table's files; null: the log does not say."""
 
     files_changed = serializers.IntegerField()
-    files_masked = serializers.IntegerField(help_text="Of them, those with a new deletion vector.")
+    files_masked = serializers.IntegerField(help_text="Files with a new deletion vector.")
     files_added = serializers.IntegerField()
     rows_changed = Int64Field(allow_null=True)
     rows_added = Int64Field(allow_null=True)

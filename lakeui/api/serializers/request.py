@@ -25,7 +25,7 @@ class CommandRequestSerializer(RequestSerializer):
     """A command, as a kind with parameters or as one SQL statement: one of the two."""
 
     kind = serializers.CharField(max_length=40, required=False, help_text="optimize, delete, …")
-    parameters = serializers.DictField(required=False, help_text="Those of the kind.")
+    parameters = serializers.DictField(required=False, help_text="Parameters of the kind.")
     sql = serializers.CharField(max_length=100_000, required=False, help_text="OPTIMIZE t …")
     retries = serializers.IntegerField(required=False, default=0, min_value=0, max_value=100)
     time_limit_s = serializers.IntegerField(

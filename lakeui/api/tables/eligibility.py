@@ -114,7 +114,7 @@ class RuntimeColumnSerializer(serializers.Serializer[Any]):
 
 @extend_schema_serializer(deprecate_fields=["met", "losses"])
 class EvidenceSerializer(serializers.Serializer[Any]):
-    """What 30 days of writes and losses tell, beside the conditions of the table itself."""
+    """What 30 days of writes and of aborted writes show, beside the conditions of the table itself."""
 
     aborted_writes = AbortedWritesSerializer()
     losses = AbortedWritesSerializer(source="aborted_writes")
@@ -124,7 +124,7 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     mended = RuntimeColumnSerializer(many=True, help_text="Once the fixes are made.")
     writes = serializers.IntegerField(help_text="Commits that were checked.")
     overlapping_writes = serializers.IntegerField(
-        help_text="Of them, those with a condition that overlapped with others."
+        help_text="Writes with a condition that overlapped with others."
     )
     met = serializers.IntegerField(source="overlapping_writes")
     unplaced = serializers.IntegerField(help_text="Commits by none of the runtimes.")
@@ -145,7 +145,9 @@ class EligibilitySerializer(serializers.Serializer[Any]):
     runtimes = RuntimeSerializer(many=True)
     locked_out = serializers.ListField(child=serializers.CharField())
     avoided = serializers.IntegerField(help_text="Conflicts that rows resolved so far.")
-    avoided_lately = serializers.IntegerField(help_text="The same, in the last 30 days.")
+    avoided_lately = serializers.IntegerField(
+        help_text="Conflicts that rows resolved in the last 30 days."
+    )
     evidence = EvidenceSerializer(allow_null=True)
 
 
@@ -155,7 +157,7 @@ class Eligibility(OfTable):
     serializer_class = EligibilitySerializer
 
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
-        """The conditions as mirrored, beside what 30 days of writes and losses tell."""
+        """The conditions as mirrored, beside what 30 days of writes and of aborted writes show."""
         refuse_unknown(request, frozenset())
         readers = streams_reading(self.table, request.user)
         report = eligibility_report(self.table, throughput_of(self.table), readers)

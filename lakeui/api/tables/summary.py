@@ -94,7 +94,7 @@ class TableDetailSerializer(TableSerializer):
     """Everything the mirror knows of a table, but its versions and files."""
 
     schema = serializers.SerializerMethodField()
-    column_count = serializers.SerializerMethodField(help_text="Those at the top.")
+    column_count = serializers.SerializerMethodField(help_text="Columns at the top level.")
     properties = ObjectField()
     protocol = serializers.SerializerMethodField()
     deleted_row_count = Int64Field()

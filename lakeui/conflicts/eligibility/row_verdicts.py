@@ -39,11 +39,11 @@ class RowVerdicts:
     is_capped: bool = False
 
     def of(self, verdict: Verdict) -> list[AbortedVerdict]:
-        """Those that would have ended so."""
+        """The writes that would have ended so."""
         return [conflict for conflict in self.conflicts if conflict.verdict == verdict]
 
     def of_pair(self, current: str, winner: str) -> "RowVerdicts":
-        """Those of two operations; an empty name stands for any."""
+        """The writes of two operations; an empty name stands for any."""
         return RowVerdicts(
             tuple(
                 conflict

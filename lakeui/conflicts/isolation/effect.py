@@ -166,7 +166,7 @@ def _resolving_writes(table: Table, overlaps: Overlaps, asked: Asked) -> Mapping
 
 
 def _resolved_among(table: Table, versions: Sequence[int]) -> frozenset[int]:
-    """Those of these versions that resolved a conflict."""
+    """The versions, of these, that resolved a conflict."""
     rows = _resolved(table).annotate(write=_WRITE).filter(write__in=versions).order_by()
     return frozenset(rows.values_list("write", flat=True))
 

@@ -84,7 +84,7 @@ class Overlaps:
 
     @property
     def versions(self) -> list[int]:
-        """Those that are counted, oldest first."""
+        """The versions that are counted, oldest first."""
         return [write.version for write in self.landed]
 
     @property

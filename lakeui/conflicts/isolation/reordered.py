@@ -45,7 +45,7 @@ class Reordered:
 
 @dataclass(frozen=True, slots=True)
 class ReorderedVersions:
-    """Those that are known first, then the latest. `passed` are the later writes, each known to have passed one over or not.
+    """Out-of-order versions, the known ones first, then the latest. `passed` are the later writes, each known to have passed one over or not.
 
     `unread` pairs were not judged: their commits are beyond the budget, or not kept whole.
     """

@@ -101,7 +101,7 @@ def _faults(said: Any, allowed: Any, place: str) -> Iterator[tuple[str, str]]:  
 def _check_sides(current: ConflictSide, winner: ConflictSide, read_version: int | None) -> None:
     version = winner.version
     if version is None or not 0 <= version <= MAX_NUMBER:
-        what = "The winning commit has no version that can be."
+        what = "The version of the winning commit is not valid."
         raise RequestError(what, _AS_RECORDED, field="conflict.winner.version")
     if read_version is None or not -1 <= read_version < version:
         what = f"A write that read version {read_version} does not overlap with version {version}."

@@ -158,7 +158,7 @@ def _recipients_in(target: str) -> list[str]:
         try:
             validate_email(recipient)
         except ValidationError as error:
-            msg = f"{recipient[:100]!r} is no e-mail address."
+            msg = f"{recipient[:100]!r} is not an e-mail address."
             raise RequestError(msg, "Separate addresses by commas.", field="target") from error
     if not 0 < len(recipients) <= MOST_RECIPIENTS or sum(map(len, recipients)) > 900:
         msg = f"A channel has 1 to {MOST_RECIPIENTS} recipients."
@@ -171,7 +171,7 @@ def _check_quiet_hours(begin: time | None, end: time | None) -> None:
         msg = "Quiet hours need both a begin and an end."
         raise RequestError(msg, "Give both, or neither.", field="quiet_to")
     if begin is not None and begin == end:
-        msg = "Quiet hours that begin when they end are none."
+        msg = "Quiet hours cannot begin and end at the same time."
         raise RequestError(msg, "Disable the channel to tell nothing.", field="quiet_to")
 
 

@@ -287,7 +287,7 @@ def _url(finding: Finding) -> str | None:
 
 
 def of_tables(findings: Iterable[Finding], matches: Callable[[str], bool]) -> list[Finding]:
-    """Those of tables whose names match; what is about no table alone is told in any case."""
+    """Findings of tables whose names match, and findings that are about no single table."""
     return [finding for finding in findings if not finding.table or matches(finding.table)]
 
 

@@ -101,7 +101,7 @@ class SignOutView(LogoutView):
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
     """The admin has no sign-in of its own: a password that is sent here is not checked."""
     if request.user.is_authenticated and not admin.site.has_permission(request):
-        msg = "The admin is for staff: someone of the staff can mark you as such, in the admin."
+        msg = "The admin is for staff: a member of staff can give you that status there."
         raise PermissionDenied(msg)
     target = request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index")
     return redirect_to_login(target, reverse("login"))
@@ -113,7 +113,7 @@ class OldPasswordForm(AdminPasswordChangeForm):
     def clean_old_password(self) -> str:
         tries = PasswordTries("old password", self.user.pk)
         if tries.take() < 0:
-            msg = f"Too many tries. Nothing is compared until {tries.paused_until:%H:%M:%S} UTC."
+            msg = f"Too many tries. Passwords are not compared until {tries.paused_until:%H:%M:%S} UTC."
             raise ValidationError(msg, "too_many_tries")
         old: str = super().clean_old_password()
         tries.forget()

@@ -52,7 +52,7 @@ class VersionAxis:
                 yield Column(x, f"{timezone.localtime(moment):%H:%M}", False, False)
 
     def _is_named(self, version: int, every: int, metadata: frozenset[int]) -> bool:
-        """Those that changed the metadata always, the last one where now does not stand beside it."""
+        """Whether a version is labelled: every change of the metadata is, the last one unless now is beside it."""
         if every == 1 or version in metadata:
             return True
         if {version - 1, version + 1} & metadata:

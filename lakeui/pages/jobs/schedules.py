@@ -180,7 +180,9 @@ def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
         messages.success(request, f"{schedule.name} is removed; the jobs it made stay.")
     elif act in {"rest", "fire"}:
         set_enabled(schedule, enabled=act == "fire")
-        messages.success(request, f"{schedule.name} {'rests' if act == 'rest' else 'fires again'}.")
+        messages.success(
+            request, f"{schedule.name} {'is paused' if act == 'rest' else 'runs again'}."
+        )
     return redirect("schedule-list")
 
 

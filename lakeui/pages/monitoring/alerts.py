@@ -86,7 +86,7 @@ class ChannelChangeForm(ChannelForm):
 class RuleForm(forms.Form):
     prefix = "rule"
     name = forms.CharField(label="Name", max_length=100, help_text="orders: aborted writes")
-    condition = forms.ChoiceField(label="Told when", choices=Condition.choices)
+    condition = forms.ChoiceField(label="Condition", choices=Condition.choices)
     threshold = forms.IntegerField(
         label="Threshold",
         min_value=1,

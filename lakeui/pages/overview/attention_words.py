@@ -284,8 +284,9 @@ def _mirror_quiet(item: AttentionItem) -> Said:
         item=item,
         mark="ring",
         label="not read lately",
-        before="The mirror has not looked lately",
-        joint="at",
+        before="The mirror of",
+        joint="",
+        after="was not synced lately",
         text=f"{_shown(table)} Later versions may have been committed: check that a light worker and the "
         "beat run.",
         step="Try now",

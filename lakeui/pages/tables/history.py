@@ -166,7 +166,7 @@ def _moments(commits: list[Commit]) -> tuple[Any, Any] | None:
 
 
 def _operations(request: HttpRequest, counted: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Those of the span, and the one that is requested even where the span has none of it."""
+    """The operations of the span, and the requested one even where the span has none of it."""
     named = [(name, n) for name, n in counted if name]
     asked = request.GET.get("operation", "")
     if asked and asked not in dict(named):

@@ -79,7 +79,7 @@ def history_rows(
 
 
 def aborted_attempts(table: Table, low: int, high: int, query: QueryDict) -> list[Conflict]:
-    """Those aborted by a version of a span that fit what the list is narrowed by."""
+    """Attempts that a version of a span aborted and that fit the filters of the list."""
     aborted = table.conflicts.filter(
         kind=Conflict.Kind.ABORTED, winning_version__range=(low, high)
     ).defer("facts")

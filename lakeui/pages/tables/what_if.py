@@ -109,7 +109,7 @@ def _context(
 
 
 def _filtered(request: HttpRequest, overlaps: Sequence[Overlap]) -> list[Overlap]:
-    """Those of one verdict, ending or operation; 404 for a filter there is none of."""
+    """The overlaps of one verdict, outcome or operation; 404 for an unknown filter."""
     verdict, outcome = request.GET.get("verdict", ""), _outcome(request)
     if verdict not in ("", CHANGES, *JUDGED) or outcome not in ("", *WriteOutcome):
         msg = "There is no such filter."

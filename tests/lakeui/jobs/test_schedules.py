@@ -104,7 +104,7 @@ def test_a_schedule_waits_while_its_last_job_runs(nightly):
 @pytest.mark.parametrize(
     ("broken", "told", "is_due_again"),
     [
-        ({"cron": "every night"}, "is no schedule", False),
+        ({"cron": "every night"}, "is not a cron schedule", False),
         ({"parameters": {"where": 7}}, "where", True),
         ({"parameters": [7]}, "An internal error", True),
         ({"max_retries": 30_000}, "retries", True),

@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 from django.urls import resolve
 
+from engine.commands.sql import parse_statement
+from engine.errors import StatementError
+from lakeui.pages.table_head import TABS
 from tests.lakeui.pages.conftest import PAGES
 
 OF_A_LIST = {"jobs/job", "jobs/schedule"}
@@ -59,6 +62,16 @@ def test_an_address_its_view_its_template_and_its_json_go_by_one_name(as_, lake,
     assert shown == name or shown in OF_A_LIST
     if twin := response.context.get("twin"):
         assert _module(urlsplit(twin).path) == name
+
+
+@pytest.mark.parametrize(
+    "statement", ["SELECT * FROM t", "SHOW COLUMNS IN t", "SHOW PARTITIONS t", "DESCRIBE HISTORY t"]
+)
+def test_a_statement_that_only_reads_names_a_tab_of_the_table(statement):
+    with pytest.raises(StatementError) as refused:
+        parse_statement(statement)
+    (label,) = re.findall(r"the page ([A-Z]\w+) of the table", str(refused.value))
+    assert label in {label for _, label, _ in TABS}
 
 
 @pytest.mark.parametrize("library", ["lake", "runs", "shapes", "terms"])

@@ -158,11 +158,11 @@ def test_who_looks_for_the_first_time_is_told_of_a_day_and_not_of_a_look(as_):
     for _ in range(2):  # a look lasts as long as one keeps looking
         body = words(client)
         assert "The last 24 hours, since" in body
-        assert "last looked" not in body
+        assert "last visit" not in body
     before, _, current = client.cookies["looked"].value.partition(".")
     client.cookies["looked"] = f"{before}.{int(current) - 7 * 3600}"
-    assert "Since you last looked" in words(client)
-    assert "Since you last looked" in words(client)
+    assert "Since your last visit" in words(client)
+    assert "Since your last visit" in words(client)
 
 
 def test_aborted_writes_are_counted_where_no_check_tells_of_them(as_):

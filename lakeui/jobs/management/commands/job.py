@@ -95,7 +95,7 @@ class Command(BaseCommand):
                 clock.pause(_POLL_S)
                 job.refresh_from_db()
         except KeyboardInterrupt as error:
-            msg = f"Job {job.pk} goes on; it was only not waited for."
+            msg = f"Job {job.pk} is still running; only the wait for it ended."
             raise CommandError(msg, returncode=130) from error
 
     def _show(self, job: Job, *, as_json: bool) -> None:

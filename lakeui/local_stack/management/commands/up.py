@@ -44,7 +44,7 @@ class Command(BaseCommand):
 
     def _run(self, port: int, *, spark: bool, demo: bool) -> None:
         if left := end_orphans(settings.LAKEUI_HOME):
-            msg = f"A start before left processes that do not end: {left}. Look why, and end them."
+            msg = f"Processes of an earlier start do not end: {left}. Find out why, and end them."
             raise CommandError(msg)
         if faults := list(problems(port, spark=spark)):
             raise CommandError("\n".join(faults))
