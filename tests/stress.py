@@ -1,6 +1,6 @@
 """The long hunt, part by part: `python -m tests.stress [--resume] [--minutes 90] [--only TEXT]`.
 
-30,000 generated histories, every test that is marked `stress`, and every rule broken once. What has
+12,000 generated histories, every test that is marked `stress`, and every rule broken once. What has
 been done is kept in `var/stress.json` after each part: with `--resume` parts that passed are not done
 again, and the hunt goes on with the seeds and rules that are left. In the end, or when its minutes
 are over, it prints a summary for docs/proof.md.
@@ -27,7 +27,7 @@ from tests.stateful.mutations import MUTATIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 STATE = ROOT / "var" / "stress.json"
-SEEDS, SEEDS_OF_A_PART = 30_000, 1_000
+SEEDS, SEEDS_OF_A_PART = 12_000, 1_000
 RULES_OF_A_PART = 4
 _PASSED, _FAILED = "passed", "failed"
 # the older form of the report holds what tests record of themselves; the newer one warns of it

@@ -30,11 +30,8 @@ CONFLICTS_AT = {
     Verdict.ALWAYS: {SAME_ROW, OTHER_ROW, OTHER_FILE},
 }
 IN_EVERY_RUN = {  # the matrix goes over all of them
-    ("plain", RELAXED),
     ("plain", STRICT),
     ("deletion vectors", RELAXED),
-    ("partitioned", STRICT),
-    ("clustered without vectors", RELAXED),
     ("row tracking", STRICT),
 }
 IN_THE_MATRIX = tuple(kind for group in GROUPS.values() for kind in group)

@@ -99,16 +99,16 @@ STATEMENTS = (
 )
 KINDS = (
     Kind("vectors", VECTORS, (*STATEMENTS, *MERGES, *INSERTS)),
-    Kind("files", PLAIN, (*STATEMENTS[::2], *MERGES)),
+    Kind("files", PLAIN, (*STATEMENTS[::4], *MERGES[:2])),
     Kind(
         "tracked",
         f"{VECTORS}, 'delta.enableRowTracking' = 'true', 'delta.enableChangeDataFeed' = 'true'",
-        (*STATEMENTS[1::2], *MERGES[:2]),
+        (*STATEMENTS[1::4], *MERGES[:1]),
     ),
     Kind(
         "tracked files",
         f"{PLAIN}, 'delta.enableRowTracking' = 'true', 'delta.enableChangeDataFeed' = 'true'",
-        (*STATEMENTS[::3], *MERGES[:2], INSERTS[0]),
+        (*STATEMENTS[::6], MERGES[1], INSERTS[0]),
         behind="PARTITIONED BY (k)",
     ),
     Kind(
