@@ -2,29 +2,33 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from django.db.models import TextChoices
 
 from lakeui.monitoring.checks import Check
 
 
-class Condition(TextChoices):
-    """In the order in which they are offered."""
+class OwnCondition(TextChoices):
+    """What is counted for alerts alone, or from another figure on than for people's attention."""
 
     ABORTED = "aborted", "Writes to a table were aborted"
     WASTED = "wasted", "Aborted writes wasted time"
-    FAILED_JOB = "failed_job", "A job failed"
     STREAM_STOPPED = "stream_stopped", "A stream stopped"
-    OUTCOME_UNKNOWN = "outcome_unknown", "A commit's outcome is unknown"
-    FAILING_SCHEDULE = "failing_schedule", "A schedule fails"
-    JOBS_WAIT = "jobs_wait", "Jobs wait"
-    WORKER_SILENT = "worker_silent", "A worker is silent"
-    UNREACHABLE = "unreachable", "A log cannot be read"
     MIRROR_QUIET = "mirror_quiet", "The mirror is behind"
-    REORDERED = "reordered", "Rows outlived an erasure"
-    METADATA_COST = "metadata_cost", "A change of the metadata aborted writers"
-    SMALL_FILES = "small_files", "Small files"
-    VACUUM_DUE = "vacuum_due", "VACUUM is due"
+
+
+Condition: TypeAlias = OwnCondition | Check
+CONDITIONS: Mapping[str, Condition] = {
+    **{condition.value: condition for condition in OwnCondition},
+    **{check.value: check for check in Check if check.value not in OwnCondition.values},
+}
+"""Every condition by the value that rules keep, in the order in which it is offered."""
+
+
+def condition_choices() -> list[tuple[str, str]]:
+    """Values and labels, for models, forms and REST."""
+    return [(value, str(condition.label)) for value, condition in CONDITIONS.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +40,8 @@ class Limit:
 
 
 LIMITS: Mapping[Condition, Limit] = {
-    Condition.ABORTED: Limit(10, "writes in an hour"),
-    Condition.WASTED: Limit(15, "minutes in an hour"),
-    Condition.MIRROR_QUIET: Limit(15, "minutes"),
+    OwnCondition.ABORTED: Limit(10, "writes in an hour"),
+    OwnCondition.WASTED: Limit(15, "minutes in an hour"),
+    OwnCondition.MIRROR_QUIET: Limit(15, "minutes"),
 }
 """Of the conditions that are not here, the check for attention has the figure."""
-
-OF_A_CHECK: Mapping[Condition, Check] = {
-    condition: Check(condition.value)
-    for condition in Condition
-    if condition.value in Check.values and condition not in LIMITS
-}

@@ -4,32 +4,21 @@ Each check asks a fixed number of queries and reads a few rows; how many there a
 counted. What was muted is left out of both.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from lakeui.catalog.access import Person
-from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems
+from lakeui.monitoring import conflict_attention, job_attention, table_attention
+from lakeui.monitoring.attention_items import Asked, AttentionItem, Finder
 from lakeui.monitoring.checks import ORDER, Check
-from lakeui.monitoring.conflict_attention import (
-    many_aborted,
-    metadata_costs,
-    passed_over_erasures,
-)
-from lakeui.monitoring.job_attention import ended_jobs, failing_schedules, waiting_jobs
 from lakeui.monitoring.mutes import Muted
 from lakeui.monitoring.recent_conflicts import Day
-from lakeui.monitoring.table_attention import quiet_tables, table_items
 
-_FINDERS: tuple[Callable[[Asked], Iterator[CheckItems]], ...] = (
-    table_items,
-    passed_over_erasures,
-    many_aborted,
-    metadata_costs,
-    ended_jobs,
-    waiting_jobs,
-    failing_schedules,
-    quiet_tables,
+FINDERS: tuple[Finder, ...] = (
+    *table_attention.FINDERS,
+    *conflict_attention.FINDERS,
+    *job_attention.FINDERS,
 )
 
 
@@ -48,7 +37,7 @@ class Attention:
 def attention(user: Person, now: datetime, day: Day, muted: Muted, most: int) -> Attention:
     """Everything that is told now, at most so many items of each check."""
     asked = Asked(user, now, day, muted, most)
-    by_check = [of_check for find in _FINDERS for of_check in find(asked)]
+    by_check = [of_check for _, find in FINDERS for of_check in find(asked)]
     by_check.sort(key=lambda of_check: ORDER.index(of_check[0]))
     counts = {check: count for check, count, _ in by_check if count}
     return Attention([item for _, _, some in by_check for item in some], counts)

@@ -1,9 +1,9 @@
 """What the checks say to each other: who asks, and what one of them tells."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.db.models import QuerySet
 
@@ -59,3 +59,5 @@ class Asked:
 
 CheckItems = tuple[Check, int, list[AttentionItem]]
 """A check, how many items it has, and the first of them."""
+Finder: TypeAlias = tuple[frozenset[Check], Callable[[Asked], Iterator[CheckItems]]]
+"""A function that finds items, after the checks that it finds them for."""

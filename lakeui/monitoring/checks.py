@@ -15,20 +15,20 @@ UNKNOWN_FOR = timedelta(days=7)
 
 
 class Check(TextChoices):
-    """What is checked, in the order in which it is told."""
+    """What is checked, in the order in which it is shown. Alert rules offer the same checks."""
 
-    REORDERED = "reordered", "Rows that outlived an erasure"
-    UNREACHABLE = "unreachable", "A log that cannot be read"
-    OUTCOME_UNKNOWN = "outcome_unknown", "A commit of unknown outcome"
+    REORDERED = "reordered", "Rows outlived an erasure"
+    UNREACHABLE = "unreachable", "A log cannot be read"
+    OUTCOME_UNKNOWN = "outcome_unknown", "A commit's outcome is unknown"
     ABORTED = "aborted", "Aborted writes"
-    METADATA_COST = "metadata_cost", "A change of the metadata that aborted writers"
-    FAILED_JOB = "failed_job", "A job that failed"
-    FAILING_SCHEDULE = "failing_schedule", "A schedule that fails"
-    JOBS_WAIT = "jobs_wait", "Jobs that wait"
-    WORKER_SILENT = "worker_silent", "A worker that fell silent"
+    METADATA_COST = "metadata_cost", "A change of the metadata aborted writers"
+    FAILED_JOB = "failed_job", "A job failed"
+    FAILING_SCHEDULE = "failing_schedule", "A schedule fails"
+    JOBS_WAIT = "jobs_wait", "Jobs wait"
+    WORKER_SILENT = "worker_silent", "A worker is silent"
     SMALL_FILES = "small_files", "Small files"
-    VACUUM_DUE = "vacuum_due", "Files that VACUUM may delete"
-    MIRROR_QUIET = "mirror_quiet", "A mirror that stands still"
+    VACUUM_DUE = "vacuum_due", "VACUUM is due"
+    MIRROR_QUIET = "mirror_quiet", "The mirror is behind"
 
 
 ORDER = tuple(Check)

@@ -16,7 +16,7 @@ from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
-from lakeui.monitoring.attention_items import NONE, Asked, AttentionItem, CheckItems
+from lakeui.monitoring.attention_items import NONE, Asked, AttentionItem, CheckItems, Finder
 from lakeui.monitoring.checks import COSTLY_CHANGE, Check
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
@@ -198,3 +198,10 @@ def _longest(busy: Iterable[int]) -> tuple[int, int] | None:
     ]
     length, begin, end = max(gaps)
     return (begin, end) if length else None
+
+
+FINDERS: tuple[Finder, ...] = (
+    (frozenset({Check.REORDERED}), passed_over_erasures),
+    (frozenset({Check.ABORTED}), many_aborted),
+    (frozenset({Check.METADATA_COST}), metadata_costs),
+)

@@ -10,7 +10,7 @@ from lakeui.jobs.filters import visible_jobs, visible_schedules
 from lakeui.jobs.models import Job
 from lakeui.jobs.redaction import shown_job, shown_schedule
 from lakeui.monitoring.alerts import MAX_WAIT
-from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems
+from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems, Finder
 from lakeui.monitoring.checks import UNKNOWN_FOR, Check
 from lakeui.monitoring.operations import stale_jobs
 
@@ -90,3 +90,10 @@ def failing_schedules(asked: Asked) -> Iterator[CheckItems]:
         for row in (shown_schedule(schedule, reader) for schedule in first)
     ]
     yield Check.FAILING_SCHEDULE, count, some
+
+
+FINDERS: tuple[Finder, ...] = (
+    (frozenset({Check.OUTCOME_UNKNOWN, Check.FAILED_JOB, Check.WORKER_SILENT}), ended_jobs),
+    (frozenset({Check.JOBS_WAIT}), waiting_jobs),
+    (frozenset({Check.FAILING_SCHEDULE}), failing_schedules),
+)

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import models
 
 from lakeui.catalog.models import Table
-from lakeui.monitoring.alert_conditions import Condition
+from lakeui.monitoring.alert_conditions import condition_choices
 from lakeui.monitoring.checks import Check
 
 
@@ -98,7 +98,7 @@ class AlertRule(models.Model):
     """
 
     name = models.CharField(max_length=100, unique=True)
-    condition = models.CharField(max_length=20, choices=Condition.choices)
+    condition = models.CharField(max_length=20, choices=condition_choices)
     threshold = models.PositiveIntegerField(null=True, blank=True)
     tables = models.CharField(max_length=255, blank=True)  # a pattern: sales.*; blank: all
     channel = models.ForeignKey(AlertChannel, on_delete=models.CASCADE, related_name="rules")

@@ -8,7 +8,7 @@ from django.db.models import Case, CharField, Q, Value, When
 from lakeui.catalog.access import visible_tables
 from lakeui.catalog.health import MANY_SMALL, VACUUM_DUE
 from lakeui.catalog.models import Table
-from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems
+from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems, Finder
 from lakeui.monitoring.checks import QUIET_MIRROR, Check
 
 
@@ -72,3 +72,9 @@ def _trouble(asked: Asked) -> Case:
         if not asked.muted.hides(check)
     )
     return Case(*told, default=Value(""), output_field=CharField())
+
+
+FINDERS: tuple[Finder, ...] = (
+    (frozenset({Check.UNREACHABLE, Check.SMALL_FILES, Check.VACUUM_DUE}), table_items),
+    (frozenset({Check.MIRROR_QUIET}), quiet_tables),
+)

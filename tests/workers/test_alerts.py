@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from lakeui.celery import app
 from lakeui.jobs.models import Job
-from lakeui.monitoring.alert_conditions import Condition
 from lakeui.monitoring.alerting.channels import make_channel, make_rule, send_test
+from lakeui.monitoring.checks import Check
 from lakeui.monitoring.models import AlertDelivery
 from lakeui.task_names import LIGHT_QUEUE, WATCH_FOR_ALERTS
 from tests.lakeui.factories import make_job
@@ -22,7 +22,7 @@ def test_a_light_worker_delivers_what_a_rule_finds_and_a_test(
     settings.ALERT_WEBHOOK_HOSTS = ["127.0.0.1"]
     with running_webhook() as webhook:
         channel, _ = make_channel({"name": "ops", "kind": "webhook", "target": webhook.url})
-        make_rule({"name": "jobs", "condition": Condition.FAILED_JOB, "channel": channel})
+        make_rule({"name": "jobs", "condition": Check.FAILED_JOB, "channel": channel})
         make_job(table, state=Job.State.FAILED, finished_at=timezone.now(), error_message="No.")
         start_worker(LIGHT_QUEUE)
         app.send_task(WATCH_FOR_ALERTS, queue=LIGHT_QUEUE)

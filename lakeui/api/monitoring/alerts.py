@@ -24,7 +24,7 @@ from lakeui.api.serializers.alerts import (
     RuleRequestSerializer,
     RuleSerializer,
 )
-from lakeui.monitoring.alert_conditions import LIMITS, Condition
+from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS
 from lakeui.monitoring.alerting.channels import (
     change_channel,
     change_rule,
@@ -47,12 +47,12 @@ class Alerts(GenericAPIView[Any]):
         require(request, "maintain")
         conditions = [
             {
-                "name": condition.value,
+                "name": name,
                 "says": condition.label,
                 "default_threshold": limit and limit.default,
                 "unit": limit and limit.unit,
             }
-            for condition in Condition
+            for name, condition in CONDITIONS.items()
             for limit in [LIMITS.get(condition)]
         ]
         body = {

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from lakeui.api.fields import RecordedField
 from lakeui.api.serializers.request import RequestSerializer
-from lakeui.monitoring.alert_conditions import LIMITS, Condition
+from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS, condition_choices
 from lakeui.monitoring.alerting.channels import (
     MAX_GROUP_MINUTES,
     MAX_REPEAT_HOURS,
@@ -108,7 +108,7 @@ class RuleSerializer(serializers.ModelSerializer[AlertRule]):
         ]
 
     def get_threshold(self, rule: AlertRule) -> int | None:
-        limit = LIMITS.get(Condition(rule.condition))
+        limit = LIMITS.get(CONDITIONS[rule.condition])
         return None if limit is None else rule.threshold or limit.default
 
 
@@ -116,7 +116,7 @@ class RuleChangeSerializer(RequestSerializer):
     """What is given changes."""
 
     name = serializers.CharField(max_length=100, required=False)
-    condition = serializers.ChoiceField(Condition.choices, required=False)
+    condition = serializers.ChoiceField(condition_choices(), required=False)
     threshold = serializers.IntegerField(
         required=False,
         allow_null=True,
@@ -147,7 +147,7 @@ class RuleRequestSerializer(RuleChangeSerializer):
     """A new rule."""
 
     name = serializers.CharField(max_length=100)
-    condition = serializers.ChoiceField(Condition.choices)
+    condition = serializers.ChoiceField(condition_choices())
     channel_id = serializers.PrimaryKeyRelatedField(
         queryset=AlertChannel.objects.all(), source="channel"
     )

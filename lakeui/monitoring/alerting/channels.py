@@ -16,7 +16,7 @@ from kombu.exceptions import OperationalError
 
 from engine.errors import RequestError
 from lakeui.celery import app
-from lakeui.monitoring.alert_conditions import LIMITS, Condition
+from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS
 from lakeui.monitoring.alerting.messages import SECRET_PREFIX
 from lakeui.monitoring.alerting.sealed import seal
 from lakeui.monitoring.alerting.watch import message, put
@@ -84,7 +84,7 @@ def change_rule(rule: AlertRule, values: Mapping[str, Any]) -> None:
                  "repeat_hours", "ignores_quiet_hours", "enabled"):  # fmt: skip
         if name in values:
             setattr(rule, name, values[name])
-    if rule.threshold is not None and Condition(rule.condition) not in LIMITS:
+    if rule.threshold is not None and CONDITIONS[rule.condition] not in LIMITS:
         msg = "This condition has a threshold of its own."
         raise RequestError(msg, "Leave the threshold empty.", field="threshold")
     with transaction.atomic():

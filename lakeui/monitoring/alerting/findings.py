@@ -14,25 +14,15 @@ from django.urls import reverse
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
-from lakeui.monitoring.alert_conditions import LIMITS, OF_A_CHECK, Condition
-from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems
-from lakeui.monitoring.checks import Check
-from lakeui.monitoring.conflict_attention import metadata_costs, passed_over_erasures
-from lakeui.monitoring.job_attention import ended_jobs, failing_schedules, waiting_jobs
+from lakeui.monitoring.alert_conditions import LIMITS, Condition, OwnCondition
+from lakeui.monitoring.attention import FINDERS
+from lakeui.monitoring.attention_items import Asked, AttentionItem
+from lakeui.monitoring.checks import Check, thresholds
 from lakeui.monitoring.mutes import muted, mutes_now
 from lakeui.monitoring.recent_conflicts import Day, Sums
-from lakeui.monitoring.table_attention import table_items
 
 MOST = 1000  # of a condition
 _HOUR, _DAY = timedelta(hours=1), timedelta(hours=24)
-_FINDERS: tuple[tuple[frozenset[Check], Callable[[Asked], Iterator[CheckItems]]], ...] = (
-    (frozenset({Check.UNREACHABLE, Check.SMALL_FILES, Check.VACUUM_DUE}), table_items),
-    (frozenset({Check.REORDERED}), passed_over_erasures),
-    (frozenset({Check.METADATA_COST}), metadata_costs),
-    (frozenset({Check.FAILED_JOB, Check.OUTCOME_UNKNOWN, Check.WORKER_SILENT}), ended_jobs),
-    (frozenset({Check.JOBS_WAIT}), waiting_jobs),
-    (frozenset({Check.FAILING_SCHEDULE}), failing_schedules),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +66,12 @@ class Look:
 
     def findings(self, condition: Condition, threshold: int | None) -> list[Finding]:
         """What holds, by the rule's own figure or the condition's."""
-        if (check := OF_A_CHECK.get(condition)) is not None:
-            return self._of_check(check)
-        if condition is Condition.STREAM_STOPPED:
+        if isinstance(condition, Check):
+            return self._of_check(condition)
+        if condition is OwnCondition.STREAM_STOPPED:
             return self._stopped_streams
         least = threshold or LIMITS[condition].default
-        if condition is Condition.MIRROR_QUIET:
+        if condition is OwnCondition.MIRROR_QUIET:
             return list(self._quiet(least))
         return list(self._aborted(condition, least))
 
@@ -94,7 +84,7 @@ class Look:
 
     def _of_check(self, check: Check) -> list[Finding]:
         if check not in self._by_check:
-            checks, find = next(finder for finder in _FINDERS if check in finder[0])
+            checks, find = next(finder for finder in FINDERS if check in finder[0])
             self._by_check |= {of_finder: [] for of_finder in checks}
             for of_check, _, items in find(self._asked):
                 self._by_check[of_check] = [_in_words(item) for item in items]
@@ -110,14 +100,14 @@ class Look:
         rows = counted.annotate(n=Count("pk"), ms=Sum("wasted_ms"))
         return [(pk, name, n, ms or 0) for pk, name, n, ms in rows]
 
-    def _aborted(self, condition: Condition, least: int) -> Iterator[Finding]:
+    def _aborted(self, condition: OwnCondition, least: int) -> Iterator[Finding]:
         asked = self._asked.muted
         if asked.hides(Check.ABORTED):
             return
         hidden = set(asked.of(Check.ABORTED))
         for pk, name, count, wasted_ms in self._hour:
             minutes = wasted_ms // 60_000
-            figure = minutes if condition is Condition.WASTED else count
+            figure = minutes if condition is OwnCondition.WASTED else count
             if figure < least or pk in hidden:
                 continue
             yield Finding(
@@ -162,7 +152,13 @@ class Look:
 
 
 def _in_words(item: AttentionItem) -> Finding:
-    return _WORDS[item.check](item)
+    return _WORDS.get(item.check, _by_its_label)(item)
+
+
+def _by_its_label(item: AttentionItem) -> Finding:
+    """Of a check that has no words of its own: its label, and from when on it holds."""
+    tells = next(one.tells for one in thresholds() if one.check is item.check)
+    return _of_item(item, f"{item.check.label}: {{table}}", tells)
 
 
 def _failed_job(item: AttentionItem) -> Finding:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from engine.errors import EngineError
 from lakeui.catalog.access import may
-from lakeui.monitoring.alert_conditions import LIMITS, Condition
+from lakeui.monitoring.alert_conditions import LIMITS, condition_choices
 from lakeui.monitoring.alerting.channels import (
     MAX_GROUP_MINUTES,
     MAX_REPEAT_HOURS,
@@ -86,7 +86,7 @@ class ChannelChangeForm(ChannelForm):
 class RuleForm(forms.Form):
     prefix = "rule"
     name = forms.CharField(label="Name", max_length=100, help_text="orders: aborted writes")
-    condition = forms.ChoiceField(label="Condition", choices=Condition.choices)
+    condition = forms.ChoiceField(label="Condition", choices=condition_choices)
     threshold = forms.IntegerField(
         label="Threshold",
         min_value=1,

@@ -16,7 +16,7 @@ from django.utils import timezone
 from engine.errors import RequestError
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
-from lakeui.monitoring.alert_conditions import LIMITS, OF_A_CHECK, Condition
+from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS, OwnCondition
 from lakeui.monitoring.alerting import findings
 from lakeui.monitoring.alerting.channels import (
     change_channel,
@@ -31,6 +31,7 @@ from lakeui.monitoring.alerting.outbox import LEASE, claim, deliver, due_channel
 from lakeui.monitoring.alerting.sealed import seal, unseal
 from lakeui.monitoring.alerting.watch import MOST_ITEMS, MOST_WAITING, is_quiet, put, watch
 from lakeui.monitoring.alerting.webhooks import DeliveryError, check_webhook, post, webhook_at
+from lakeui.monitoring.attention import FINDERS
 from lakeui.monitoring.checks import Check
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, Mute
 from tests.lakeui.factories import make_conflict, make_job, make_table
@@ -92,25 +93,34 @@ def at(moment):
 
 def test_every_condition_finds_something_or_nothing_in_a_number_of_queries():
     look = Look(NOON)
-    assert [look.findings(condition, None) for condition in Condition] == [[]] * len(Condition)
+    assert [look.findings(one, None) for one in CONDITIONS.values()] == [[]] * len(CONDITIONS)
 
 
 def test_every_check_for_attention_can_be_told():
-    assert {*Check} - {*OF_A_CHECK.values()} == {Check.ABORTED, Check.MIRROR_QUIET}
-    assert {*OF_A_CHECK.values()} == {*findings._WORDS}
+    assert {check.value for check in Check} <= {*CONDITIONS}
+    found = [check for checks, _ in FINDERS for check in checks]
+    assert sorted(found) == sorted(Check), "each by one finder"
+
+
+def test_a_check_without_words_of_its_own_is_told_by_its_label(monkeypatch):
+    monkeypatch.delitem(findings._WORDS, Check.UNREACHABLE)
+    make_table(mirror_error_code="LAKE_STORAGE_ERROR", mirror_error="403", mirror_failed_at=NOON)
+    (told,) = Look(NOON).findings(Check.UNREACHABLE, None)
+    assert told.title == "A log cannot be read: sales.orders"
+    assert told.text == "at the first try without success"
 
 
 def test_a_failed_job_a_stopped_stream_and_a_quiet_mirror_are_found():
     table = make_table(mirrored_at=NOON - timedelta(minutes=16))
     job, stream = failed_job(table), failed_job(table, kind="stream")
     look = Look(NOON)
-    failed = look.findings(Condition.FAILED_JOB, None)
+    failed = look.findings(Check.FAILED_JOB, None)
     assert {one.job_id for one in failed} == {str(job.pk), str(stream.pk)}
     assert failed[0].text == "The disk is full."
-    (stopped,) = look.findings(Condition.STREAM_STOPPED, None)
+    (stopped,) = look.findings(OwnCondition.STREAM_STOPPED, None)
     assert stopped.title == "The stream into sales.orders stopped"
-    assert [f.title for f in look.findings(Condition.MIRROR_QUIET, 17)] == []
-    (quiet,) = look.findings(Condition.MIRROR_QUIET, None)
+    assert [f.title for f in look.findings(OwnCondition.MIRROR_QUIET, 17)] == []
+    (quiet,) = look.findings(OwnCondition.MIRROR_QUIET, None)
     assert quiet.table == table.name
 
 
@@ -124,10 +134,10 @@ def test_aborted_writes_are_found_by_number_and_by_time_wasted_within_the_hour()
             wasted_ms=400_000,
         )
     look = Look(NOON)
-    assert look.findings(Condition.ABORTED, 3) == []
-    (aborted,) = look.findings(Condition.ABORTED, 2)
+    assert look.findings(OwnCondition.ABORTED, 3) == []
+    (aborted,) = look.findings(OwnCondition.ABORTED, 2)
     assert aborted.title == "2 writes to sales.orders were aborted in the last hour"
-    assert [len(look.findings(Condition.WASTED, minutes)) for minutes in (13, 14)] == [1, 0]
+    assert [len(look.findings(OwnCondition.WASTED, minutes)) for minutes in (13, 14)] == [1, 0]
 
 
 def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted():
@@ -137,8 +147,7 @@ def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted():
             table, rule="metadata_changed", winning_version=9, winner_operation="SET TBLPROPERTIES",
             occurred_at=NOON - timedelta(minutes=minutes),
         )  # fmt: skip
-    condition = next(of for of, check in OF_A_CHECK.items() if check is Check.METADATA_COST)
-    (told,) = Look(NOON).findings(condition, None)
+    (told,) = Look(NOON).findings(Check.METADATA_COST, None)
     assert told.title == "Version 9 of sales.orders aborted 2 writes"
 
 
@@ -148,8 +157,8 @@ def test_what_is_muted_is_not_told():
     for check in (Check.FAILED_JOB, Check.MIRROR_QUIET):
         Mute.objects.create(about=check, until=NOON + HOUR)
     look = Look(NOON)
-    assert look.findings(Condition.FAILED_JOB, None) == []
-    assert look.findings(Condition.MIRROR_QUIET, None) == []
+    assert look.findings(Check.FAILED_JOB, None) == []
+    assert look.findings(OwnCondition.MIRROR_QUIET, None) == []
 
 
 # What is told, and when
@@ -157,7 +166,7 @@ def test_what_is_muted_is_not_told():
 
 def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
     table = make_table()
-    rule, job = rule_on(channel, Condition.FAILED_JOB), failed_job(table)
+    rule, job = rule_on(channel, Check.FAILED_JOB), failed_job(table)
     assert [watch(NOON), watch(NOON + MINUTE), watch(NOON + HOUR)] == [1, 0, 0]
     assert deliver(channel.pk, at(NOON)) == 1
     (message,) = sent(webhook)
@@ -171,7 +180,7 @@ def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
 
 def test_what_comes_within_the_groups_minutes_is_told_together(channel, webhook):
     table = make_table()
-    rule_on(channel, Condition.FAILED_JOB, group_minutes=5)
+    rule_on(channel, Check.FAILED_JOB, group_minutes=5)
     failed_job(table)
     assert watch(NOON) == 1
     for second in range(1, 4):
@@ -187,7 +196,7 @@ def test_a_message_holds_the_first_and_counts_the_rest(channel):
     table = make_table()
     for _ in range(MOST_ITEMS + 3):
         failed_job(table)
-    rule_on(channel, Condition.FAILED_JOB)
+    rule_on(channel, Check.FAILED_JOB)
     watch(NOON)
     content = AlertDelivery.objects.get().content
     assert (len(content["items"]), content["more"], content["count"]) == (MOST_ITEMS, 3, 53)
@@ -197,7 +206,7 @@ def test_a_message_holds_the_first_and_counts_the_rest(channel):
 def test_only_tables_whose_names_match_are_told(channel):
     for name in ("sales.orders", "crm.people"):
         failed_job(make_table(name))
-    rule_on(channel, Condition.FAILED_JOB, tables="crm.*")
+    rule_on(channel, Check.FAILED_JOB, tables="crm.*")
     watch(NOON)
     (item,) = AlertDelivery.objects.get().content["items"]
     assert item["table"] == "crm.people"
@@ -205,7 +214,7 @@ def test_only_tables_whose_names_match_are_told(channel):
 
 def test_what_goes_to_and_fro_is_told_once_and_what_ends_and_begins_again_twice(channel):
     table = make_table(mirrored_at=NOON - HOUR)
-    rule_on(channel, Condition.MIRROR_QUIET, group_minutes=0)
+    rule_on(channel, OwnCondition.MIRROR_QUIET, group_minutes=0)
 
     def look(minutes, *, behind):
         now = NOON + minutes * MINUTE
@@ -221,7 +230,7 @@ def test_what_goes_to_and_fro_is_told_once_and_what_ends_and_begins_again_twice(
 
 def test_what_still_holds_is_told_again_after_the_rules_hours(channel):
     make_table(mirrored_at=NOON - HOUR)
-    rule_on(channel, Condition.MIRROR_QUIET, repeat_hours=2)
+    rule_on(channel, OwnCondition.MIRROR_QUIET, repeat_hours=2)
     told = [watch(NOON + hours * HOUR) for hours in (0, 1, 2, 3, 4)]
     assert told == [1, 0, 1, 0, 1]
 
@@ -229,7 +238,7 @@ def test_what_still_holds_is_told_again_after_the_rules_hours(channel):
 def test_quiet_hours_hold_back_and_are_told_afterwards_in_one_message(channel):
     change_channel(channel, {"quiet_from": time(22), "quiet_to": time(6), "zone": "Europe/Berlin"})
     night = datetime(2026, 11, 23, 22, tzinfo=UTC)  # 23 o'clock in Berlin
-    rule_on(channel, Condition.FAILED_JOB)
+    rule_on(channel, Check.FAILED_JOB)
     table = make_table()
     for minutes in (0, 10):
         failed_job(table, night)
@@ -245,7 +254,7 @@ def test_quiet_hours_hold_back_and_are_told_afterwards_in_one_message(channel):
 
 def test_a_rule_can_ignore_quiet_hours(channel):
     change_channel(channel, {"quiet_from": time(0), "quiet_to": time(23, 59)})
-    rule_on(channel, Condition.FAILED_JOB, ignores_quiet_hours=True)
+    rule_on(channel, Check.FAILED_JOB, ignores_quiet_hours=True)
     failed_job(make_table())
     assert watch(NOON) == 1
 
@@ -264,8 +273,8 @@ def test_a_rule_that_cannot_be_looked_at_stops_no_other(channel):
         channel_target(channel), name="broken", quiet_from=time(1), quiet_to=time(2)
     )
     AlertChannel.objects.filter(pk=broken.pk).update(zone="Atlantis/Capital")
-    rule_on(broken, Condition.FAILED_JOB, name="a rule before")
-    rule_on(channel, Condition.FAILED_JOB, name="b rule")
+    rule_on(broken, Check.FAILED_JOB, name="a rule before")
+    rule_on(channel, Check.FAILED_JOB, name="b rule")
     failed_job(make_table())
     assert watch(NOON) == 1
     assert AlertDelivery.objects.get().channel == channel
@@ -276,7 +285,7 @@ def channel_target(channel):
 
 
 def test_a_disabled_rule_and_a_disabled_channel_tell_nothing(channel):
-    rule = rule_on(channel, Condition.FAILED_JOB, enabled=False)
+    rule = rule_on(channel, Check.FAILED_JOB, enabled=False)
     failed_job(make_table())
     assert watch(NOON) == 0
     change_rule(rule, {"enabled": True})
@@ -290,7 +299,7 @@ def test_the_outbox_of_a_channel_is_bounded_and_nothing_is_lost(channel):
     content = {"title": "x", "items": [], "more": 0}
     for _ in range(MOST_WAITING):
         put(channel, content, NOON)
-    rule_on(channel, Condition.FAILED_JOB)
+    rule_on(channel, Check.FAILED_JOB)
     failed_job(make_table())
     assert watch(NOON) == 0
     AlertDelivery.objects.all().delete()
@@ -403,7 +412,7 @@ def test_a_channel_that_fails_holds_up_no_other(channel, webhook, settings):
 def test_slack_gets_blocks_whose_text_is_escaped(webhook):
     channel = channel_to(webhook.url, "slack")
     failed_job(make_table("a<!channel>&b"))
-    rule_on(channel, Condition.FAILED_JOB)
+    rule_on(channel, Check.FAILED_JOB)
     watch(NOON)
     deliver(channel.pk, at(NOON))
     (body,) = sent(webhook)
@@ -417,7 +426,7 @@ def test_teams_gets_an_adaptive_card(webhook):
     channel = channel_to(webhook.url, "teams")
     for _ in range(20):
         failed_job(make_table(f"[x](https://evil.example){Job.objects.count()}"))
-    rule_on(channel, Condition.FAILED_JOB)
+    rule_on(channel, Check.FAILED_JOB)
     watch(NOON)
     deliver(channel.pk, at(NOON))
     (body,) = sent(webhook)
@@ -445,7 +454,7 @@ def test_people_get_a_mail(settings, unused_port):
     try:
         channel = channel_to("ann@example.org; bob@example.org", "email")
         failed_job(make_table("sales.orders\r\nBcc: eve@example.org"))
-        rule_on(channel, Condition.FAILED_JOB)
+        rule_on(channel, Check.FAILED_JOB)
         watch(NOON)
         assert deliver(channel.pk, at(NOON)) == 0
         assert AlertDelivery.objects.get().error == "the mail server answered 451"
@@ -563,8 +572,8 @@ def test_recipients_are_addresses_of_mail(settings, target):
 
 
 def test_a_threshold_is_for_conditions_that_have_one(channel):
-    for condition in Condition:
-        values = {"name": condition, "condition": condition, "channel": channel, "threshold": 3}
+    for name, condition in CONDITIONS.items():
+        values = {"name": name, "condition": name, "channel": channel, "threshold": 3}
         if condition in LIMITS:
             make_rule(values)
         else:
