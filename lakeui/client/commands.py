@@ -1,0 +1,71 @@
+"""What can be requested of a table, for both kinds of client."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
+
+J = TypeVar("J")
+
+
+class How(TypedDict, total=False):
+    """How a job is to run.
+
+    Attributes:
+        dry_run: only say what it would touch.
+        retries: how often a job that was aborted by a conflict begins anew.
+        reason: for the audit trail.
+        time_limit_s: how long a worker may take for it.
+        idempotency_key: the same key again is the same job again, for 24 hours; one is made up
+            where it is left out.
+    """
+
+    dry_run: bool
+    retries: int
+    reason: str
+    time_limit_s: int
+    idempotency_key: str
+
+
+class Commands(ABC, Generic[J]):
+    """The commands of one table; each is answered with a job as soon as it is queued."""
+
+    @abstractmethod
+    def _request(self, body: Mapping[str, Any], key: str) -> J: ...
+
+    def sql(self, statement: str, **how: Unpack[How]) -> J:
+        """A statement, or several with `;` between them."""
+        return self._requested({"sql": statement}, how)
+
+    def run(self, kind: str, parameters: Mapping[str, Any], **how: Unpack[How]) -> J:
+        """A command by its kind, as `tables/{id}/jobs/` takes it; parameters that are None are left out."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return self._requested({"kind": kind, "parameters": given}, how)
+
+    def delete(self, where: str | None = None, **how: Unpack[How]) -> J:
+        """DELETE the rows of a condition; without one, all rows."""
+        return self.run("delete", {"where": where}, **how)
+
+    def update(
+        self, assignments: Mapping[str, str], where: str | None = None, **how: Unpack[How]
+    ) -> J:
+        """UPDATE columns by SQL expressions, in the rows of a condition; without one, in all."""
+        return self.run("update", {"assignments": dict(assignments), "where": where}, **how)
+
+    def optimize(
+        self, where: str | None = None, zorder_by: Sequence[str] = (), **how: Unpack[How]
+    ) -> J:
+        """OPTIMIZE the files of partitions; without a condition, all."""
+        return self.run("optimize", {"where": where, "zorder_by": list(zorder_by) or None}, **how)
+
+    def vacuum(self, retention_hours: float | None = None, **how: Unpack[How]) -> J:
+        """VACUUM the files that no version of the last hours needs; the table says how many."""
+        return self.run("vacuum", {"retention_hours": retention_hours}, **how)
+
+    def restore(self, version: int, **how: Unpack[How]) -> J:
+        """RESTORE the rows of an earlier version, as a new one."""
+        return self.run("restore", {"version": version}, **how)
+
+    def _requested(self, command: Mapping[str, Any], how: How) -> J:
+        told = dict(how)
+        key = str(told.pop("idempotency_key", ""))
+        return self._request({**command, **told}, key)

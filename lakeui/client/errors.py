@@ -1,0 +1,67 @@
+"""What can go wrong for a program that uses the REST interface."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakeui.client.records import Conflict, JobRecord
+
+
+class ClientError(Exception):
+    """The base of all errors of this client."""
+
+
+class NotReachedError(ClientError):
+    """The server could not be reached, or did not answer in time. What it did is unknown.
+
+    A request that changes something carries an idempotency key, so it is safe to make it again with
+    the same one.
+    """
+
+
+class ApiError(ClientError):
+    """An answer that is not a success (RFC 9457).
+
+    Attributes:
+        status: of HTTP.
+        code: stable; test this one.
+        detail: for people.
+        fields: what is wrong, by field.
+        problem: the whole answer.
+    """
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        self.status, self.problem = status, dict(problem)
+        self.code = str(problem.get("code") or f"HTTP_{status}")
+        self.detail = str(problem.get("detail") or "")
+        faults = problem.get("errors")
+        self.fields = {
+            str(fault.get("field", "")): str(fault.get("message", ""))
+            for fault in (faults if isinstance(faults, list) else [])
+            if isinstance(fault, Mapping)
+        }
+        more = "".join(f" {name}: {fault}" for name, fault in self.fields.items())
+        super().__init__(f"{self.code} ({status}): {self.detail}{more}")
+
+
+class JobFailedError(ClientError):
+    """A job ended without doing what was requested. `job` has its error code, message and facts."""
+
+    def __init__(self, job: JobRecord) -> None:
+        self.job = job
+        super().__init__(f"{job.error_code or job.state}: {job.error_message or job.statement}")
+
+
+class JobCancelledError(JobFailedError):
+    """The job was cancelled: it wrote nothing."""
+
+
+class WriteConflictError(JobFailedError):
+    """The job was aborted, for the commit of another writer conflicts with it; it wrote nothing.
+
+    Attributes:
+        conflict: the commit that won, and why. None where it cannot be read (any more).
+    """
+
+    def __init__(self, job: JobRecord, conflict: Conflict | None) -> None:
+        super().__init__(job)
+        self.conflict = conflict

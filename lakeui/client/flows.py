@@ -1,0 +1,261 @@
+"""What the client asks, step by step, without a line that sends or waits.
+
+A flow is a generator: it yields a `Call` and is sent the answer, or yields a `Pause`. The
+synchronous and the asynchronous client only carry these out, so both behave alike.
+"""
+
+import os
+import random
+import uuid
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from time import monotonic, time
+from typing import Any, TypeVar
+
+import httpx
+
+from lakeui.client.errors import (
+    ApiError,
+    ClientError,
+    JobCancelledError,
+    JobFailedError,
+    NotReachedError,
+    WriteConflictError,
+)
+from lakeui.client.records import Conflict, JobRecord, TableRecord
+
+PREFIX = "/api/v1/"
+LONGEST_WAIT_S = 30
+"""How long the server is asked to hold an answer; a proxy may allow no more than a minute."""
+ANSWER_S = 30.0
+"""How long an answer may take beyond that."""
+TRIES = 6
+LONGEST_PAUSE_S = 60.0
+_AGAIN = frozenset({429, 502, 503, 504})
+_PAGE = 200
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request to make."""
+
+    method: str
+    path: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A time to wait."""
+
+    seconds: float
+
+
+T = TypeVar("T")
+Flow = Generator[Call | Pause, httpx.Response | None, T]
+
+
+def options(url: str, token: str) -> dict[str, Any]:
+    """What both kinds of httpx client are made with; "" takes LAKEUI_URL and LAKEUI_TOKEN.
+
+    Raises:
+        ClientError: neither says where the server is, or who asks.
+    """
+    place = url or os.environ.get("LAKEUI_URL", "")
+    secret = token or os.environ.get("LAKEUI_TOKEN", "")
+    if not place.startswith(("http://", "https://")):
+        msg = "Give the server's URL, with http:// or https://, or set LAKEUI_URL."
+        raise ClientError(msg)
+    if not secret.isascii() or not secret.isprintable() or not secret:
+        msg = "Give a token, or set LAKEUI_TOKEN: it is made at tokens/ of the REST interface."
+        raise ClientError(msg)
+    headers = {"Authorization": f"Bearer {secret}", "Accept": "application/json"}
+    return {"base_url": place.rstrip("/"), "headers": headers, "timeout": ANSWER_S}
+
+
+def arguments(call: Call) -> dict[str, Any]:
+    """A call as what httpx takes."""
+    return {
+        "method": call.method,
+        "url": call.path,
+        "params": dict(call.params),
+        "json": None if call.body is None else dict(call.body),
+        "headers": dict(call.headers),
+        "timeout": ANSWER_S + call.wait_s,
+    }
+
+
+def answer(call: Call) -> Flow[httpx.Response]:
+    """The answer to a call that may be made again: after a pause where the server is busy or away.
+
+    Raises:
+        ApiError: the answer is not a success.
+        NotReachedError: no answer after several tries.
+    """
+    for tries_left in reversed(range(TRIES)):
+        try:
+            response = yield call
+        except httpx.TransportError as error:
+            if not tries_left:
+                msg = f"{call.method} {call.path}: {type(error).__name__} {error}".rstrip()
+                raise NotReachedError(msg) from error
+            yield Pause(_pause(TRIES - tries_left))
+            continue
+        if not isinstance(response, httpx.Response):
+            raise TypeError(response)
+        if response.is_success:
+            return response
+        if response.status_code not in _AGAIN or not tries_left:
+            raise ApiError(response.status_code, _problem(response))
+        yield Pause(_retry_after(response) or _pause(TRIES - tries_left))
+    raise AssertionError
+
+
+def _pause(tries: int) -> float:
+    """Longer with every try, and another for every caller."""
+    return min(0.5 * 2.0**tries, LONGEST_PAUSE_S) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+
+
+def _retry_after(response: httpx.Response) -> float:
+    """Seconds that the server asks for; 0 where it says nothing that is understood."""
+    given = response.headers.get("Retry-After", "").strip()
+    try:
+        seconds = float(given) if given.isdigit() else _seconds_until(given)
+    except ValueError:
+        return 0.0
+    return min(max(seconds, 0.0), LONGEST_PAUSE_S)
+
+
+def _seconds_until(date: str) -> float:
+    at: float = parsedate_to_datetime(date).timestamp() if date else 0.0
+    return at - time()
+
+
+def _problem(response: httpx.Response) -> Mapping[str, Any]:
+    try:
+        body = response.json()
+    except ValueError:  # a proxy's page
+        body = None
+    return body if isinstance(body, dict) else {"detail": response.reason_phrase}
+
+
+def json_of(call: Call) -> Flow[dict[str, Any]]:
+    """The object that a call is answered with."""
+    response = yield from answer(call)
+    body = response.json()
+    if not isinstance(body, dict):
+        raise ApiError(response.status_code, {"detail": "The answer is no JSON object."})
+    return body
+
+
+def find_table(name: str) -> Flow[TableRecord]:
+    """The table of that name.
+
+    Raises:
+        ApiError: 404, there is none that the token may see.
+    """
+    query: dict[str, Any] = {"q": name, "page_size": _PAGE}
+    while True:
+        page = yield from json_of(Call("GET", PREFIX + "tables/", query))
+        for told in page["items"]:
+            if told["name"].lower() == name.lower():
+                return TableRecord.of(told)
+        if page["next_page_token"] is None:
+            break
+        query["page_token"] = page["next_page_token"]
+    problem = {"code": "NOT_FOUND", "detail": f"No table {name} that this token may see."}
+    raise ApiError(404, problem)
+
+
+def read_table(table_id: int, *, after_version: int | None, within_s: float) -> Flow[TableRecord]:
+    """The table, once its version is later than one, or as it is when the time is over."""
+    until = monotonic() + within_s
+    while True:
+        left = max(0, min(LONGEST_WAIT_S, round(until - monotonic())))
+        query = {} if after_version is None else {"wait": left, "after_version": after_version}
+        call = Call("GET", f"{PREFIX}tables/{table_id}/", query, wait_s=float(left))
+        table = TableRecord.of((yield from json_of(call)))
+        is_news = table.version is not None and (
+            after_version is None or table.version > after_version
+        )
+        if is_news or not left:
+            return table
+
+
+def request_job(table_id: int, command: Mapping[str, Any], key: str) -> Flow[JobRecord]:
+    """A new job. Without a key of the caller's it has one of its own, so that it is requested once."""
+    headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+    call = Call("POST", f"{PREFIX}tables/{table_id}/jobs/", body=command, headers=headers)
+    return JobRecord.of((yield from json_of(call)))
+
+
+def act_on_job(job_id: str, verb: str) -> Flow[JobRecord]:
+    """Cancel a job, or run it again: the job that does."""
+    headers = {"Idempotency-Key": uuid.uuid4().hex}
+    call = Call("POST", f"{PREFIX}jobs/{job_id}:{verb}", body={}, headers=headers)
+    return JobRecord.of((yield from json_of(call)))
+
+
+def read_job(job_id: str, wait_s: int = 0) -> Flow[JobRecord]:
+    """A job, at once or when it has ended, at the latest after so many seconds."""
+    query = {"wait": wait_s} if wait_s else {}
+    call = Call("GET", f"{PREFIX}jobs/{job_id}/", query, wait_s=float(wait_s))
+    return JobRecord.of((yield from json_of(call)))
+
+
+def wait_for_job(job_id: str, timeout_s: float | None) -> Flow[JobRecord]:
+    """The job once it has succeeded.
+
+    Raises:
+        WriteConflictError: it was aborted by a conflict.
+        JobCancelledError, JobFailedError: it ended otherwise.
+        TimeoutError: it has not ended in time; it goes on.
+    """
+    until = None if timeout_s is None else monotonic() + timeout_s
+    while True:
+        left = LONGEST_WAIT_S if until is None else round(until - monotonic())
+        job = yield from read_job(job_id, max(0, min(LONGEST_WAIT_S, left)))
+        if job.has_ended:
+            break
+        if left <= 0:
+            msg = f"Job {job_id} is {job.state} after {timeout_s:g} seconds, and goes on."
+            raise TimeoutError(msg)
+    if job.state == "conflicted":
+        raise WriteConflictError(job, (yield from _conflict_of(job)))
+    if job.state == "cancelled":
+        raise JobCancelledError(job)
+    if job.state != "succeeded":
+        raise JobFailedError(job)
+    return job
+
+
+def _conflict_of(job: JobRecord) -> Flow[Conflict | None]:
+    """The conflict that ended the job: the latest of those that aborted an attempt."""
+    for conflict_id in sorted(job.conflict_ids, reverse=True):
+        try:
+            conflict = yield from read_conflict(conflict_id)
+        except ApiError:
+            continue
+        if conflict.kind == "aborted":
+            return conflict
+    return None
+
+
+def read_conflict(conflict_id: int) -> Flow[Conflict]:
+    """One conflict, with both sides and the ways to avoid it in `raw`."""
+    return Conflict.of((yield from json_of(Call("GET", f"{PREFIX}conflicts/{conflict_id}/"))))
+
+
+def page_of_conflicts(filters: Mapping[str, Any], page_token: str) -> Flow[dict[str, Any]]:
+    """Some conflicts, the latest first."""
+    query = {**filters, "page_size": _PAGE, **({"page_token": page_token} if page_token else {})}
+    return (yield from json_of(Call("GET", PREFIX + "conflicts/", query)))
+
+
+def conflicts_in(page: Mapping[str, Any]) -> Iterator[Conflict]:
+    """The conflicts of a page."""
+    yield from map(Conflict.of, page["items"])
