@@ -20,7 +20,7 @@ from lakeui.client.errors import (
     NotReachedError,
     WriteConflictError,
 )
-from lakeui.client.records import Conflict, JobRecord, TableRecord
+from lakeui.client.records import Conflict, JobRecord, JobState, TableRecord
 from lakeui.client.synchronous import Client, Job, Table
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "JobCancelledError",
     "JobFailedError",
     "JobRecord",
+    "JobState",
     "NotReachedError",
     "Table",
     "TableRecord",

@@ -23,7 +23,7 @@ from lakeui.client.errors import (
     NotReachedError,
     WriteConflictError,
 )
-from lakeui.client.records import Conflict, JobRecord, TableRecord
+from lakeui.client.records import Conflict, JobRecord, JobState, TableRecord
 
 PREFIX = "/api/v1/"
 LONGEST_WAIT_S = 30
@@ -224,11 +224,11 @@ def wait_for_job(job_id: str, timeout_s: float | None) -> Flow[JobRecord]:
         if left <= 0:
             msg = f"Job {job_id} is {job.state} after {timeout_s:g} seconds, and goes on."
             raise TimeoutError(msg)
-    if job.state == "conflicted":
+    if job.state == JobState.CONFLICTED:
         raise WriteConflictError(job, (yield from _conflict_of(job)))
-    if job.state == "cancelled":
+    if job.state == JobState.CANCELLED:
         raise JobCancelledError(job)
-    if job.state != "succeeded":
+    if job.state != JobState.SUCCEEDED:
         raise JobFailedError(job)
     return job
 

@@ -3,9 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
-ENDED = frozenset({"succeeded", "failed", "conflicted", "cancelled"})
+
+class JobState(StrEnum):
+    """How far a job is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMMITTING = "committing"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CONFLICTED = "conflicted"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+
+
+ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CONFLICTED, JobState.CANCELLED})
 """The states of a job that has ended."""
 
 
@@ -40,7 +55,7 @@ class JobRecord:
     """A job as it was when it was read.
 
     Attributes:
-        state: `queued`, `running`, `committing`, `cancelling`, or one of `ENDED`.
+        state: one of `JobState`.
         committed_version: None where it has not committed, or changed nothing.
         metrics: by the names of the log's operationMetrics.
         plan: what a dry run found.

@@ -29,9 +29,11 @@ from lakeui.client import (
     ClientError,
     JobCancelledError,
     JobFailedError,
+    JobState,
     NotReachedError,
     WriteConflictError,
 )
+from lakeui.client.records import ENDED
 from lakeui.jobs.models import Job
 from tests.engine.made_tables import write_commit, write_first, write_rows
 from tests.lakeui.people import make_conflict, make_job
@@ -293,6 +295,11 @@ def test_an_event_loop_does_the_same(token):
     assert (found, version) == ([], 2)
     assert last == records[0]
     assert Table.objects.get().version == 2
+
+
+def test_the_client_knows_every_state_of_a_job():
+    assert {state.value for state in JobState} == set(Job.State.values)
+    assert {state.value for state in ENDED} == set(Job.ENDED)
 
 
 def test_the_client_needs_neither_django_nor_spark():
