@@ -45,7 +45,8 @@ def directories(
     unpickled = jvm.net.razorvine.pickle.Unpickler().loads(bytearray(pickle.dumps(rows, 4)))
     from_python, make = _maker(spark, kind)
     fields = jvm.PythonUtils.toArray([from_python.apply(unpickled)])
-    return make.eval(sql_package(spark).catalyst.expressions.GenericInternalRow(fields))
+    row = sql_package(spark).catalyst.expressions.GenericInternalRow(fields)
+    return make.freshCopyIfContainsStatefulExpression().eval(row)
 
 
 _makers: WeakKeyDictionary[Any, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
@@ -54,7 +55,11 @@ _MOST_MAKERS = 256
 
 
 def _maker(spark: SparkSession, kind: spark_types.ArrayType) -> tuple[Any, Any]:
-    """What turns Python's values into Spark's rows, and the expression that makes objects of them."""
+    """What turns Python's values into Spark's rows, and the expression that makes objects of them.
+
+    The expression keeps the arguments of one object at a time: evaluate a fresh copy of it, or queries
+    of several threads get each other's files.
+    """
     inside: Any = spark
     of_kind = _makers.setdefault(inside.sparkContext._gateway, {})
     name = kind.json()

@@ -1,11 +1,13 @@
 """What the engine answers when Spark asks for a table's files: those that a query needs, and their vectors."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as spark_types
 
 from engine.actions.files import AddFile
 from engine.commands.model import Append, Create, DataFrameSource, Delete
@@ -15,6 +17,7 @@ from engine.operations.run import run
 from engine.schema.types import DOUBLE, LONG, STRING, TIMESTAMP, StructField, StructType
 from engine.spark import deleted_bits
 from engine.spark.file_index import IndexedFiles, indexed_rows
+from engine.spark.file_objects import directories
 from engine.spark.jvm import analysed_plan
 from engine.spark.reader import FILE, ROW, ScanRequest, scan
 from engine.spark.session import SAFE_CONFIGURATION
@@ -253,3 +256,22 @@ def test_sizes_and_names_of_files_are_spark_s_to_ask_for(spark, tmp_path):
     listed = IndexedFiles(str(tmp_path), [add], ["/x"], [1 << 40], [], frame.schema)
     large = analysed_plan(indexed_rows(spark, listed)).stats().sizeInBytes()
     assert large == 1 << 40
+
+
+def test_queries_of_several_threads_get_their_own_files(spark):
+    schema = spark_types.StructType().add("p", "string")
+    places, rounds = range(3000), 4
+
+    def wrong_lines(table):
+        files = [(f"/{table}/f{place}", 1, 0) for place in places]
+        values = pa.table({"p": [f"{table}-{place}" for place in places]})
+        for _ in range(rounds):
+            made = directories(spark, schema, values, files).mkString("\n").split("\n")
+            yield from (
+                line
+                for place, line in zip(places, made, strict=True)
+                if f"([{table}-{place}]," not in line or f"path=/{table}/f{place};" not in line
+            )
+
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(lambda table: list(wrong_lines(table)), "ab")) == [[], []]
