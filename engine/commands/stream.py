@@ -70,6 +70,10 @@ class Stream(Command):
     )
     auto_compact: str = compaction_choice()
 
+    def application(self, source_uri: str, source_id: str) -> str:
+        """The id under which it keeps its place, of a source table with this location and id."""
+        return f"lake-stream:{self.stream_name or source_uri}:{source_id}"
+
     @property
     def source(self) -> TableSource:
         """The table that is read."""

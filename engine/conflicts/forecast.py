@@ -38,8 +38,13 @@ from engine.expressions.traits import columns_of, conjunction
 from engine.expressions.tree import Expression
 from engine.snapshot.data_skipping import Skipper, parse_stats
 
-_OF_SOME_FILES = COMPACTIONS | {StatementKind.UPDATE, StatementKind.DELETE, StatementKind.MERGE}
-_TOUCH_SOME_FILES = _OF_SOME_FILES | {StatementKind.RESTORE, StatementKind.DELETE_BY_SUBQUERY}
+_OF_SOME_FILES = COMPACTIONS | {
+    StatementKind.UPDATE,
+    StatementKind.DELETE,
+    StatementKind.MERGE,
+    StatementKind.INSERT_SELECT,
+}
+_TOUCH_SOME_FILES = _OF_SOME_FILES | {StatementKind.RESTORE}
 
 FORECASTS = (
     Verdict.NEVER,
@@ -63,6 +68,11 @@ class Operation:
         obstacle: why its condition cannot be decided at row level.
         application: the id under which a stream keeps its progress; by default its own.
         traced: whether a compaction says where its rows went, as this engine's does.
+        reads_all: whether it reads every row besides those of its conditions, as a subquery over the
+            table itself does.
+        opens_all: whether its conditions rule out no file, whichever rows they name.
+        reads_late: whether it reads the version to follow only when it commits, as VACUUM does.
+        inserts: whether a MERGE may write new rows.
         changes_metadata: whether it changes the metadata too.
         changes_protocol: whether it changes the protocol too.
         actions: what it committed, where it has and that is known.
@@ -74,6 +84,10 @@ class Operation:
     obstacle: str | None = None
     application: str | None = None
     traced: bool = True
+    reads_all: bool = False
+    opens_all: bool = False
+    reads_late: bool = False
+    inserts: bool = True
     changes_metadata: bool = False
     changes_protocol: bool = False
     actions: tuple[Action, ...] | None = None
@@ -95,6 +109,8 @@ def forecast(
 
     `table` gives the columns that conditions and files are about.
     """
+    if current.reads_late:
+        return Forecast(Verdict.NEVER, "it reads the latest version when it commits")
     if winner.changes_protocol:
         return _always(Rule.PROTOCOL_CHANGED)
     if winner.changes_metadata:
@@ -179,6 +195,10 @@ def _statement(side: Operation, setting: Setting) -> Statement:
         traced=side.traced,
         application=side.application,
         obstacle=side.obstacle,
+        reads_all=side.reads_all,
+        opens_all=side.opens_all,
+        changes_metadata=side.changes_metadata or side.changes_protocol,
+        inserts=side.inserts,
     )
 
 
@@ -220,8 +240,9 @@ def _may_miss(current: Operation, winner: Operation) -> bool:
 
     A compaction of the sample table rewrites every file, one of a real table rarely does.
     """
+    every_file = current.reads_all or current.opens_all
     every_row = () in (current.conditions, winner.conditions)
-    if every_row or not {current.kind, winner.kind} & COMPACTIONS:
+    if every_file or every_row or not {current.kind, winner.kind} & COMPACTIONS:
         return False
     return current.kind in _OF_SOME_FILES and winner.kind in _TOUCH_SOME_FILES
 
@@ -263,7 +284,7 @@ def _exceptions(conflicts: Iterable[ConflictFacts]) -> tuple[str, ...]:
 
 
 def _proof(current: Operation, winner: Operation, table: RecordedTable | None) -> _Proof | None:
-    if not current.conditions:
+    if not current.conditions or current.reads_all or current.opens_all:
         return None
     if table is not None and winner.actions is not None:
         mine = _conditioned(table, current.conditions)

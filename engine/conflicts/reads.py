@@ -12,6 +12,9 @@ from engine.expressions.traits import (
 )
 from engine.expressions.tree import TRUE, Expression
 
+SUBQUERY = "its condition contains a subquery"
+NOT_DETERMINISTIC = "its condition is not deterministic"
+COMPLEX_VALUES = "its condition uses struct, array or map values"
 READS_TARGET = "its source reads the target"
 """Why a MERGE that takes its rows from the table it changes is decided at file level."""
 
@@ -48,11 +51,11 @@ def row_obstacle(condition: Expression) -> str | None:
 def value_obstacle(condition: Expression) -> str | None:
     """Why rows cannot be compared where a column is set to this value; None: they can."""
     if has_subquery(condition):
-        return "its condition contains a subquery"
+        return SUBQUERY
     if not is_deterministic(condition):
-        return "its condition is not deterministic"
+        return NOT_DETERMINISTIC
     if uses_complex_types(condition):
-        return "its condition uses struct, array or map values"
+        return COMPLEX_VALUES
     return None
 
 

@@ -32,7 +32,10 @@ Row = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The table that two statements overlap on: its level, its features and its layout."""
+    """The table that two statements overlap on: its level, its features and its layout.
+
+    `supports_clustering`: its protocol has the feature, also where no columns are named.
+    """
 
     level: IsolationLevel
     vectors: bool
@@ -42,6 +45,12 @@ class Setting:
     identity: bool = (
         False  # an identity column: rows that are inserted move its mark in the metadata
     )
+    supports_clustering: bool = False
+
+    @property
+    def knows_clustering(self) -> bool:
+        """Whether its clustering columns can change without a change of the protocol."""
+        return self.clustered or self.supports_clustering
 
     @property
     def schema(self) -> StructType:
@@ -72,7 +81,7 @@ class Setting:
         )
         eligibility = table_eligibility(metadata, protocol, ("id",) if self.clustered else ())
         return RowScope(
-            eligibility.obstacle,
+            eligibility.lack,  # its columns are made up
             eligibility.traces_moves,
             eligibility.traces_order,
             eligibility.facts,

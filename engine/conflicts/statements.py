@@ -26,6 +26,7 @@ from engine.expressions.parse import parse_condition
 
 READ_VERSION, WINNING_VERSION = 1, 2
 _PROTOCOL = Protocol(min_reader_version=3, min_writer_version=7)
+_CLUSTERING = DomainMetadata(domain="delta.clustering", configuration="{}", removed=False)
 
 
 class StatementKind(StrEnum):
@@ -36,7 +37,6 @@ class StatementKind(StrEnum):
     STREAM = "stream"
     UPDATE = "update"
     DELETE = "delete"
-    DELETE_BY_SUBQUERY = "delete by subquery"
     MERGE = "merge"
     OVERWRITE = "overwrite"
     TRUNCATE = "truncate"
@@ -45,8 +45,10 @@ class StatementKind(StrEnum):
     OPTIMIZE = "optimize"
     ZORDER = "optimize zorder by"
     PURGE = "reorg purge"
+    RESTATE = "restate files"  # to fill in row ids: rows stay where they are
     UPGRADE = "reorg upgrade"
     ALTER = "alter"
+    DROP_COLUMNS = "drop columns"  # which restates the clustering where the table knows it
     CHECKED_ALTER = "alter that reads rows"  # ADD CONSTRAINT, DROP FEATURE
     CLUSTER_BY = "cluster by"
     CREATE = "create"
@@ -74,7 +76,10 @@ class Statement:
 
     `whole_file`: the condition names all rows of the file that holds the row. `traced`: a
     compaction says where its rows went. `application` is the id that a stream writes, by default
-    its own. `obstacle` says why its condition cannot be decided at row level.
+    its own. `obstacle` says why its condition cannot be decided at row level. `reads_all`: besides
+    the rows of its condition it reads every row. `opens_all`: its condition rules out no file, though
+    it names rows. `changes_metadata`: it changes the metadata too. `inserts`: a MERGE may write new
+    rows.
     """
 
     kind: StatementKind
@@ -84,6 +89,10 @@ class Statement:
     traced: bool = True
     application: str | None = None
     obstacle: str | None = None
+    reads_all: bool = False
+    opens_all: bool = False
+    changes_metadata: bool = False
+    inserts: bool = True
 
     @property
     def ids(self) -> range | None:
@@ -103,7 +112,6 @@ class Effect:
     reads: tuple[ReadPredicate, ...] = ()
     reads_whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
-    obstacle: str | None = None
 
 
 def as_current(
@@ -111,7 +119,7 @@ def as_current(
 ) -> CurrentTransaction:
     """The statement as the transaction that tries to commit."""
     effect, setting = _effect(statement, sample_table, name), sample_table.setting
-    base, of_command = setting.scope, statement.obstacle or effect.obstacle
+    base, of_command = setting.scope, statement.obstacle
     return CurrentTransaction(
         table="t",
         read_version=-1 if statement.kind is StatementKind.CREATE else READ_VERSION,
@@ -121,7 +129,7 @@ def as_current(
         partition_columns=setting.partition_columns,
         reads=effect.reads,
         read_files=_files_read(effect.reads, setting, sample_table),
-        read_whole_table=effect.reads_whole_table,
+        read_whole_table=effect.reads_whole_table or statement.reads_all,
         read_app_ids=effect.app_ids,
         actions=effect.actions,
         rows=replace(base, obstacle=base.obstacle or of_command, command_obstacle=of_command),
@@ -136,7 +144,7 @@ def as_winner(
 ) -> WinningCommit:
     """The statement as a commit that landed."""
     effect = _effect(statement, sample_table, name)
-    reads = effect.reads or effect.reads_whole_table
+    reads = effect.reads or effect.reads_whole_table or statement.reads_all
     blind = adds_files_only(effect.actions) and not reads
     info = CommitInfo(operation=effect.operation, is_blind_append=blind, read_version=READ_VERSION)
     return WinningCommit(version=version, actions=effect.actions, info=info)
@@ -144,10 +152,12 @@ def as_winner(
 
 def _effect(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
     effect = EFFECTS[statement.kind](statement, sample_table, name)
-    if not (sample_table.setting.identity and statement.kind in _INSERTS):
+    inserts = statement.inserts and statement.kind in _INSERTS
+    marks = sample_table.setting.identity and inserts
+    if not (marks or statement.changes_metadata):
         return effect
-    mark = Metadata(id="t", schema_string=sample_table.setting.schema.to_json())
-    return replace(effect, actions=(mark, *effect.actions))
+    metadata = Metadata(id="t", schema_string=sample_table.setting.schema.to_json())
+    return replace(effect, actions=(metadata, *effect.actions))
 
 
 def _files_read(
@@ -172,8 +182,9 @@ def _insert(statement: Statement, sample_table: SampleTable, name: str) -> Effec
 
 
 def _insert_select(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    """It reads the rows that its query selects, and changes none of them."""
     inserted = _insert(statement, sample_table, name).actions
-    return Effect("WRITE", inserted, (read_predicate(None),))
+    return Effect("WRITE", inserted, (_read(statement, every_match_changes=False),))
 
 
 def _delete(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
@@ -193,12 +204,6 @@ def _merge(statement: Statement, sample_table: SampleTable, name: str) -> Effect
     """
     actions = (*_taken(statement, sample_table, name), *_images(statement, sample_table, name))
     return Effect("MERGE", actions, (_read(statement, every_match_changes=False),))
-
-
-def _delete_by_subquery(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
-    actions = tuple(_taken(statement, sample_table, name))
-    obstacle = "its condition contains a subquery"
-    return Effect("DELETE", actions, (read_predicate(None),), obstacle=obstacle)
 
 
 def _overwrite(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
@@ -243,6 +248,14 @@ def _purge(statement: Statement, sample_table: SampleTable, name: str) -> Effect
     return Effect("REORG", _compacted(sample_table, name, tagged=statement.traced))
 
 
+def _restate(_statement: Statement, sample_table: SampleTable, _name: str) -> Effect:
+    files = (
+        sample_table.file(f.path, sample_table.rows[f.path], data_change=False)
+        for f in sample_table.files
+    )
+    return Effect("ROW TRACKING BACKFILL", tuple(files))
+
+
 def _alter(_statement: Statement, _sample_table: SampleTable, name: str) -> Effect:
     return Effect("ADD COLUMNS", (Metadata(id=name, schema_string=SCHEMA.to_json()),))
 
@@ -252,11 +265,16 @@ def _checked_alter(_statement: Statement, _sample_table: SampleTable, name: str)
     return Effect("ADD CONSTRAINT", (metadata,), reads_whole_table=True)
 
 
+def _drop_columns(_statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    metadata = Metadata(id=name, schema_string=SCHEMA.to_json())
+    restated = (_CLUSTERING,) if sample_table.setting.knows_clustering else ()
+    return Effect("DROP COLUMNS", (metadata, *restated))
+
+
 def _cluster_by(_statement: Statement, sample_table: SampleTable, _name: str) -> Effect:
     """A domain alone, unless the protocol does not know clustering yet."""
-    domain = DomainMetadata(domain="delta.clustering", configuration="{}", removed=False)
-    upgrade = () if sample_table.setting.clustered else (_PROTOCOL,)
-    return Effect("CLUSTER BY", (*upgrade, domain))
+    upgrade = () if sample_table.setting.knows_clustering else (_PROTOCOL,)
+    return Effect("CLUSTER BY", (*upgrade, _CLUSTERING))
 
 
 def _upgrade(_statement: Statement, _sample_table: SampleTable, _name: str) -> Effect:
@@ -284,7 +302,6 @@ EFFECTS: Mapping[StatementKind, Callable[[Statement, SampleTable, str], Effect]]
     StatementKind.STREAM: _stream,
     StatementKind.UPDATE: _update,
     StatementKind.DELETE: _delete,
-    StatementKind.DELETE_BY_SUBQUERY: _delete_by_subquery,
     StatementKind.MERGE: _merge,
     StatementKind.OVERWRITE: _overwrite,
     StatementKind.TRUNCATE: _truncate,
@@ -293,8 +310,10 @@ EFFECTS: Mapping[StatementKind, Callable[[Statement, SampleTable, str], Effect]]
     StatementKind.OPTIMIZE: _optimize,
     StatementKind.ZORDER: _zorder,
     StatementKind.PURGE: _purge,
+    StatementKind.RESTATE: _restate,
     StatementKind.UPGRADE: _upgrade,
     StatementKind.ALTER: _alter,
+    StatementKind.DROP_COLUMNS: _drop_columns,
     StatementKind.CHECKED_ALTER: _checked_alter,
     StatementKind.CLUSTER_BY: _cluster_by,
     StatementKind.CREATE: _create,
@@ -304,10 +323,11 @@ EFFECTS: Mapping[StatementKind, Callable[[Statement, SampleTable, str], Effect]]
 
 def _read(statement: Statement, *, every_match_changes: bool = True) -> ReadPredicate:
     parts = []
-    if statement.date is not None:
+    column = "id % 1000" if statement.opens_all else "id"  # statistics say nothing of remainders
+    if statement.date is not None and not statement.opens_all:
         parts.append(f"date = '{statement.date}'")
     if statement.ids is not None:
-        parts.append(f"id >= {statement.ids[0]} AND id <= {statement.ids[-1]}")
+        parts.append(f"{column} >= {statement.ids[0]} AND {column} <= {statement.ids[-1]}")
     condition = parse_condition(" AND ".join(parts) or "TRUE", SCHEMA)
     return read_predicate(condition, every_match_changes=every_match_changes)
 

@@ -26,7 +26,6 @@ from engine.spark.sources import SourceRows
 from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
 
-APP_ID_PREFIX = "lake-stream:"
 _REMEDY = (
     "Make this table fit the new columns, then run the stream again with accept_schema_version set"
     " to that version."
@@ -176,8 +175,9 @@ def _opened(command: Stream, execution: Execution) -> _Source:
         raise RequestError(msg, "Name another table.", field="source_table")
     _check_memory(execution.table.snapshot())
     newest = table.snapshot()
-    prefix = f"{APP_ID_PREFIX}{command.stream_name or table.uri}:"
-    source = _Source(table, newest, f"{prefix}{newest.metadata.id}", command)
+    prefix = command.application(table.uri, "")
+    app_id = command.application(table.uri, newest.metadata.id)
+    source = _Source(table, newest, app_id, command)
     transactions = execution.table.snapshot().set_transactions
     others = [
         app_id for app_id in transactions if app_id.startswith(prefix) and app_id != source.app_id

@@ -112,6 +112,7 @@ def setting_of(
         row_tracking=table.row_tracking if row_tracking is None else row_tracking,
         clustered=bool(table.clustering_columns) if clustered is None else clustered,
         identity=has_identity(table.schema),
+        supports_clustering="clustering" in table.writer_features,
     )
 
 

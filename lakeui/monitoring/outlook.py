@@ -45,7 +45,6 @@ _OPEN = (Verdict.SAME_FILES, Verdict.SAME_ROW)
 _READING = COMPACTIONS | {
     StatementKind.UPDATE,
     StatementKind.DELETE,
-    StatementKind.DELETE_BY_SUBQUERY,
     StatementKind.MERGE,
     StatementKind.INSERT_SELECT,
 }

@@ -172,21 +172,19 @@ CONFLICT_RULES = (
     Mutation(
         "row-level resolution uses conditions that differ each time",
         "conflicts/reads.py",
-        "    if not is_deterministic(condition):\n"
-        '        return "its condition is not deterministic"\n',
+        "    if not is_deterministic(condition):\n        return NOT_DETERMINISTIC\n",
         "",
     ),
     Mutation(
         "row-level resolution uses subqueries",
         "conflicts/reads.py",
-        '    if has_subquery(condition):\n        return "its condition contains a subquery"\n',
+        "    if has_subquery(condition):\n        return SUBQUERY\n",
         "",
     ),
     Mutation(
         "row-level resolution uses structs, arrays and maps",
         "conflicts/reads.py",
-        "    if uses_complex_types(condition):\n"
-        '        return "its condition uses struct, array or map values"\n',
+        "    if uses_complex_types(condition):\n        return COMPLEX_VALUES\n",
         "",
     ),
     Mutation(

@@ -9,21 +9,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.conflicts.reads import row_obstacle
+from engine.conflicts.reads import SUBQUERY, row_obstacle, value_obstacle
 from engine.errors import EngineError
-from engine.expressions.parse import parse_condition
+from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.traits import relations_of, split_conjuncts
 from engine.expressions.tree import Expression
 from engine.schema.types import StructType, parse_schema
 
 MAX_CHARACTERS = 4_000
-SUBQUERY = "its condition contains a subquery"
 _NUMBERED = re.compile(r"(?<=\w)#\d{1,12}L?\b")
 _DIGIT = re.compile(r"\d")
 _SUBQUERY = re.compile(r"\(\s*SELECT\b|\bEXISTS\s*\(|scalar-subquery|\bListQuery\b", re.IGNORECASE)
 _TARGETS = ("t", "target", "tgt")
 _SOURCE, _SOURCES = "source", ("s", "source", "src", "u", "updates")
+Names = tuple[tuple[str, ...], tuple[str, ...]]
+"""What a statement calls its target, and its source."""
+_USUAL: Names = (_TARGETS, _SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,12 @@ class Condition:
 
 
 @lru_cache(maxsize=4096)
-def understood(text: str, schema_json: str) -> Condition:
-    """A condition on a table of this schema."""
+def understood(text: str, schema_json: str, names: Names = _USUAL) -> Condition:
+    """A condition on a table of this schema, by the names that are usual where none are known."""
     clean = _NUMBERED.sub("", text[:MAX_CHARACTERS])
     if _SUBQUERY.search(clean):
         return Condition(text, obstacle=SUBQUERY, is_whole=True)
-    scopes = _scopes(schema_json)
+    scopes = _scopes(schema_json, names)
     whole = _parsed(clean, scopes) if len(text) <= MAX_CHARACTERS else None
     if whole is not None:
         return Condition(text, split_conjuncts(whole), row_obstacle(whole), is_whole=True)
@@ -61,20 +63,33 @@ def understood(text: str, schema_json: str) -> Condition:
     return Condition(text, tuple(parts), obstacle)
 
 
+def obstacle_of_value(text: str, schema_json: str, names: Names) -> str | None:
+    """Why rows cannot be compared where a MERGE sets a column to this; None: they can, or nobody knows."""
+    if _SUBQUERY.search(text):
+        return SUBQUERY
+    for scope in _scopes(schema_json, names):
+        try:
+            return value_obstacle(parse_expression(text, scope))
+        except EngineError:
+            continue
+    return None
+
+
 def shape_of(text: str) -> str:
     """A condition with every digit alike: what it asks for, whatever the numbers and days in it."""
     return _DIGIT.sub("1", text)
 
 
 @lru_cache(maxsize=256)
-def _scopes(schema_json: str) -> tuple[Scope, ...]:
+def _scopes(schema_json: str, names: Names) -> tuple[Scope, ...]:
     """The table alone; else as the target of a MERGE whose source has its columns."""
     try:
         schema = parse_schema(schema_json)
     except EngineError:
         schema = StructType(())
-    table = Relation(schema, names=_TARGETS)
-    return Scope((table,)), Scope((table, Relation(schema, side=_SOURCE, names=_SOURCES)))
+    target, source = names
+    table = Relation(schema, names=target)
+    return Scope((table,)), Scope((table, Relation(schema, side=_SOURCE, names=source)))
 
 
 def _parsed(text: str, scopes: Iterable[Scope]) -> Expression | None:

@@ -13,10 +13,15 @@ KINDS = (INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, ZORDER, DEFINITION)
 
 _BY_NAME = {
     "STREAMING UPDATE": StatementKind.STREAM,
+    "ROW TRACKING BACKFILL": StatementKind.RESTATE,
     "REORG TABLE UPGRADE UNIFORM": StatementKind.UPGRADE,
     "CLUSTER BY": StatementKind.CLUSTER_BY,
     "ADD CONSTRAINT": StatementKind.CHECKED_ALTER,
     "DROP FEATURE": StatementKind.CHECKED_ALTER,
+    "DROP COLUMNS": StatementKind.DROP_COLUMNS,
+    "UPDATE SCHEMA": StatementKind.ALTER,  # delta-spark's, as the next two are
+    "UPDATE COLUMN METADATA": StatementKind.ALTER,
+    "REPLACE COLUMNS": StatementKind.ALTER,
     "CREATE TABLE": StatementKind.CREATE,
     "CREATE TABLE AS SELECT": StatementKind.CREATE,
 }
@@ -45,6 +50,7 @@ _ROWS: Mapping[StatementKind, str] = {
     StatementKind.PURGE: OPTIMIZE,
     StatementKind.ZORDER: ZORDER,
     StatementKind.ALTER: DEFINITION,
+    StatementKind.DROP_COLUMNS: DEFINITION,
     StatementKind.UPGRADE: DEFINITION,
     StatementKind.CHECKED_ALTER: DEFINITION,
     StatementKind.CLUSTER_BY: DEFINITION,

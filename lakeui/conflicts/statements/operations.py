@@ -1,12 +1,12 @@
 """Jobs and commits as the operations that forecasts are about: which statement, which rows."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.actions.codec import Action
-from engine.commands.merge import BY_SOURCE
+from engine.commands.merge import BY_SOURCE, NOT_MATCHED
 from engine.commands.model import (
     AddColumns,
     AddConstraint,
@@ -23,12 +23,16 @@ from engine.commands.model import (
     Merge,
     Optimize,
     Overwrite,
+    QuerySource,
     RenameColumn,
     Reorg,
     Restore,
+    RowsSource,
     Script,
     SetProperties,
+    Source,
     Stream,
+    TableSource,
     Truncate,
     UnsetProperties,
     Update,
@@ -36,15 +40,18 @@ from engine.commands.model import (
 )
 from engine.commands.script import named
 from engine.conflicts.forecast import Operation
-from engine.conflicts.reads import is_stable, row_obstacle
+from engine.conflicts.reads import READS_TARGET, SUBQUERY, is_stable, row_obstacle
 from engine.conflicts.statements import StatementKind
 from engine.errors import EngineError
+from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.traits import split_conjuncts
 from engine.expressions.tree import Expression
+from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.types import StructType, parse_schema
 from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.named_tables import table_called
 from lakeui.conflicts.statements.clients import THIS_ENGINE, client_of
-from lakeui.conflicts.statements.conditions import understood
+from lakeui.conflicts.statements.conditions import Names, obstacle_of_value, understood
 from lakeui.conflicts.statements.kinds import logged_kind
 
 KIND_OF: Mapping[type[Command], StatementKind] = {
@@ -66,7 +73,7 @@ KIND_OF: Mapping[type[Command], StatementKind] = {
     DropFeature: StatementKind.CHECKED_ALTER,
     AddColumns: StatementKind.ALTER,
     ChangeColumn: StatementKind.ALTER,
-    DropColumns: StatementKind.ALTER,
+    DropColumns: StatementKind.DROP_COLUMNS,
     DropConstraint: StatementKind.ALTER,
     RenameColumn: StatementKind.ALTER,
     SetProperties: StatementKind.ALTER,
@@ -93,6 +100,10 @@ class Target:
         except EngineError:
             schema = StructType(())
         return cls(table.name, table.uri, schema, json.dumps(table.schema))
+
+    def is_among(self, names: Iterable[str]) -> bool:
+        """Whether one of these names the table."""
+        return not {self.name, self.uri}.isdisjoint(names)
 
 
 def operations_of_job(
@@ -123,19 +134,20 @@ def operation_of(command: Command, target: Target) -> Operation:
     """A command on a table, by what it says: what it cannot know yet is left open."""
     operation = Operation(kind=_kind_of(command, target))
     match command:
+        case Append():
+            operation = _appended(operation, command, target)
         case Delete() | Update():
             operation = _conditioned(operation, command, target)
-        case Overwrite() if command.replace_where:
-            operation = replace(operation, conditions=_replaced(command, target))
         case Overwrite():
-            operation = replace(operation, changes_metadata=command.overwrite_schema)
+            operation = _overwritten(operation, command, target)
         case Merge():
             operation = _merge(operation, command, target)
         case Stream():
-            source = command.stream_name or command.source_table
-            operation = replace(operation, application=source)
+            operation = replace(operation, application=_application(command))
         case DropFeature():
             operation = replace(operation, changes_protocol=True)
+        case Vacuum():
+            operation = replace(operation, reads_late=True)
         case _:
             pass
     return operation
@@ -148,8 +160,10 @@ def operation_of_commit(
     kind = _committed_kind(commit)
     text = commit.predicate if kind in _CHANGES else ""
     condition = understood(text, target.schema_json) if text else None
+    query = (commit.operation_parameters or {}).get("queryId")
     return Operation(
         kind=kind,
+        application=str(query) if query else None,
         conditions=condition.target_parts or None if condition else None,
         traced=client_of(commit.engine_info).name == THIS_ENGINE,
         changes_metadata=commit.changes_metadata,
@@ -161,10 +175,12 @@ def operation_of_commit(
 def _kind_of(command: Command, target: Target) -> StatementKind:
     kind = KIND_OF[type(command)]
     match command:
-        case Append() if _reads(command, target):
+        case Append() if _source_reads(command.source, target):
             kind = StatementKind.INSERT_SELECT
-        case Delete() | Update() if _reads(command, target):
-            kind = StatementKind.DELETE_BY_SUBQUERY
+        case ChangeColumn() if command.nullable is False:
+            kind = StatementKind.CHECKED_ALTER
+        case SetProperties() if any(map(_is_constraint, command.properties)):
+            kind = StatementKind.CHECKED_ALTER
         case Overwrite() if command.replaces_some:
             kind = StatementKind.MERGE
         case Optimize() if command.zorder_by:
@@ -178,33 +194,89 @@ def _kind_of(command: Command, target: Target) -> StatementKind:
     return kind
 
 
+def _application(command: Stream) -> str | None:
+    """The id that it commits; None where its source is not registered, or was never read."""
+    source = table_called(command.source_table)
+    if source is None or not source.table_uuid:
+        return None
+    return command.application(source.uri, source.table_uuid)
+
+
+def _is_constraint(name: str) -> bool:
+    return name.startswith(CONSTRAINT_PREFIX)
+
+
 def _reads(command: Command, target: Target) -> bool:
     """Whether a query or subquery of it reads the table itself; in doubt, yes."""
     try:
-        return not {target.name, target.uri}.isdisjoint(command.tables_read())
+        return target.is_among(command.tables_read())
     except EngineError:
         return True
 
 
+def _source_reads(source: Source, target: Target) -> bool:
+    """Whether the rows of a source are of the latest version of the table itself; in doubt, yes."""
+    if isinstance(source, TableSource):
+        return source.version is None and target.is_among((source.table,))
+    try:
+        return isinstance(source, QuerySource) and target.is_among(source.tables_read())
+    except EngineError:
+        return True
+
+
+def _appended(operation: Operation, command: Append, target: Target) -> Operation:
+    """An INSERT that reads the table reads the rows that its query selects."""
+    source = command.source
+    if operation.kind is not StatementKind.INSERT_SELECT or not isinstance(source, TableSource):
+        return operation
+    if not source.where:
+        return replace(operation, reads_all=True)
+    names = tuple(name for name in (source.alias, source.table.rpartition(".")[2]) if name)
+    condition = understood(source.where, target.schema_json, (names, ()))
+    return replace(operation, conditions=condition.target_parts or None)
+
+
 def _conditioned(operation: Operation, command: Delete | Update, target: Target) -> Operation:
+    """A subquery over the table itself reads all of it; one of which no part can be tested opens all files."""
+    nested = _reads(command, target)
     try:
         condition = command.condition(target.schema)
         assigned = command.assigned(target.schema) if isinstance(command, Update) else {}
     except EngineError:
-        return operation
+        return replace(operation, reads_all=nested)
+    parts = _parts(condition)
     return replace(
         operation,
-        conditions=_parts(condition),
+        conditions=parts,
         assigns=frozenset(path[0].lower() for path in assigned),
         obstacle=row_obstacle(condition) if condition is not None else None,
+        reads_all=nested,
+        opens_all=parts is None,
     )
 
 
-def _replaced(command: Overwrite, target: Target) -> tuple[Expression, ...] | None:
+def _overwritten(operation: Operation, command: Overwrite, target: Target) -> Operation:
+    """What REPLACE ON compares with its source reads every row, but where rows are written out.
+
+    What a source reads of the table itself no condition of the overwrite tells.
+    """
+    operation = replace(operation, changes_metadata=command.overwrite_schema)
+    by_rows = command.replace_using and isinstance(command.source, RowsSource)
+    if command.replace_on or (command.replace_using and not by_rows):
+        nested = _reads(command, target)
+        return replace(operation, reads_all=nested, opens_all=True, obstacle=SUBQUERY)
+    if _source_reads(command.source, target) or not command.replaces_some:
+        return operation
     try:
-        return _parts(command.replaced(target.schema))
+        condition = command.replaced(target.schema)
     except EngineError:
-        return None
+        return operation
+    if condition is None:  # the new rows say which
+        return operation
+    parts = _parts(condition)
+    return replace(
+        operation, conditions=parts, obstacle=row_obstacle(condition), opens_all=parts is None
+    )
 
 
 def _parts(condition: Expression | None) -> tuple[Expression, ...] | None:
@@ -215,14 +287,48 @@ def _parts(condition: Expression | None) -> tuple[Expression, ...] | None:
 
 
 def _merge(operation: Operation, command: Merge, target: Target) -> Operation:
-    """What its ON says of the target; a clause NOT MATCHED BY SOURCE reaches every row."""
-    condition = understood(command.on, target.schema_json)
+    """What its ON says of the target; a clause NOT MATCHED BY SOURCE reaches every row.
+
+    A source that reads the target reads rows of which ON says nothing.
+    """
+    own, source = command.target_alias, command.source_alias
+    names = ((own, command.table.rpartition(".")[2]), (source,))
+    condition = understood(command.on, target.schema_json, names)
     beyond = any(clause.when == BY_SOURCE for clause in command.clauses)
+    from_target = _source_reads(command.source, target)
+    inner = (name for text in _texts(command) for name in _tables_in(text))
+    obstacles = (condition.obstacle, *_obstacles(command, target, names))
     return replace(
         operation,
-        conditions=None if beyond else condition.target_parts or None,
-        obstacle=condition.obstacle,
+        conditions=None if beyond or from_target else condition.target_parts or None,
+        obstacle=READS_TARGET if from_target else next(filter(None, obstacles), None),
+        reads_all=target.is_among(inner),
+        opens_all=beyond,
+        inserts=any(clause.when == NOT_MATCHED for clause in command.clauses),
     )
+
+
+def _texts(command: Merge) -> Iterator[str]:
+    """The conditions and values of its clauses."""
+    for clause in command.clauses:
+        texts = (clause.condition, *clause.assignments.values())
+        yield from (text for text in texts if text and isinstance(text, str))
+
+
+def _tables_in(text: str) -> tuple[str, ...]:
+    try:
+        return tables_in_condition(text)
+    except EngineError:
+        return ()
+
+
+def _obstacles(command: Merge, target: Target, names: Names) -> Iterator[str | None]:
+    for clause in command.clauses:
+        if clause.condition and isinstance(clause.condition, str):
+            yield understood(clause.condition, target.schema_json, names).obstacle
+        for value in clause.assignments.values():
+            if isinstance(value, str):
+                yield obstacle_of_value(value, target.schema_json, names)
 
 
 def _committed_kind(commit: Commit) -> StatementKind:
@@ -239,4 +345,6 @@ def _committed_kind(commit: Commit) -> StatementKind:
 def _written_kind(parameters: Mapping[str, Any], *, has_condition: bool) -> StatementKind:
     if parameters.get("mode") != "Overwrite":
         return StatementKind.INSERT_SELECT
-    return StatementKind.MERGE if has_condition else StatementKind.OVERWRITE
+    is_dynamic = str(parameters.get("isDynamicPartitionOverwrite", "")).lower() == "true"
+    some = has_condition or is_dynamic
+    return StatementKind.MERGE if some else StatementKind.OVERWRITE

@@ -14,8 +14,9 @@ from engine.actions.table import SetTransaction
 from engine.conflicts.sample_table import Setting
 from engine.conflicts.statements import StatementKind
 from engine.errors import ConflictError
-from engine.protocol.features import upgrade
+from engine.protocol.features import supported_features, upgrade
 from engine.snapshot.data_skipping import parse_stats
+from engine.snapshot.new_table import CLUSTERING_DOMAIN
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.stateful import commands as c
@@ -112,6 +113,11 @@ def happens(setting: Setting, current: Statement, winner: Statement) -> type[Con
     return None if conflict is None else type(conflict)
 
 
+def lands(table: DeltaTable, kind: StatementKind, place: Place) -> None:
+    """One more statement, opened and committed."""
+    _commit(_opened(table, kind, place, 4))
+
+
 def _opened(table: DeltaTable, kind: StatementKind, place: Place, number: int) -> Running:
     return _OPEN[kind](table, place, number)
 
@@ -159,9 +165,9 @@ def _insert(place: Place, number: int) -> c.Command:
 
 
 def _insert_select(table: DeltaTable, place: Place, number: int) -> Running:
-    """It reads the whole table, and inserts rows of the place."""
+    """It reads rows of the place, and inserts as many."""
     running = run(_insert(place, number), table, stats=True)
-    running.txn.read_where(None)
+    running.txn.read_where(place.range.sql)
     return running
 
 
@@ -200,6 +206,16 @@ def _replace(table: DeltaTable, place: Place, number: int) -> Running:
     return Running(running.command, running.txn, operation, running.staged)
 
 
+def _drop_columns(table: DeltaTable, _place: Place, number: int) -> Running:
+    """The clustering is restated, where there can be one."""
+    running = run(c.Alter(number, "set", "a"), table, stats=True)
+    snapshot = running.txn.snapshot
+    assert snapshot is not None
+    if "clustering" in supported_features(snapshot.protocol):
+        running.txn.stage(snapshot.domains[CLUSTERING_DOMAIN])
+    return Running(running.command, running.txn, "DROP COLUMNS", running.staged)
+
+
 def _cluster_by(table: DeltaTable, _place: Place, number: int) -> Running:
     """The table needs the features first, where it is not clustered."""
     running = run(c.Alter(number, "cluster", "n"), table, stats=True)
@@ -226,6 +242,7 @@ _OPEN: Mapping[StatementKind, Callable[[DeltaTable, Place, int], Running]] = {
     StatementKind.ZORDER: _compaction(sort=True),
     StatementKind.UPGRADE: _simple(lambda _, n: c.Alter(n, "feature", "inCommitTimestamp")),
     StatementKind.ALTER: _simple(lambda _, n: c.Alter(n, "set", "a")),
+    StatementKind.DROP_COLUMNS: _drop_columns,
     StatementKind.CHECKED_ALTER: _simple(lambda _, n: c.Alter(n, "constrain", "100")),
     StatementKind.CLUSTER_BY: _cluster_by,
     StatementKind.VACUUM: _vacuum,

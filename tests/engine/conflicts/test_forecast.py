@@ -1,9 +1,11 @@
 """What is forecast of two operations is what becomes of them as real transactions."""
 
 from collections.abc import Iterator
+from dataclasses import replace as replace_setting
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflict_facts import Verdict
@@ -16,7 +18,7 @@ from engine.errors import ConflictError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import split_conjuncts
 from engine.protocol.properties import IsolationLevel
-from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Place, happens
+from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Pair, Place, happens
 
 RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
 MINE = Place(6)
@@ -112,8 +114,8 @@ def test_two_changes_by_files_raise_either_of_two_exceptions(kind: StatementKind
 
 
 def test_every_kind_of_statement_is_played_or_named_here():
-    """Of these no real pair is played: a race for version 0, a purge, a read by a subquery."""
-    unplayed = {StatementKind.CREATE, StatementKind.PURGE, StatementKind.DELETE_BY_SUBQUERY}
+    """Of these no pair is played in every place: a race for version 0, a purge, row ids filled in."""
+    unplayed = {StatementKind.CREATE, StatementKind.PURGE, StatementKind.RESTATE}
     assert set(EFFECTS) == set(StatementKind)
     assert set(KINDS) == set(StatementKind) - unplayed
     assert StatementKind.PURGE in COMPACTIONS
@@ -203,3 +205,91 @@ def test_tables_with_identity_columns_take_no_two_inserts_at_once():
     insert, delete = Operation(kind=StatementKind.INSERT), Operation(kind=StatementKind.DELETE)
     assert forecast(identity, insert, insert).exceptions == ("MetadataChangedException",)
     assert forecast(identity, delete, delete).verdict is Verdict.SAME_FILES
+
+
+def _after_winner(pair: Pair) -> type[ConflictError] | None:
+    pair.winner_commits()
+    conflict = pair.current_commits()
+    return None if conflict is None else type(conflict)
+
+
+@pytest.mark.parametrize("layout", ["plain", "deletion vectors"])
+def test_a_subquery_over_the_table_itself_reads_every_row(layout: str):
+    setting = Setting(level=RELAXED, **LAYOUTS[layout])
+    delete = StatementKind.DELETE
+    pair = Pair.opened(setting, (delete, MINE), (delete, OTHER_FILE))
+    pair.current.txn.read_whole_table()
+    told = forecast(
+        setting, where("id = 6", reads_all=True), where("id = 1", StatementKind.DELETE), T
+    )
+    assert told.verdict is Verdict.ALWAYS
+    assert _after_winner(pair).__name__ in told.exceptions
+
+
+@pytest.mark.parametrize(
+    ("layout", "verdict"), [("plain", Verdict.ALWAYS), ("deletion vectors", Verdict.SAME_ROW)]
+)
+def test_a_condition_that_rules_out_no_file_reads_every_file(layout: str, verdict: Verdict):
+    setting = Setting(level=RELAXED, **LAYOUTS[layout])
+    pair = Pair.opened(setting, (StatementKind.MERGE, MINE), (StatementKind.DELETE, OTHER_FILE))
+    pair.current.txn.read_where("x % 1000 = 6")
+    mine = Operation(kind=StatementKind.MERGE, opens_all=True)
+    told = forecast(setting, mine, Operation(kind=StatementKind.DELETE))
+    assert told.verdict is verdict
+    assert (_after_winner(pair) is not None) == (verdict is Verdict.ALWAYS)
+
+
+def test_what_changes_the_metadata_is_ordered_before_no_append():
+    setting = Setting(level=RELAXED, vectors=False)
+    pair = Pair.opened(setting, (StatementKind.OVERWRITE, MINE), (StatementKind.INSERT, MINE))
+    pair.current.txn.stage(pair.current.txn.snapshot.metadata)
+    mine = Operation(kind=StatementKind.OVERWRITE, changes_metadata=True)
+    told = forecast(setting, mine, Operation(kind=StatementKind.INSERT))
+    assert told.verdict is Verdict.ALWAYS
+    assert _after_winner(pair).__name__ in told.exceptions
+
+
+def test_row_ids_that_are_filled_in_stop_what_sets_the_whole_table():
+    setting = Setting(level=RELAXED, vectors=False)
+    winner = Operation(kind=StatementKind.RESTATE)
+    for kind in (StatementKind.RESTORE, StatementKind.DELETE):
+        pair = Pair.opened(setting, (kind, MINE), (StatementKind.VACUUM, MINE))
+        txn = pair.winner.txn
+        stated = [replace(add, data_change=False) for add in txn.snapshot.add_files()]
+        txn.stage(*stated)
+        told = forecast(setting, Operation(kind=kind), winner)
+        conflicts = _after_winner(pair) is not None
+        assert conflicts == (told.verdict is Verdict.ALWAYS) == (kind is StatementKind.RESTORE)
+
+
+def test_what_reads_when_it_commits_overlaps_with_nothing():
+    late = Operation(kind=StatementKind.VACUUM, reads_late=True)
+    assert forecast(PLAIN, late, Operation(kind=StatementKind.ALTER)).verdict is Verdict.NEVER
+
+
+def test_clustering_changes_without_the_protocol_where_that_knows_it():
+    insert, cluster = (Operation(kind=k) for k in (StatementKind.INSERT, StatementKind.CLUSTER_BY))
+    assert forecast(PLAIN, insert, cluster).exceptions == ("ProtocolChangedException",)
+    known = replace_setting(PLAIN, supports_clustering=True)
+    assert forecast(known, insert, cluster).verdict is Verdict.NEVER
+
+
+def test_a_merge_that_inserts_nothing_moves_no_identity():
+    identity = Setting(RELAXED, vectors=True, identity=True)
+    insert = Operation(kind=StatementKind.INSERT)
+    for inserts, verdict in ((True, Verdict.ALWAYS), (False, Verdict.NEVER)):
+        merge = Operation(kind=StatementKind.MERGE, inserts=inserts)
+        assert forecast(identity, insert, merge).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        (BY_FILES, "the table is partitioned"),
+        (Setting(RELAXED, vectors=False), "deletion vectors are not enabled"),
+        (Setting(RELAXED, vectors=True, identity=True), "the table has an identity column"),
+    ],
+)
+def test_a_forecast_names_no_column_of_the_sample_table(setting, why):
+    delete = Operation(kind=StatementKind.DELETE)
+    assert forecast(setting, delete, delete).why == f"files decide: {why}"
