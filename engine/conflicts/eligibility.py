@@ -10,16 +10,21 @@ from engine.schema.types import parse_schema
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
 ROW_TRACKING_PROPERTY = "delta.enableRowTracking"
 IDENTITY_KEY = "delta.identity.start"
+_NO_VECTORS = "deletion vectors are not enabled"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One thing that row-level concurrency asks of a table: what was seen, and how to mend it."""
+    """One thing that row-level concurrency asks of a table: what was seen, and how to mend it.
+
+    `lack` says in general what a table is without it.
+    """
 
     name: str
     holds: bool
     evidence: str
     fix: str = ""
+    lack: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,11 @@ class Eligibility:
             (condition.evidence for condition in self.conditions if not condition.holds), None
         )
 
+    @property
+    def lack(self) -> str | None:
+        """What any table like this one lacks first, None if nothing: without the names of its columns."""
+        return next((condition.lack for condition in self.conditions if not condition.holds), None)
+
 
 def table_eligibility(
     metadata: Metadata, protocol: Protocol, clustering_columns: Sequence[str] = ()
@@ -113,7 +123,8 @@ def _unpartitioned(metadata: Metadata, clustering_columns: Sequence[str]) -> Con
         return Condition(name, True, "the table is not partitioned")
     columns = ", ".join(metadata.partition_columns)
     fix = "Cluster the table by those columns instead (CLUSTER BY), which means rewriting it."
-    return Condition(name, False, f"the table is partitioned by {columns}", fix)
+    evidence = f"the table is partitioned by {columns}"
+    return Condition(name, False, evidence, fix, "the table is partitioned")
 
 
 def _vectors_supported(supported: bool) -> Condition:
@@ -124,17 +135,18 @@ def _vectors_supported(supported: bool) -> Condition:
     fix = (
         f"Set {VECTORS_PROPERTY} to true: this upgrades the protocol, and old readers lose access."
     )
-    return Condition(name, False, evidence, fix)
+    return Condition(name, False, evidence, fix, _NO_VECTORS)
 
 
 def _vectors_enabled(setting: str | None) -> Condition:
     name = "deletion vectors enabled"
     if setting is None:
         evidence = f"{VECTORS_PROPERTY} is not set"
-        return Condition(name, False, evidence, f"Set {VECTORS_PROPERTY} to true.")
-    holds = setting.lower() == "true"
+        return Condition(name, False, evidence, f"Set {VECTORS_PROPERTY} to true.", _NO_VECTORS)
     evidence = f"{VECTORS_PROPERTY} is {setting}"
-    return Condition(name, holds, evidence, "" if holds else f"Set {VECTORS_PROPERTY} to true.")
+    if setting.lower() == "true":
+        return Condition(name, True, evidence)
+    return Condition(name, False, evidence, f"Set {VECTORS_PROPERTY} to true.", _NO_VECTORS)
 
 
 def _no_identity(schema_string: str) -> Condition:
@@ -146,4 +158,5 @@ def _no_identity(schema_string: str) -> Condition:
     if not columns:
         return Condition(name, True, "no column is an identity column")
     evidence = f"{', '.join(columns)} is an identity column: inserts change the metadata"
-    return Condition(name, False, evidence, "Give out the ids elsewhere, and drop the identity.")
+    fix = "Give out the ids elsewhere, and drop the identity."
+    return Condition(name, False, evidence, fix, "the table has an identity column")

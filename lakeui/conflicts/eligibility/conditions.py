@@ -8,6 +8,9 @@ from typing import Any, Protocol
 from engine.commands.definition import Create
 from engine.commands.sources import TableSource
 from engine.conflicts.eligibility import VECTORS_PROPERTY, Eligibility
+from engine.conflicts.reads import COMPLEX_VALUES, NOT_DETERMINISTIC, SUBQUERY
+from engine.errors import EngineError
+from engine.expressions.queries.tables import tables_in_condition
 from lakeui.catalog.models import Table
 from lakeui.conflicts.eligibility.lines import (
     FAILS,
@@ -22,7 +25,6 @@ from lakeui.conflicts.isolation.level_impact import Impact, impact_of
 from lakeui.conflicts.isolation.proposal import ROW_TRACKING, proposal_of, protocol_under
 from lakeui.conflicts.recent_writes import ConditionUse, RecentWrites
 from lakeui.conflicts.statements.clients import THIS_ENGINE
-from lakeui.conflicts.statements.conditions import SUBQUERY
 
 _UNTRACKED = "needed only to follow rows through ZORDER BY and clustering"
 _UNTRACKED_CLUSTERED = (
@@ -219,14 +221,15 @@ def _identity_raw(table: Table) -> str:
 
 _OBSTACLES = (
     ("no subquery in the condition", SUBQUERY),
-    ("deterministic conditions", "its condition is not deterministic"),
-    ("no struct, array or map values", "its condition uses struct, array or map values"),
+    ("deterministic conditions", NOT_DETERMINISTIC),
+    ("no struct, array or map values", COMPLEX_VALUES),
 )
 _REMEDIES = {
     SUBQUERY: "Write it as MERGE with the subquery as its source.",
-    _OBSTACLES[1][1]: "Compute the value once, and put it into the condition as a literal.",
-    _OBSTACLES[2][1]: "Keep what conditions ask for in a column of its own.",
+    NOT_DETERMINISTIC: "Compute the value once, and put it into the condition as a literal.",
+    COMPLEX_VALUES: "Keep what conditions ask for in a column of its own.",
 }
+_OWN_ROWS = "Write what the subquery reads to a table of its own first, and use that as the source of a MERGE."
 _IN_QUERY = re.compile(
     r"\(?(\w{1,100}) IN \(\s*SELECT (?:DISTINCT )?(\w{1,100})\s+(FROM .{1,1000}?)\s*\)\)?",
     re.IGNORECASE | re.DOTALL,
@@ -237,11 +240,11 @@ _NO_COST = "None: the rows it selects are the same."
 def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]:
     """The conditions of the writes that overlapped with others, and whether their winning commits can be traced."""
     uses = writes.conditions
-    lines = (_about(name, obstacle, uses) for name, obstacle in _OBSTACLES)
+    lines = (_about(name, obstacle, uses, table) for name, obstacle in _OBSTACLES)
     return (*lines, _traced(table, writes))
 
 
-def _about(name: str, obstacle: str, uses: Sequence[ConditionUse]) -> ConditionLine:
+def _about(name: str, obstacle: str, uses: Sequence[ConditionUse], table: Table) -> ConditionLine:
     """One demand on conditions: how many writes do not meet it, and whose is the first that does not."""
     asked = sum(use.times for use in uses)
     hit = [use for use in uses if use.condition.obstacle == obstacle]
@@ -253,17 +256,27 @@ def _about(name: str, obstacle: str, uses: Sequence[ConditionUse]) -> ConditionL
             name=name, state=HOLDS if asked else UNKNOWN, evidence=text + rest, asked=asked
         )
     worst = hit[0]
+    reads_itself = obstacle == SUBQUERY and _reads(worst, table)
     return ConditionLine(
         name=name,
         state=SOME,
         raw=worst.text[:200],
         evidence=f"{worst.user_name or 'not recorded'}, {worst.operation}",
-        fix=_REMEDIES[obstacle],
-        rewrite=_as_merge(worst) if obstacle == SUBQUERY else "",
+        fix=_OWN_ROWS if reads_itself else _REMEDIES[obstacle],
+        rewrite=_as_merge(worst) if obstacle == SUBQUERY and not reads_itself else "",
         cost_text=_NO_COST,
         affected=sum(use.times for use in hit),
         asked=asked,
     )
+
+
+def _reads(use: ConditionUse, table: Table) -> bool:
+    """Whether a subquery reads the table itself: a MERGE with it as its source would be decided by files too."""
+    try:
+        names = tables_in_condition(use.text)
+    except EngineError:
+        return False
+    return not {table.name, table.uri}.isdisjoint(names)
 
 
 def _as_merge(use: ConditionUse) -> str:

@@ -287,3 +287,13 @@ def test_clustered_tables_called_eligible_before_are_so_no_longer(table):
     table.refresh_from_db()
     assert not table.row_level_eligible
     assert [condition["holds"] for condition in table.row_level_conditions] == [False, False, True]
+
+
+def test_a_subquery_over_the_table_itself_is_no_source_of_a_merge(table):
+    """A MERGE whose source reads its target is decided by files too."""
+    Table.objects.filter(pk=table.pk).update(name="sales.b")
+    table.refresh_from_db()
+    writes(table, ("DELETE", "order_id IN (SELECT order_id FROM sales.b)", 2))
+    subquery = line(eligibility_report(table).of_writes, "subquery")
+    assert subquery.rewrite == ""
+    assert subquery.fix.startswith("Write what the subquery reads to a table of its own")
