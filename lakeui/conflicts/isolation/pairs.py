@@ -6,7 +6,9 @@ from functools import lru_cache
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import Cell, conflict_matrix
+from engine.conflicts.matrix import CHANGE, Cell, conflict_matrix, definition_column
+from engine.conflicts.matrix import DEFINITION as DEFINITIONS
+from engine.conflicts.matrix import INSERT as BLIND_INSERT
 from engine.conflicts.sample_table import Setting
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import setting_of
@@ -23,12 +25,11 @@ from lakeui.conflicts.statements.kinds import (
     statement_kind,
 )
 
-_ROWS_CHANGED = "UPDATE, DELETE, MERGE"
 _GROUPS = {
-    INSERT: "INSERT (blind)",
-    UPDATE: _ROWS_CHANGED,
-    DELETE: _ROWS_CHANGED,
-    MERGE: _ROWS_CHANGED,
+    INSERT: BLIND_INSERT,
+    UPDATE: CHANGE,
+    DELETE: CHANGE,
+    MERGE: CHANGE,
     OPTIMIZE: OPTIMIZE,
     ZORDER: ZORDER,
 }
@@ -72,7 +73,13 @@ def _matrix(setting: Setting) -> tuple[Cell, ...]:
 
 
 def _by_groups(setting: Setting) -> Mapping[tuple[str, str], Cell]:
-    return {(cell.current, cell.winner): cell for cell in _matrix(setting)}
+    cells = (*_matrix(setting), *_definitions(setting))
+    return {(cell.current, cell.winner): cell for cell in cells}
+
+
+@lru_cache(maxsize=32)
+def _definitions(setting: Setting) -> tuple[Cell, ...]:
+    return tuple(definition_column(setting))
 
 
 def _cells(
@@ -83,9 +90,8 @@ def _cells(
 ) -> Iterator[PairCell]:
     for current in ROWS:
         for winner in COLUMNS:
-            key = (_GROUPS[current], _GROUPS.get(winner, ""))
-            cell = now.get(key) or Cell(*key, Verdict.ALWAYS, ("MetadataChangedException",))
-            after = then[key].verdict if key in then else Verdict.ALWAYS
+            key = (_GROUPS[current], _GROUPS.get(winner, DEFINITIONS))
+            cell, after = now[key], then[key].verdict
             resolved, aborted = seen.get((current, winner), (0, 0))
             yield PairCell(
                 current=current,

@@ -8,7 +8,8 @@ import pytest
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import first_conflict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import conflict_matrix
+from engine.conflicts.matrix import conflict_matrix, definition_column
+from engine.conflicts.reads import SUBQUERY
 from engine.conflicts.sample_table import Setting
 from engine.conflicts.statements import Statement, StatementKind
 from tests.shared import needs_shared, shared_lines
@@ -26,7 +27,6 @@ KINDS = (
     ("REORG", StatementKind("reorg upgrade")),
     ("ALTER", StatementKind("alter")),
     ("MERGE", StatementKind("merge")),
-    ("DELETE WHERE id IN", "delete by subquery"),
     ("DELETE", StatementKind("delete")),
     ("UPDATE", StatementKind("update")),
     ("STREAMING", StatementKind("stream")),
@@ -106,6 +106,8 @@ def _statements(texts: list[str]) -> tuple[Statement, ...]:
 def _statement(text: str) -> Statement:
     if "rewrites the inserted rows" in text:
         return Statement(StatementKind.UPDATE, 1)
+    if text.startswith("DELETE WHERE id IN (SELECT"):
+        return Statement(StatementKind.DELETE, 1, opens_all=True, obstacle=SUBQUERY)
     kind = next(name for start, name in KINDS if text.startswith(start))
     row = re.search(r"\bid = (\d)", text)
     date = re.search(r"\b(d\d)\b", text)
@@ -152,3 +154,13 @@ def test_a_pair_conflicts_as_the_published_matrix_promises(promise: dict[str, An
             assert (actual == "ALLOWED") is tracking
         else:
             assert _agrees(expected, actual), f"{actual}: {error}"
+
+
+@pytest.mark.parametrize("clustered", [True, False])
+def test_a_change_of_the_table_conflicts_with_all_but_what_the_protocol_knows_of_clustering(
+    clustered: bool,
+):
+    cells = list(definition_column(Setting(level=LEVELS[1], vectors=True, clustered=clustered)))
+    assert {cell.verdict for cell in cells} == {Verdict.ALWAYS}
+    names = ("MetadataChangedException", "ProtocolChangedException")
+    assert {cell.exceptions for cell in cells} == {names}
