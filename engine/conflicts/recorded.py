@@ -15,10 +15,11 @@ from engine.conflicts.forecast import Operation, forecast
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import WhatIf
 from engine.conflicts.sample_table import Setting
-from engine.conflicts.statements import COMPACTIONS
+from engine.conflicts.statements import COMPACTIONS, StatementKind
 
 JUDGED = (Verdict.PASSES, Verdict.CONFLICT, Verdict.UNDECIDABLE)
 """What is said of a recorded write."""
+_APPEND = Operation(kind=StatementKind.INSERT)
 _BY_FILES = "only rows resolved it: at file level the two conflict"
 
 
@@ -37,13 +38,15 @@ class Asked:
     """The setting that is asked about.
 
     `row_level` says whether rows decide under it, `rows_decided` whether they did when the writes
-    were recorded. `eligible` is the table as it would have to be for rows to decide.
+    were recorded. `eligible` is the table as it would have to be for rows to decide. `traces_moves`
+    says whether rows that a compaction moves are traced under it: that takes deletion vectors alone.
     """
 
     level: IsolationLevel
     row_level: bool
     rows_decided: bool
     eligible: Setting
+    traces_moves: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +82,25 @@ def judge_conflict(record: RecordedConflict, asked: Asked) -> Judgement:
 
 
 def _spared(record: RecordedConflict, asked: Asked) -> Judgement | None:
-    """What was aborted for added data at Serializable, where blind appends do not count now."""
+    """What was aborted for added data at Serializable, where blind appends do not count now.
+
+    They count at every level for what sets the whole table, or changes its metadata.
+    """
     strict = record.level == IsolationLevel.SERIALIZABLE
     if record.rule is not Rule.DATA_ADDED or not strict or counts_appends(asked.level):
+        return None
+    if record.current is not None and _counts_all(record.current, asked):
         return None
     if record.winner_is_blind is None:
         why = "whether the winning commit was a blind append is not recorded"
         return Judgement(Verdict.UNDECIDABLE, why)
     why = "the winning commit was a blind append, which may be ordered after it"
     return Judgement(Verdict.PASSES, why) if record.winner_is_blind else None
+
+
+def _counts_all(current: Operation, asked: Asked) -> bool:
+    told = forecast(asked.eligible, Operation(kind=current.kind), _APPEND)
+    return told.verdict is Verdict.ALWAYS
 
 
 def by_rows(record: RecordedConflict, eligible: Setting) -> Judgement:
@@ -110,11 +123,13 @@ def judge_commit(
     *,
     recorded_level: str | None,
     resolved: Sequence[int] = (),
+    traced: Sequence[int] = (),
     unseen: bool = False,
 ) -> Judgement:
     """A commit under another setting.
 
-    `resolved` are the versions with which rows alone let it pass; `unseen`: a commit that it
+    `resolved` are the versions with which rows alone let it pass, `traced` those among which it
+    passes under that setting too, because moved rows are traced; `unseen`: a commit that it
     overlapped with is not there to be replayed. That it landed tells more than a replay can, where
     it was checked as strictly as is asked.
     """
@@ -122,15 +137,25 @@ def judge_commit(
     if alike and _as_strict(recorded_level, asked.level):
         return Judgement(Verdict.PASSES, "it landed at this level or a stricter one")
     conflict = replayed.conflict
-    if resolved and not asked.row_level:
+    stopping = [version for version in resolved if version not in traced]
+    if stopping and not asked.row_level:
         rule = conflict.rule if conflict else None
-        return Judgement(Verdict.CONFLICT, _BY_FILES, min(resolved), rule)
+        return Judgement(Verdict.CONFLICT, _BY_FILES, min(stopping), rule)
     if conflict is None:
         return _not_stopped(unseen=unseen)
+    if conflict.winner.version in traced:
+        return _past_traced(recorded_level, asked)
     judgement = judge_replay(
         conflict.rule, conflict.what, replayed.certain, row_level=asked.row_level
     )
     return Judgement(judgement.verdict, judgement.why, conflict.winner.version, conflict.rule)
+
+
+def _past_traced(recorded_level: str | None, asked: Asked) -> Judgement:
+    """The replay goes no further than the compaction that files alone would stop it at."""
+    if _as_strict(recorded_level, asked.level):
+        return Judgement(Verdict.PASSES, "rows that a compaction moved are traced, and it landed")
+    return Judgement(Verdict.UNDECIDABLE, "what came after a compaction is not replayed")
 
 
 def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Judgement:
@@ -144,8 +169,14 @@ def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Ju
     return Judgement(Verdict.CONFLICT, what)
 
 
+def passes_by_tracing(record: RecordedConflict, asked: Asked) -> bool:
+    """Whether a conflict with a compaction, which was resolved, is also resolved where files decide."""
+    kinds = {side.kind for side in (record.current, record.winner) if side is not None}
+    return record.resolved and asked.traces_moves and bool(kinds & COMPACTIONS)
+
+
 def _of_resolved(record: RecordedConflict, asked: Asked) -> Judgement:
-    if not asked.row_level:
+    if not (asked.row_level or passes_by_tracing(record, asked)):
         return Judgement(Verdict.CONFLICT, _BY_FILES)
     if counts_appends(asked.level) and record.level != asked.level:
         why = (

@@ -24,6 +24,7 @@ from engine.conflicts.eligibility import (
     table_eligibility,
 )
 from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.recorded import Asked
 from engine.conflicts.runtimes import RuntimeVerdict, runtime_verdicts
 from engine.conflicts.sample_table import Setting
 from lakeui.catalog.models import Table
@@ -125,6 +126,22 @@ def level_of(recorded: str | None, table: Table) -> IsolationLevel:
 def eligible_setting(table: Table, level: IsolationLevel | None = None) -> Setting:
     """The table as it would be with all that row-level concurrency asks for."""
     return replace(setting_of(table, level, vectors=True), partitioned=False, identity=False)
+
+
+def asked_of(table: Table, level: IsolationLevel, *, row_level: bool) -> Asked:
+    """The table under another level, with row-level concurrency or without.
+
+    A table that takes part does not without deletion vectors; one that has vectors, and does not,
+    keeps them.
+    """
+    kept = table.deletion_vectors and not table.row_level_eligible
+    return Asked(
+        level,
+        row_level,
+        table.row_level_eligible,
+        eligible_setting(table, level),
+        traces_moves=row_level or kept,
+    )
 
 
 def facts_of(table: Table) -> TableFacts:

@@ -9,6 +9,7 @@ from django.db.models.functions import Coalesce
 
 from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.candidates import counts_appends
+from engine.conflicts.forecast import Operation
 from engine.conflicts.recorded import (
     Asked,
     Judgement,
@@ -17,13 +18,20 @@ from engine.conflicts.recorded import (
     judge_replay,
 )
 from lakeui.catalog.models import Table
-from lakeui.conflicts.assessment import eligible_setting, level_of
+from lakeui.conflicts.assessment import asked_of, level_of
 from lakeui.conflicts.isolation.observed import Pair
 from lakeui.conflicts.isolation.overlaps import DEFAULT_DAYS, Overlaps
 from lakeui.conflicts.isolation.proposal import LEVEL, Proposal, eligible_under
 from lakeui.conflicts.isolation.reordered import ReorderedVersions
 from lakeui.conflicts.models import Conflict, rule_named
-from lakeui.conflicts.statements.kinds import DELETE, INSERT, MERGE, UPDATE, statement_kind
+from lakeui.conflicts.statements.kinds import (
+    DELETE,
+    INSERT,
+    MERGE,
+    UPDATE,
+    logged_kind,
+    statement_kind,
+)
 
 _WRITE = Coalesce("job__committed_version", "attempted_version", -F("pk"))
 """The write of a resolved conflict: the version it became, where recorded, else its own number."""
@@ -81,7 +89,7 @@ def effect_of(
     if named is None and by_rows == table.row_level_eligible:
         return None
     level = level_of(named, table)
-    asked = Asked(level, by_rows, table.row_level_eligible, eligible_setting(table, level))
+    asked = asked_of(table, level, row_level=by_rows)
     more: Counter[str] = Counter()
     undecided: list[Undecided] = []
     ends_rows = table.row_level_eligible and not by_rows
@@ -136,12 +144,14 @@ def _of_aborted(table: Table, overlaps: Overlaps, asked: Asked) -> tuple[int, li
     sums: Counter[tuple[str, Judgement]] = Counter()
     for operation, rule, level, n, blind, seeing in groups:
         counts = {True: blind, False: seeing, None: n - blind - seeing}
+        kind = logged_kind(operation)
         for is_blind, count in counts.items():
             record = RecordedConflict(
                 rule=rule_named(rule),
                 resolved=False,
                 level=level,
                 winner_is_blind=is_blind,
+                current=Operation(kind=kind) if kind is not None else None,
             )
             sums[operation, judge_conflict(record, asked)] += count
     fewer = sum(n for (_, judged), n in sums.items() if judged.verdict is Verdict.PASSES)

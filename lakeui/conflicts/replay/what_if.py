@@ -10,11 +10,17 @@ from dataclasses import dataclass
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.recorded import Asked, RecordedConflict, judge_commit, judge_conflict
+from engine.conflicts.recorded import (
+    Asked,
+    RecordedConflict,
+    judge_commit,
+    judge_conflict,
+    passes_by_tracing,
+)
 from engine.conflicts.replay_history import WhatIf, replay_history
 from engine.conflicts.transaction_info import WinningCommit
 from lakeui.catalog.models import Table
-from lakeui.conflicts.assessment import eligible_setting
+from lakeui.conflicts.assessment import asked_of
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import History, latest_versions, recorded_history
 from lakeui.conflicts.replay.records import records_of, to_judge
@@ -97,7 +103,7 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
     recorded = conflicts or recorded_conflicts(table, first, last)
     if replayed is None:
         replayed = tuple(replay_history(history.commits, history.table, level))
-    asked = Asked(level, row_level, table.row_level_eligible, eligible_setting(table, level))
+    asked = asked_of(table, level, row_level=row_level)
     return Answer(
         level=str(level),
         row_level=row_level,
@@ -124,6 +130,13 @@ def _commits(
     replayed: Sequence[WhatIf], history: History, recorded: Recorded, asked: Asked
 ) -> Iterator[CommitVerdict]:
     resolved = _resolved_by(recorded.conflicts)
+    traced = _resolved_by(
+        [
+            conflict
+            for conflict in recorded.conflicts
+            if passes_by_tracing(recorded.records[conflict.pk], asked)
+        ]
+    )
     landed = {commit.version: commit for commit in history.commits}
     for verdict in replayed:
         unseen = _unseen(landed[verdict.version], history)
@@ -134,6 +147,7 @@ def _commits(
             asked,
             recorded_level=landed[verdict.version].info.isolation_level,
             resolved=resolved.get(verdict.version, ()),
+            traced=traced.get(verdict.version, ()),
             unseen=unseen,
         )
         yield CommitVerdict(

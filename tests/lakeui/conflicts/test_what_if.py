@@ -1,5 +1,7 @@
 """What if the level, or row-level concurrency, had been another."""
 
+import json
+
 import pytest
 
 from engine.conflict_facts import Verdict
@@ -9,7 +11,7 @@ from lakeui.conflicts.isolation.pairs import computed_matrix
 from lakeui.conflicts.replay.overlaps import WriteOutcome, pair_changes, replay
 from lakeui.conflicts.replay.recorded_history import latest_versions, unexplained
 from lakeui.conflicts.replay.what_if import what_if
-from tests.lakeui.conflicts.histories import replayable
+from tests.lakeui.conflicts.histories import add, remove, replayable, told
 from tests.lakeui.people import make_conflict, make_job, make_table
 
 pytestmark = pytest.mark.django_db
@@ -190,3 +192,39 @@ def test_a_lost_write_that_would_pass_saves_its_cost(table):
 
 def test_of_a_write_without_times_no_cost_is_invented(table):
     assert replay(table, STRICT, row_level=False, versions=(0, 2)).asked.uncosted == 1
+
+
+@pytest.mark.parametrize("operation", ["RESTORE", "ADD CONSTRAINT"])
+def test_what_counts_appends_at_every_level_is_not_spared_by_the_relaxed_one(table, operation):
+    make_conflict(
+        table, rule="data_added", isolation_level=STRICT, current_operation=operation,
+        facts={"winner": {"is_blind_append": True}},
+    )  # fmt: skip
+    [judged] = what_if(table, RELAXED, row_level=False).conflicts
+    assert judged.verdict == Verdict.CONFLICT
+
+
+def test_a_compaction_is_traced_where_vectors_are_on_and_files_decide(table):
+    """A partitioned table with deletion vectors: version 2 passed an OPTIMIZE, by tracing its rows."""
+    table.deletion_vectors, table.row_level_eligible = True, False
+    table.save()
+    told(table, 1, add("w", data_change=False), remove("f"), operation="OPTIMIZE", readVersion=0)
+    Commit.objects.filter(version=1).update(operation="OPTIMIZE", is_blind_append=False)
+    delete = {"predicate": json.dumps(["part = 'a'"])}
+    told(
+        table, 2, remove("f"), add("g"), operation="DELETE", readVersion=0, isBlindAppend=False,
+        isolationLevel=RELAXED, operationParameters=delete,
+    )  # fmt: skip
+    make_conflict(
+        table, kind="resolved", rule="read_file_removed", isolation_level=RELAXED,
+        winning_version=1, attempted_version=2, winner_operation="OPTIMIZE",
+        current_operation="DELETE",
+    )  # fmt: skip
+    answer = what_if(table, RELAXED, row_level=False)
+    assert {judged.verdict for judged in answer.conflicts} == {Verdict.PASSES}
+    assert {commit.verdict for commit in answer.commits} == {Verdict.PASSES}
+    table.deletion_vectors, table.row_level_eligible = True, True
+    table.save()
+    without = what_if(table, RELAXED, row_level=False)
+    assert {judged.verdict for judged in without.conflicts} == {Verdict.CONFLICT}
+    assert {commit.verdict for commit in without.commits} == {Verdict.CONFLICT}
