@@ -27,8 +27,9 @@ class RowEvidence:
     `cleared_adds` hold no row that this transaction should have read: their rows were moved there
     unchanged, or were tested. `resolved_removes` are paths whose removed rows neither were changed
     by this transaction nor matched its reads. `matched_rows` are the physical rows, by path, that
-    did match: the conflict. `subclass` and `note` say why the rest stayed unsettled. `compared`
-    tells of the files looked into, for people; no check asks it.
+    did match: the conflict. `subclass` and `note` say why the rest stayed unsettled; where
+    `is_partial`, because time or the store ended the comparison. `compared` tells of the files looked
+    into, for people; no check asks it.
     """
 
     cleared_adds: frozenset[FileKey] = frozenset()
@@ -36,6 +37,7 @@ class RowEvidence:
     matched_rows: Mapping[str, MatchedRows] = field(default_factory=dict)
     subclass: Subclass | None = None
     note: str = ""
+    is_partial: bool = False
     compared: tuple[SharedFile, ...] = ()
 
 

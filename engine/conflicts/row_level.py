@@ -64,12 +64,15 @@ def resolve_by_rows(
     except BudgetSpentError as late:
         compared = tuple(out.compared)
         evidence = RowEvidence(
-            subclass=Subclass.ALLOTTED_TIME_EXCEEDED, note=late.what, compared=compared
+            subclass=Subclass.ALLOTTED_TIME_EXCEEDED,
+            note=late.what,
+            is_partial=True,
+            compared=compared,
         )
         return _unsettled(overlap, pending, evidence)
     except EngineError as error:
         note = f"the rows could not be read: {error.what}"
-        evidence = RowEvidence(note=note, compared=tuple(out.compared))
+        evidence = RowEvidence(note=note, is_partial=True, compared=tuple(out.compared))
         return _unsettled(overlap, pending, evidence)
     current, carried = restage(overlap.current, pending, out)
     how = ", ".join(sorted(out.means))

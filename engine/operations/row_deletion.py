@@ -118,7 +118,8 @@ def find_rows(
         else:
             matches = rows.filter(is_true(condition)).select(FILE, ROW)
         deletions = delete_positions(matches, table, unsure, write_vectors=by_vector)
-    settled = _settled(execution, deletions, whole, by_vector=by_vector)
+        # inside the stage: what ends it as it is left knows of these files
+        settled = _settled(execution, deletions, whole, by_vector=by_vector)
     execution.found(settled.in_words())
     return replace(settled, positions=matches, read=tuple(unsure)) if asked_once else settled
 

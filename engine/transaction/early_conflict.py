@@ -1,38 +1,66 @@
 """Checks winning commits before the commit: a transaction that is bound to be aborted need not go on."""
 
+from dataclasses import dataclass
+
 from engine.conflicts.checker import CHECKS, FILE_RULES, find_conflict
 from engine.conflicts.overlap import Overlap
+from engine.conflicts.rebase import Pending
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import ConflictError
 from engine.storage.base import Store
 from engine.transaction.log_tail import is_own, iter_newer
 from engine.transaction.pending_commit import PendingCommit
-from engine.transaction.validation import RowResolver, validate
+from engine.transaction.validation import Resolution, RowResolver, validate
 
 _OF_THE_TABLE = tuple(check for check in CHECKS if check.rule not in FILE_RULES)
+
+
+class _UndecidedError(Exception):
+    """Rows were not compared to the end. Later there may be the time for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """Resolves as the commit will, but has no conflict come of a spent budget or a failed read."""
+
+    rows: RowResolver
+
+    def resolve(self, overlap: Overlap, pending: Pending) -> Resolution:
+        resolution = self.rows.resolve(overlap, pending)
+        if resolution.settled.evidence.is_partial:
+            raise _UndecidedError
+        return resolution
+
+    def write_vectors(self, pending_commit: PendingCommit) -> PendingCommit:
+        return self.rows.write_vectors(pending_commit)
 
 
 def find_early_conflict(
     store: Store, pending_commit: PendingCommit, rows: RowResolver | None
 ) -> ConflictError | None:
-    """The first conflict with a winning commit so far, None where there is none, or where it is in the log itself.
+    """The first conflict with a winning commit so far; None where there is none, or none is certain yet.
+
+    A transaction that is in the log itself has none. While nothing is staged, a winning commit that
+    touched files may become its conflict: what comes after that one is not looked at.
 
     Raises:
         EngineError: the log cannot be read.
     """
-    is_staged = bool(pending_commit.staged)
+    decided = None if rows is None else _Decided(rows)
     for commit in iter_newer(store, pending_commit.validated_version):
         if is_own(commit, pending_commit.provenance.txn_id):
             return None
         winner = WinningCommit.of(commit)
-        if is_staged:
-            try:
-                pending_commit = validate(pending_commit, winner, rows)
-            except ConflictError as conflict:
-                return conflict
-        else:
+        if not pending_commit.staged:
             overlap = Overlap(pending_commit.current, winner, attempted_version=winner.version)
-            conflict_of_table = find_conflict(overlap, _OF_THE_TABLE)
-            if conflict_of_table is not None:
-                return conflict_of_table
+            conflict = find_conflict(overlap, _OF_THE_TABLE)
+            if conflict is not None or winner.adds or winner.removes:
+                return conflict
+            continue
+        try:
+            pending_commit = validate(pending_commit, winner, decided)
+        except ConflictError as conflict:
+            return conflict
+        except _UndecidedError:
+            return None
     return None

@@ -1,5 +1,6 @@
 """A conflict that is found before the commit is one that the commit would have ended with."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -12,7 +13,8 @@ from engine.errors import (
 )
 from engine.protocol.properties import IsolationLevel
 from engine.transaction.observer import TransactionObserver
-from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Pair, Place
+from engine.transaction.outcome import DEFAULT_LIMITS
+from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Pair, Place, lands
 
 SAME_ROW, OTHER_ROW, OTHER_FILE = Place(6), Place(5), Place(1)
 RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
@@ -93,3 +95,29 @@ def test_an_early_end_is_told_as_the_commits_would_be():
     pair.current.txn.end_early("DELETE", conflict)
     assert observer.told == [("DELETE", conflict)]
     assert conflict.conflict.current.operation == "DELETE"
+
+
+def test_a_comparison_that_was_not_finished_ends_nothing_early():
+    """Spark is busy with the write itself: the commit may have the time."""
+    places = (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, OTHER_ROW)
+    pair = Pair.opened(_setting("deletion vectors"), *places)
+    pair.winner_commits()
+    txn = pair.current.txn
+    txn.limits = replace(DEFAULT_LIMITS, row_budget_s=0.0)
+    assert pair.found_early(staged=True) is None
+    txn.limits = DEFAULT_LIMITS
+    assert pair.current_commits() is None
+
+
+def test_nothing_staged_looks_at_no_commit_behind_one_that_files_may_decide():
+    """The commit ends with the first conflict, which is about files."""
+    table_change = (StatementKind.ALTER, SAME_ROW)
+    pair = Pair.opened(
+        _setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
+    )
+    pair.winner_commits()
+    lands(pair.current.txn.table, *table_change)
+    assert pair.found_early(staged=False) is None
+    early, late = pair.found_early(staged=True), pair.current_commits()
+    assert type(early) is type(late)
+    assert not isinstance(late, MetadataChangedException)
