@@ -12,11 +12,24 @@ import pytest
 
 from engine.commands.alter import DropFeature
 from engine.commands.command import Command
-from engine.commands.model import Clone, Create, Restore, Vacuum
+from engine.commands.model import (
+    Append,
+    Clone,
+    Create,
+    Merge,
+    Optimize,
+    Overwrite,
+    Reorg,
+    Restore,
+    Stream,
+    Update,
+    Vacuum,
+)
 from engine.commands.sql import parse_statement
 from engine.errors import CommitOutcomeUnknownError, EngineError, TableNotFoundError
 from engine.log.segment import list_log_files
 from engine.operations.options import RunOptions
+from engine.operations.run import OPERATIONS as RUN
 from engine.operations.run import run
 from engine.schema.types import INTEGER, LONG, STRING, StructField, StructType
 from engine.storage.base import Store
@@ -140,6 +153,10 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
+ON_SPARK = {Append, Merge, Optimize, Overwrite, Reorg, Stream, Update}
+"""Commands that write rows: `test_spark_operations.py` fails the calls of those writes."""
+
+
 def _uri() -> str:
     return f"memory://operations/{uuid.uuid4()}"
 
@@ -194,6 +211,11 @@ def test_an_operation_whose_store_fails_happens_wholly_or_not_at_all(name: str):
     errors = [_check(operation, made, states, *fault) for fault in faults(store.calls)]
     assert None in errors  # what comes after the commit fails nobody
     assert any(errors)
+
+
+def test_every_operation_that_needs_no_spark_is_tried():
+    tried = {type(operation.parsed) for operation in OPERATIONS.values()} | {Vacuum}
+    assert tried | ON_SPARK == {*RUN}, "each needs a line in OPERATIONS"
 
 
 def _vacuum(command: Vacuum, store: Store, txn_id: str) -> None:
