@@ -8,7 +8,7 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit
 from engine.transaction.outcome import CommitLimits
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.named_tables import names_others
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.jobs.models import Job
@@ -52,6 +52,7 @@ def stop_if_committed(job: Job, table: DeltaTable) -> None:
         CommitOutcomeUnknownError: nobody can say any more.
     """
     if job.base_version is None:
+        _stop_if_mirrored(job, table)
         return
     try:
         newest = table.version()
@@ -60,3 +61,13 @@ def stop_if_committed(job: Job, table: DeltaTable) -> None:
     own = find_own_commit(table.store, str(job.txn_id), job.base_version, newest)
     if own is not None:
         raise OwnCommitFoundError(own)
+
+
+def _stop_if_mirrored(job: Job, table: DeltaTable) -> None:
+    """The job of a database that was put back may have landed since: the mirror then has its commit."""
+    txn_id = str(job.txn_id)
+    mirrored = Commit.objects.filter(table=job.table, txn_id=txn_id)
+    for version in mirrored.values_list("version", flat=True):
+        own = find_own_commit(table.store, txn_id, version - 1, version)
+        if own is not None:
+            raise OwnCommitFoundError(own)

@@ -1,0 +1,120 @@
+"""What docs/operations.md says of upgrades, backups and restores holds."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from engine.commands.sql import parse_statement
+from engine.operations.run import run
+from engine.table import DeltaTable
+from lakeui.catalog.mirror import refresh_table
+from lakeui.catalog.models import Commit, CommitFile, Table
+from lakeui.catalog.registration import register_table
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import request_job
+from tests.lakeui.catalog.log_writer import new_table
+from tests.services import ROOT
+from workers import jobs
+
+PROGRAM = Path(__file__).with_name("upgrade_program.py")
+
+
+def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path):
+    done = subprocess.run(  # noqa: S603 - this project's own program
+        [sys.executable, str(PROGRAM)],
+        env={
+            **os.environ,
+            "DATABASE_URL": f"sqlite:///{tmp_path / 'old.sqlite3'}",
+            "DJANGO_SETTINGS_MODULE": "lakeui.settings",
+            "SECRET_KEY": "only for this test, and long enough to be taken for one",
+            "LAKEUI_HOME": str(tmp_path),
+            "PYTHONPATH": str(ROOT),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert set(told["statuses"].values()) == {200}, told
+    assert told["conflict"] == ["aborted", True, True]
+    assert told["person"] == "ada"
+
+
+@pytest.fixture
+def orders(tmp_path, settings) -> Table:
+    """A registered table of one version."""
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    new_table(tmp_path / "orders")
+    return register_table(str(tmp_path / "orders"), "sales.orders")
+
+
+def _set_note(table: Table, note: str) -> Job:
+    parameters = {"properties": {"note": note}}
+    return request_job(table=table, kind="set_properties", parameters=parameters, requested_by=None)
+
+
+def _mirrored(table: Table) -> list[object]:
+    """What the mirror has of the log, without its own keys and times."""
+    commits = [
+        field.attname
+        for field in Commit._meta.concrete_fields
+        if field.attname not in {"id", "table_id"}
+    ]
+    files = ["commit__version", "action", "path", "size_bytes", "row_count"]
+    of_table = CommitFile.objects.filter(commit__table=table).order_by(*files)
+    return [
+        list(Commit.objects.filter(table=table).order_by("version").values(*commits)),
+        list(of_table.values(*files)),
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_that_committed_after_the_backup_is_not_done_twice(orders, tmp_path):
+    """The mirror of a database that was put back catches up with the log, and so do its jobs."""
+    if connection.vendor != "sqlite":
+        pytest.skip("pg_dump makes the backup there")
+    before, late = _set_note(orders, "before"), _set_note(orders, "late")
+    jobs.run_job.apply(args=[str(before.pk)])
+    backup = sqlite3.connect(tmp_path / "backup.sqlite3")
+    connection.connection.backup(backup)
+    jobs.run_job.apply(args=[str(late.pk)])
+    late.refresh_from_db()
+    assert (late.state, late.committed_version) == (Job.State.SUCCEEDED, 2)
+    run(
+        parse_statement("ALTER TABLE t SET TBLPROPERTIES ('note' = 'last')"),
+        DeltaTable.open(orders.uri),
+        None,
+    )
+
+    backup.backup(connection.connection)
+    backup.close()
+    late.refresh_from_db()
+    assert (late.state, Job.objects.get(pk=before.pk).committed_version) == (Job.State.QUEUED, 1)
+    refresh_table(orders)
+    jobs.run_job.apply(args=[str(late.pk)])
+    late.refresh_from_db()
+    assert (late.state, late.committed_version) == (Job.State.SUCCEEDED, 2)
+    assert DeltaTable.open(orders.uri).snapshot().version == 3
+    assert DeltaTable.open(orders.uri).snapshot().metadata.configuration["note"] == "last"
+
+
+@pytest.mark.django_db
+def test_a_mirror_that_is_lost_is_made_again_from_the_log(orders):
+    for note in ("a", "b"):
+        statement = parse_statement(f"ALTER TABLE t SET TBLPROPERTIES ('note' = '{note}')")
+        run(statement, DeltaTable.open(orders.uri), None)
+    refresh_table(orders)
+    kept, uri = _mirrored(orders), orders.uri
+    assert len(kept[0]) == 3
+    orders.delete()
+    again = register_table(uri, "sales.orders")
+    assert _mirrored(again) == kept
