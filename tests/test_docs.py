@@ -1,6 +1,8 @@
 """Documentation for people is held to what it promises about itself."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from datetime import date
 from itertools import pairwise
@@ -131,3 +133,21 @@ def test_the_readme_leads_to_every_guide():
     text = (ROOT / "README.md").read_text("utf-8")
     guides = {path.name for path in (ROOT / "docs").glob("*.md")}
     assert {name for name in guides if f"(docs/{name})" not in text} == set()
+
+
+HOOKS = re.findall(
+    r"entry: \.venv/bin/(ruff .*)", (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("entry", HOOKS)
+def test_a_hook_passes_over_what_make_check_passes_over(entry):
+    """Hooks are given the files of a commit by name, which ruff otherwise checks though excluded."""
+    made = "lakeui/monitoring/migrations/0004_alerts.py"
+    command = [sys.executable, "-m", *entry.split(), "--diff", made]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stdout
+
+
+def test_there_are_hooks_of_ruff():
+    assert len(HOOKS) == 2
