@@ -214,7 +214,7 @@ class WinnerVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How the two sides were held against each other. Every list is bounded, every count is not.
+    """How the two sides were compared. Every list is bounded, every count is not.
 
     `winners` are the last ones that were checked, in order; `winners_before` came before them.
     `duration_ms` is the time spent comparing rows with this winning commit, out of the `budget_ms`

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile, tombstone
 from engine.conflicts.row_counts import physical_rows
-from engine.conflicts.row_resolution import Settlement
+from engine.conflicts.row_resolution import RowResolution
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 _STATS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
@@ -29,7 +29,7 @@ NOTHING_PENDING = Pending()
 
 
 def restage(
-    current: CurrentTransaction, pending: Pending, row_resolution: Settlement
+    current: CurrentTransaction, pending: Pending, row_resolution: RowResolution
 ) -> tuple[CurrentTransaction, Pending]:
     """This transaction as it is to be staged on the state after a winning commit that rows let it pass."""
     anew = row_resolution.restaged

@@ -3,7 +3,7 @@
 For one winning commit that files alone would stop, `resolve_by_rows` collects evidence: which of
 the winning commit's added files hold no row that this transaction should have read, and which of
 the rows it removed this transaction neither changed nor read. It decides nothing: the checks run
-again with the evidence in hand, and what could not be settled is theirs. An error on the way leaves
+again with the evidence in hand, and decide what rows could not. An error on the way leaves
 everything to files, so that a guess is never made (SEMANTICS: row-level concurrency).
 """
 
@@ -19,7 +19,7 @@ from engine.conflicts.row_access import RowAccess
 from engine.conflicts.row_map import RowMap
 from engine.conflicts.row_moves import carry_own_output, follow_rows
 from engine.conflicts.row_pairs import compare_rows
-from engine.conflicts.row_resolution import Settlement
+from engine.conflicts.row_resolution import RowResolution
 from engine.conflicts.transaction_info import CurrentTransaction
 from engine.errors import EngineError
 
@@ -53,7 +53,7 @@ def resolve_by_rows(
     reason = row_fallback(overlap)
     if reason is not None:
         return _unsettled(overlap, pending, RowEvidence(note=reason))
-    out = Settlement()
+    out = RowResolution()
     try:
         if rearranges(overlap.current):
             carry_own_output(overlap, pending, own_map(), rows, out)

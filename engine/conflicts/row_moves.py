@@ -17,10 +17,10 @@ from engine.conflicts.rebase import Pending, naming, staged_over, taking
 from engine.conflicts.row_access import NO_ROWS, RowAccess
 from engine.conflicts.row_map import RowMap, trace
 from engine.conflicts.row_pairs import changed_by_current, removed_rows
-from engine.conflicts.row_resolution import Restaged, Settlement, union
+from engine.conflicts.row_resolution import Restaged, RowResolution, union
 
 
-def follow_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settlement) -> None:
+def follow_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: RowResolution) -> None:
     """Carry what this transaction changes onto the files that the winning commit moved the rows to.
 
     Raises:
@@ -47,7 +47,7 @@ def follow_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settle
 
 
 def carry_own_output(
-    overlap: Overlap, pending: Pending, own_map: RowMap, rows: RowAccess, out: Settlement
+    overlap: Overlap, pending: Pending, own_map: RowMap, rows: RowAccess, out: RowResolution
 ) -> None:
     """Mask in this transaction's output the rows that the winning commit removed from this transaction's sources.
 

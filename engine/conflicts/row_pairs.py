@@ -18,15 +18,15 @@ from engine.conflicts.footprint import Change, changes_of, may_hold_copies
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.rebase import Pending, file_of, naming, staged_over
 from engine.conflicts.row_access import NO_ROWS, RowAccess, all_rows
-from engine.conflicts.row_resolution import Compared, Restaged, Settlement, union
+from engine.conflicts.row_resolution import Compared, Restaged, RowResolution, union
 from engine.conflicts.transaction_info import CurrentTransaction
 
 _MERGED = "deletion vectors merged"
 _READ = "rows read"
 
 
-def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settlement) -> None:
-    """Settle what can be settled between this transaction and a winning commit that both change data.
+def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: RowResolution) -> None:
+    """Resolve what rows can, between this transaction and a winning commit that both change data.
 
     Raises:
         EngineError: something that had to be read cannot be read.
@@ -94,7 +94,7 @@ def _taken(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64, BitMap6
 
 
 def _settle_read(
-    current: CurrentTransaction, taken: Taken, rows: RowAccess, out: Settlement
+    current: CurrentTransaction, taken: Taken, rows: RowAccess, out: RowResolution
 ) -> None:
     """A file that this transaction read and does not touch."""
     read = _read_among(current, taken, rows)
@@ -113,7 +113,7 @@ def _settle_changed(
     taken: Taken,
     ours: Change,
     io: tuple[Pending, RowAccess],
-    out: Settlement,
+    out: RowResolution,
 ) -> None:
     """A file that both change: other rows of it, or a conflict."""
     pending, rows = io
@@ -158,7 +158,7 @@ def _clear_added(
     candidate: Candidate,
     theirs: Mapping[str, Change],
     rows: RowAccess,
-    out: Settlement,
+    out: RowResolution,
 ) -> None:
     """An added file: statistics first, and rows only where those cannot rule it out."""
     add = candidate.add

@@ -1,4 +1,4 @@
-"""What has been settled of one winning commit so far: evidence for the checks, and what this transaction stages next."""
+"""What rows have resolved of one winning commit so far: evidence for the checks, and what this transaction stages next."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -46,8 +46,8 @@ class Compared:
 
 
 @dataclass(slots=True)
-class Settlement:
-    """The conversation with one winning commit. Paths that are not settled are left for files to decide."""
+class RowResolution:
+    """The row-level resolution of one winning commit. Paths that it does not resolve are decided at file level."""
 
     cleared_adds: set[FileKey] = field(default_factory=set)
     resolved_removes: set[str] = field(default_factory=set)
@@ -77,7 +77,7 @@ class Settlement:
         """Both sides touch these rows.
 
         Rows of a file that came or went as a whole are not named where the winning commit may have copied
-        them: the path is left unsettled, and files decide.
+        them: the path stays unresolved, and files decide.
         """
         if not (is_whole_file and self.may_hold_copies):
             self.matched_rows[path] = MatchedRows(tuple(rows[:ROWS_SHOWN]), len(rows))

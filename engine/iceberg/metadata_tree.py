@@ -1,6 +1,6 @@
 """The versions of a table's Iceberg metadata, `metadata/v<number>.metadata.json`, and what they name.
 
-A version is put if absent, like a commit; `version-hint.text` names the newest for readers without a
+A version is put if absent, like a commit; `version-hint.text` names the latest for readers without a
 catalogue. Everything lies under `metadata`, beside the table's data.
 """
 

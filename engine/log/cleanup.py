@@ -1,6 +1,6 @@
 """Deleting what of the log no retained version needs (protocol: Metadata Cleanup).
 
-The newest checkpoint that is older than `delta.logRetentionDuration` stays, and everything from it
+The latest checkpoint that is older than `delta.logRetentionDuration` stays, and everything from it
 on; what lies before it goes, the oldest version first, so that what remains has no holes. A
 checkpoint that cannot be read is none: the commits before it are then all that makes the table.
 """
@@ -59,7 +59,7 @@ def clean_log(
 def _expired(
     store: Store, files: Sequence[LogFile], cutoff_ms: int, protected_before: int
 ) -> list[LogFile]:
-    """What lies before the newest checkpoint that is older than the cutoff and can be read."""
+    """What lies before the latest checkpoint that is older than the cutoff and can be read."""
     times = file_times(files)
     old = (whole for whole in complete_checkpoints(files) if times[whole.version] < cutoff_ms)
     for checkpoint in sorted(old, key=lambda candidate: candidate.version, reverse=True):

@@ -48,7 +48,7 @@ def write_compaction(store: Store, end_version: int, interval: int) -> str | Non
 
 
 def reconciled(actions: Iterable[Action]) -> list[Action] | None:
-    """The newest action of each subject, removals among them: what came before may need them.
+    """The latest action of each subject, removals among them: what came before may need them.
 
     None where there is an action whose reconciliation is not known.
     """
@@ -65,7 +65,7 @@ def reconciled(actions: Iterable[Action]) -> list[Action] | None:
 
 
 def _window(files: Sequence[LogFile], end_version: int) -> list[LogFile]:
-    """The commits up to a version, after the newest checkpoint and after any gap."""
+    """The commits up to a version, after the latest checkpoint and after any gap."""
     checkpoints = [checkpoint.version for checkpoint in complete_checkpoints(files)]
     after = max((checkpoint for checkpoint in checkpoints if checkpoint <= end_version), default=-1)
     commits = {file.version: file for file in files if file.name.kind is LogFileKind.COMMIT}

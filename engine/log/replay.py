@@ -1,6 +1,6 @@
 """Replay: the state of a table at a version, from its log (protocol: Action Reconciliation).
 
-The newest action wins. A file is known by its path and its deletion vector; the newest `add` or
+The latest action wins. A file is known by its path and its deletion vector; the latest `add` or
 `remove` of that pair decides if it lives. Checkpointed files stay in Arrow: what commits touched is
 taken out of them by an anti-join, what they added is put behind.
 """
@@ -42,7 +42,7 @@ _DELETE_IT = "Delete it: the commits beside it hold what it should."
 
 
 class SchemaNotSaidError(MalformedLogError):
-    """The newest metaData action of a version has no schema: a later version may say it."""
+    """The latest metaData action of a version has no schema: a later version may say it."""
 
     code = "DELTA_SCHEMA_NOT_SET"
     sqlstate = "KD008"
@@ -211,7 +211,7 @@ def _commit_files(segment: LogSegment) -> list[LogFile]:
 
 
 class _Replay:
-    """The conversation of one replay: oldest first, the newest wins."""
+    """The conversation of one replay: oldest first, the latest wins."""
 
     def __init__(self) -> None:
         self._protocol: Protocol | None = None

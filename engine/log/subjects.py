@@ -1,7 +1,7 @@
-"""What an action is about: of several about one subject the newest counts (protocol: Action Reconciliation).
+"""What an action is about: of several about one subject the latest counts (protocol: Action Reconciliation).
 
 Files that hold reconciled actions, checkpoints and log compactions, speak of each subject once. One
-that does not contradicts itself: nobody can say which of its actions is the newest.
+that does not contradicts itself: nobody can say which of its actions is the latest.
 """
 
 from collections.abc import Hashable, Iterable, Iterator

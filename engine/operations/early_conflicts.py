@@ -1,7 +1,7 @@
-"""While a long command runs, new commits are looked at: one that is bound to lose stops at once.
+"""While a long command runs, new commits are checked: a command that is bound to be aborted ends early.
 
-It ends with the conflict that its commit would have ended with. A look is in a thread of its own,
-and nobody waits for it: the commit checks every winning commit again.
+It raises the conflict that its commit would have raised. Each check runs in a thread of its own,
+and nothing waits for it: the commit checks every winning commit again.
 """
 
 import threading

@@ -36,7 +36,7 @@ class ObservedTransaction(Protocol):
 class TransactionObserver:
     """Is told each phase as it begins; every method does nothing unless overridden.
 
-    `before_commit` comes after all checks against winners and before the log is written: what it
+    `before_commit` comes after all checks against winning commits and before the log is written: what it
     raises stops the transaction with nothing written. However long it takes, the table and the staged
     files are examined after it. The phases after it must not raise.
     """
@@ -45,7 +45,7 @@ class TransactionObserver:
         """The read version is fixed."""
 
     def staged(self, txn: ObservedTransaction) -> None:
-        """Everything is staged; validation against winners begins."""
+        """Everything is staged; validation against winning commits begins."""
 
     def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
         """Another commit landed first and is about to be checked."""
@@ -78,7 +78,7 @@ class Observers(TransactionObserver):
             observer.started(txn)
 
     def staged(self, txn: ObservedTransaction) -> None:
-        """Everything is staged; validation against winners begins."""
+        """Everything is staged; validation against winning commits begins."""
         for observer in self._observers:
             observer.staged(txn)
 

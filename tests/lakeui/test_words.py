@@ -150,14 +150,14 @@ def test_a_guide_says_none_of_the_words_that_are_gone(path: Path):
 
 GONE_IN_CODE = re.compile(
     r"\b(thrown away|threw away|told apart|t(?:ell|old)s? (?:\w+ )?apart|telling (?:\w+ )?apart|in vain"
-    r"|needs? a look|asked for (?:by|after)|was asked for|may look at|newest (?:version|snapshot|commit)"
+    r"|needs? a look|asked for (?:by|after)|was asked for|may look at|newest (?:version|snapshot|commit|checkpoint|action)|against winners|bound to lose"
     r"|the losers?|a loser|lost to|loses? to|would lose(?! its)|writes? met|never existed|contender|readded"
     r"|upkeep|interventions|typed name|(?:the|a|this|every|each|any|next|second) winners?|winner's|current's|conflicts? by (?:rows|files)|(?:write|attempt|transaction) that lost"
     r"|the newest by default)\b",
     re.IGNORECASE,
 )
 GONE_NAMES = re.compile(
-    r"(?i)(?:^|_)(?:met|loser|losers|losing|losses|readded|contender|upkeep|thrown)(?:_|$)"
+    r"(?i)(?:^|_)(?:met|loser|losers|losing|losses|readded|contender|upkeep|thrown|settlement)(?:_|$)"
 )
 """Parts of names; a field or column that keeps its old name is a text or an attribute of its class."""
 KEPT_NAMES = {"lakeui/jobs/leases.py", "lakeui/settings.py"}  # workers that a job lost

@@ -47,7 +47,7 @@ VACUUM_RULES = (
         "if needs.has(status.path):",
     ),
     Mutation(
-        "VACUUM believes the newest checkpoint alone",
+        "VACUUM believes the latest checkpoint alone",
         PLAN,
         "    removed = dict(removals.files)\n",
         "    removed: dict[str, int] = {}\n",
