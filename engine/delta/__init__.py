@@ -3,6 +3,7 @@
 from engine.delta import DeltaTable, enable
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,19 @@ _HOMES = {
     "flush_reports": ("engine.reports.settings", "flush_reports"),
     "reporting": ("engine.reports.other_engines", "reporting"),
 }
+_MODULES = ("exceptions", "tables")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is requested
     """What is loaded when it is first requested: reporting needs no Spark."""
+    if name in _MODULES:
+        return import_module(f"engine.delta.{name}")
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     module, attribute = _HOMES[name]
     return getattr(import_module(module), attribute)
+
+
+if "py4j" in sys.modules:  # Spark is here: what delta-spark raises has its names from now on
+    import_module("engine.delta.exceptions")

@@ -2,9 +2,7 @@
 
 import pyspark.sql.connect.client.core  # noqa: F401 - where its errors are made
 
-from engine.delta import delta_spark_errors
 from engine.delta.exceptions import (
-    NAMES,
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
@@ -13,6 +11,7 @@ from engine.delta.exceptions import (
     DeltaConcurrentModificationException,
     MetadataChangedException,
     ProtocolChangedException,
+    captured,
 )
 
 __all__ = [
@@ -26,4 +25,4 @@ __all__ = [
     "ProtocolChangedException",
 ]
 
-delta_spark_errors.install(NAMES)
+captured.install()

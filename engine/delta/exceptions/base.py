@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pyspark.errors.exceptions.captured  # noqa: F401 - where errors of the JVM are made
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 
 from engine import errors
-from engine.delta import delta_spark_errors
 from engine.spark.failures import InvalidValueError
 
 
@@ -90,7 +88,6 @@ _made: dict[type[errors.EngineError], type[errors.EngineError]] = {}
 NAMES: dict[str, type[BaseException]] = {
     kind.__name__: kind for kind in (*_CONFLICTS.values(), DeltaConcurrentModificationException)
 }
-delta_spark_errors.install(NAMES)
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """What delta-spark raises itself is caught by the names of this API, on both kinds of session."""
 
 import json
+import subprocess
+import sys
 
 import pyspark.sql.connect.client.core as connect
 import pytest
@@ -9,8 +11,8 @@ from pyspark.errors.exceptions import captured
 from pyspark.errors.exceptions.connect import AnalysisException
 
 from engine import errors
-from engine.delta import delta_spark_errors
 from engine.delta.connect import exceptions
+from engine.delta.exceptions import captured as conversion
 from tests.engine.delta.test_exceptions import CONFLICTS
 
 GENERAL = "io.delta.exceptions.DeltaConcurrentModificationException"
@@ -58,7 +60,7 @@ def test_errors_that_are_no_conflicts_keep_their_class():
 def test_what_pyspark_does_not_know_is_not_hidden_by_it():
     unknown = captured.UnknownException.__new__(captured.UnknownException)
     unknown.__dict__.update(_desc="io.delta: lost", _stackTrace="at", _cause=None, _origin=None)
-    raised = delta_spark_errors._as(exceptions.ConcurrentAppendException, unknown, "")
+    raised = conversion._as(exceptions.ConcurrentAppendException, unknown, "")
     assert isinstance(raised, captured.CapturedException)
     assert not isinstance(raised, captured.UnknownException)
     assert raised._desc == "io.delta: lost"
@@ -75,7 +77,31 @@ def test_the_names_of_another_package_stay(monkeypatch):
     class Module:
         convert_exception = staticmethod(lambda error: theirs)  # noqa: ARG005
 
-    monkeypatch.setitem(delta_spark_errors.sys.modules, "a_module", Module)
+    monkeypatch.setitem(conversion.sys.modules, "a_module", Module)
     classes = lambda error: (["io.delta.exceptions.ConcurrentAppendException"], "")  # noqa: ARG005, E731
-    delta_spark_errors._wrap("a_module", {"ConcurrentAppendException": ValueError}, classes)
+    conversion._wrap("a_module", {"ConcurrentAppendException": ValueError}, classes)
     assert Module.convert_exception(None) is theirs
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        (
+            "import pyspark.util, engine.delta, sys;"
+            "module = sys.modules['engine.delta.exceptions.captured'];"
+            "convert = pyspark.errors.exceptions.captured.convert_exception;"
+            "print(module._delta_exception_patched, convert.__module__)",
+            "True engine.delta.exceptions.captured",
+        ),
+        (
+            "import engine.delta, sys; print('pyspark' in sys.modules);"
+            "print(engine.delta.exceptions.ConcurrentAppendException.__name__)",
+            "False\nConcurrentAppendException",
+        ),
+    ],
+)
+def test_importing_the_package_beside_spark_installs_the_names(program, printed):
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == printed

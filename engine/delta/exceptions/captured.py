@@ -10,6 +10,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import pyspark.errors.exceptions.captured  # noqa: F401 - where errors of the JVM are made
+
+from engine.delta.exceptions.base import NAMES
+
 _PACKAGE = "io.delta.exceptions."
 _CLASSIC = "pyspark.errors.exceptions.captured"
 _CONNECT = "pyspark.errors.exceptions.connect", "pyspark.sql.connect.client.core"
@@ -18,10 +22,10 @@ Names = Mapping[str, type[BaseException]]
 """Exceptions by the simple names of delta-spark's classes."""
 
 
-def install(names: Names) -> None:
-    """Have PySpark's sessions raise these. Spark Connect is looked at where it is loaded already."""
+def install() -> None:
+    """Have PySpark's sessions raise `NAMES`. Spark Connect is looked at where it is loaded already."""
     for module in (_CLASSIC, *_CONNECT):
-        _wrap(module, names, _of_connect if module in _CONNECT else _of_classic)
+        _wrap(module, NAMES, _of_connect if module in _CONNECT else _of_classic)
 
 
 def _wrap(module_name: str, names: Names, classes_of: Callable[..., tuple[list[str], str]]) -> None:
@@ -119,3 +123,8 @@ def _facts(error: Any) -> dict[str, Any]:  # noqa: ANN401 - of a class made abov
         "message": str(error),
         "exception": type(error).__name__,
     }
+
+
+install()
+_delta_exception_patched = True
+"""By this, programs of delta-spark know that it is done."""

@@ -1,0 +1,28 @@
+"""The exceptions of `delta.exceptions`. Importing them has PySpark raise them for what delta-spark raises."""
+
+import engine.delta.exceptions.captured  # noqa: F401 - has PySpark raise them
+from engine.delta.exceptions.base import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+    as_spark_error,
+    delta_errors,
+)
+
+__all__ = [
+    "ConcurrentAppendException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentTransactionException",
+    "ConcurrentWriteException",
+    "DeltaConcurrentModificationException",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "as_spark_error",
+    "delta_errors",
+]
