@@ -61,6 +61,7 @@ from lakeui.api.tables.isolation import (
     ReorderedList,
 )
 from lakeui.api.tables.preview import TablePreview
+from lakeui.api.tables.quiet_hours import QuietHoursOfTable
 from lakeui.api.tables.row_diff import RowDiff
 from lakeui.api.tables.schema import ColumnList, KeyDetail, KeyList, TableSchema
 from lakeui.api.tables.summary import TableDetail
@@ -107,6 +108,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/jobs/", TableJobList.as_view(), name="table-jobs"),
     path("tables/<int:table_id>/forecast/", JobForecast.as_view(), name="forecast"),
     path("tables/<int:table_id>/eligibility/", Eligibility.as_view(), name="eligibility"),
+    path("tables/<int:table_id>/quiet-hours/", QuietHoursOfTable.as_view(), name="quiet-hours"),
     path("tables/<int:table_id>/isolation/", Isolation.as_view(), name="isolation"),
     path("tables/<int:table_id>/matrix/", Matrix.as_view(), name="matrix"),
     path("tables/<int:table_id>/overlaps/", OverlapList.as_view(), name="overlaps"),

@@ -19,6 +19,7 @@ from lakeui.catalog.access import action_for_kind, may, tables_where
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.quiet_hours import quiet_hours
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule
 from lakeui.jobs.redaction import WITHHELD, shown_schedule
@@ -109,7 +110,9 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         return _when(request)
     table = _chosen(request, tables)
-    initial = {"sql": f"OPTIMIZE {table.name}"} if table else None
+    initial = {"sql": f"OPTIMIZE {table.name}"} if table else {}
+    if cron := request.GET.get("cron", "")[:_LONGEST_CRON]:
+        initial["cron"] = cron
     form = ScheduleForm(request.POST or None, initial=initial)
     if request.method == "POST" and table is not None and form.is_valid():
         made = _made(request, table, form)
@@ -129,6 +132,7 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
         "wanted": request.POST.get("table", ""),
         "cron": body["cron"],
         "next_runs": _next_runs(body["cron"]),
+        "quiet": quiet_hours(table, timezone.now()) if table else None,
         "act": {"address": f"/api/v1/tables/{number}/schedules/", "body": body},
     }
     return render(request, "jobs/schedule_form.html", context, status=400 if form.errors else 200)
@@ -147,6 +151,8 @@ def schedule_edit(request: HttpRequest, pk: int) -> HttpResponse:
         "retries": schedule.max_retries,
         "time_limit": -(-schedule.time_limit_s // 60) or None,
     }
+    if offered := request.GET.get("cron", "")[:_LONGEST_CRON]:
+        initial["cron"] = offered
     form = ScheduleForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
@@ -162,6 +168,7 @@ def schedule_edit(request: HttpRequest, pk: int) -> HttpResponse:
         "schedule": schedule,
         "cron": cron,
         "next_runs": _next_runs(cron),
+        "quiet": quiet_hours(schedule.table, timezone.now()),
         "twin": f"/api/v1/schedules/{pk}/",
     }
     return render(request, "jobs/schedule_form.html", context, status=400 if form.errors else 200)

@@ -57,6 +57,7 @@ ROWS = [
     ("post", "tables/{table}/jobs/", DELETE, (401, 404, 403, 202, 202, 202)),
     ("post", "tables/{table}/jobs/", RESTORE, (401, 404, 403, 403, 403, 202)),
     ("get", "tables/{table}/eligibility/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/quiet-hours/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "tables/{table}/isolation/", None, (401, 404, 200, 200, 200, 200)),
     ("patch", "tables/{table}/isolation/", LEVEL, (401, 404, 403, 403, 428, 428)),
     ("get", "tables/{table}/matrix/", None, (401, 404, 200, 200, 200, 200)),

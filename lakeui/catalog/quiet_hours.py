@@ -1,0 +1,68 @@
+"""When a table is quiet: the hours of the day in which hardly anybody writes, learnt from its commits.
+
+Maintenance that runs then overlaps with few writes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.db.models import Count
+from django.db.models.functions import ExtractHour, TruncDate
+
+from lakeui.catalog.models import Table
+
+DAYS, HOURS = 30, 24
+WINDOW = 3
+"""Hours in a row."""
+FEWEST_COMMITS, FEWEST_DAYS = 20, 3
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """From `start` to `end` o'clock in UTC, `commits` of `all_commits` of `DAYS` days changed rows."""
+
+    start: int
+    commits: int
+    all_commits: int
+
+    @property
+    def end(self) -> int:
+        """The hour in which they end."""
+        return (self.start + WINDOW) % HOURS
+
+    @property
+    def cron(self) -> str:
+        """Every day in the middle of them."""
+        return f"0 {(self.start + WINDOW // 2) % HOURS} * * *"
+
+
+def quiet_hours(table: Table, now: datetime) -> QuietHours | None:
+    """None where too few commits tell, or where no hours have less than half of their share."""
+    recent = table.commits.filter(changes_data=True, committed_at__gte=now - timedelta(days=DAYS))
+    by_day = recent.values(day=TruncDate("committed_at", tzinfo=UTC))
+    by_hour = recent.values(hour=ExtractHour("committed_at", tzinfo=UTC))
+    counts = [0] * HOURS
+    for row in by_hour.annotate(commits=Count("pk")).order_by():
+        counts[row["hour"]] = row["commits"]
+    total = sum(counts)
+    if total < FEWEST_COMMITS or by_day.order_by().distinct().count() < FEWEST_DAYS:
+        return None
+    start = _quietest(counts)
+    commits = sum(_window(counts, start, WINDOW))
+    is_quiet = 2 * commits * HOURS < total * WINDOW
+    return QuietHours(start, commits, total) if is_quiet else None
+
+
+def _quietest(counts: Sequence[int]) -> int:
+    """The window with the fewest commits; of several alike, the one whose surroundings have fewest."""
+
+    def busy(start: int) -> tuple[int, ...]:
+        around = (sum(_window(counts, start - by, WINDOW + 2 * by)) for by in range(1, HOURS // 2))
+        return (sum(_window(counts, start, WINDOW)), *around)
+
+    return min(range(HOURS), key=busy)
+
+
+def _window(counts: Sequence[int], start: int, hours: int) -> list[int]:
+    return [counts[(start + hour) % HOURS] for hour in range(min(hours, HOURS))]
