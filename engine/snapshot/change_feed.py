@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import Metadata
 from engine.deletion_vectors.files import read_deletion_vector
@@ -23,13 +23,14 @@ from engine.schema.column_mapping import physical_name
 from engine.schema.types import STRING, StructField, StructType, parse_schema
 from engine.snapshot.conform import target_type
 from engine.snapshot.read_limit import ReadLimitError
-from engine.snapshot.reader import live_mask, read_physical
+from engine.snapshot.reader import check_within, iter_physical, live_between
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
+_BATCH_ROWS = 65_536
 ENABLED_KEY = "delta.enableChangeDataFeed"
 
 
@@ -47,13 +48,18 @@ class ChangeSource(Protocol):
 
 
 def read_changes(
-    table: ChangeSource, start: int, end: int | None = None, *, most_bytes: int | None = None
+    table: ChangeSource,
+    start: int,
+    end: int | None = None,
+    *,
+    most_bytes: int | None = None,
+    most_row_bytes: int | None = None,
 ) -> pa.Table:
     """The rows that changed from one version to another, both included.
 
     The table's columns as of the last version, then `_change_type` (insert, delete,
     update_preimage, update_postimage), `_commit_version` and `_commit_timestamp`. Nothing is read
-    of changes whose files hold more than `most_bytes`.
+    of changes whose files hold more than `most_bytes`, and no more once rows hold `most_row_bytes`.
 
     Raises:
         ReadLimitError: they hold more.
@@ -78,8 +84,12 @@ def read_changes(
         if most_bytes is not None and size_bytes > most_bytes:
             raise ReadLimitError(start - 1, last.version, most_bytes)
         commits.append(commit)
-    for commit in commits:
-        parts.extend(_stamped(rows, commit) for rows in _changes(last, commit))
+    row_bytes = 0
+    for rows in (rows for commit in commits for rows in _stamped_changes(last, commit)):
+        row_bytes += rows.nbytes
+        if most_row_bytes is not None and row_bytes > most_row_bytes:
+            raise ReadLimitError(start - 1, last.version, most_row_bytes)
+        parts.append(rows)
     return pa.concat_tables(parts)
 
 
@@ -142,12 +152,18 @@ def _files_of_changes(commit: Commit) -> list[AddCDCFile | AddFile | RemoveFile]
     return [*told] or [a for a in commit.actions if isinstance(a, kinds) and a.data_change]
 
 
+def _stamped_changes(snapshot: Snapshot, commit: Commit) -> Iterator[pa.Table]:
+    """The changed rows of a commit, with all columns of the feed."""
+    return (_stamped(rows, commit) for rows in _changes(snapshot, commit))
+
+
 def _changes(snapshot: Snapshot, commit: Commit) -> Iterator[pa.Table]:
     """The changed rows of a commit, with `_change_type`."""
     told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     if told:
         schema = StructType((*snapshot.schema, StructField(CHANGE_TYPE, STRING)))
-        yield from (read_physical(snapshot, file, schema) for file in told)
+        for file in told:
+            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS)
         return
     for change in _changed_files(commit.actions):
         yield from _changed_rows(snapshot, change)
@@ -175,11 +191,18 @@ def _changed_files(actions: Iterable[object]) -> Iterator[_ChangedFile]:
 
 def _changed_rows(snapshot: Snapshot, change: _ChangedFile) -> Iterator[pa.Table]:
     file = change.added or _as_add(snapshot, change.removed)
-    rows = read_physical(snapshot, file, snapshot.schema)
-    before = _live(snapshot, change.removed, rows.num_rows)
-    after = _live(snapshot, change.added, rows.num_rows)
-    yield _typed(rows.filter(pa.array(before & ~after)), "delete")
-    yield _typed(rows.filter(pa.array(after & ~before)), "insert")
+    before, after = _deleted_in(snapshot, change.removed), _deleted_in(snapshot, change.added)
+    start = 0
+    for rows in iter_physical(snapshot, file, snapshot.schema, _BATCH_ROWS):
+        stop = start + rows.num_rows
+        was = _live(before, start, stop)
+        now = _live(after, start, stop)
+        yield _typed(rows.filter(pc.and_not(was, now)), "delete")
+        yield _typed(rows.filter(pc.and_not(now, was)), "insert")
+        start = stop
+    for deleted in (before, after):
+        if deleted is not None:
+            check_within(deleted, start, file.path)
 
 
 def _as_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:
@@ -197,19 +220,20 @@ def _as_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:
     )
 
 
-def _live(snapshot: Snapshot, file: AddFile | RemoveFile | None, count: int) -> np.ndarray:
-    """Which physical rows are live in a state of a file; none where it does not exist."""
+def _deleted_in(snapshot: Snapshot, file: AddFile | RemoveFile | None) -> BitMap64 | None:
+    """The rows that a state of a file deletes; None where the file does not exist."""
     if file is None:
-        return np.zeros(count, dtype=bool)
-    deleted = _deleted(snapshot, file.deletion_vector)
-    mask: np.ndarray = live_mask(count, deleted, file.path).to_numpy(zero_copy_only=False)
-    return mask
-
-
-def _deleted(snapshot: Snapshot, descriptor: DeletionVectorDescriptor | None) -> BitMap64:
-    if descriptor is None:
+        return None
+    if file.deletion_vector is None:
         return BitMap64()
-    return read_deletion_vector(snapshot.store, descriptor, snapshot.allowed_roots)
+    return read_deletion_vector(snapshot.store, file.deletion_vector, snapshot.allowed_roots)
+
+
+def _live(deleted: BitMap64 | None, start: int, stop: int) -> pa.Array:
+    """Which of some physical rows are live; none where the file does not exist."""
+    if deleted is None:
+        return pa.array(np.zeros(stop - start, dtype=bool))
+    return live_between(deleted, start, stop)
 
 
 def _typed(rows: pa.Table, change_type: str) -> pa.Table:

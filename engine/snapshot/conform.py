@@ -5,7 +5,7 @@ widened where the table's type has been changed since. Everything comes out null
 a promise of the table, not of an array.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -139,6 +139,11 @@ def _conform_struct(array: pa.Array, struct: StructType, mode: str) -> pa.Array:
             columns.append(pa.nulls(len(array), target_type(column.type)))
         else:
             columns.append(_conform(children[place], column.type, mode))
+    return struct_of(array, columns, struct)
+
+
+def struct_of(array: pa.Array, columns: list[pa.Array], struct: StructType) -> pa.Array:
+    """The array with other columns inside, those of `struct`."""
     if not columns:
         return pa.array(
             [{} if there else None for there in array.is_valid().to_pylist()], pa.struct([])
@@ -148,20 +153,41 @@ def _conform_struct(array: pa.Array, struct: StructType, mode: str) -> pa.Array:
 
 
 def _conform_list(array: pa.Array, element: DataType, mode: str) -> pa.Array:
+    return list_of(array, lambda values: _conform(values, element, mode), element)
+
+
+def list_of(
+    array: pa.Array, convert: Callable[[pa.Array], pa.Array], element: DataType
+) -> pa.Array:
+    """The array with its elements converted to a type."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    values = _conform(array.flatten(), element, mode)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     kind = pa.list_(pa.field("element", target_type(element)))
-    return pa.ListArray.from_arrays(offsets, values, type=kind, mask=array.is_null())
+    return pa.ListArray.from_arrays(
+        offsets, convert(array.flatten()), type=kind, mask=array.is_null()
+    )
 
 
 def _conform_map(array: pa.Array, key: DataType, value: DataType, mode: str) -> pa.Array:
+    return map_of(
+        array,
+        lambda keys: _conform(keys, key, mode),
+        lambda items: _conform(items, value, mode),
+    )
+
+
+def map_of(
+    array: pa.Array,
+    convert_keys: Callable[[pa.Array], pa.Array],
+    convert_items: Callable[[pa.Array], pa.Array],
+) -> pa.Array:
+    """The array with its keys and values converted."""
     offsets = array.offsets.to_numpy()
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     return pa.MapArray.from_arrays(
         pa.array(offsets - first, pa.int32()),
-        _conform(array.keys.slice(first, count), key, mode),
-        _conform(array.items.slice(first, count), value, mode),
+        convert_keys(array.keys.slice(first, count)),
+        convert_items(array.items.slice(first, count)),
         mask=array.is_null(),
     )
 

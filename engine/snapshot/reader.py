@@ -94,9 +94,9 @@ def iter_file(
         live = rows
         if with_positions:
             live = rows.append_column(ROW_INDEX, pa.array(np.arange(start, stop), pa.int64()))
-        yield live if not deleted else live.filter(_live_between(deleted, start, stop))
+        yield live if not deleted else live.filter(live_between(deleted, start, stop))
         start = stop
-    _check_within(deleted, start, add.path)
+    check_within(deleted, start, add.path)
 
 
 def read_physical(table: TableShape, file: AddFile | AddCDCFile, schema: StructType) -> pa.Table:
@@ -141,14 +141,24 @@ def count_rows(table: TableShape, path_in_log: str) -> int:
         return int(parquet.metadata.num_rows)
 
 
-def live_mask(count: int, deleted: BitMap64, path: str) -> pa.Array:
-    """Which of a file's rows a deletion vector leaves.
+def live_between(deleted: BitMap64, start: int, stop: int) -> pa.Array:
+    """Which of the physical rows from `start` to before `stop` a deletion vector leaves."""
+    between = BitMap64()
+    between.add_range(start, stop)
+    mask = np.ones(stop - start, dtype=bool)
+    mask[np.asarray((deleted & between).to_array(), dtype=np.int64) - start] = False
+    return pa.array(mask)
+
+
+def check_within(deleted: BitMap64, count: int, path: str) -> None:
+    """Make sure that a deletion vector deletes no row that its file does not have.
 
     Raises:
-        DeletionVectorError: it deletes rows that the file does not have.
+        DeletionVectorError: it does.
     """
-    _check_within(deleted, count, path)
-    return _live_between(deleted, 0, count)
+    if deleted and deleted.max() >= count:
+        msg = f"The deletion vector of {path} deletes row {deleted.max()}, but the file has {count} rows."
+        raise DeletionVectorError(msg, REMEDY)
 
 
 def partition_column(
@@ -200,18 +210,3 @@ def _as_table(
         return pa.table({"_": pa.nulls(count)}).select([])
     fields = [pa.field(column.name, target_type(column.type)) for column in schema]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
-
-
-def _live_between(deleted: BitMap64, start: int, stop: int) -> pa.Array:
-    """Which of the rows from `start` to before `stop` are not deleted."""
-    between = BitMap64()
-    between.add_range(start, stop)
-    mask = np.ones(stop - start, dtype=bool)
-    mask[np.asarray((deleted & between).to_array(), dtype=np.int64) - start] = False
-    return pa.array(mask)
-
-
-def _check_within(deleted: BitMap64, count: int, path: str) -> None:
-    if deleted and deleted.max() >= count:
-        msg = f"The deletion vector of {path} deletes row {deleted.max()}, but the file has {count} rows."
-        raise DeletionVectorError(msg, REMEDY)

@@ -22,9 +22,9 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.log.file_table import adds_of
-from engine.schema.column_mapping import physical_name
 from engine.schema.types import StructField, StructType
 from engine.snapshot.change_feed import CHANGE_TYPE, ChangeSource, is_enabled, read_changes
+from engine.snapshot.column_lineage import Modes, as_later, sources_of
 from engine.snapshot.conform import target_type
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import ROW_INDEX, iter_file
@@ -105,7 +105,8 @@ def compare_rows(
     names = _key_names(newer.schema, keys)
     where = parse_condition(condition, newer.schema) if condition else None
     pushed = where if where is None or not names or _is_on(where, names) else None
-    candidates = _found(table, older, newer, pushed, limits)
+    asked = _Asked(where, pushed)
+    candidates = _found(table, older, newer, asked, limits)
     removed, added = _cancelled(candidates.removed, candidates.added)
     before, after = removed.slice(0, 0), added.slice(0, 0)
     repeated = False
@@ -142,6 +143,14 @@ def changed_cells(before: pa.Table, after: pa.Table) -> list[np.ndarray]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Asked:
+    """The condition of rows, and what of it holds for both sides of a changed row alike."""
+
+    where: Expression | None
+    pushed: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Found:
     """Rows that may differ; some are in both."""
 
@@ -156,15 +165,15 @@ def _found(
     table: ChangeSource,
     older: Snapshot,
     newer: Snapshot,
-    condition: Expression | None,
+    asked: _Asked,
     limits: ReadLimits,
 ) -> _Found:
     if is_enabled(older) and is_enabled(newer):
         try:
-            return _by_feed(table, older, newer, condition, limits)
+            return _by_feed(table, older, newer, asked.pushed, limits)
         except (RequestError, VersionNotFoundError, DataFileError):
             pass  # not enabled all the time, cleaned up, too much: the files may still tell
-    return _by_files(older, newer, condition, limits)
+    return _by_files(older, newer, asked, limits)
 
 
 def _by_feed(
@@ -174,7 +183,13 @@ def _by_feed(
     condition: Expression | None,
     limits: ReadLimits,
 ) -> _Found:
-    changes = read_changes(table, older.version + 1, newer.version, most_bytes=limits.file_bytes)
+    changes = read_changes(
+        table,
+        older.version + 1,
+        newer.version,
+        most_bytes=limits.file_bytes,
+        most_row_bytes=limits.row_bytes,
+    )
     kinds = changes.column(CHANGE_TYPE)
     rows = changes.select(newer.schema.names)
     gone = pc.is_in(kinds, value_set=pa.array(_GONE))
@@ -184,10 +199,10 @@ def _by_feed(
     return _Found(ComparedBy.FEED, removed, added, 0, (removed.num_rows, added.num_rows))
 
 
-def _by_files(
-    older: Snapshot, newer: Snapshot, condition: Expression | None, limits: ReadLimits
-) -> _Found:
+def _by_files(older: Snapshot, newer: Snapshot, asked: _Asked, limits: ReadLimits) -> _Found:
     gone, came = _files_apart(older, newer)
+    # rows of one side alone are no changed rows: each is what the condition says of it
+    condition = asked.pushed if gone.num_rows and came.num_rows else asked.where
     came = prune(newer, came, condition)
     if _are_alike(older, newer):
         gone = prune(newer, gone, condition)
@@ -298,7 +313,7 @@ def _batches(side: _Side) -> Iterator[pa.Table]:
             live = batch
             if positions is not None:
                 live = batch.filter(pc.is_in(batch.column(ROW_INDEX), value_set=positions))
-            yield _as_later(live, sources, side.later.schema)
+            yield _as_later(side, live, sources)
 
 
 def _deleted_elsewhere(snapshot: Snapshot, file: AddFile, other: AddFile) -> pa.Array:
@@ -314,48 +329,34 @@ def _deleted(snapshot: Snapshot, file: AddFile) -> BitMap64:
 
 
 def _sources(snapshot: Snapshot, later: Snapshot) -> dict[str, StructField | None]:
-    """Of each compared column the one that holds it in a version.
-
-    It goes by the name in files, which a renamed column keeps; by the name in the schema where the
-    two versions share no name in files, as after CREATE OR REPLACE.
-    """
-    held = {
-        physical_name(column, snapshot.mapping_mode).lower(): column for column in snapshot.schema
-    }
-    places = {
-        column.name: physical_name(column, later.mapping_mode).lower() for column in later.schema
-    }
-    if not held.keys() & set(places.values()):
-        held = {column.name.lower(): column for column in snapshot.schema}
-        places = {name: name.lower() for name in places}
-    return {name: held.get(place) for name, place in places.items()}
+    """Of each compared column the one that holds it in a version."""
+    return sources_of(
+        later.schema, snapshot.schema, Modes(snapshot.mapping_mode, later.mapping_mode)
+    )
 
 
-def _as_later(
-    rows: pa.Table, sources: dict[str, StructField | None], schema: StructType
-) -> pa.Table:
+def _as_later(side: _Side, rows: pa.Table, sources: dict[str, StructField | None]) -> pa.Table:
     """Rows in the columns and types of the later version; null in those that the earlier lacked."""
     at = {name: place for place, name in enumerate(rows.column_names)}
+    modes = Modes(side.snapshot.mapping_mode, side.later.mapping_mode)
     columns = []
-    for column in schema:
-        kind, source = target_type(column.type), sources[column.name]
-        values = None if source is None else rows.column(at[source.name])
+    for column in side.later.schema:
+        source = sources[column.name]
         columns.append(
-            pa.chunked_array([pa.nulls(rows.num_rows, kind)])
-            if values is None
-            else _cast(values, kind, column.name)
+            pa.chunked_array([pa.nulls(rows.num_rows, target_type(column.type))])
+            if source is None
+            else _typed(rows.column(at[source.name]), source, column, modes)
         )
-    names = [column.name for column in schema]
-    return pa.Table.from_arrays(columns, names=names)
+    return pa.Table.from_arrays(columns, names=side.later.schema.names)
 
 
-def _cast(values: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
-    if values.type == kind:
-        return values
+def _typed(
+    values: pa.ChunkedArray, source: StructField, column: StructField, modes: Modes
+) -> pa.ChunkedArray:
     try:
-        return values.cast(kind)
+        return as_later(values, source.type, column.type, modes)
     except pa.ArrowException as error:
-        msg = f"The column {name} has another type in the earlier version, which its values do not fit."
+        msg = f"The column {column.name} has another type in the earlier version, which its values do not fit."
         way = "Compare versions before the type was changed, or versions after it."
         raise RequestError(msg, way, field="older") from error
 

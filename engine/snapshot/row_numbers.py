@@ -1,6 +1,6 @@
 """Rows numbered so that two have the same number exactly if they are equal.
 
-Equal as a grouping has it: null equals null and NaN itself. Nested values are equal if their parts
+Equal as a grouping has it: null equals null, NaN itself, and 0.0 equals -0.0. Nested values are equal if their parts
 are, maps if they hold the same entries in the same order.
 """
 
@@ -43,8 +43,16 @@ def occurrences(numbers: np.ndarray) -> np.ndarray:
     return ranks
 
 
+def normalized(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Values with one zero and one NaN, as Spark groups them; Arrow goes by their bits."""
+    if not pa.types.is_floating(array.type):
+        return array
+    nan = pa.scalar(float("nan"), array.type)
+    return pc.if_else(pc.is_nan(array), nan, pc.add(array, pa.scalar(0.0, array.type)))
+
+
 def _encoded(array: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    encoded = array.dictionary_encode()
+    encoded = normalized(array).dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries()
         indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks], pa.int32())

@@ -137,8 +137,8 @@ LOG_RULES = (
     Mutation(
         "a version with change files also tells its changed files",
         FEED,
-        "        yield from (read_physical(snapshot, file, schema) for file in told)\n        return\n",
-        "        yield from (read_physical(snapshot, file, schema) for file in told)\n",
+        "            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS)\n        return\n",
+        "            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS)\n",
     ),
     Mutation(
         "files that moved without a change of data are in the change feed",
@@ -149,15 +149,15 @@ LOG_RULES = (
     Mutation(
         "rows that were deleted before are deleted again in the change feed",
         FEED,
-        "before = _live(snapshot, change.removed, rows.num_rows)",
-        "before = np.full(rows.num_rows, change.removed is not None)",
+        "was = _live(before, start, stop)",
+        "was = pa.array(np.full(stop - start, before is not None))",
     ),
     Mutation(
         "rows that a smaller vector brings back are not in the change feed",
         FEED,
-        "    after = _live(snapshot, change.added, rows.num_rows)\n",
-        "    after = _live(snapshot, change.added, rows.num_rows)\n"
-        "    after = after & before if change.removed else after\n",
+        "        now = _live(after, start, stop)\n",
+        "        now = _live(after, start, stop)\n"
+        "        now = now if before is None else pc.and_(was, now)\n",
     ),
     Mutation(
         "times of versions need not rise",

@@ -206,7 +206,8 @@ VACUUM_RULES = (
     Mutation(
         "a file that was removed gives no row to the change feed",
         FEED,
-        '    yield _typed(rows.filter(pa.array(before & ~after)), "delete")\n',
-        '    if change.added is not None:\n        yield _typed(rows.filter(pa.array(before & ~after)), "delete")\n',
+        '        yield _typed(rows.filter(pc.and_not(was, now)), "delete")\n',
+        "        if change.added is not None:\n"
+        '            yield _typed(rows.filter(pc.and_not(was, now)), "delete")\n',
     ),
 )

@@ -1,6 +1,7 @@
 """Which rows differ between two versions: by files and by the change feed, within bounds."""
 
 import json
+import struct
 from uuid import uuid4
 
 import msgspec
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.actions.files import AddCDCFile, tombstone
+from engine.actions.table import Protocol
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import (
     DataFileMissingError,
@@ -18,7 +20,8 @@ from engine.errors import (
     UnknownColumnError,
     VersionNotFoundError,
 )
-from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.schema.types import DOUBLE, LONG, STRING, StructField, StructType
+from engine.snapshot.change_feed import read_changes
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.row_difference import ComparedBy, ReadLimits, changed_cells, compare_rows
 from engine.storage.memory import MemoryStore
@@ -32,6 +35,12 @@ from tests.engine.made_tables import (
     write_rows,
 )
 
+WITH_MAPPING = Protocol(
+    min_reader_version=3,
+    min_writer_version=7,
+    reader_features=["columnMapping"],
+    writer_features=["columnMapping"],
+)
 FEED = {"delta.enableChangeDataFeed": "true"}
 
 
@@ -202,6 +211,60 @@ def test_partitions_of_the_earlier_version_are_read_by_its_own_layout():
     write_commit(made, 2, metadata(), remove(old.path, partition_values={"name": "a"}), new)
     found = difference(made, keys=["id"], condition="name = 'z'")
     assert (pairs(found.before), pairs(found.after)) == ([(2, "a")], [(2, "z")])
+
+
+def inner(name, number):
+    keys = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+    return StructField(name, LONG, metadata=keys)
+
+
+def test_columns_inside_a_struct_are_compared_by_their_names_in_files():
+    """What was renamed keeps its values; a new column of an old name has none of before."""
+    made = MemoryStore(f"memory://{uuid4()}")
+    mapped = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "9"}
+
+    def version(*fields):
+        struct = StructField("s", StructType(fields), metadata=inner("s", 1).metadata)
+        return metadata(StructType((struct,)), configuration=mapped)
+
+    write_commit(made, 0, WITH_MAPPING, version(inner("a", 2), inner("b", 3)))
+    held = [{"col-2": 1, "col-3": 5}, {"col-2": 2, "col-3": 6}]
+    write_commit(made, 1, write_rows(made, "a.parquet", {"col-1": held}))
+    held = [{"col-2": 1, "col-4": None}, {"col-2": 3, "col-4": 7}]
+    new = write_rows(made, "b.parquet", {"col-1": held})
+    write_commit(made, 2, version(inner("x", 2), inner("b", 4)), remove("a.parquet"), new)
+    found = difference(made)
+    assert found.removed.to_pylist() == [{"s": {"x": 2, "b": None}}]
+    assert found.added.to_pylist() == [{"s": {"x": 3, "b": 7}}]
+
+
+def test_rows_of_one_version_alone_are_counted_by_the_condition_with_keys_too(store):
+    part = rows(*((n, "n" if n % 2 else "m") for n in range(200)))
+    write_commit(store, 2, write_rows(store, "b.parquet", part))
+    asked = {"keys": ["id"], "condition": "name = 'm'"}
+    assert difference(store, **asked).added_count == 100
+    cut = difference(store, **asked, limits=ReadLimits(rows_of_one_side=10))
+    assert (cut.added_count, cut.is_whole) == (None, False)
+
+
+def test_both_zeros_are_one_value_and_so_are_all_nans():
+    made = MemoryStore(f"memory://{uuid4()}")
+    write_first(made, StructType((StructField("x", DOUBLE),)))
+    other_nan = struct.unpack("d", struct.pack("Q", 0x7FF8000000000001))[0]
+    write_commit(made, 1, write_rows(made, "a.parquet", {"x": [0.0, other_nan, 1.0]}))
+    new = write_rows(made, "b.parquet", {"x": [float("nan"), -0.0, 2.0]})
+    write_commit(made, 2, remove("a.parquet"), new)
+    found = difference(made)
+    assert (found.removed.to_pylist(), found.added.to_pylist()) == ([{"x": 1.0}], [{"x": 2.0}])
+
+
+def test_rows_of_the_feed_that_are_too_many_bytes_are_refused():
+    made = MemoryStore(f"memory://{uuid4()}")
+    write_first(made, configuration=FEED)
+    write_commit(made, 1, write_rows(made, "a.parquet", rows(*((1, "same") for _ in range(5000)))))
+    read_changes(DeltaTable(made), 1, most_row_bytes=10**6)
+    with pytest.raises(ReadLimitError):
+        read_changes(DeltaTable(made), 1, most_row_bytes=10**5)
 
 
 ROW = st.tuples(st.integers(0, 3), st.sampled_from("ab"))

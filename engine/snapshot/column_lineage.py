@@ -1,0 +1,87 @@
+"""Values of a version in the columns of a later one, at every level.
+
+A column is known by its name in files, which a rename keeps and which a new column of an old name
+does not have.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.schema.column_mapping import physical_name
+from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
+from engine.snapshot.conform import list_of, map_of, struct_of, target_type
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """The column mapping of the earlier version and of the later one."""
+
+    earlier: str
+    later: str
+
+
+def sources_of(
+    later: Iterable[StructField], earlier: Iterable[StructField], modes: Modes
+) -> dict[str, StructField | None]:
+    """Of each column of the later version the one that holds it in the earlier; None: it had none.
+
+    It goes by the name in the schema where the two share no name in files, as after CREATE OR REPLACE.
+    """
+    columns = list(earlier)
+    held = {physical_name(column, modes.earlier).lower(): column for column in columns}
+    places = {column.name: physical_name(column, modes.later).lower() for column in later}
+    if not held.keys() & set(places.values()):
+        held = {column.name.lower(): column for column in columns}
+        places = {name: name.lower() for name in places}
+    return {name: held.get(place) for name, place in places.items()}
+
+
+def as_later(
+    values: pa.ChunkedArray, earlier: DataType, later: DataType, modes: Modes
+) -> pa.ChunkedArray:
+    """Values of a column as the type that it has later.
+
+    Raises:
+        pa.ArrowException: they do not fit it.
+    """
+    kind = target_type(later)
+    if earlier == later and values.type == kind:
+        return values
+    chunks = [_as_later(chunk, earlier, later, modes) for chunk in values.chunks]
+    return pa.chunked_array(chunks, type=kind)
+
+
+def _as_later(array: pa.Array, earlier: DataType, later: DataType, modes: Modes) -> pa.Array:
+    match earlier, later:
+        case StructType(), StructType():
+            return _struct_as_later(array, earlier, later, modes)
+        case ArrayType(element, _), ArrayType(later_element, _):
+            return list_of(
+                array, lambda inner: _as_later(inner, element, later_element, modes), later_element
+            )
+        case MapType(key, value, _), MapType(later_key, later_value, _):
+            return map_of(
+                array,
+                lambda keys: _as_later(keys, key, later_key, modes),
+                lambda items: _as_later(items, value, later_value, modes),
+            )
+        case _:
+            return array.cast(target_type(later))
+
+
+def _struct_as_later(
+    array: pa.Array, earlier: StructType, later: StructType, modes: Modes
+) -> pa.Array:
+    sources = sources_of(later, earlier, modes)
+    children = dict(zip(earlier.names, array.flatten(), strict=True))
+    columns = []
+    for column in later:
+        source = sources[column.name]
+        columns.append(
+            pa.nulls(len(array), target_type(column.type))
+            if source is None
+            else _as_later(children[source.name], source.type, column.type, modes)
+        )
+    return struct_of(array, columns, later)
