@@ -97,7 +97,7 @@ def test_a_running_job_moves_by_itself_until_it_has_committed(signed_in, story):
     expect(page.get_by_text("Cancel…")).to_have_count(0)
 
 
-def test_a_lost_write_leads_to_both_sides_and_what_would_have_helped(signed_in, story):
+def test_an_aborted_write_leads_to_both_sides_and_to_how_to_avoid_it(signed_in, story):
     page = signed_in
     page.goto("/")
     page.get_by_role("link", name="Conflicts", exact=False).first.click()

@@ -141,7 +141,7 @@ def test_the_history_of_a_table_ends_with_its_newest_commit(expected):
 
 
 @pytest.mark.parametrize("expected", of_tier("read"), ids=name_of)
-def test_a_version_beyond_the_newest_is_refused_with_the_range(expected):
+def test_a_version_beyond_the_latest_is_refused_with_the_range(expected):
     with pytest.raises(VersionNotFoundError) as caught:
         open_table(expected).snapshot(version=expected["version"] + 1)
     assert caught.value.latest == expected["version"]

@@ -36,7 +36,7 @@ def _refusal(text: str) -> EngineError | None:
     return None
 
 
-def test_there_are_enough_of_them():
+def test_there_are_at_least_200_hostile_statements():
     assert len(set(HOSTILE)) == len(HOSTILE) >= 200
 
 

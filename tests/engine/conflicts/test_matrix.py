@@ -40,7 +40,7 @@ def _cells(**setting: Any) -> dict[tuple[str, str], str]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_blind_insert_never_loses(level: IsolationLevel):
+def test_a_blind_insert_is_never_aborted(level: IsolationLevel):
     for vectors in (True, False):
         cells = _cells(level=level, vectors=vectors)
         assert {cells[INSERT, winner] for _, winner in cells} == {Verdict.NEVER}

@@ -43,7 +43,7 @@ def _verdicts(level: IsolationLevel, *commits: WinningCommit):
     return {verdict.version: verdict for verdict in replay_history(commits, TABLE, level)}
 
 
-def test_a_delete_that_passed_an_append_would_have_lost_at_serializable():
+def test_a_delete_that_passed_an_append_would_be_aborted_at_serializable():
     relaxed = _verdicts(IsolationLevel.WRITE_SERIALIZABLE, APPEND, DELETE_A)
     strict = _verdicts(IsolationLevel.SERIALIZABLE, APPEND, DELETE_A)
     assert relaxed[2].conflict is None

@@ -46,7 +46,9 @@ def test_sources_that_tile_their_target_are_traced():
     ("offsets", "counts"),
     [((0, 3), (4, 4)), ((0, 5), (4, 4)), ((0, 0), (4, 4)), ((1, 5), (4, 4)), ((0, 5), (5, 3))],
 )
-def test_sources_that_do_not_are_not(offsets: tuple[int, int], counts: tuple[int, int]):
+def test_sources_that_do_not_fill_their_target_are_not_traced(
+    offsets: tuple[int, int], counts: tuple[int, int]
+):
     traced = _traced(_sample_table(), offsets, counts)
     assert not traced.targets
     assert traced.carry("d1", BitMap64([0])) is None

@@ -163,7 +163,7 @@ def test_a_name_with_dots_is_one_column_in_backticks():
     assert parse_expression("a.b", schema).type == STRING
 
 
-def test_time_is_folded_once():
+def test_now_is_one_moment_throughout_a_condition():
     first = parse_condition("ts = now() AND now() = current_timestamp()", SCHEMA)
     moments = {argument.value for argument in first.arguments[1].arguments}
     assert len(moments) == 1

@@ -98,5 +98,5 @@ def test_bounds_decide_what_can_be(text, given_range, expected):
         ("\ud7ff", "\ue000"),
     ],
 )
-def test_what_comes_after_a_prefix(prefix, above):
+def test_the_first_text_after_all_with_a_prefix(prefix, above):
     assert after_prefix(prefix) == above

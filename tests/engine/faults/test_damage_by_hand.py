@@ -200,7 +200,7 @@ REFUSED: dict[str, tuple[Damage, type[EngineError]]] = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_what_can_be_read_is_read(store: MemoryStore, name: str):
+def test_damage_that_readers_may_ignore_is_read_over(store: MemoryStore, name: str):
     damage, ids = READ[name]
     damage(store)
     assert read(store) == ids

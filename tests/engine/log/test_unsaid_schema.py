@@ -60,7 +60,7 @@ def test_a_schema_that_was_said_before_is_not_taken_for_the_one_unsaid_now(store
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_a_checkpoint_and_a_compaction_over_it_say_the_newest(store: Store, kind: str):
+def test_a_checkpoint_and_a_compaction_over_it_have_the_latest_actions(store: Store, kind: str):
     write_commit(store, 2, add("b"))
     write_commit(store, 3, add("c"))
     assert write_compaction(store, 2, 3) is not None

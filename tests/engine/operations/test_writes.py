@@ -281,7 +281,7 @@ def test_create_or_replace_keeps_the_history(do, table, rows_elsewhere):
     assert table.snapshot(1).row_count == 1
 
 
-def test_steps_say_what_they_found(do, empty_table):
+def test_steps_of_a_write_report_the_files_they_found(do, empty_table):
     do("CREATE TABLE t (id BIGINT, p STRING) USING DELTA")
     do("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     told: list[Progress] = []

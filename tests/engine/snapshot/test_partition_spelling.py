@@ -48,7 +48,7 @@ def test_a_partition_value_under_another_case_is_refused_where_it_is_read(read: 
         READS[read](snapshot)
 
 
-def test_such_metadata_is_not_staged():
+def test_metadata_with_a_misspelled_partition_column_is_refused():
     table = DeltaTable.open(made("p", "p").root)
     txn = table.start_transaction()
     txn.stage(metadata(SCHEMA, partition_columns=["P"]))

@@ -138,7 +138,7 @@ def test_a_row_that_breaks_a_rule_fails_the_write_and_leaves_nothing(lake, ddl):
     assert data_files(table) == []
 
 
-def test_a_write_that_loses_removes_its_files(ddl):
+def test_a_write_that_is_aborted_removes_its_files(ddl):
     table = ddl("t", f"CREATE TABLE t ({COLUMNS})")
     schema = to_spark_schema(table.snapshot().schema)
     writer = lake_source(table).writer(schema, overwrite=True)

@@ -100,7 +100,7 @@ def test_a_wrong_secret_says_so_in_the_words_of_the_store(raised, caplog):
     assert "at java.base/" in caplog.text
 
 
-def test_a_store_that_is_not_reached_is_told_apart_from_one_that_refuses(raised):
+def test_an_unreachable_store_has_another_error_than_one_that_refuses(raised):
     failure = spark_failure(raised(("java.net.ConnectException", "Connection refused")), HERE)
     assert isinstance(failure, StorageError)
     assert "cannot be reached" in str(failure)
@@ -217,9 +217,7 @@ def test_a_data_file_that_is_missing_has_its_own_code_and_its_name(spark, three_
 
 
 @pytest.mark.parametrize("statement", ["UPDATE t SET id = id + 10 WHERE id >= 0", "OPTIMIZE t"])
-def test_a_data_file_that_is_damaged_is_told_apart_from_one_that_is_missing(
-    spark, three_files, statement
-):
+def test_a_damaged_data_file_has_another_error_than_a_missing_one(spark, three_files, statement):
     damaged = three_files.snapshot().add_files()[1].path
     three_files.store.put(damaged, b"this is no Parquet file")
     with pytest.raises(DataFileError, match="cannot be read") as caught:

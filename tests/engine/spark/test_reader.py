@@ -52,13 +52,13 @@ def test_files_of_any_name_are_read_with_their_positions(spark, table):
     ]
 
 
-def test_no_files_are_no_rows(spark, table):
+def test_a_scan_of_no_files_has_no_rows(spark, table):
     frame = scan(spark, table, ScanRequest([], positions=True))
     assert frame.columns == ["id", "p", "new", FILE, ROW]
     assert frame.count() == 0
 
 
-def test_only_some_of_the_files(spark, table):
+def test_a_scan_may_be_limited_to_some_files(spark, table):
     adds = [_add(table, name, [i]) for i, name in enumerate(NAMES)]
     frame = scan(spark, table, ScanRequest(adds, positions=True, only=frozenset({2})))
     assert [(row.id, row[FILE]) for row in frame.collect()] == [(2, 2)]

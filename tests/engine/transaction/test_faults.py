@@ -116,7 +116,7 @@ def _check(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_each_call_fails_once(name: str, mode: str):
+def test_a_transaction_survives_each_call_of_its_store_failing_once(name: str, mode: str):
     fail_at, errors = 0, 0
     while True:
         fail_at += 1

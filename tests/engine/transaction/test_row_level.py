@@ -108,7 +108,7 @@ def test_rows_that_cannot_be_read_are_a_conflict():
     ],
     ids=["subquery", "not deterministic"],
 )
-def test_conditions_that_rows_cannot_be_told_apart_by_fall_back_to_files(
+def test_conditions_that_cannot_be_decided_by_rows_fall_back_to_files(
     condition: str | Subquery, reason: str
 ):
     table = _table()

@@ -45,7 +45,7 @@ def test_eligibility_says_what_to_post(as_, table):
     assert response.status_code == 202
 
 
-def test_the_matrix_counts_what_met(as_, table, conflict):
+def test_the_matrix_counts_overlaps(as_, table, conflict):
     path = f"/api/v1/tables/{table.pk}/matrix/"
     [pair] = as_("viewer").get(path, {"days": 3650}).json()["observed"]
     assert (pair["current_operation"], pair["escaped"]) == ("UPDATE", 1)

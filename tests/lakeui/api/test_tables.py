@@ -59,7 +59,7 @@ def test_a_job_is_accepted_with_the_place_to_look(as_, table):
     assert (job.reason, job.requested_by.username) == ("Monday", "maintainer")
 
 
-def test_a_job_may_be_asked_for_in_sql(as_, table):
+def test_a_job_may_be_requested_in_sql(as_, table):
     body = {"sql": f"OPTIMIZE {table.name}", "dry_run": True}
     response = as_("maintainer").post(f"/api/v1/tables/{table.pk}/jobs/", body, format="json")
     assert (response.status_code, response.json()["dry_run"]) == (202, True)

@@ -43,6 +43,6 @@ def test_a_schema_left_out_of_the_query_is_fetched_when_asked_for():
     assert row.schema == SCHEMA
 
 
-def test_a_schema_can_be_filtered_by():
+def test_tables_can_be_filtered_by_a_field_of_the_schema():
     make_table("t")
     assert Table.objects.filter(schema__type="struct").count() == 1

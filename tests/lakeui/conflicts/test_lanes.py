@@ -251,7 +251,7 @@ def test_where_two_writes_met_is_said_in_few_words(fields, words):
     assert overlap_place(Conflict(**given)) == words
 
 
-def test_rows_are_not_said_twice():
+def test_a_resolution_names_its_rows_once():
     conflict = SimpleNamespace(row_count=2377, winning_version=4)
     assert (
         resolved(conflict, "2,377 deleted rows carried over")
@@ -263,7 +263,7 @@ def test_rows_are_not_said_twice():
 @pytest.mark.parametrize(
     ("number", "words"), [(9_999, "9,999"), (47_065, "47 k"), (1_180_400, "1.18 M")]
 )
-def test_rows_are_short_where_a_bar_is(number, words):
+def test_counts_of_rows_are_shortened_beside_a_bar(number, words):
     assert short(number) == words
 
 

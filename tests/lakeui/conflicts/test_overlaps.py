@@ -77,7 +77,7 @@ def test_an_operation_is_of_one_kind(operation, how, kind):
     assert statement_kind(operation, **how) == kind
 
 
-def test_a_commit_met_what_landed_between_its_read_and_itself(table):
+def test_a_commit_overlaps_with_what_landed_between_its_read_and_itself(table):
     met = overlaps_of(table)
     assert met.counts == {
         ("MERGE", "INSERT"): 1,
@@ -120,7 +120,7 @@ def test_overlaps_cost_two_queries_however_many_there_are(table):
     assert met.counts["MERGE", "INSERT"] > 500_000
 
 
-def test_a_overlap_says_how_it_ended(table):
+def test_an_overlap_says_how_it_ended(table):
     job = make_job(table, "merge", committed_version=10)
     make_conflict(table, job=job, kind="resolved", winning_version=8, current_operation="MERGE",
                   row_count=5)  # fmt: skip

@@ -28,7 +28,7 @@ def verdict(table, level, *, row_level=False, version=2):
     return next(commit for commit in answer.commits if commit.version == version)
 
 
-def test_a_delete_that_passed_an_append_would_have_lost_at_serializable(table):
+def test_a_delete_that_passed_an_append_would_be_aborted_at_serializable(table):
     assert verdict(table, RELAXED).verdict == Verdict.PASSES
     strict = verdict(table, STRICT)
     assert (strict.verdict, strict.rule) == (Verdict.CONFLICT, "data_added")
@@ -177,7 +177,7 @@ def test_the_four_settings_are_summed_with_what_they_would_cost(table):
     assert (sums["Serializable", True].added, sums["Serializable", True].open) == (0, 1)
 
 
-def test_a_lost_write_that_would_pass_saves_its_cost(table):
+def test_an_aborted_write_that_would_pass_saves_its_cost(table):
     facts = {"winner": {"is_blind_append": True}}
     make_conflict(
         table, rule="data_added", isolation_level=STRICT, facts=facts, wasted_ms=900,

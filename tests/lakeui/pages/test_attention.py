@@ -50,7 +50,7 @@ def test_an_unreachable_table_says_since_when_and_how_often_it_was_tried(as_):
     assert "Try now" in body_of(as_("owner"))
 
 
-def test_many_lost_writes_say_what_thirty_days_were_lost_to(as_):
+def test_many_aborted_writes_say_what_would_pass_at_row_level(as_):
     table = make_table("sales.items", row_level_eligible=False, row_level_reason="partitioned")
     for number in range(3):
         make_conflict(table, occurred_at=timezone.now() - timedelta(hours=number))
@@ -135,7 +135,7 @@ def test_an_unknown_outcome_is_not_listed_as_a_failure(as_):
     assert "MERGE failed" not in body
 
 
-def test_a_schedule_whose_last_job_lost_is_told_with_when_it_is_due_again(as_, people):
+def test_a_schedule_whose_last_job_was_aborted_is_told_with_when_it_is_due_again(as_, people):
     table = make_table()
     job = make_job(table, "merge", state=Job.State.CONFLICTED, error_message="Version 9 landed.")
     Schedule.objects.create(

@@ -4,7 +4,7 @@ from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 
 
-def test_a_clone_is_asked_for_and_its_job_shown(as_, lake):
+def test_a_clone_is_requested_and_its_job_shown(as_, lake):
     page = as_("owner").get("/tables/clone/?of=sales.orders").content.decode()
     assert 'value="sales.orders"' in page
     given = {"name": "sales.copy", "source_table": "sales.orders", "version": "1"}

@@ -119,7 +119,7 @@ def test_a_running_job_is_drawn_up_to_now(as_, lake):
     assert "t-now" in body
 
 
-def test_a_picked_transaction_shows_what_it_met(as_, lake):
+def test_a_picked_transaction_shows_its_overlaps(as_, lake):
     path = f"/tables/{lake.table.pk}/concurrency/"
     body = as_("viewer").get(path, {"pick": "v3"}).content.decode()
     assert "became v3" in body

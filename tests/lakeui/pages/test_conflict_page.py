@@ -153,7 +153,7 @@ def test_the_fragment_stops_asking_once_the_rows_are_there(as_, told):
     assert "<html" not in answer.content.decode()
 
 
-def test_a_lost_write_that_was_run_again_tells_what_it_became(as_, lake):
+def test_an_aborted_write_that_was_run_again_shows_its_version(as_, lake):
     address, lost = f"/api/v1/conflicts/{lake.conflict.pk}/", lake.conflict.job
     assert as_("viewer").get(address).json()["landed"] is None
     again = make_job(lake.table, "optimize", state="conflicted", retry_of=lost)

@@ -62,7 +62,7 @@ def test_others_neither_search_nor_register(as_, found, who):
     assert as_(who).post(f"{PATH}{found.pk}/act/", {"act": "register-all"}).status_code == 403
 
 
-def test_over_rest_it_is_the_same(as_, found):
+def test_rest_shows_and_registers_what_was_discovered(as_, found):
     owner = as_("owner")
     base = f"/api/v1/discoveries/{found.pk}"
     shown = owner.get(f"{base}/").json()

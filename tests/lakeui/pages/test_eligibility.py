@@ -103,7 +103,7 @@ def test_fixes_have_columns_where_something_is_to_be_fixed(as_, lake, partitione
     assert fixes not in met
 
 
-def test_the_same_is_told_over_rest(as_, lake, partitioned):
+def test_rest_shows_the_evidence_of_eligibility(as_, lake, partitioned):
     body = as_("viewer").get(f"/api/v1/tables/{lake.table.pk}/eligibility/").json()
     evidence = body["evidence"]
     assert (evidence["losses"]["passes"], evidence["losses"]["saved_ms"]) == (1, "90000")
