@@ -44,6 +44,7 @@ _OF_SOME_FILES = COMPACTIONS | {
     StatementKind.MERGE,
     StatementKind.INSERT_SELECT,
 }
+_REWRITES = StatementKind.PURGE
 _TOUCH_SOME_FILES = _OF_SOME_FILES | {StatementKind.RESTORE}
 
 FORECASTS = (
@@ -111,6 +112,8 @@ def forecast(
     """
     if current.reads_late:
         return Forecast(Verdict.NEVER, "it reads the latest version when it commits")
+    if current.kind is StatementKind.UPGRADE:  # it rewrites files once there are no vectors
+        setting, current = replace(setting, vectors=False), replace(current, kind=_REWRITES)
     if winner.changes_protocol:
         return _always(Rule.PROTOCOL_CHANGED)
     if winner.changes_metadata:

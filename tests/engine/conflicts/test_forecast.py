@@ -88,8 +88,8 @@ def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLe
 def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: IsolationLevel):
     setting = Setting(level=level, **LAYOUTS[layout])
     for current, winner in _pairs(KINDS):
-        if {current, winner} <= set(IN_THE_MATRIX):
-            continue
+        if {current, winner} <= set(IN_THE_MATRIX) or current is StatementKind.UPGRADE:
+            continue  # an upgrade is several commits, see below
         places = (SAME_ROW, OTHER_ROW, OTHER_FILE)
         told = forecast(setting, Operation(kind=current), Operation(kind=winner))
         seen = observed(setting, current, winner, places)
@@ -293,3 +293,14 @@ def test_a_merge_that_inserts_nothing_moves_no_identity():
 def test_a_forecast_names_no_column_of_the_sample_table(setting, why):
     delete = Operation(kind=StatementKind.DELETE)
     assert forecast(setting, delete, delete).why == f"files decide: {why}"
+
+
+@pytest.mark.parametrize("winner", [StatementKind.DELETE, StatementKind.OPTIMIZE])
+def test_an_upgrade_for_iceberg_rewrites_files_that_have_no_vectors_any_more(winner):
+    upgrade, rewrite = Operation(kind=StatementKind.UPGRADE), Operation(kind=StatementKind.PURGE)
+    told = forecast(PLAIN, upgrade, Operation(kind=winner))
+    assert told.verdict is Verdict.SAME_FILES
+    by_files = replace_setting(PLAIN, vectors=False)
+    assert told == forecast(by_files, rewrite, Operation(kind=winner))
+    insert = Operation(kind=StatementKind.INSERT)
+    assert forecast(PLAIN, upgrade, insert).verdict is Verdict.NEVER
