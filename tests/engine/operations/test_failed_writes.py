@@ -1,13 +1,17 @@
 """A write that fails before its commit leaves the table's directory as it found it."""
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.commands.model import Append, FileSource, Optimize, Overwrite
+from engine.commands.model import Append, Delete, FileSource, Optimize, Overwrite
 from engine.errors import InvariantViolationError, OperationCancelledError
+from engine.operations.delete import delete
+from engine.operations.execution import Execution
+from engine.operations.options import RunOptions
 from engine.transaction.observer import TransactionObserver
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -105,3 +109,28 @@ def test_files_of_tasks_that_ended_go_when_another_task_fails(do, empty_table, t
     finally:
         spark.conf.set("spark.sql.files.maxPartitionBytes", size)
     assert {name for name in _listing(empty_table.uri) if name.endswith(".parquet")} == set()
+
+
+class _CancelledAtTheEnd(Execution):
+    """Its stages end with a cancellation that is heeded when their work is done."""
+
+    @contextmanager
+    def spark_stage(self, stage):
+        with super().spark_stage(stage):
+            yield
+        what = "Cancelled."
+        raise OperationCancelledError(what)
+
+
+def test_vectors_of_a_stage_that_is_cancelled_when_its_work_is_done_go(
+    do, empty_table, tmp_path, spark
+):
+    do("CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES (" + PROPERTIES["vectors"] + ")")
+    pq.write_table(pa.table({"id": pa.array(range(40_000), pa.int64())}), tmp_path / "s.parquet")
+    do(Append(source=FileSource(str(tmp_path / "s.parquet"), "parquet")))
+    before = _listing(empty_table.store.root)
+    execution = _CancelledAtTheEnd(empty_table, spark, RunOptions(in_process_bytes=0))
+    delete_some = Delete(where="pmod(hash(id), 3) = 0")
+    with pytest.raises(OperationCancelledError), execution.cleaning_up():
+        delete(delete_some, execution)
+    assert _listing(empty_table.store.root) == before
