@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from engine.actions.table import Metadata, Protocol
 from engine.protocol.features import has_feature
+from engine.schema.column_mapping import ICEBERG_COMPAT_KEY
 from engine.schema.types import parse_schema
 
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
@@ -31,7 +32,8 @@ class Condition:
 class TableFacts:
     """What a table has of all that decides at which level its conflicts are resolved. None: not known.
 
-    `vectors`: deletion vectors are supported and enabled.
+    `vectors`: deletion vectors are supported and enabled. `iceberg`: it keeps to the rules of Iceberg
+    compatibility, which leave no room for them.
     """
 
     partition_columns: tuple[str, ...] | None = None
@@ -39,6 +41,7 @@ class TableFacts:
     vectors: bool | None = None
     row_tracking: bool | None = None
     identity: bool | None = None
+    iceberg: bool | None = None
 
 
 UNKNOWN_TABLE = TableFacts()
@@ -107,6 +110,7 @@ def table_eligibility(
             vectors=supported and enabled,
             row_tracking=_tracks_rows(metadata),
             identity=not no_identity.holds,
+            iceberg=metadata.configuration.get(ICEBERG_COMPAT_KEY, "").lower() == "true",
         ),
     )
 

@@ -104,10 +104,20 @@ def _alone(situation: Situation) -> bool:
 
 def _row_tracking(situation: Situation) -> bool:
     """Only row ids follow rows that were ordered anew, or that left no trace."""
-    if not situation.is_of_rows or not situation.compactions or situation.table.row_tracking:
+    if not _traces_could_help(situation) or situation.table.row_tracking:
         return False
     is_clustered = bool(situation.table.clustering_columns)
     return bool(situation.table.vectors) or (is_clustered and situation.vectors is False)
+
+
+def _traces_could_help(situation: Situation) -> bool:
+    """Whether the rows of a compaction could be traced, were the table another one.
+
+    What sets the whole table is never traced, and only what has deletion vectors traces rows.
+    """
+    if not situation.is_of_rows or not situation.compactions or situation.table.iceberg:
+        return False
+    return situation.winner_operation not in STATE_REPLACING_OPERATIONS
 
 
 def _one_schedule(situation: Situation) -> bool:
@@ -136,15 +146,17 @@ def _deletion_vectors(situation: Situation) -> bool:
     if situation.vectors or not situation.is_of_rows:
         return False
     if situation.compactions:
-        return True
+        return _traces_could_help(situation)
     return _compares_rows_of(situation) and not situation.is_partitioned
 
 
 def _compares_rows_of(situation: Situation) -> bool:
     """Whether comparing rows could resolve the conflict, on a table that takes part."""
     of_rows = situation.is_of_rows and not _is_settled_by_rows(situation)
-    changes = situation.may_change_rows and not situation.compactions
+    changes = situation.may_take_a_condition and not situation.compactions
     reads_some = not situation.reads_all or bool(situation.obstacle)
+    if situation.table.iceberg:
+        return False
     return of_rows and changes and reads_some and situation.winner_operation not in _OF_ALL_ROWS
 
 

@@ -11,8 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile
 from engine.commands.model import Update
+from engine.conflicts.reads import SUBQUERY
 from engine.expressions.render import to_sql
-from engine.expressions.traits import is_asked_once
+from engine.expressions.traits import has_subquery, is_asked_once
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.execution import Execution, keeps_row_ids
 from engine.operations.in_process import Images, write_in_process
@@ -57,6 +58,8 @@ def update(command: Update, execution: Execution) -> OperationResult:
     condition = execution.condition(command, snapshot, tables.schema)
     assignments = command.assigned(snapshot.schema, now_ms=execution.now_ms, tables=tables.schema)
     check_assignments(snapshot.schema, assignments)
+    if tables.reads_target and any(map(has_subquery, assignments.values())):
+        txn.use_files_alone(SUBQUERY)  # whatever its condition says, it reads every row
     txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     candidates = snapshot.add_files(condition)
     if execution.options.dry_run:

@@ -42,6 +42,7 @@ FILES = {
     "table": VECTORS_OFF,
 }
 COMPACTION = FILES | {"winner_operation": "OPTIMIZE"}
+BEHIND_RESTORE = FILES | {"current_operation": "OPTIMIZE", "winner_operation": "RESTORE"}
 
 
 def kinds(**known: object) -> list[RemedyKind]:
@@ -90,6 +91,8 @@ SHOWN_AND_NOT = {
         (COMPACTION | {"table": CLUSTERED}, COMPACTION | {"table": replace(CLUSTERED, row_tracking=True)}),
         (COMPACTION | {"table": VECTORS_ON}, FILES | {"table": VECTORS_ON}),
         (COMPACTION | {"table": CLUSTERED}, COMPACTION | {"table": VECTORS_OFF}),
+        (COMPACTION | {"table": CLUSTERED}, BEHIND_RESTORE | {"table": CLUSTERED}),
+        (COMPACTION | {"table": CLUSTERED}, COMPACTION | {"table": replace(CLUSTERED, iceberg=True)}),
     ],
     K.ONE_SCHEDULE: [(COMPACTION | {"current_operation": "OPTIMIZE"}, COMPACTION)],
     K.MORE_TIME: [({"subclass": Subclass.ALLOTTED_TIME_EXCEEDED}, {"subclass": Subclass.ROW_LEVEL_CHANGES})],
@@ -124,6 +127,10 @@ SHOWN_AND_NOT = {
         (FILES, FILES | {"has_condition": False}),
         (FILES, FILES | {"winner_operation": "RESTORE"}),
         (FILES, FILES | {"winner_operation": "TRUNCATE"}),
+        (FILES | {"current_operation": "WRITE"}, FILES | {"current_operation": "STREAMING UPDATE"}),
+        (COMPACTION, BEHIND_RESTORE),
+        (FILES, FILES | {"table": replace(VECTORS_OFF, iceberg=True)}),
+        (COMPACTION, COMPACTION | {"table": replace(VECTORS_OFF, iceberg=True)}),
     ],
     K.PLAIN_CONDITION: [
         (
