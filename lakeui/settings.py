@@ -170,7 +170,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 MAX_UPLOAD_BYTES = env.int("MAX_UPLOAD_BYTES", default=1024**3)
 PIPELINE_KEEP_DAYS = env.int("PIPELINE_KEEP_DAYS", default=30)
-AUDIT_KEEP_DAYS = env.int("AUDIT_KEEP_DAYS", default=0)  # 0: the trail is kept for ever
+AUDIT_KEEP_DAYS = env.int("AUDIT_KEEP_DAYS", default=0)  # 0: the audit log is kept for ever
 UPLOAD_KEEP_DAYS = env.int("UPLOAD_KEEP_DAYS", default=7)  # then no job that ended needs it
 
 # Tables and sources live under these roots and nowhere else.

@@ -49,7 +49,7 @@ def tidy_uploads() -> None:
 
 
 def forget_spent_rows() -> int:
-    """Remove them, and what the audit trail and pipelines told before the days kept; how many went.
+    """Remove them, and what the audit log and pipelines told before the days kept; how many went.
 
     Jobs and conflicts stay, with the transaction of each: an aborted write is written down nowhere else,
     and the metrics count them.

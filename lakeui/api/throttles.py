@@ -45,7 +45,7 @@ class WindowThrottle(SimpleRateThrottle):
 
 
 class ByNetwork(BaseThrottle):
-    """Whoever has not signed in is counted by the address that the audit trail names too."""
+    """Whoever has not signed in is counted by the address that the audit log names too."""
 
     def get_ident(self, request: Request) -> str:
         return client_network(request._request)

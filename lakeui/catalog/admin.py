@@ -1,4 +1,4 @@
-"""The mirror read-only, grants to edit, and the audit trail of both and of people's roles."""
+"""The mirror read-only, grants to edit, and the audit log of both and of people's roles."""
 
 from auditlog.registry import auditlog
 from django.contrib import admin
@@ -41,7 +41,7 @@ auditlog.register(
 
 
 def masked(_value: str) -> str:
-    """What the audit trail keeps of a password's hash."""
+    """What the audit log keeps of a password's hash."""
     return "…"
 
 

@@ -13,7 +13,7 @@ class How(TypedDict, total=False):
     Attributes:
         dry_run: only say what it would touch.
         retries: how often a job that was aborted by a conflict begins anew.
-        reason: for the audit trail.
+        reason: for the audit log.
         time_limit_s: how long a worker may take for it.
         idempotency_key: the same key again is the same job again, for 24 hours; one is made up
             where it is left out.

@@ -1,4 +1,4 @@
-"""Entries of the audit trail for acts that change no field people may edit.
+"""Entries of the audit log for acts that change no field people may edit.
 
 A job's making is recorded by its model; that somebody cancelled or retried it, or sent a file, is
 recorded here.
@@ -33,4 +33,4 @@ def record_act(did: str, by: User | None, job: Job | None = None, name: str = ""
                 additional_data={"did": did},
             )
     except DatabaseError:
-        logger.exception("An act could not be written to the audit trail")
+        logger.exception("An act could not be written to the audit log")

@@ -1,4 +1,4 @@
-"""Muted checks, tables that entries of the audit trail name, alerts and their outbox: read-only.
+"""Muted checks, tables that entries of the audit log name, alerts and their outbox: read-only.
 
 Checks are muted on the page of what needs attention, alerts are set up on theirs; both over REST too.
 """

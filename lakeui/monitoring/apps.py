@@ -8,7 +8,7 @@ class MonitoringConfig(AppConfig):
     verbose_name = "Alerts and muted checks"
 
     def ready(self) -> None:
-        """Have the tables kept that entries of the audit trail name."""
+        """Have the tables kept that entries of the audit log name."""
         from lakeui.monitoring.audited_tables import keep_tables  # noqa: PLC0415 - models are ready now
 
         post_save.connect(keep_tables, "auditlog.LogEntry", dispatch_uid="audited-tables")

@@ -1,4 +1,4 @@
-"""The audit trail beyond what models record of themselves: who acted, and what was refused.
+"""The audit log beyond what models record of themselves: who acted, and what was refused.
 
 Entries are django-auditlog's: created with each change, shown in the admin, never edited there.
 """
@@ -90,4 +90,4 @@ def _record(**entry: Any) -> None:  # noqa: ANN401 - an entry's fields
         with transaction.atomic():
             LogEntry.objects.create(changes={}, **entry)
     except DatabaseError:
-        logger.exception("An entry could not be written to the audit trail")
+        logger.exception("An entry could not be written to the audit log")

@@ -1,4 +1,4 @@
-"""Which tables an entry of the audit trail is about, kept beside it as numbers.
+"""Which tables an entry of the audit log is about, kept beside it as numbers.
 
 Entries say it inside the changes they keep, which no index reaches; and what they are about may be
 gone, a role or a key say, so that only the entry still names its table.

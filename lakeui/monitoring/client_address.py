@@ -1,4 +1,4 @@
-"""The address a request comes from: one answer for rates, the audit trail and the log.
+"""The address a request comes from: one answer for rates, the audit log and the log.
 
 A client may send any `X-Forwarded-For`. Each proxy appends the address of its own peer at the end,
 so with n trusted proxies the n-th address from the right is the last that a trusted one wrote. The

@@ -1,4 +1,4 @@
-"""What the audit trail can be narrowed by, and what its entries are called."""
+"""What the audit log can be narrowed by, and what its entries are called."""
 
 from collections.abc import Collection
 from typing import Any

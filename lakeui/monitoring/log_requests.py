@@ -8,7 +8,7 @@ from lakeui.monitoring.client_address import client_address
 
 
 class RequestLogMiddleware(RequestMiddleware):
-    """Names the client as rates and the audit trail do; django-structlog believes any header."""
+    """Names the client as rates and the audit log do; django-structlog believes any header."""
 
     @classmethod
     def bind_ip(cls, request: HttpRequest) -> None:

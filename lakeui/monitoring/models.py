@@ -47,7 +47,7 @@ class Mute(models.Model):
 
 
 class AuditedTable(models.Model):
-    """A table that an entry of the audit trail names; a number, for the trail outlives the table."""
+    """A table that an entry of the audit log names; a number, for the trail outlives the table."""
 
     entry = models.ForeignKey(LogEntry, on_delete=models.CASCADE, related_name="audited_tables")
     table_pk = models.BigIntegerField()

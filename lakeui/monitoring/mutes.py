@@ -63,7 +63,7 @@ def muted(mutes: Iterable[Mute]) -> Muted:
 def mute(
     check: Check, table: Table | None, until: datetime, *, by: User, now: datetime, reason: str = ""
 ) -> Mute:
-    """Mute a check, or change until when; it is on record in the audit trail.
+    """Mute a check, or change until when; it is on record in the audit log.
 
     Raises:
         RequestError: until a moment that is past or too far, or too much is muted.

@@ -99,7 +99,7 @@ class Frame:
             Entry("explain", reverse("explain"), "term", "Explain an error"),
             Entry("monitoring", reverse("monitoring"), "pulse", "Monitoring"),
         )
-        trail = Entry("audit", reverse("audit"), "eye", "Audit trail")
+        trail = Entry("audit", reverse("audit"), "eye", "Audit log")
         return (*entries, trail) if may(self._request.user, "maintain") else entries
 
     @cached_property

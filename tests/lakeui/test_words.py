@@ -122,7 +122,7 @@ def test_a_filter_is_named_in_words_for_people_and_its_parameter_described_for_p
 GONE = re.compile(
     r"\b(thrown away|told apart|tells? apart|writes? met|two met|asked for (?:by|after|,)|needs? a look"
     r"|in vain|by rows|by files|newest version|losers?|lost to|loses? to|would lose|lost write|losing write|alike|carried over"
-    r"|upkeep|readded|settlement|contender|interventions|withheld|a sketch|does not answer|winners?)\b",
+    r"|upkeep|readded|settlement|contender|interventions|withheld|a sketch|audit trail|does not answer|winners?)\b",
     re.IGNORECASE,
 )
 """Words of former versions: docs/glossary.md has what is said instead."""
@@ -152,7 +152,7 @@ GONE_IN_CODE = re.compile(
     r"\b(thrown away|threw away|told apart|t(?:ell|old)s? (?:\w+ )?apart|telling (?:\w+ )?apart|in vain"
     r"|needs? a look|asked for (?:by|after)|was asked for|may look at|newest (?:version|snapshot|commit|checkpoint|action)|against winners|bound to lose"
     r"|the losers?|a loser|lost to|loses? to|would lose(?! its)|writes? met|never existed|contender|readded"
-    r"|upkeep|interventions|typed name|(?:the|a|this|every|each|any|next|second) winners?|winner's|current's|conflicts? by (?:rows|files)|(?:write|attempt|transaction) that lost"
+    r"|upkeep|interventions|audit trail|typed name|(?:the|a|this|every|each|any|next|second) winners?|winner's|current's|conflicts? by (?:rows|files)|(?:write|attempt|transaction) that lost"
     r"|the newest by default)\b",
     re.IGNORECASE,
 )

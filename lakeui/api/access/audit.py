@@ -1,4 +1,4 @@
-"""The audit trail, for maintainers of all tables."""
+"""The audit log, for maintainers of all tables."""
 
 from auditlog.models import LogEntry
 from django.db.models import QuerySet

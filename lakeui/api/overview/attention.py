@@ -69,7 +69,7 @@ class MuteList(GenericAPIView[Mute]):
         request=MuteRequestSerializer, responses={201: MuteSerializer}, parameters=[IDEMPOTENCY_KEY]
     )
     def post(self, request: Request) -> Response:
-        """For everybody of this installation; who did it is in the audit trail."""
+        """For everybody of this installation; who did it is in the audit log."""
         body = MuteRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         return answer_once(request, lambda: self._muted(request, body.validated_data))

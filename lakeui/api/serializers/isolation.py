@@ -118,7 +118,7 @@ class SettingsChangeSerializer(SettingsSerializer):
         default="",
         allow_blank=True,
         max_length=2000,
-        help_text="For the audit trail.",
+        help_text="For the audit log.",
     )
 
 

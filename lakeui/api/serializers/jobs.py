@@ -200,7 +200,7 @@ class JobRequestSerializer(CommandRequestSerializer):
         default="",
         allow_blank=True,
         max_length=2000,
-        help_text="For the audit trail.",
+        help_text="For the audit log.",
     )
 
 

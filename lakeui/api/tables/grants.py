@@ -53,7 +53,7 @@ class GrantDetail(OfTable):
 
     @extend_schema(request=GrantRequestSerializer, responses={200: GrantSerializer})
     def put(self, request: Request, table_id: int, username: str) -> Response:  # noqa: ARG002
-        """Give a role, or change it. It is on record in the audit trail."""
+        """Give a role, or change it. It is on record in the audit log."""
         table = self.table
         require(request, "admin", table)
         body = GrantRequestSerializer(data=request.data)

@@ -1,4 +1,4 @@
-"""The audit trail: who requested what, changed whose role, and was refused what."""
+"""The audit log: who requested what, changed whose role, and was refused what."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +74,7 @@ class AuditRow:
 @login_required
 def audit(request: HttpRequest) -> HttpResponseBase:
     if not may(request.user, "maintain"):
-        msg = "The audit trail needs the role maintainer on all tables."
+        msg = "The audit log needs the role maintainer on all tables."
         raise PermissionDenied(msg)
     listing = Listing(request, AuditFilter(request.GET, trail()))
     if "export" in request.GET and listing.is_valid:

@@ -89,7 +89,7 @@ class SignInView(LoginView):
 
 
 class SignOutView(LogoutView):
-    """Django's own, on record in the audit trail."""
+    """Django's own, on record in the audit log."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         if isinstance(request.user, User):

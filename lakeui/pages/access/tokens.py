@@ -26,7 +26,10 @@ MAY_DO = (
     (Role.REPORTER, "Reports transactions of programs to their tables' pages, and opens nothing."),
     (Role.VIEWER, "Reads tables, jobs and conflicts, and has errors explained."),
     (Role.OPERATOR, "Writes rows by jobs, cancels and repeats them, reports conflicts."),
-    (Role.MAINTAINER, "Creates, registers, alters, compacts and cleans tables, reads the trail."),
+    (
+        Role.MAINTAINER,
+        "Creates, registers, alters, compacts and cleans tables, reads the audit log.",
+    ),
     (Role.ADMIN, "Restores tables, shortens what is kept of them, gives roles."),
 )
 

@@ -1,4 +1,4 @@
-"""The audit trail: who, what, when, on which table; refusals too."""
+"""The audit log: who, what, when, on which table; refusals too."""
 
 import pytest
 from auditlog.models import LogEntry

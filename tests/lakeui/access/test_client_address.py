@@ -1,4 +1,4 @@
-"""One address for rates, the audit trail and the log: what trusted proxies say, and nothing else."""
+"""One address for rates, the audit log and the log: what trusted proxies say, and nothing else."""
 
 import pytest
 import structlog

@@ -16,7 +16,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("table", help="its name, or its directory or URL as registered")
-        parser.add_argument("--reason", default="", help="for the audit trail")
+        parser.add_argument("--reason", default="", help="for the audit log")
         parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
     def handle(self, *args: object, **options: object) -> None:

@@ -52,7 +52,7 @@ class Command(BaseCommand):
             "--retries", type=int, default=0, help="times to go on after a conflict"
         )
         parser.add_argument("--time-limit", type=int, default=0, help="seconds it may run")
-        parser.add_argument("--reason", default="", help="for the audit trail")
+        parser.add_argument("--reason", default="", help="for the audit log")
         parser.add_argument(
             "--idempotency-key",
             default="",
