@@ -66,13 +66,6 @@ def was_held(request: HttpRequest) -> bool:
     return bool(getattr(request, "was_held", False))
 
 
-def same_etag(request: Request, etag: str) -> bool:
-    """Whether the caller has what this ETag marks (RFC 9110, section 13.1.2)."""
-    given = request.headers.get("If-None-Match", "")
-    tags = {tag.strip().removeprefix("W/") for tag in given.split(",")}
-    return etag in tags or "*" in tags
-
-
 def held(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any, HttpResponse]]:
     """The view, as one whose answers may wait."""
 

@@ -1,6 +1,5 @@
 """Jobs: requested, read, cancelled, retried."""
 
-import hashlib
 from typing import Any
 
 from django.db.models import Count, QuerySet
@@ -15,6 +14,7 @@ from lakeui.api.caller import caller
 from lakeui.api.filtering import asked
 from lakeui.api.idempotency import answer_once
 from lakeui.api.of_table import OfTable
+from lakeui.api.preconditions import digest_of, etag_of, has_state
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import (
     JobDetailSerializer,
@@ -23,7 +23,7 @@ from lakeui.api.serializers.jobs import (
     JobSerializer,
 )
 from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecastSerializer
-from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold, same_etag
+from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.cancel_retry import cancel_job, retry_job
 from lakeui.jobs.filters import JobFilter, visible_jobs
@@ -123,10 +123,10 @@ class JobDetail(GenericAPIView[Job]):
         seconds = asked(request, WaitSerializer)["wait"]
         job = job_to_show(request, job_id)
         step = step_of(job.pk)
-        etag = f'"{hashlib.sha256(repr((job.pk, step)).encode()).hexdigest()[:20]}"'
+        state = digest_of((job.pk, step))
         body = JobDetailSerializer(job, context={"request": request}).data
-        response = Response(body, headers={"ETag": etag})
-        has_it = same_etag(request, etag)
+        response = Response(body, headers={"ETag": etag_of(state, body)})
+        has_it = has_state(request, state)
         if job.state in Job.ENDED or ("If-None-Match" in request.headers and not has_it):
             return response
         return hold(request, response, seconds, lambda: _is_news(job.pk, step if has_it else None))

@@ -14,7 +14,7 @@ from lakeui.api.filtering import asked
 from lakeui.api.idempotency import answer_once
 from lakeui.api.jobs.jobs import accepted
 from lakeui.api.of_table import OfTable, require
-from lakeui.api.preconditions import check_if_match, etag_of
+from lakeui.api.preconditions import check_if_match, etag_of, state_of
 from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
 from lakeui.api.sequence_paging import SequencePaging
 from lakeui.api.serializers.isolation import (
@@ -64,7 +64,7 @@ class Isolation(OfTable):
         """Name settings to see in `impact` what changing them would do; nothing is changed."""
         proposal = _proposal(self.table, asked(request, SettingsSerializer))
         body = IsolationSerializer(_isolation(request, self.table, proposal)).data
-        return Response(body, headers={"ETag": etag_of(self.table)})
+        return Response(body, headers={"ETag": etag_of(state_of(self.table), body)})
 
     @extend_schema(
         request=SettingsChangeSerializer,
@@ -214,7 +214,7 @@ def _forecast(
 
 
 def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Response:
-    check_if_match(request, etag_of(table))  # a request answered before needs none: it is done
+    check_if_match(request, state_of(table))  # a request answered before needs none: it is done
     kind, parameters = proposal.job
     job = request_job(
         table=table,

@@ -13,11 +13,11 @@ from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
 from lakeui.api.filtering import asked
 from lakeui.api.of_table import OfTable, require
-from lakeui.api.preconditions import check_if_match, etag_of
+from lakeui.api.preconditions import check_if_match, etag_of, has_state, state_of
 from lakeui.api.schema import IF_MATCH
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.tables.schema import COLUMNS_SHOWN
-from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold, same_etag
+from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold
 from lakeui.catalog.health import Health
 from lakeui.catalog.models import Table, TableSync
 from lakeui.catalog.schema_rows import schema_head, top_fields
@@ -181,9 +181,9 @@ def _is_later(table_id: int, version: int) -> bool:
     return table is None or (table.version if table.version is not None else -1) > version
 
 
-def _is_another(table_id: int, etag: str) -> bool:
+def _is_another(table_id: int, state: str) -> bool:
     table = Table.objects.only("version", "description").filter(pk=table_id).first()
-    return table is None or etag_of(table) != etag
+    return table is None or state_of(table) != state
 
 
 class TableDetail(OfTable):
@@ -196,17 +196,17 @@ class TableDetail(OfTable):
     def get(self, request: Request, table_id: int) -> Response:
         """With `wait` it is answered once the mirror has a later version than `after_version`.
 
-        With `If-None-Match` instead, once the ETag is another: that of version and description.
+        With `If-None-Match` instead, once its version or its description is another than the ETag's.
         """
         given = asked(request, TableWaitSerializer)
-        table, etag, after = self.table, etag_of(self.table), given["after_version"]
+        table, state, after = self.table, state_of(self.table), given["after_version"]
         response = self._answer(table)
         if after is not None:
             is_here = _is_later(table_id, after)
             is_news = partial(_is_later, table_id, after)
         elif "If-None-Match" in request.headers:
-            is_here = not same_etag(request, etag)
-            is_news = partial(_is_another, table_id, etag)
+            is_here = not has_state(request, state)
+            is_news = partial(_is_another, table_id, state)
         elif given["wait"]:
             fault = "Say what is there already: after_version, or If-None-Match with an ETag."
             raise serializers.ValidationError({"wait": [fault]})
@@ -226,7 +226,7 @@ class TableDetail(OfTable):
         body.is_valid(raise_exception=True)
         with transaction.atomic():
             table = Table.objects.select_for_update().get(pk=self.table.pk)  # one after the other
-            check_if_match(request, etag_of(table))
+            check_if_match(request, state_of(table))
             table.description = body.validated_data["description"]
             table.save(update_fields=["description"])
         self.table.description = table.description
@@ -240,4 +240,4 @@ class TableDetail(OfTable):
 
     def _answer(self, table: Table) -> Response:
         body = TableDetailSerializer(table).data
-        return Response(body, headers={"ETag": etag_of(table)})
+        return Response(body, headers={"ETag": etag_of(state_of(table), body)})

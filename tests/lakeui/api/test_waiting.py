@@ -57,6 +57,35 @@ def test_the_same_etag_is_answered_without_a_body(viewer, table, running):
         assert other.status_code == 200
 
 
+def test_an_etag_is_another_where_the_answer_is(viewer, table, running):
+    """Also where no step and no version came: a browser has its old answer shown on 304."""
+    changes = {
+        f"tables/{table.pk}/": lambda: Table.objects.update(mirror_error_code="LAKE_STORAGE"),
+        f"tables/{table.pk}/isolation/": lambda: Table.objects.update(deletion_vectors=True),
+        f"jobs/{running.pk}/": lambda: Job.objects.update(reason="told later"),
+    }
+    for path, change in changes.items():
+        first = viewer.get(f"/api/v1/{path}")
+        change()
+        again = viewer.get(f"/api/v1/{path}", headers={"If-None-Match": first["ETag"]})
+        assert again.status_code == 200, path
+        assert again.json() != first.json()
+
+
+def test_who_may_not_read_a_job_has_another_etag_of_it(client, people, guest, table):
+    """Two people at one browser: on 304 the second would be shown what the first had."""
+    statement = {"parameters": {"source": "SELECT * FROM sales.secret"}, "kind": "insert"}
+    job = make_job(table, people["maintainer"], state=Job.State.RUNNING, **statement)
+    path = f"/api/v1/jobs/{job.pk}/"
+    client.force_login(people["admin"])
+    seen = client.get(path)
+    client.force_login(guest)
+    answer = client.get(path, headers={"If-None-Match": seen["ETag"]})
+    assert answer.status_code == 200
+    assert "secret" in seen.content.decode()
+    assert "secret" not in answer.content.decode()
+
+
 def test_a_jobs_etag_is_another_after_a_step(viewer, running):
     before = viewer.get(f"/api/v1/jobs/{running.pk}/")["ETag"]
     Job.objects.filter(pk=running.pk).update(progress_done=5)
