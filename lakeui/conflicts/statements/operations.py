@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from engine.actions.codec import Action
@@ -39,6 +40,7 @@ from engine.commands.model import (
     Vacuum,
 )
 from engine.commands.script import named
+from engine.conflicts.eligibility import IDENTITY_KEY
 from engine.conflicts.forecast import Operation
 from engine.conflicts.reads import READS_TARGET, SUBQUERY, is_stable, row_obstacle
 from engine.conflicts.statements import StatementKind
@@ -48,6 +50,7 @@ from engine.expressions.traits import split_conjuncts
 from engine.expressions.tree import Expression
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.types import StructType, parse_schema
+from engine.snapshot.timestamps import timestamp_to_ms
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.named_tables import table_called
 from lakeui.conflicts.statements.clients import THIS_ENGINE, client_of
@@ -135,22 +138,29 @@ def operation_of(command: Command, target: Target) -> Operation:
     operation = Operation(kind=_kind_of(command, target))
     match command:
         case Append():
-            operation = _appended(operation, command, target)
+            return _appended(operation, command, target)
         case Delete() | Update():
-            operation = _conditioned(operation, command, target)
+            return _conditioned(operation, command, target)
         case Overwrite():
-            operation = _overwritten(operation, command, target)
+            return _overwritten(operation, command, target)
         case Merge():
-            operation = _merge(operation, command, target)
-        case Stream():
-            operation = replace(operation, application=_application(command))
-        case DropFeature():
-            operation = replace(operation, changes_protocol=True)
-        case Vacuum():
-            operation = replace(operation, reads_late=True)
+            return _merge(operation, command, target)
         case _:
-            pass
-    return operation
+            return _maintained(operation, command, target)
+
+
+def _maintained(operation: Operation, command: Command, target: Target) -> Operation:
+    match command:
+        case Stream():
+            return replace(operation, application=_application(command))
+        case Restore():
+            return replace(operation, changes_metadata=_restores_terms(command, target))
+        case DropFeature():
+            return replace(operation, changes_protocol=True)
+        case Vacuum():
+            return replace(operation, reads_late=True)
+        case _:
+            return operation
 
 
 def operation_of_commit(
@@ -200,6 +210,19 @@ def _application(command: Stream) -> str | None:
     if source is None or not source.table_uuid:
         return None
     return command.application(source.uri, source.table_uuid)
+
+
+def _restores_terms(command: Restore, target: Target) -> bool:
+    """Whether the metadata is another one since, but for marks of identity columns, which go on."""
+    since = Commit.objects.filter(table__uri=target.uri, changes_metadata=True)
+    if command.version is not None:
+        since = since.filter(version__gt=command.version)
+    elif command.timestamp is not None:
+        moment = datetime.fromtimestamp(timestamp_to_ms(command.timestamp) / 1000, UTC)
+        since = since.filter(committed_at__gt=moment)
+    if IDENTITY_KEY in target.schema_json:
+        since = since.filter(changes_data=False)
+    return since.exists()
 
 
 def _is_constraint(name: str) -> bool:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engine.commands.model import Stream
+from engine.commands.model import Restore, Stream
 from engine.commands.sql import parse_request
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import Operation, forecast
@@ -153,6 +153,22 @@ def test_a_replaced_schema_is_ordered_before_no_append():
     assert forecast(SETTING, replaced, insert).verdict is Verdict.ALWAYS
     kept = Operation(kind=StatementKind.OVERWRITE)
     assert forecast(SETTING, kept, insert).verdict is Verdict.EXEMPT
+
+
+@pytest.mark.django_db
+def test_a_restore_past_a_change_of_metadata_stops_every_write():
+    table = make_table(name="sales", schema=json.loads(SCHEMA))
+    Commit.objects.filter(table=table, version=1).update(changes_metadata=True)
+    target = Target.of(table)
+    insert = said("INSERT INTO sales VALUES (1, 'a', null)")
+    before, after = {"version": 0}, {"version": 1}
+    for point, verdict in (
+        (before, Verdict.ALWAYS),
+        ({"timestamp": "2020-01-01"}, Verdict.ALWAYS),
+        (after, Verdict.NEVER),
+    ):
+        restore = operation_of(Restore(table="sales", **point), target)
+        assert forecast(SETTING, insert, restore).verdict is verdict
 
 
 @pytest.mark.django_db
