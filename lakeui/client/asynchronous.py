@@ -72,14 +72,14 @@ class AsyncClient:
         token: str | None = ""
         while token is not None:
             page = await self.play(flows.page_of_conflicts(filters, token))
-            for conflict in flows.conflicts_in(page):
+            for conflict in page.rows:
                 yield conflict
-            token = page["next_page_token"]
+            token = page.next_token
 
     async def play(self, flow: Flow[T]) -> T:
         """Carry a flow out."""
         answer: httpx.Response | None = None
-        failure: httpx.TransportError | None = None
+        failure: httpx.RequestError | None = None
         while True:
             try:
                 step = flow.send(answer) if failure is None else flow.throw(failure)
@@ -92,7 +92,7 @@ class AsyncClient:
                 continue
             try:
                 answer = await self._http.request(**flows.arguments(step))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 failure = error
 
 

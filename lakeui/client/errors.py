@@ -19,11 +19,11 @@ class NotReachedError(ClientError):
 
 
 class ApiError(ClientError):
-    """An answer that is not a success (RFC 9457).
+    """An answer that is not a success (RFC 9457), or that this client does not understand.
 
     Attributes:
         status: of HTTP.
-        code: stable; test this one.
+        code: stable; test this one. UNEXPECTED_ANSWER: a success that is none of this interface.
         detail: for people.
         fields: what is wrong, by field.
         problem: the whole answer.

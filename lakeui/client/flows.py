@@ -7,11 +7,12 @@ synchronous and the asynchronous client only carry these out, so both behave ali
 import os
 import random
 import uuid
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from time import monotonic, time
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
 import httpx
 
@@ -34,6 +35,7 @@ TRIES = 6
 LONGEST_PAUSE_S = 60.0
 _AGAIN = frozenset({429, 502, 503, 504})
 _PAGE = 200
+_REST_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def answer(call: Call) -> Flow[httpx.Response]:
     for tries_left in reversed(range(TRIES)):
         try:
             response = yield call
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             if not tries_left:
                 msg = f"{call.method} {call.path}: {type(error).__name__} {error}".rstrip()
                 raise NotReachedError(msg) from error
@@ -138,18 +140,43 @@ def _seconds_until(date: str) -> float:
 def _problem(response: httpx.Response) -> Mapping[str, Any]:
     try:
         body = response.json()
-    except ValueError:  # a proxy's page
+    except (ValueError, RecursionError):  # a proxy's page
         body = None
     return body if isinstance(body, dict) else {"detail": response.reason_phrase}
 
 
-def json_of(call: Call) -> Flow[dict[str, Any]]:
-    """The object that a call is answered with."""
+def read(call: Call, of: Callable[[Any], T]) -> Flow[T]:
+    """What `of` makes of the JSON that a call is answered with.
+
+    Raises:
+        ApiError: it can make nothing of it, or as `answer`.
+    """
     response = yield from answer(call)
-    body = response.json()
-    if not isinstance(body, dict):
-        raise ApiError(response.status_code, {"detail": "The answer is no JSON object."})
-    return body
+    try:
+        return of(response.json())
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        detail = "The answer is none of this interface: of a proxy, or of another version."
+        raise ApiError(
+            response.status_code, {"code": "UNEXPECTED_ANSWER", "detail": detail}
+        ) from error
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """Some rows of a list, and the token of the next ones; None at the end."""
+
+    rows: tuple[T, ...]
+    next_token: str | None
+
+
+def _page(call: Call, of: Callable[[Any], T]) -> Flow[Page[T]]:
+    def page_of(told: Any) -> Page[T]:  # noqa: ANN401 - JSON
+        token = told["next_page_token"]
+        if token is not None and token == call.params.get("page_token"):
+            raise ValueError(token)  # it would never end
+        return Page(tuple(map(of, told["items"])), token)
+
+    return (yield from read(call, page_of))
 
 
 def find_table(name: str) -> Flow[TableRecord]:
@@ -160,15 +187,21 @@ def find_table(name: str) -> Flow[TableRecord]:
     """
     query: dict[str, Any] = {"q": name, "page_size": _PAGE}
     while True:
-        page = yield from json_of(Call("GET", PREFIX + "tables/", query))
-        for told in page["items"]:
-            if told["name"].lower() == name.lower():
-                return TableRecord.of(told)
-        if page["next_page_token"] is None:
+        page = yield from _page(Call("GET", PREFIX + "tables/", query), TableRecord.of)
+        for table in page.rows:
+            if table.name.lower() == name.lower():
+                return table
+        if page.next_token is None:
             break
-        query["page_token"] = page["next_page_token"]
+        query = {**query, "page_token": page.next_token}
     problem = {"code": "NOT_FOUND", "detail": f"No table {name} that this token may see."}
     raise ApiError(404, problem)
+
+
+def _rest(asked_at: float, left: float | None = None) -> Iterator[Pause]:
+    """A pause where the server did not hold its answer, as a proxy or an old version does not."""
+    if monotonic() - asked_at < _REST_S and (left is None or left > 0):
+        yield Pause(_REST_S if left is None else min(_REST_S, left))
 
 
 def read_table(table_id: int, *, after_version: int | None, within_s: float) -> Flow[TableRecord]:
@@ -178,33 +211,35 @@ def read_table(table_id: int, *, after_version: int | None, within_s: float) -> 
         left = max(0, min(LONGEST_WAIT_S, round(until - monotonic())))
         query = {} if after_version is None else {"wait": left, "after_version": after_version}
         call = Call("GET", f"{PREFIX}tables/{table_id}/", query, wait_s=float(left))
-        table = TableRecord.of((yield from json_of(call)))
+        asked_at = monotonic()
+        table = yield from read(call, TableRecord.of)
         is_news = table.version is not None and (
             after_version is None or table.version > after_version
         )
         if is_news or not left:
             return table
+        yield from _rest(asked_at, until - monotonic())
 
 
 def request_job(table_id: int, command: Mapping[str, Any], key: str) -> Flow[JobRecord]:
     """A new job. Without a key of the caller's it has one of its own, so that it is requested once."""
     headers = {"Idempotency-Key": key or uuid.uuid4().hex}
     call = Call("POST", f"{PREFIX}tables/{table_id}/jobs/", body=command, headers=headers)
-    return JobRecord.of((yield from json_of(call)))
+    return (yield from read(call, JobRecord.of))
 
 
 def act_on_job(job_id: str, verb: str) -> Flow[JobRecord]:
     """Cancel a job, or run it again: the job that does."""
     headers = {"Idempotency-Key": uuid.uuid4().hex}
-    call = Call("POST", f"{PREFIX}jobs/{job_id}:{verb}", body={}, headers=headers)
-    return JobRecord.of((yield from json_of(call)))
+    call = Call("POST", f"{PREFIX}jobs/{_segment(job_id)}:{verb}", body={}, headers=headers)
+    return (yield from read(call, JobRecord.of))
 
 
 def read_job(job_id: str, wait_s: int = 0) -> Flow[JobRecord]:
     """A job, at once or when it has ended, at the latest after so many seconds."""
     query = {"wait": wait_s} if wait_s else {}
-    call = Call("GET", f"{PREFIX}jobs/{job_id}/", query, wait_s=float(wait_s))
-    return JobRecord.of((yield from json_of(call)))
+    call = Call("GET", f"{PREFIX}jobs/{_segment(job_id)}/", query, wait_s=float(wait_s))
+    return (yield from read(call, JobRecord.of))
 
 
 def wait_for_job(job_id: str, timeout_s: float | None) -> Flow[JobRecord]:
@@ -218,12 +253,14 @@ def wait_for_job(job_id: str, timeout_s: float | None) -> Flow[JobRecord]:
     until = None if timeout_s is None else monotonic() + timeout_s
     while True:
         left = LONGEST_WAIT_S if until is None else round(until - monotonic())
+        asked_at = monotonic()
         job = yield from read_job(job_id, max(0, min(LONGEST_WAIT_S, left)))
         if job.has_ended:
             break
         if left <= 0:
             msg = f"Job {job_id} is {job.state} after {timeout_s:g} seconds, and goes on."
             raise TimeoutError(msg)
+        yield from _rest(asked_at, None if until is None else until - monotonic())
     if job.state == JobState.CONFLICTED:
         raise WriteConflictError(job, (yield from _conflict_of(job)))
     if job.state == JobState.CANCELLED:
@@ -247,15 +284,15 @@ def _conflict_of(job: JobRecord) -> Flow[Conflict | None]:
 
 def read_conflict(conflict_id: int) -> Flow[Conflict]:
     """One conflict, with both sides and the ways to avoid it in `raw`."""
-    return Conflict.of((yield from json_of(Call("GET", f"{PREFIX}conflicts/{conflict_id}/"))))
+    return (yield from read(Call("GET", f"{PREFIX}conflicts/{conflict_id}/"), Conflict.of))
 
 
-def page_of_conflicts(filters: Mapping[str, Any], page_token: str) -> Flow[dict[str, Any]]:
+def page_of_conflicts(filters: Mapping[str, Any], page_token: str) -> Flow[Page[Conflict]]:
     """Some conflicts, the latest first."""
     query = {**filters, "page_size": _PAGE, **({"page_token": page_token} if page_token else {})}
-    return (yield from json_of(Call("GET", PREFIX + "conflicts/", query)))
+    return (yield from _page(Call("GET", PREFIX + "conflicts/", query), Conflict.of))
 
 
-def conflicts_in(page: Mapping[str, Any]) -> Iterator[Conflict]:
-    """The conflicts of a page."""
-    yield from map(Conflict.of, page["items"])
+def _segment(text: str) -> str:
+    """A part of an address, whatever it holds."""
+    return quote(text, safe="").replace(".", "%2E")

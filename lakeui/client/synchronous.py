@@ -79,13 +79,13 @@ class Client:
         token: str | None = ""
         while token is not None:
             page = self.play(flows.page_of_conflicts(filters, token))
-            yield from flows.conflicts_in(page)
-            token = page["next_page_token"]
+            yield from page.rows
+            token = page.next_token
 
     def play(self, flow: Flow[T]) -> T:
         """Carry a flow out."""
         answer: httpx.Response | None = None
-        failure: httpx.TransportError | None = None
+        failure: httpx.RequestError | None = None
         while True:
             try:
                 step = flow.send(answer) if failure is None else flow.throw(failure)
@@ -98,7 +98,7 @@ class Client:
                 continue
             try:
                 answer = self._http.request(**flows.arguments(step))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 failure = error
 
 
