@@ -248,11 +248,12 @@ def _below(store: Store, directory: str, after: list[str], depth: int) -> Iterat
             continue
         path = f"{directory}/{name}" if directory else name
         if after and name == after[0]:  # examined already; what lies below it may not be
-            rest = after[1:]
-            if depth > 1 and (rest or not _is_table(store, path)):
-                yield from _below(store, path, rest, depth - 1)
-            continue
-        yield from _examined(store, path, depth)
+            if depth > 1 and (after[1:] or _may_hold_tables(store, path)):
+                yield from _below(store, path, after[1:], depth - 1)
+        elif (told := _in_utf8(path)) != path:
+            yield Directory(told, problem=f"The name of the directory {told} is not in UTF-8.")
+        else:
+            yield from _examined(store, path, depth)
 
 
 def _examined(store: Store, path: str, depth: int) -> Iterator[Directory]:
@@ -264,6 +265,19 @@ def _examined(store: Store, path: str, depth: int) -> Iterator[Directory]:
     yield Directory(path, is_table=is_table)
     if not is_table and depth > 1:
         yield from _below(store, path, [], depth - 1)
+
+
+def _may_hold_tables(store: Store, path: str) -> bool:
+    """Not a table, nor a directory that cannot be listed, which was told when it was examined."""
+    try:
+        return not _is_table(store, path)
+    except StorageError:
+        return False
+
+
+def _in_utf8(path: str) -> str:
+    """The path as a database takes it. A name that is changed comes later than it was, by name."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _is_table(store: Store, path: str) -> bool:

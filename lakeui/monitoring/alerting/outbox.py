@@ -26,6 +26,7 @@ LEASE = timedelta(minutes=3)  # longer than a try can take
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
 AT_ONCE = 20  # messages of a channel in one task
 Clock = Callable[[], datetime]
+_EXPECTED = (DeliveryError, RequestError, OSError, smtplib.SMTPException)
 
 
 def due_channels(now: datetime) -> list[int]:
@@ -63,7 +64,9 @@ def _due(now: datetime) -> QuerySet[AlertDelivery]:
 def _delivered(delivery: AlertDelivery, clock: Clock) -> bool:
     try:
         _send(delivery, int(clock().timestamp()))
-    except (DeliveryError, RequestError, OSError, smtplib.SMTPException) as error:
+    except Exception as error:  # a message that nobody expects to fail may not be tried for ever
+        if not isinstance(error, _EXPECTED):
+            logger.exception("Alert %s could not be sent", delivery.pk)
         _failed(delivery, error, clock())
         return False
     ended = {"next_try_at": None, "ended_at": clock(), "error": ""}
@@ -109,4 +112,6 @@ def _words_of(error: Exception) -> str:
         return f"the mail server refused it ({type(error).__name__})"
     if isinstance(error, DeliveryError | RequestError):
         return str(error)[:500]
-    return f"the mail server is unreachable ({type(error).__name__})"
+    if isinstance(error, OSError):
+        return f"the mail server is unreachable ({type(error).__name__})"
+    return f"the message could not be made ({type(error).__name__})"

@@ -127,7 +127,7 @@ def _posted(
         if monotonic() >= until:  # to http.client the end of a line that was cut ends the headers
             raise TimeoutError
         wait = answer.headers.get("Retry-After", "")
-        return answer.status, int(wait) if wait.isdigit() and len(wait) < 6 else 0
+        return answer.status, int(wait) if wait.isdecimal() and len(wait) < 6 else 0
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from django.core.management import CommandError, call_command
 
-from engine.errors import EngineError
+from engine.errors import EngineError, StorageError
 from engine.storage.memory import MemoryStore
 from engine.storage.uri import open_store
 from lakeui.catalog import discovery as discoveries
@@ -98,6 +98,37 @@ def test_a_directory_that_cannot_be_read_is_told_and_passed_over(lake):
         (lake / "empty").chmod(0o755)
     assert [one.path for one in directories if one.problem] == ["empty"]
     assert len(tables(directories)) == 3
+
+
+def test_a_search_goes_on_after_a_directory_that_cannot_be_read(lake, settings, monkeypatch):
+    is_table = discoveries._is_table
+
+    def refused(store, path):
+        if path.startswith("empty"):
+            msg = "Could not list it."
+            raise StorageError(msg, "Check the rights.")
+        return is_table(store, path)
+
+    monkeypatch.setattr(discoveries, "_is_table", refused)
+    settings.DISCOVER_MAX_DIRECTORIES = 2
+    discovery = requested(lake)
+    for _ in range(4):
+        search(discovery.pk)
+        go_on(done(discovery))
+    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+
+
+def test_a_directory_whose_name_is_not_in_utf8_is_told_and_passed_over(lake, settings):
+    (lake / os.fsdecode(b"d\xff") / "_delta_log").mkdir(parents=True)
+    settings.DISCOVER_MAX_DIRECTORIES = 2
+    discovery = requested(lake)
+    for _ in range(5):
+        search(discovery.pk)
+        go_on(done(discovery))
+    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+    assert discovery.unreadable == 1
+    told = [one.problem for one in below(lake) if one.problem]
+    assert told == ["The name of the directory d\N{REPLACEMENT CHARACTER} is not in UTF-8."]
 
 
 def test_directories_of_a_store_in_memory_are_found():

@@ -358,6 +358,25 @@ def test_a_webhook_says_when_to_try_again(channel, webhook):
     assert delivery.error == "answered 429"
 
 
+def test_a_time_to_try_again_that_is_no_number_is_none(channel, webhook):
+    webhook.statuses, webhook.headers = [503], {"Retry-After": "\N{SUPERSCRIPT TWO}"}
+    delivery = send_test(channel, "ann", NOON)
+    deliver(channel.pk, at(NOON))
+    delivery.refresh_from_db()
+    assert (delivery.error, delivery.next_try_at) == ("answered 503", NOON + timedelta(seconds=30))
+
+
+def test_a_message_that_cannot_be_made_is_given_up_too(channel):
+    delivery = put(channel, {"title": "no items"}, NOON)
+    AlertDelivery.objects.filter(pk=delivery.pk).update(content={"title": "\ud800"})
+    deliver(channel.pk, at(NOON))
+    delivery.refresh_from_db()
+    assert delivery.error == "the message could not be made (UnicodeEncodeError)"
+    deliver(channel.pk, at(NOON + 25 * HOUR))
+    delivery.refresh_from_db()
+    assert delivery.outcome == AlertDelivery.Outcome.GIVEN_UP
+
+
 def test_what_never_arrives_is_given_up_after_a_day(channel, webhook):
     webhook.statuses = [404]
     delivery, now = send_test(channel, "ann", NOON), NOON
