@@ -295,12 +295,22 @@ class Execution:
         step: str,
         parameters: Mapping[str, Any],
         metrics: Mapping[str, int | str],
+        tries: int = 5,
     ) -> OperationResult:
-        """A commit that changes nothing and says what was done."""
+        """A commit that changes nothing and says what was done, on whatever landed meanwhile.
+
+        Raises:
+            ConflictError: the table's metadata or protocol changed again and again.
+        """
         txn = self.begin(step)
-        version = txn.commit(
-            operation, parameters, metrics, user_name=self.options.user_name, even_if_empty=True
-        )
+        try:
+            version = txn.commit(
+                operation, parameters, metrics, user_name=self.options.user_name, even_if_empty=True
+            )
+        except ConflictError:
+            if tries == 1:
+                raise
+            return self.note(operation, step, parameters, metrics, tries - 1)
         attempts = txn.outcome.attempts if txn.outcome else 1
         return OperationResult(version, dict(metrics), attempts=attempts, versions=(version,))
 

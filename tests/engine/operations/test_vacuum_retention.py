@@ -22,6 +22,7 @@ from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.storage.local import LocalStore
 from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
 from tests.engine.operations.cloned_tables import handle
 from tests.engine.transaction.tables import FakeClock
 
@@ -284,3 +285,23 @@ def test_deletion_vectors_in_files_stay_as_long_as_a_retained_version_has_them(
         clock.ms += 20 * DAY_MS
         do_lightly(Vacuum(), table=table)
         assert table.store.stat(place) is None
+
+
+class _AltersAtEachStart(TransactionObserver):
+    """Changes the table when a transaction has read it, the first time of each two."""
+
+    def __init__(self, alter) -> None:
+        self._alter, self._begun = alter, 0
+
+    def started(self, txn) -> None:  # noqa: ARG002
+        self._begun += 1
+        if self._begun % 2:
+            self._alter(f"ALTER TABLE t SET TBLPROPERTIES ('note' = '{self._begun}')")
+
+
+def test_a_change_of_the_table_aborts_no_vacuum(do_lightly, table):
+    """Its two commits change nothing: they say what was done on whatever is there."""
+    done = do_lightly(NOW, table=table, observer=_AltersAtEachStart(do_lightly))
+    operations = [commit.operation for commit in table.history(4)]
+    assert operations == ["VACUUM END", "SET TBLPROPERTIES", "VACUUM START", "SET TBLPROPERTIES"]
+    assert len(done.versions) == 2
