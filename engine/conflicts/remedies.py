@@ -87,7 +87,7 @@ def _identity(situation: Situation) -> bool:
         return False
     if situation.rule is Rule.METADATA_CHANGED:
         winner = situation.winner_operation
-        return not winner or winner in DATA_CHANGING_OPERATIONS
+        return not winner or winner in DATA_CHANGING_OPERATIONS - STATE_REPLACING_OPERATIONS
     return _compares_rows_of(situation)
 
 

@@ -76,6 +76,10 @@ SHOWN_AND_NOT = {
             {"rule": Rule.METADATA_CHANGED, "winner_operation": "WRITE", "table": TableFacts(identity=True)},
             {"rule": Rule.METADATA_CHANGED, "winner_operation": "ADD COLUMNS", "table": TableFacts(identity=True)},
         ),
+        (
+            {"rule": Rule.METADATA_CHANGED, "winner_operation": "MERGE", "table": TableFacts(identity=True)},
+            {"rule": Rule.METADATA_CHANGED, "winner_operation": "REPLACE TABLE", "table": TableFacts(identity=True)},
+        ),
     ],
     K.QUIET_WINDOW: [
         ({"rule": Rule.METADATA_CHANGED}, {"rule": Rule.DATA_ADDED}),
