@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ Rows = QuerySet[Model] | Iterable[object]
 FORMATS = ("csv", "json")
 CHUNK = 500
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|-inf")
 
 
 def export(rows: Rows, columns: Columns, file_format: str, name: str) -> StreamingHttpResponse:
@@ -29,12 +31,11 @@ def export(rows: Rows, columns: Columns, file_format: str, name: str) -> Streami
 
 
 def spreadsheet_safe(value: object) -> object:
-    """Text that a spreadsheet would run as a formula, with an apostrophe before it."""
-    if isinstance(value, str) and (
-        value.startswith(_FORMULA) or value.lstrip().startswith(_FORMULA)
-    ):
-        return f"'{value}"
-    return value
+    """Text that a spreadsheet would run as a formula, with an apostrophe before it; a number is none."""
+    if not isinstance(value, str) or _NUMBER.fullmatch(value):
+        return value
+    is_formula = value.startswith(_FORMULA) or value.lstrip().startswith(_FORMULA)
+    return f"'{value}" if is_formula else value
 
 
 class _Echo:
@@ -44,7 +45,7 @@ class _Echo:
 
 def _csv_lines(rows: Rows, columns: Columns) -> Iterator[str]:
     writer = csv.writer(_Echo())
-    yield writer.writerow(columns)
+    yield writer.writerow(map(spreadsheet_safe, columns))  # a table's columns are named by anybody
     for row in _each(rows):
         yield writer.writerow([spreadsheet_safe(_plain(get(row))) for get in columns.values()])
 

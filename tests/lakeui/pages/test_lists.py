@@ -5,6 +5,7 @@ import io
 import json
 import re
 from datetime import timedelta
+from operator import itemgetter
 
 import pytest
 from django.contrib.auth.models import User
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Schedule
-from lakeui.pages.exports import spreadsheet_safe
+from lakeui.pages.exports import export, spreadsheet_safe
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 
 
@@ -47,6 +48,14 @@ def test_text_that_a_spreadsheet_would_run_is_disarmed(start):
 
 def test_numbers_and_plain_text_stay_as_they_are():
     assert [spreadsheet_safe(value) for value in (-3, "a=b", None)] == [-3, "a=b", None]
+    numbers = ["-3", "-0.5", "-1e-07", "-inf"]  # as the rows of a table hold them
+    assert [spreadsheet_safe(number) for number in numbers] == numbers
+    assert spreadsheet_safe("-3+cmd()") == "'-3+cmd()"
+
+
+def test_names_of_columns_run_no_formula_either():
+    answer = export([("1",)], {"=cmd()": itemgetter(0)}, "csv", "rows")
+    assert b"".join(answer) == b"'=cmd()\r\n1\r\n"
 
 
 def test_a_hostile_predicate_is_disarmed_in_the_file(as_, lake):
