@@ -1,8 +1,8 @@
 """`wait`: a GET that is answered once there is news, or after so many seconds.
 
 A request that waits holds a turn of the event loop, no database connection and no worker. It is
-answered by its view, so that whoever lost the right to look meanwhile, or whose token expired, gets
-the answer of that moment.
+answered by its view, so that whoever lost the right to look meanwhile, signed out, or whose token
+expired, gets the answer of that moment.
 """
 
 import asyncio
@@ -13,8 +13,10 @@ from time import monotonic
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user
 from django.db import connections
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import SimpleLazyObject
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -80,9 +82,19 @@ def held(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any,
             return problem_response(request, TOO_MANY)
         await _wait(seconds, is_news)
         request.was_held = True  # type: ignore[attr-defined]  # read by `was_held`
+        _forget_who_asks(request)
         return await ask(request, *args, **kwargs)
 
     return answer
+
+
+def _forget_who_asks(request: HttpRequest) -> None:
+    """Have the session and its person be looked up again: they are those of the request's begin."""
+    session = getattr(request, "session", None)
+    if session is not None:
+        request.session = type(session)(session.session_key)
+        vars(request).pop("_cached_user", None)
+        request.user = SimpleLazyObject(lambda: get_user(request))  # type: ignore[assignment]
 
 
 async def _wait(seconds: float, is_news: Callable[[], bool]) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from time import monotonic
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.test import AsyncClient
 from django.utils import timezone
 from knox.models import get_token_model
@@ -172,6 +173,23 @@ def test_who_loses_the_right_to_look_during_a_wait_learns_nothing(
 
     told_later(monkeypatch, act)
     problem(client.get(f"/api/v1/tables/{table.pk}/?wait={LONG}&after_version=2"), 404)
+
+
+@pytest.mark.parametrize("ends", ["signs out", "is disabled", "is admin no more"])
+def test_who_signs_out_or_is_disabled_during_a_wait_learns_nothing(
+    client, people, running, monkeypatch, ends
+):
+    person = people["admin"]
+    client.force_login(person)
+    row = type(person).objects.filter(pk=person.pk)
+    acts = {
+        "signs out": lambda: Session.objects.all().delete(),
+        "is disabled": lambda: row.update(is_active=False),
+        "is admin no more": lambda: (row.update(is_superuser=False), person.groups.clear()),
+    }
+    told_later(monkeypatch, lambda: (acts[ends](), Job.objects.update(state="succeeded")))
+    answer = client.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}")
+    assert answer.status_code in (401, 404)
 
 
 def test_a_wait_counts_as_one_request(viewer, running, settings, monkeypatch):
