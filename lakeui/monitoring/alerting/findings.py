@@ -1,5 +1,6 @@
 """What holds now, by condition: items in plain words, each with a key that stays while it holds."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,6 +23,7 @@ from lakeui.monitoring.mutes import muted, mutes_now
 from lakeui.monitoring.recent_conflicts import Day, Sums
 
 MOST = 1000  # of a condition
+_LONGEST_KEY = 120
 _HOUR, _DAY = timedelta(hours=1), timedelta(hours=24)
 
 
@@ -248,7 +250,7 @@ def _of_item(item: AttentionItem, title: str, text: str, of: object = "") -> Fin
     kind = job.kind.replace("_", " ").upper() if job else "a job"
     parts = [item.check.value, table.pk if table else "", of or (job.pk if job else "")]
     return Finding(
-        key=":".join(str(part) for part in parts if part != "")[:120],
+        key=_key(":".join(str(part) for part in parts if part != "")),
         title=title.replace("{kind}", kind).replace("{table}", name),
         text=text,
         table=name,
@@ -257,6 +259,14 @@ def _of_item(item: AttentionItem, title: str, text: str, of: object = "") -> Fin
         version=item.version,
         since=item.since,
     )
+
+
+def _key(text: str) -> str:
+    """The text as long as a key may be; names that begin alike stay different."""
+    if len(text) <= _LONGEST_KEY:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:20]
+    return f"{text[: _LONGEST_KEY - len(digest) - 1]}:{digest}"
 
 
 def _of_job(job: Job, what: str, title: str) -> Finding:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from engine.errors import RequestError
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, Schedule
 from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS, OwnCondition
 from lakeui.monitoring.alerting import findings
 from lakeui.monitoring.alerting.channels import (
@@ -34,7 +34,7 @@ from lakeui.monitoring.alerting.webhooks import DeliveryError, check_webhook, po
 from lakeui.monitoring.attention import FINDERS
 from lakeui.monitoring.checks import Check
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, Mute
-from tests.lakeui.factories import make_conflict, make_job, make_table
+from tests.lakeui.factories import make_conflict, make_job, make_table, make_user
 from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webhook
 from workers.maintenance import forget_spent_rows
 
@@ -149,6 +149,17 @@ def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted():
         )  # fmt: skip
     (told,) = Look(NOON).findings(Check.METADATA_COST, None)
     assert told.title == "Version 9 of sales.orders aborted 2 writes"
+
+
+def test_schedules_whose_long_names_begin_alike_are_told_apart():
+    table, owner = make_table(), make_user("owner")
+    for end in "ab":
+        Schedule.objects.create(
+            name="n" * 199 + end, table=table, cron="0 3 * * *", kind="optimize", owner=owner,
+            last_fired_at=NOON, note="The owner may not write any more.",
+        )  # fmt: skip
+    keys = {told.key for told in Look(NOON).findings(Check.FAILING_SCHEDULE, None)}
+    assert [len(key) for key in keys] == [120, 120]
 
 
 def test_what_is_muted_is_not_told():
