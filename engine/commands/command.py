@@ -165,7 +165,8 @@ def check_columns(columns: tuple[str, ...], schema: StructType | None, field: st
         raise RequestError(what, "Name each once.", field=field)
     if schema is not None:
         for column in columns:
-            Scope.of(schema).resolve(column_path(column))
+            if schema.get(column) is None:  # a name may have dots and backticks itself
+                Scope.of(schema).resolve(column_path(column))
 
 
 def column_path(text: str) -> tuple[str, ...]:

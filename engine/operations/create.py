@@ -5,6 +5,7 @@ import msgspec
 from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.table import Metadata, Protocol
+from engine.commands.command import column_path
 from engine.commands.model import Create, DataFrameSource
 from engine.errors import TableExistsError
 from engine.log.segment import list_log_files
@@ -129,14 +130,15 @@ def _first(command: Create, execution: Execution, rows: SourceRows | None) -> li
     schema = command.schema
     if schema is None and rows is not None:
         schema = StructType(tuple(StructField(column.name, column.type) for column in rows.schema))
+    schema = schema or StructType()
     actions = first_actions(
-        schema or StructType(),
-        command.partition_columns,
+        schema,
+        [_column_name(schema, written) for written in command.partition_columns],
         command.clustering_columns,
         command.properties,
         now_ms=execution.now_ms,
     )
-    for column in schema or ():
+    for column in schema:
         check_default_type(column)
     described = [
         msgspec.structs.replace(action, description=command.description)
@@ -151,3 +153,8 @@ def _terms(actions: list[Action]) -> Terms:
     metadata = next(action for action in actions if isinstance(action, Metadata))
     protocol = next(action for action in actions if isinstance(action, Protocol))
     return Terms(metadata, protocol)
+
+
+def _column_name(schema: StructType, written: str) -> str:
+    """A column's name as it was written, without the backticks around it."""
+    return written if schema.get(written) else ".".join(column_path(written))

@@ -153,14 +153,18 @@ def _run(frame: DataFrame, target: FileTarget, *, ordered: bool = False) -> Writ
         frame = frame.sortWithinPartitions(
             *[column(partition.name) for partition in target.partitions]
         )
-    return collect_actions(frame.mapInArrow(_writing(target), _REPORT))
+    numbered = frame.toDF(*map(str, range(len(frame.columns))))  # mapInArrow reads a dot as a path
+    return collect_actions(numbered.mapInArrow(_writing(target, frame.columns), _REPORT))
 
 
-def _writing(target: FileTarget) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _writing(
+    target: FileTarget, names: list[str]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         task = context.partitionId() if context else 0
-        yield from report_batches(write_files(batches, target, task))
+        named = (batch.rename_columns(names) for batch in batches)
+        yield from report_batches(write_files(named, target, task))
 
     return write_task
 

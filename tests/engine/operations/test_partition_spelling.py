@@ -1,14 +1,16 @@
 """Statements that spell a partition column otherwise than the schema: the log has the schema's spelling."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.commands.model import Append, Clone, Create, FileSource, Overwrite
+from engine.commands.model import Append, Clone, Create, DataFrameSource, FileSource, Overwrite
 from engine.commands.sql import parse_statement
 from engine.operations.run import run
+from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 
@@ -66,3 +68,24 @@ def test_a_partition_column_that_is_renamed_in_case_alone_is_read_on(spark, tmp_
     assert held == [(1, "a"), (2, "b"), (3, "c")]
     metadata = json.loads(table.snapshot().metadata.schema_string)
     assert metadata["fields"][1]["name"] == columns[0]
+
+
+@pytest.mark.parametrize("name", ["a.b", "a`b"])
+def test_a_partition_column_may_have_dots_and_backticks(spark, tmp_path, name):
+    written = "`" + name.replace("`", "``") + "`"
+    table = DeltaTable(open_store(str(tmp_path / "t")))
+    schema = StructType((StructField("id", LONG), StructField(name, STRING)))
+    properties = {"delta.columnMapping.mode": "name"}
+    as_named = Create(schema=schema, partition_columns=(name,), properties=properties)
+    as_written = replace(as_named, partition_columns=(written,), replace=True)
+    run(as_named, table, spark)
+    run(as_written, table, spark)
+    assert table.snapshot().partition_columns == [name]
+    frame = spark.createDataFrame([(1, "x"), (2, None)], f"id long, {written} string")
+    run(Append(source=DataFrameSource(frame)), table, spark)
+    assert sorted(
+        map(tuple, (row.values() for row in table.snapshot().to_arrow().to_pylist()))
+    ) == [
+        (1, "x"),
+        (2, None),
+    ]
