@@ -154,8 +154,8 @@ TEXTS: Mapping[RemedyKind, RemedyText] = {
         " partitions",
     ),
     RemedyKind.PLAIN_CONDITION: RemedyText(
-        "use a plain condition: no subquery, no struct, array or map values, nothing that is not"
-        " deterministic",
+        "use a plain condition: no subquery, no UDF, no struct, array or map values, nothing that is"
+        " not deterministic",
         "Rows can be compared by a condition that gives one row the same answer each time.",
         "the condition or a value that is set holds one of these",
     ),

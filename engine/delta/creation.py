@@ -253,8 +253,6 @@ def session_defaults(spark: SparkSession) -> dict[str, str]:
     for key, property_key in _PROTOCOL.items():
         if value := spark.conf.get(key, None):
             properties[property_key] = value
-    if properties:
-        properties["delta.enableDeletionVectors"] = "false"  # an old protocol has none
     settings = spark.conf.getAll
     for key, value in settings.items():
         if key.startswith(_DEFAULTS):

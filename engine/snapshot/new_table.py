@@ -93,12 +93,13 @@ def with_defaults(
 ) -> dict[str, str]:
     """The configuration of a new table with what it did not say: deletion vectors, row tracking.
 
-    Where Iceberg clients are to read it: mapped columns, and no deletion vectors.
+    Where Iceberg clients are to read it: mapped columns, and no deletion vectors. Where a protocol
+    without features is requested: none either.
     """
     defaults: dict[str, str] = {}
     if configuration.get(ICEBERG_COMPAT_KEY, "").lower() == "true":
         defaults[MODE_KEY] = "name"
-    elif not partition_columns:
+    elif not partition_columns and not _is_old_protocol(configuration):
         defaults["delta.enableDeletionVectors"] = "true"
     if clustering_columns:
         defaults["delta.enableRowTracking"] = "true"
@@ -110,6 +111,13 @@ def with_defaults(
             f"{prefix}RowCommitVersionColumnName", f"_row-commit-version-col-{uuid.uuid4()}"
         )
     return chosen
+
+
+def _is_old_protocol(configuration: Mapping[str, str]) -> bool:
+    """Whether a protocol is requested that has no deletion vectors."""
+    return (
+        configuration.get(READER_VERSION, "3") < "3" or configuration.get(WRITER_VERSION, "7") < "7"
+    )
 
 
 def clustering_domain(schema: StructType, columns: Sequence[str], mode: str) -> DomainMetadata:

@@ -39,6 +39,13 @@ def test_deletion_vectors_can_be_declined(uri: str):
     assert (snapshot.protocol.min_reader_version, snapshot.protocol.min_writer_version) == (1, 2)
 
 
+def test_a_table_of_an_old_protocol_has_no_deletion_vectors(uri: str):
+    versions = {"delta.minReaderVersion": "1", "delta.minWriterVersion": "2"}
+    snapshot = DeltaTable.create(uri, SCHEMA, properties=versions).snapshot()
+    assert (snapshot.protocol.min_reader_version, snapshot.protocol.min_writer_version) == (1, 2)
+    assert not snapshot.metadata.configuration
+
+
 def test_a_partitioned_table_has_a_plain_protocol(uri: str):
     snapshot = DeltaTable.create(uri, SCHEMA, partition_columns=["NAME"]).snapshot()
     assert snapshot.partition_columns == ["name"]
