@@ -39,7 +39,7 @@ def make_channel(values: Mapping[str, Any]) -> tuple[AlertChannel, str]:
         raise RequestError(msg, "Remove one.", field="name")
     channel = AlertChannel(kind=values["kind"])
     secret = _new_secret(channel) if channel.kind == AlertChannel.Kind.WEBHOOK else ""
-    _set_channel(channel, values)
+    _set_channel(channel, values, {})
     return channel, secret
 
 
@@ -49,13 +49,13 @@ def change_channel(channel: AlertChannel, values: Mapping[str, Any]) -> str:
     Raises:
         RequestError: as `make_channel`.
     """
-    secret = ""
+    secret, before = "", _values(channel)
     if values.get("new_secret"):
         if channel.kind != AlertChannel.Kind.WEBHOOK:
             msg = "Only webhooks with JSON are signed."
             raise RequestError(msg, "Leave new_secret out.", field="new_secret")
         secret = _new_secret(channel)
-    _set_channel(channel, values)
+    _set_channel(channel, values, before)
     return secret
 
 
@@ -79,7 +79,7 @@ def change_rule(rule: AlertRule, values: Mapping[str, Any]) -> None:
     Raises:
         RequestError: a value is at fault, or the name is taken.
     """
-    before = (rule.condition, rule.threshold, rule.tables)
+    before = _values(rule)
     for name in ("name", "condition", "threshold", "tables", "channel", "group_minutes",
                  "repeat_hours", "ignores_quiet_hours", "enabled"):  # fmt: skip
         if name in values:
@@ -88,8 +88,10 @@ def change_rule(rule: AlertRule, values: Mapping[str, Any]) -> None:
         msg = "This condition has a threshold of its own."
         raise RequestError(msg, "Leave the threshold empty.", field="threshold")
     with transaction.atomic():
-        _saved(rule)
-        if before != (rule.condition, rule.threshold, rule.tables):
+        _saved(rule, before)
+        if any(
+            before[name] != getattr(rule, name) for name in ("condition", "threshold", "tables")
+        ):
             rule.findings.all().delete()
 
 
@@ -125,7 +127,9 @@ def wake(channel_id: int) -> None:
         return
 
 
-def _set_channel(channel: AlertChannel, values: Mapping[str, Any]) -> None:
+def _set_channel(
+    channel: AlertChannel, values: Mapping[str, Any], before: Mapping[str, Any]
+) -> None:
     if "target" in values:
         _set_target(channel, values["target"].strip())
     for name in ("name", "quiet_from", "quiet_to", "zone", "enabled"):
@@ -135,7 +139,7 @@ def _set_channel(channel: AlertChannel, values: Mapping[str, Any]) -> None:
         msg = f"There is no time zone {channel.zone[:64]!r}."
         raise RequestError(msg, "Name one as Europe/Berlin is named.", field="zone")
     _check_quiet_hours(channel.quiet_from, channel.quiet_to)
-    _saved(channel)
+    _saved(channel, before)
 
 
 def _set_target(channel: AlertChannel, target: str) -> None:
@@ -181,14 +185,23 @@ def _new_secret(channel: AlertChannel) -> str:
     return secret
 
 
-def _saved(row: AlertChannel | AlertRule) -> None:
+def _saved(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> None:
+    """Write what has changed alone: another request, or a worker, may have changed the rest."""
     row.name = row.name.strip()
     if not row.name or not row.name.isprintable():
         msg = "The name is empty or cannot be printed."
         raise RequestError(msg, "Use 1 to 100 printable characters.", field="name")
     try:
         with transaction.atomic():
-            row.save()
+            row.save(update_fields=_changed(row, before) if row.pk else None)
     except IntegrityError as error:
         msg = f"The name {row.name} is taken."
         raise RequestError(msg, "Choose another.", field="name") from error
+
+
+def _values(row: AlertChannel | AlertRule) -> dict[str, Any]:
+    return {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields}
+
+
+def _changed(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in _values(row).items() if value != before[name]]

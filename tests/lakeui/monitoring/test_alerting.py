@@ -33,7 +33,7 @@ from lakeui.monitoring.alerting.watch import MOST_ITEMS, MOST_WAITING, is_quiet,
 from lakeui.monitoring.alerting.webhooks import DeliveryError, check_webhook, post, webhook_at
 from lakeui.monitoring.attention import FINDERS
 from lakeui.monitoring.checks import Check
-from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, Mute
+from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, AlertRule, Mute
 from tests.lakeui.factories import make_conflict, make_job, make_table, make_user
 from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webhook
 from workers.maintenance import forget_spent_rows
@@ -642,6 +642,19 @@ def test_a_new_secret_signs_from_then_on(channel, webhook):
     assert unseal(channel.sealed_secret) == secret
     assert unseal(seal("täxt")) == "täxt"
     assert LogEntry.objects.get_for_object(channel).filter(action=1).count() == 1
+
+
+def test_who_changes_one_thing_leaves_what_another_changed_meanwhile(channel):
+    rule = rule_on(channel, Check.FAILED_JOB)
+    seen, seen_rule = AlertChannel.objects.get(), AlertRule.objects.get()
+    secret = change_channel(channel, {"new_secret": True})
+    AlertRule.objects.update(told_at=NOON)
+    change_channel(seen, {"name": "renamed"})
+    change_rule(seen_rule, {"group_minutes": 9})
+    channel.refresh_from_db()
+    rule.refresh_from_db()
+    assert (channel.name, unseal(channel.sealed_secret)) == ("renamed", secret)
+    assert (rule.group_minutes, rule.told_at) == (9, NOON)
 
 
 def test_deliveries_go_after_the_days_kept(channel, settings):
