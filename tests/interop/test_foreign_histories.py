@@ -20,7 +20,7 @@ from tests.stateful.spark_statements import as_statement
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
-COUNT = 40
+COUNT = 60
 _ROOT = Path(__file__).resolve().parents[2]
 
 
