@@ -34,7 +34,8 @@ class Comparison:
     def row(self) -> str:
         """A row of a Markdown table."""
         ours, other = (
-            f"{value:,.{_digits(value)}f} {self.unit}" for value in (self.ours, self.other)
+            f"{value:,.{_digits(value)}f} {self.unit}" if self.unit else f"{value:,.0f}"
+            for value in (self.ours, self.other)
         )
         return f"| {self.what} | {ours} | {self.other_name}: {other} | **{self.ratio:.2f}** |"
 
