@@ -91,6 +91,7 @@ class Look(Happening):
             snapshot.state,
             record.versions[number],
             tombstones_since_ms=scene.tombstones_since_ms,
+            by_others=bool(scene.foreign),
         )
 
 

@@ -115,24 +115,36 @@ class Versions:
 def check_reads(played: Played, versions: Versions) -> None:
     """The newest version; some others where checkpoints or compactions come often."""
     said, since_ms = played.scene.record.versions, played.scene.tombstones_since_ms
+    others = bool(played.scene.foreign)
     chosen = {versions.numbers[-1]}
     if any("nterval" in name for name, _ in played.setup.properties):
         chosen.update(versions.numbers if EVERYTHING else versions.numbers[1::_STRIDE])
     for number in sorted(chosen):
-        check_state(versions.fresh(number).state, said[number], tombstones_since_ms=since_ms)
+        check_state(
+            versions.fresh(number).state,
+            said[number],
+            tombstones_since_ms=since_ms,
+            by_others=others,
+        )
 
 
 def check_snapshots(played: Played, versions: Versions) -> None:
     """Those that commands read, and those that long-lived handles hold."""
     record, since_ms = played.scene.record, played.scene.tombstones_since_ms
+    others = bool(played.scene.foreign)
     read = {snapshot.version: snapshot for snapshot in played.scene.read.values()}
     held = list(read.values()) if EVERYTHING else list(read.values())[::_STRIDE]
     for snapshot in held:
-        check_state(snapshot.state, record.versions[snapshot.version], tombstones_since_ms=since_ms)
+        check_state(
+            snapshot.state,
+            record.versions[snapshot.version],
+            tombstones_since_ms=since_ms,
+            by_others=others,
+        )
     current = [snapshot.update() for snapshot in held]
     current += [handle.snapshot() for handle in played.scene.handles]
     for snapshot in current:
-        check_state(snapshot.state, record.newest, tombstones_since_ms=since_ms)
+        check_state(snapshot.state, record.newest, tombstones_since_ms=since_ms, by_others=others)
 
 
 def check_change_feed(played: Played, versions: Versions) -> None:
