@@ -40,13 +40,15 @@ class QuietHours:
 def quiet_hours(table: Table, now: datetime) -> QuietHours | None:
     """None where too few commits tell, or where no hours have less than half of their share."""
     recent = table.commits.filter(changes_data=True, committed_at__gte=now - timedelta(days=DAYS))
-    by_day = recent.values(day=TruncDate("committed_at", tzinfo=UTC))
-    by_hour = recent.values(hour=ExtractHour("committed_at", tzinfo=UTC))
-    counts = [0] * HOURS
-    for row in by_hour.annotate(commits=Count("pk")).order_by():
-        counts[row["hour"]] = row["commits"]
+    by_hour = recent.values_list(
+        TruncDate("committed_at", tzinfo=UTC), ExtractHour("committed_at", tzinfo=UTC)
+    )
+    counts, days = [0] * HOURS, set()
+    for day, hour, commits in by_hour.annotate(commits=Count("pk")).order_by():
+        counts[hour] += commits
+        days.add(day)
     total = sum(counts)
-    if total < FEWEST_COMMITS or by_day.order_by().distinct().count() < FEWEST_DAYS:
+    if total < FEWEST_COMMITS or len(days) < FEWEST_DAYS:
         return None
     start = _quietest(counts)
     commits = sum(_window(counts, start, WINDOW))

@@ -111,8 +111,8 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
         return _when(request)
     table = _chosen(request, tables)
     initial = {"sql": f"OPTIMIZE {table.name}"} if table else {}
-    if cron := request.GET.get("cron", "")[:_LONGEST_CRON]:
-        initial["cron"] = cron
+    if offered := _cron_of(request):
+        initial["cron"] = offered
     form = ScheduleForm(request.POST or None, initial=initial)
     if request.method == "POST" and table is not None and form.is_valid():
         made = _made(request, table, form)
@@ -151,7 +151,7 @@ def schedule_edit(request: HttpRequest, pk: int) -> HttpResponse:
         "retries": schedule.max_retries,
         "time_limit": -(-schedule.time_limit_s // 60) or None,
     }
-    if offered := request.GET.get("cron", "")[:_LONGEST_CRON]:
+    if offered := _cron_of(request):
         initial["cron"] = offered
     form = ScheduleForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
@@ -195,9 +195,14 @@ def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _when(request: HttpRequest) -> HttpResponse:
     """The words and the next runs of a cron text while it is typed."""
-    cron = request.GET.get("cron", "")[:_LONGEST_CRON]
+    cron = _cron_of(request)
     context = {"cron": cron, "next_runs": _next_runs(cron)}
     return render(request, "jobs/_when.html", context)
+
+
+def _cron_of(request: HttpRequest) -> str:
+    """The cron text that an address holds: one that is typed, or the one that was offered."""
+    return request.GET.get("cron", "")[:_LONGEST_CRON]
 
 
 def _next_runs(cron: str) -> list[datetime]:
