@@ -35,7 +35,7 @@ class EngineError(Exception):
         own = {
             k: v
             for k, v in vars(self).items()
-            if k not in {"what", "remedy"} and not k.startswith("_")
+            if k not in {"what", "remedy", "part"} and not k.startswith("_")
         }
         said = {"code": self.code, "sqlstate": self.sqlstate, "message": str(self)}
         return {**said, "remedy": self.remedy, **own}
@@ -211,7 +211,7 @@ class InvalidIsolationLevelError(InvalidPropertyError):
 
 
 class StatementError(RequestError):
-    """SQL that is not a statement this engine knows; `position` is the offset of the fault."""
+    """SQL that this engine does not know; `position` is the fault's offset in `part`, "" for all of it."""
 
     code = "LAKE_STATEMENT_NOT_UNDERSTOOD"
     sqlstate = "42601"
@@ -220,11 +220,11 @@ class StatementError(RequestError):
         self, what: str, remedy: str = "", *, field: str = "sql", position: int | None = None
     ) -> None:
         super().__init__(what, remedy, field=field)
-        self.position = position
+        self.position, self.part = position, ""
 
 
 class OnlyReadsError(StatementError):
-    """A statement that reads: a `page` of the `table` has the answer, for a `condition`, "" for none."""
+    """A statement that reads: a `page` of the `table` has the answer for a `condition`; "" for none."""
 
     code = "LAKE_STATEMENT_ONLY_READS"
     table, page, condition = "", "", ""

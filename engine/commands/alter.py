@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from engine.commands.column_sql import column_sql
-from engine.commands.command import Command, check_columns, check_new_columns, column_path
+from engine.commands.command import Command, check_columns, check_new_columns
 from engine.commands.fields import parameter
-from engine.commands.names import column_list, name_sql, table_sql
+from engine.commands.names import column_list, column_path, name_sql, table_sql
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import RequestError
 from engine.expressions.parse import parse_expression

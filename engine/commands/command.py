@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from engine.commands.fields import Parameter, parameter, parameters_of, to_json, values_from_json
+from engine.commands.names import column_path
 from engine.commands.sources import QuerySource, Source, TableSource, source_from_json
 from engine.errors import RequestError
 from engine.expressions.given import asked_of_rows
@@ -167,12 +168,3 @@ def check_columns(columns: tuple[str, ...], schema: StructType | None, field: st
         for column in columns:
             if schema.get(column) is None:  # a name may have dots and backticks itself
                 Scope.of(schema).resolve(column_path(column))
-
-
-def column_path(text: str) -> tuple[str, ...]:
-    """The names along a column's path as written, backticks removed."""
-    if "`" not in text:
-        return tuple(text.split("."))
-    parts = text.replace("``", "\0").split("`")
-    plain = [part if index % 2 else part.replace(".", "\1") for index, part in enumerate(parts)]
-    return tuple(name.replace("\0", "`") for name in "".join(plain).split("\1") if name)

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from engine.commands.sql import STATEMENTS
-from engine.commands.sql_alter import CHANGES, alter
+from engine.commands.sql import STATEMENTS, written_as
+from engine.commands.sql_alter import alter
 from engine.commands.sql_refusals import refused
 from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
 from engine.expressions.functions import ALIASES, FOLDED, FUNCTIONS, GROUPS
@@ -30,15 +30,8 @@ def written(guide: str) -> str:
 
 
 def _grammar() -> str:
-    readers = dict.fromkeys(STATEMENTS.values())
-    lines = [_first_line(read) for read in readers if read is not alter]
-    changes = dict.fromkeys(" ".join(words) for words, _ in CHANGES)
-    lines.append(f"ALTER TABLE t {' | '.join(changes)} \u2026")
-    return "```\n" + "\n".join(lines) + "\n```"
-
-
-def _first_line(read: Callable[..., object]) -> str:
-    return (read.__doc__ or "").strip().splitlines()[0].rstrip(".")
+    readers = sorted(dict.fromkeys(STATEMENTS.values()), key=lambda read: read is alter)
+    return "```\n" + "\n".join(map(written_as, readers)) + "\n```"
 
 
 def _functions() -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from engine.commands.after_write import OPTION, choice_option, compaction_choice
-from engine.commands.command import PARSE, Command, check_source, column_path
+from engine.commands.command import PARSE, Command, check_source
 from engine.commands.defaults import or_default
 from engine.commands.fields import parameter, to_json, values_from_json
-from engine.commands.names import name_sql, options_sql, table_sql
+from engine.commands.names import column_path, name_sql, options_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.errors import ExpressionError, MultipleSourceRowsError, RequestError
 from engine.expressions.by_field import by_field
@@ -51,6 +51,13 @@ _WHEN_SQL = {
     NOT_MATCHED: "NOT MATCHED",
     BY_SOURCE: "NOT MATCHED BY SOURCE",
 }
+_ACTION_SQL = {
+    UPDATE: "UPDATE SET",
+    UPDATE_ALL: "UPDATE SET *",
+    DELETE: "DELETE",
+    INSERT: "INSERT",
+    INSERT_ALL: "INSERT *",
+}
 _FILLED_BY_TABLE = frozenset({"delta.generationExpression", "delta.identity.start"})
 
 
@@ -78,8 +85,10 @@ class MergeClause:
             RequestError: which one.
         """
         if self.action not in _ACTIONS.get(self.when, ()):
-            what = f"WHEN {self.when} cannot {self.action}."
-            remedy = f"Use {', '.join(_ACTIONS.get(self.when, ()))}."
+            actions = [_ACTION_SQL[action] for action in _ACTIONS.get(self.when, ())]
+            when = _WHEN_SQL.get(self.when, self.when)
+            what = f"WHEN {when} cannot {_ACTION_SQL.get(self.action, self.action)}."
+            remedy = f"Use {', '.join(actions)}."
             raise RequestError(what, remedy, field="clauses")
         if bool(self.assignments) != (self.action in {UPDATE, INSERT}):
             what = (
@@ -99,7 +108,7 @@ class MergeClause:
         if self.action == INSERT:
             values = ", ".join(map(str, self.assignments.values()))
             return f"INSERT ({', '.join(self.assignments)}) VALUES ({values})"  # noqa: S608
-        return {DELETE: "DELETE", UPDATE_ALL: "UPDATE SET *", INSERT_ALL: "INSERT *"}[self.action]
+        return _ACTION_SQL[self.action]
 
 
 @dataclass(frozen=True)
@@ -122,8 +131,9 @@ class Merge(Command):
         """Refuse what cannot be done, to a table of that schema if it is known."""
         check_source(self.source)
         if isinstance(self.source, RowsSource) and not self.source.columns:
-            what = "The rows of a MERGE have no columns."
-            raise RequestError(what, "Name them.", field="source.columns")
+            what = "The columns of the rows after VALUES have no names."
+            remedy = f"Name them after the alias: AS {self.source_alias} (a, b)."
+            raise RequestError(what, remedy, field="source.columns")
         if not self.clauses:
             what = "MERGE has no WHEN."
             raise RequestError(what, "Give at least one clause.", field="clauses")
@@ -173,13 +183,17 @@ class Merge(Command):
         return taken(source, paths, takes_all=takes_all)
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """SQL that says the same; `parse_statement` of it equals the command.
+
+        Spark takes the clauses in the order of their WHEN alone: so they are written, and so they
+        come back. Which rows a clause reaches depends on the order of those of its own WHEN.
+        """
         evolution = " WITH SCHEMA EVOLUTION" if self.schema_evolution else ""
-        clauses = " ".join(clause.sql() for clause in self.clauses)
+        clauses = " ".join(c.sql() for when in _ACTIONS for c in self.clauses if c.when == when)
         options = options_sql({OPTION: choice_option(self.auto_compact)})
         return (
             f"MERGE{evolution} INTO {table_sql(self.table)} AS {name_sql(self.target_alias)} "
-            f"USING {self._source_sql()} AS {name_sql(self.source_alias)}{self._source_columns()} "
+            f"USING {self._source_sql()} AS {name_sql(self.source_alias)} "
             f"ON {self.on} {clauses}{options}"
         )
 
@@ -187,11 +201,7 @@ class Merge(Command):
         source = self.source
         if isinstance(source, TableSource) and source == TableSource(source.table):
             return table_sql(source.table)
-        return f"({source.sql()})"
-
-    def _source_columns(self) -> str:
-        columns = self.source.columns if isinstance(self.source, RowsSource) else ()
-        return f" ({', '.join(columns)})" if columns else ""
+        return f"({source.query() if isinstance(source, RowsSource) else source.sql()})"
 
 
 def _words(number: int, when: str) -> str:

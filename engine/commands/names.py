@@ -1,7 +1,7 @@
 """Names and literals in statements: written so that the statement parser reads them back."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from engine.expressions.given import Given
 from engine.expressions.operands import KEYWORDS, RESERVED
@@ -79,3 +79,17 @@ def options_sql(options: Mapping[str, str | bool | int | None]) -> str:
 def where_sql(where: Given | None) -> str:
     """` WHERE condition`, or nothing."""
     return f" WHERE {where}" if where else ""
+
+
+def column_path(text: str) -> tuple[str, ...]:
+    """The names along a column's path as written, backticks removed."""
+    if "`" not in text:
+        return tuple(text.split("."))
+    parts = text.replace("``", "\0").split("`")
+    plain = [part if index % 2 else part.replace(".", "\1") for index, part in enumerate(parts)]
+    return tuple(name.replace("\0", "`") for name in "".join(plain).split("\1") if name)
+
+
+def plain_names(columns: Iterable[str]) -> list[str]:
+    """Columns by their names: as written, or what stands between backticks."""
+    return [".".join(column_path(name)) if "`" in name else name for name in columns]

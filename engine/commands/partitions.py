@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from engine.commands.command import column_path
-from engine.commands.names import name_sql
+from engine.commands.names import column_path, name_sql
 from engine.commands.sources import QuerySource, RowsSource, Source
 from engine.errors import RequestError
 from engine.expressions import build

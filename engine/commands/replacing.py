@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.commands.command import check_columns, column_path
-from engine.commands.names import column_list, name_sql, quoted
+from engine.commands.command import check_columns
+from engine.commands.names import column_list, column_path, name_sql, quoted
 from engine.commands.sources import DataFrameSource, FileSource, RowsSource, Source, TableSource
 from engine.errors import RequestError
 from engine.schema.types import StructType

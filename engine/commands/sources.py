@@ -2,19 +2,25 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any, ClassVar, NoReturn, TypeAlias
 
 from engine.commands.fields import parameter, to_json, values_from_json
-from engine.commands.names import quoted, table_sql, where_sql
+from engine.commands.names import name_sql, plain_names, quoted, table_sql, where_sql
 from engine.errors import RequestError
+from engine.expressions.parse import parse_expression
 from engine.expressions.queries.binder import read_query_text
 from engine.expressions.queries.reader import check_calls
 from engine.expressions.queries.tables import tables_in_query
 from engine.expressions.render import quote_string
+from engine.schema.types import StructType
 
 FORMATS = ("csv", "json", "parquet", "orc")
 BAD_ROWS = ("fail", "drop", "null")
 MAX_ROWS = 10_000
+_PARSED = 1000
+"""So many values are parsed before the statement runs, which parses them all."""
+_VALUES = "written_out"
 
 
 class _AsJson:
@@ -93,17 +99,26 @@ class RowsSource(_AsJson):
         """The rows as VALUES."""
         return "VALUES " + ", ".join(f"({', '.join(row)})" for row in self.rows)
 
+    def query(self) -> str:
+        """The rows as a SELECT that names the columns, where VALUES alone cannot."""
+        listed = f" ({', '.join(map(name_sql, plain_names(self.columns)))})" if self.columns else ""
+        return f"SELECT * FROM {self.sql()} AS {_VALUES}{listed}"  # noqa: S608 - parsed again
+
     def validate(self) -> None:
-        """Refuse rows of different widths.
+        """Refuse rows of different widths, and values that are none.
 
         Raises:
             RequestError: none at all, too many, or of a width unlike the others.
+            ExpressionError: one of the first values is no expression, or names a column.
         """
         widths = {len(row) for row in self.rows} | ({len(self.columns)} if self.columns else set())
         if not self.rows or len(self.rows) > MAX_ROWS or len(widths) != 1 or widths == {0}:
             what = f"There are {len(self.rows)} rows, of {sorted(widths)} values."
             remedy = f"Give 1 to {MAX_ROWS} rows with one value a column; load more from a file."
             raise RequestError(what, remedy, field="source.rows")
+        for value in islice(chain.from_iterable(self.rows), _PARSED):
+            if value.strip().upper() != "DEFAULT":
+                parse_expression(value, StructType())
 
 
 @dataclass(frozen=True)

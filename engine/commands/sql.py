@@ -12,7 +12,7 @@ from engine.commands.common_tables import TAKES_COMMON_TABLES, CommonTables
 from engine.commands.definition import Create
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from engine.commands.script import Script
-from engine.commands.sql_alter import alter, comment
+from engine.commands.sql_alter import CHANGES, alter, comment
 from engine.commands.sql_columns import column_definitions
 from engine.commands.sql_merge import merge
 from engine.commands.sql_refusals import not_known
@@ -160,20 +160,44 @@ def _layout(cursor: StatementCursor, definition: dict[str, Any]) -> bool:
     if cursor.take("USING"):
         cursor.need("DELTA")
     elif cursor.take("PARTITIONED", "BY"):
-        definition["partition_columns"] = cursor.columns()
+        definition["partition_columns"] = _partition_columns(cursor)
     elif cursor.take("CLUSTER", "BY"):
         definition["clustering_columns"] = cursor.columns()
     elif cursor.take("COMMENT"):
         definition["description"] = cursor.string("a comment")
     elif cursor.take("TBLPROPERTIES"):
         definition["properties"].update(cursor.properties())
-    elif cursor.peek() == "LOCATION":
-        what = "LOCATION is not understood: a new table lies under the lake's own root."
-        raise StatementError(what, "Leave it out.", position=cursor.position)
+    elif (not_taken := NOT_OF_A_TABLE.get(cursor.peek())) is not None:
+        raise StatementError(*not_taken, position=cursor.position)
     else:
         return False
     return True
 
+
+def _partition_columns(cursor: StatementCursor) -> tuple[str, ...]:
+    position, columns = cursor.position, list[str]()
+    bracket = cursor.take("(")
+    while not columns or cursor.take(","):
+        columns.append(cursor.column())
+    if bracket and not cursor.take(")"):
+        what = "PARTITIONED BY names columns, and their types stand with the others."
+        remedy = f"Add {columns[-1]} to the columns of the table."
+        raise StatementError(what, remedy, position=position)
+    return tuple(columns)
+
+
+NOT_OF_A_TABLE = {
+    "LOCATION": (
+        "LOCATION is not understood: a new table lies under the lake's own root.",
+        "Leave it out.",
+    ),
+    "LIKE": (
+        "CREATE TABLE … LIKE is not understood.",
+        "Use CREATE TABLE t USING DELTA AS SELECT * FROM s WHERE FALSE, or CLONE.",
+    ),
+    "OPTIONS": ("OPTIONS are not understood: a table has properties.", "Use TBLPROPERTIES."),
+}
+"""What Spark takes after the columns of a table, and this grammar does not: the refusal and the remedy."""
 
 STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
     "INSERT": insert,
@@ -191,6 +215,14 @@ STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
     "COMMENT": comment,
 }
 """What reads a statement, by its first word."""
+
+
+def written_as(read: Callable[[StatementCursor], Command]) -> str:
+    """How the statement is written that `read` reads, on one line."""
+    if read is alter:
+        changes = dict.fromkeys(" ".join(words) for words, _ in CHANGES)
+        return f"ALTER TABLE t {' | '.join(changes)} \u2026"
+    return (read.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
 def parse_statement(text: str) -> Command:
@@ -253,6 +285,7 @@ def _one(text: str, tokens: list[Token]) -> tuple[Command, bool]:
     read = STATEMENTS.get(cursor.peek())
     if read is None:
         raise not_known(cursor, tuple(STATEMENTS))
+    cursor.help = f"Write {written_as(read)}."
     command = read(cursor)
     if common is not None:
         command = common.given_to(command)

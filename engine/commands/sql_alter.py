@@ -16,8 +16,11 @@ from engine.commands.command import Command
 from engine.commands.definition import DESCRIPTION, SetProperties, UnsetProperties
 from engine.commands.sql_columns import check, column_definition
 from engine.commands.statement_cursor import StatementCursor
+from engine.errors import StatementError
 from engine.expressions.type_grammar import read_type
 from engine.schema.types import StructField, StructType
+
+_CHANGES = frozenset({"TYPE", "COMMENT", "SET", "DROP", "FIRST", "AFTER"})
 
 
 def alter(cursor: StatementCursor) -> Command:
@@ -25,9 +28,21 @@ def alter(cursor: StatementCursor) -> Command:
     cursor.need("ALTER", "TABLE")
     table = cursor.table()
     change = next((read for words, read in CHANGES if cursor.take(*words)), None)
+    if change is None and cursor.peek() in {"ALTER", "CHANGE"}:
+        cursor.index += 1
+        change = _change  # COLUMN may be left out
     if change is None:
-        cursor.refuse("this change of a table is not understood")
+        raise _not_known(cursor)
     return change(cursor, table)
+
+
+def _not_known(cursor: StatementCursor) -> StatementError:
+    """Spark's other changes, with what does the same here."""
+    words = f"{cursor.peek()} {cursor.peek(1)}"
+    if words not in OTHER_CHANGES:
+        cursor.refuse("no change of a table begins so")
+    what = f"ALTER TABLE … {words} is not understood."
+    return StatementError(what, OTHER_CHANGES[words], position=cursor.position)
 
 
 def _set(cursor: StatementCursor, table: str) -> Command:
@@ -98,7 +113,40 @@ def _rename(cursor: StatementCursor, table: str) -> Command:
 
 
 def _change(cursor: StatementCursor, table: str) -> Command:
-    column = cursor.column()
+    position, column = cursor.position, cursor.column()
+    if cursor.peek() not in {*_CHANGES, "SYNC"} and cursor.token() is not None:
+        return _hive_change(cursor, column, table, position)
+    change = _one_change(cursor, column, table)
+    if cursor.peek() == ",":
+        what = "ALTER COLUMN changes one column at a time."
+        remedy = "Send one statement for each column, with ; between them."
+        raise StatementError(what, remedy, position=cursor.position)
+    return change
+
+
+def _hive_change(cursor: StatementCursor, column: str, table: str, position: int) -> Command:
+    """`CHANGE a a TYPE [COMMENT 'text'] [FIRST | AFTER b]`: a new type, and nothing else beside it."""
+    again = cursor.peek(1) not in {"", "."} and cursor.token(1) is not None
+    if not again:
+        cursor.refuse("TYPE, SET, DROP, COMMENT, FIRST or AFTER was expected")
+    name = cursor.name()
+    if name.lower() != column.rpartition(".")[2].strip("`").lower():
+        what = f"CHANGE COLUMN gives {column} another name, {name}."
+        raise StatementError(what, "Use ALTER TABLE … RENAME COLUMN … TO ….", position=position)
+    start = cursor.index
+    read_type(cursor)
+    new_type = cursor.slice(start)
+    if cursor.peek() in {"COMMENT", "FIRST", "AFTER"}:
+        what = f"CHANGE COLUMN says a type and {cursor.peek()}, which are two changes."
+        remedy = (
+            f"Leave {column} {new_type} out where the type stays: ALTER TABLE … ALTER COLUMN {column} "
+            f"{cursor.peek()} …. Else send two statements, with ; between them."
+        )
+        raise StatementError(what, remedy, position=cursor.position)
+    return ChangeColumn(column, new_type=new_type, table=table)
+
+
+def _one_change(cursor: StatementCursor, column: str, table: str) -> Command:
     if cursor.take("TYPE"):
         start = cursor.index
         read_type(cursor)
@@ -107,6 +155,9 @@ def _change(cursor: StatementCursor, table: str) -> Command:
         return ChangeColumn(column, comment=cursor.string("a comment"), table=table)
     if cursor.peek() in {"SET", "DROP"}:
         return _set_or_drop(cursor, column, table)
+    if cursor.peek() == "SYNC":
+        what = "SYNC IDENTITY is not supported: an identity column counts on from what was written."
+        raise StatementError(what, "Run it with delta-spark.", position=cursor.position)
     first, after = _place(cursor)
     if not first and not after:
         cursor.refuse("TYPE, SET, DROP, COMMENT, FIRST or AFTER was expected")
@@ -159,6 +210,17 @@ CHANGES: tuple[tuple[tuple[str, ...], Callable[[StatementCursor, str], Command]]
     (("DROP", "FEATURE"), _drop_feature),
 )
 """What reads a change, by its words."""
+
+OTHER_CHANGES = {
+    "REPLACE COLUMNS": "Use ADD COLUMNS, ALTER COLUMN and DROP COLUMNS, with ; between them.",
+    "ADD PARTITION": "Leave it out: a partition is there as soon as it has rows.",
+    "DROP PARTITION": "Use DELETE FROM t WHERE, with the partition as the condition.",
+    "RECOVER PARTITIONS": "Leave it out: the log says which partitions there are.",
+    "RENAME TO": "Register the table under the other name.",
+    "SET LOCATION": "Register the table that is there.",
+    "ADD CHECK": "Give the constraint a name: ADD CONSTRAINT name CHECK (condition).",
+}
+"""Changes of Spark that are refused, with what to do instead."""
 
 
 def comment(cursor: StatementCursor) -> SetProperties | ChangeColumn:

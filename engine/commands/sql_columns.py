@@ -89,8 +89,23 @@ def column_definition(cursor: StatementCursor) -> StructField:
             metadata[DEFAULT] = cursor.until(",", ")", *_DEFAULT_STOPS)
         elif cursor.take("GENERATED"):
             metadata.update(_generated(cursor))
+        elif cursor.peek() in {"CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "COLLATE"}:
+            raise _beside_a_column(cursor)
         else:
             return StructField(name, data_type, nullable, metadata)
+
+
+def _beside_a_column(cursor: StatementCursor) -> StatementError:
+    """What Spark takes after a column's type, and this grammar does not."""
+    if cursor.peek() == "CHECK":
+        what = "A CHECK beside a column is not understood."
+        remedy = "Put it after the columns: CONSTRAINT name CHECK (condition)."
+    elif cursor.peek() == "COLLATE":
+        what = "COLLATE is not understood: texts are compared by their bytes."
+        remedy = "Leave it out, and compare lower(column)."
+    else:
+        return _informational(cursor)
+    return StatementError(what, remedy, position=cursor.position)
 
 
 def _generated(cursor: StatementCursor) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from engine.commands.merge import (
     MergeClause,
 )
 from engine.commands.sources import RowsSource, Source, TableSource
-from engine.commands.sql_sources import files, items, source
+from engine.commands.sql_sources import files, items, rows_of_values, source
 from engine.commands.sql_writes import ENDS, assignments, compaction
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
@@ -52,7 +52,7 @@ def merge(cursor: StatementCursor) -> Merge:
 def _using(cursor: StatementCursor) -> tuple[Source, str]:
     position = cursor.position
     if cursor.take("("):
-        rows = source(cursor)
+        rows = rows_of_values(cursor) or source(cursor)
         cursor.need(")")
         fallback = ""
     elif cursor.peek() == "READ_FILES":
@@ -61,8 +61,8 @@ def _using(cursor: StatementCursor) -> tuple[Source, str]:
         rows = TableSource(cursor.table())
         fallback = rows.table.rpartition(".")[2].rpartition("/")[2]
     alias = cursor.alias("ON") or fallback
-    if isinstance(rows, RowsSource):
-        rows = replace(rows, columns=cursor.columns() if cursor.peek() == "(" else ())
+    if isinstance(rows, RowsSource) and cursor.peek() == "(":
+        rows = replace(rows, columns=cursor.columns())
     if not alias:
         what = "The source has no alias."
         raise StatementError(what, "Give it one with AS.", position=position)

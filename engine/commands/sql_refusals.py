@@ -27,6 +27,7 @@ _OBJECTS = {
     "DETAIL": "summary",
 }
 """What SHOW and DESCRIBE ask for, and the page of a table that has it."""
+_LISTS = frozenset({"TABLES", "VIEWS", "SCHEMAS", "DATABASES", "CATALOGS"})
 _PAGES = {
     "data": "the page Rows of the table",
     "summary": "the page of the table",
@@ -104,8 +105,15 @@ def _description(cursor: StatementCursor, word: str) -> OnlyReadsError:
         page = "schema"
         cursor.take("TABLE")
         cursor.take("EXTENDED")
+    if word == "EXPLAIN":
+        what = "EXPLAIN reads, and jobs only write."
+        remedy = "Leave EXPLAIN out, and ask for a dry run: it says what the statement would touch."
+        return OnlyReadsError(what, remedy, position=position)
+    if word == "SHOW" and cursor.peek() in _LISTS:
+        what = f"SHOW {cursor.peek()} reads, and jobs only write."
+        return OnlyReadsError(what, "Look at the page Tables.", position=position)
     try:
-        table = "" if word == "EXPLAIN" else cursor.table()
+        table = cursor.table()
     except StatementError:
         table = ""
     return _only_reads(word, page, table, "", position)
@@ -138,6 +146,7 @@ def _copy(cursor: StatementCursor) -> tuple[str, str]:
         kind = cursor.name().lower()
     except StatementError:
         pass  # the example stays
+    table, place, kind = table[:200], place[:200], kind[:20]
     rows = f"read_files({quote_string(place)}, format => {quote_string(kind)})"
     remedy = f"Load the files once: INSERT INTO {table_sql(table)} BY NAME SELECT * FROM {rows}."  # noqa: S608
     return what, remedy

@@ -1,10 +1,12 @@
 """Sources in statements: VALUES, and SELECT from tables or from files."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 from engine.commands.fields import values_from_json
 from engine.commands.names import name_sql
 from engine.commands.sources import (
+    MAX_ROWS,
     FileSource,
     QuerySource,
     RowsSource,
@@ -18,12 +20,16 @@ from engine.expressions.queries.from_clause import BEGINNINGS
 from engine.expressions.queries.functions import find_window_function
 from engine.expressions.queries.reader import read_query
 from engine.expressions.queries.syntax import (
+    DerivedTable,
     ItemSyntax,
     QuerySyntax,
     SelectSyntax,
     TableName,
     Tokens,
+    ValuesSyntax,
 )
+
+_STAR = (ItemSyntax((), star=True),)
 
 
 def source(
@@ -62,6 +68,40 @@ def select(
     return plain or QuerySource(cursor.slice(start), columns, by_position)
 
 
+def rows_of_values(cursor: StatementCursor) -> RowsSource | None:
+    """The rows of SELECT * FROM VALUES … AS name (columns), moved past; None if something else is ahead.
+
+    So Spark has rows with names for their columns in a MERGE.
+
+    Raises:
+        StatementError: (`ExpressionError`) it begins so, and is not understood.
+    """
+    if [cursor.peek(offset) for offset in range(4)] != ["SELECT", "*", "FROM", "VALUES"]:
+        return None
+    start = cursor.index
+    query = read_query(cursor)
+    if (rows := _written_out(cursor, query)) is None:
+        cursor.index = start
+    return rows
+
+
+def _written_out(cursor: StatementCursor, query: QuerySyntax) -> RowsSource | None:
+    ends = query.common or query.order or query.limit is not None or query.offset
+    select = query.body
+    if ends or not isinstance(select, SelectSyntax) or not isinstance(select.source, DerivedTable):
+        return None
+    table = select.source
+    values, plain = table.query.body, SelectSyntax(_STAR, False, table, (), (), (), (), 0)
+    if not isinstance(values, ValuesSyntax) or replace(select, position=0) != plain:
+        return None
+    if not table.columns or len(values.rows) > MAX_ROWS:
+        return None
+    if not all(_is_plain(cell) for row in values.rows for cell in row):
+        return None
+    rows = tuple(tuple(_text(cursor, cell) for cell in row) for row in values.rows)
+    return RowsSource(tuple(map(name_sql, table.columns)), rows)
+
+
 def _reads_files(cursor: StatementCursor) -> bool:
     """Whether a SELECT is ahead whose FROM begins with READ_FILES."""
     if cursor.peek() != "SELECT":
@@ -86,7 +126,7 @@ def _of_one_table(
         return None
     if isinstance(table.version, str):
         return None
-    whole = len(body.items) == 1 and body.items[0] == ItemSyntax((), star=True)
+    whole = body.items == _STAR
     texts = (body.where, *(item.tokens for item in body.items))
     if not (whole or all(item.tokens for item in body.items)) or not all(map(_is_plain, texts)):
         return None
@@ -121,6 +161,8 @@ def _values(cursor: StatementCursor, columns: tuple[str, ...]) -> RowsSource:
 
 
 def _row(cursor: StatementCursor) -> tuple[str, ...]:
+    if cursor.peek() != "(" and not cursor.at_end:
+        return (cursor.until(",", ")", "DRY RUN"),)  # one value may stand without brackets
     cursor.need("(")
     row = items(cursor, ")")
     cursor.need(")")

@@ -11,11 +11,12 @@ from engine.commands.statement_cursor import StatementCursor
 from engine.commands.stream import STREAM_OPTIONS, Stream
 from engine.commands.writes import Append, Delete, Overwrite, Truncate, Update
 from engine.errors import StatementError
+from engine.expressions.operands import RESERVED
 from engine.schema.write_errors import SetTwiceError
 
 ENDS = ("WITH (", "DRY RUN", ";")
 """What may follow the conditions and assignments of a statement."""
-_AFTER_TABLE = ("PARTITION", "IF", "BY", "WITH", "REPLACE", "VALUES", "SELECT", "TABLE")
+_AFTER_TABLE = ("PARTITION", "IF", "BY", "WITH", "REPLACE", "VALUES", "SET")
 _QUERIES = ("( SELECT", "( WITH", "( VALUES")
 
 
@@ -222,6 +223,8 @@ def assignments(cursor: StatementCursor, *stops: str) -> dict[str, str]:
     """
     values: dict[str, str] = {}
     while True:
+        if cursor.peek() in RESERVED and cursor.peek(1) not in {"=", "."}:
+            cursor.refuse("a column to set was expected")
         position, column = cursor.position, cursor.column()
         if column in values:
             what = f"{column} is set twice."

@@ -4,7 +4,7 @@ from engine.errors import StatementError
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token, tokenize
 from engine.expressions.literals import is_whole
-from engine.expressions.operands import KEYWORDS
+from engine.expressions.operands import KEYWORDS, RESERVED
 from engine.expressions.queries.from_clause import BEGINNINGS
 from engine.expressions.queries.reader import take_expression_part
 from engine.protocol.properties import spelled
@@ -18,7 +18,7 @@ class StatementCursor(Cursor):
     """Reads a statement; conditions come out as the text they were, comments blanked."""
 
     error = StatementError
-    help = "See the documentation for the statements that are understood."
+    help = "docs/sql.md shows how each statement is written."
 
     @classmethod
     def over(cls, text: str) -> "StatementCursor":
@@ -118,7 +118,9 @@ class StatementCursor(Cursor):
             elif part and part in closers[-1:]:
                 closers.pop()
         if self.index == start or closers:
-            why = f"{closers[-1]} was expected" if closers else "a condition or value was expected"
+            closer = closers[-1] if closers else ""
+            why = f"{closer if closer == 'END' else repr(closer)} was expected"
+            why = why if closer else "a condition or value was expected"
             self.refuse(why)
         return self.slice(start)
 
@@ -195,8 +197,8 @@ class StatementCursor(Cursor):
                 )
         return options
 
-    def integer(self) -> int:
-        """A whole number.
+    def integer(self, *, quoted: bool = False) -> int:
+        """A whole number; one in quotes too, where the grammar has it.
 
         Raises:
             StatementError: something else is next.
@@ -205,7 +207,7 @@ class StatementCursor(Cursor):
         token = self.token()
         if (
             token is None
-            or token.kind != "number"
+            or token.kind not in ({"number", "string"} if quoted else {"number"})
             or not is_whole(token.value)
             or len(token.value) > 18
         ):
@@ -221,18 +223,20 @@ class StatementCursor(Cursor):
         """
         if self.take("VERSION"):
             self.need("AS", "OF")
-            return self.integer(), None
+            return self.integer(quoted=True), None
         if self.take("TIMESTAMP"):
             self.need("AS", "OF")
             return None, self.string("a time")
         return None, None
 
     def alias(self, *reserved: str) -> str:
-        """`[AS] name`, unless one of the reserved words is next; "" for none."""
+        """`[AS] name`, unless a reserved word or one of these is next; "" for none."""
         token = self.token()
         explicit = self.take("AS")
         if not explicit and (
-            token is None or token.kind not in {"word", "name"} or self.peek() in reserved
+            token is None
+            or token.kind not in {"word", "name"}
+            or self.peek() in RESERVED.union(reserved)
         ):
             return ""
         return self.name()

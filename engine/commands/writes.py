@@ -5,10 +5,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from engine.commands.after_write import OPTION, choice_option, compaction_choice
-from engine.commands.command import Command, check_columns, check_source, column_path
+from engine.commands.command import Command, check_columns, check_source
 from engine.commands.defaults import or_default
 from engine.commands.fields import parameter
-from engine.commands.names import column_list, name_sql, options_sql, table_sql, where_sql
+from engine.commands.names import (
+    column_list,
+    column_path,
+    name_sql,
+    options_sql,
+    table_sql,
+    where_sql,
+)
 from engine.commands.partitions import check_partition, partition_condition, partition_sql
 from engine.commands.replacing import Replacing, check_matched, match_condition, replacing_sql
 from engine.commands.sources import QuerySource, RowsSource, Source

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from engine.commands.alter import ChangeColumn
-from engine.commands.command import column_path
+from engine.commands.names import column_path
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
 from engine.expressions.type_grammar import read_type

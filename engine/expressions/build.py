@@ -32,6 +32,11 @@ from engine.schema.types import (
 
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "in"})
 
+_EMPTY = {
+    "array": "An empty one has a type: from_json('[]', 'ARRAY<INT>').",
+    "map": "An empty one has types: from_json('{}', 'MAP<STRING, INT>').",
+}
+
 
 def call(name: str, arguments: Sequence[Expression], position: int | None = None) -> Expression:
     """The call of a function or operator, its type worked out.
@@ -49,7 +54,8 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
         return call("date_add" if function.name == "+" else "date_sub", arguments, position)
     if not _takes(function, len(arguments)):
         what = f"{function.name} does not take {len(arguments)} arguments."
-        raise ExpressionError(what, "Check its arguments.", position=position)
+        remedy = _EMPTY.get(name.lower(), "") if not arguments else ""
+        raise ExpressionError(what, remedy or "Check its arguments.", position=position)
     return _typed(function, _arranged(function.name, arguments), position)
 
 
@@ -86,7 +92,10 @@ def _typed(function: Function, arguments: Sequence[Expression], position: int | 
     if result is None:
         shown = ", ".join(sql_name(type_) for type_ in types[:5])
         what = f"{function.name} cannot bring {shown} together."
-        raise ExpressionError(what, "Cast one side to the type of the other.", position=position)
+        remedy = "Cast one side to the type of the other."
+        if function.name == "-" and all(type_ in TIMES for type_ in types):
+            remedy = "Use datediff(end, start) for the days between, or unix_seconds for seconds."
+        raise ExpressionError(what, remedy, position=position)
     return Call(function.name, tuple(arguments), result)
 
 

@@ -47,7 +47,7 @@ class Cursor:
         """
         for token in expected:
             if not self.take(token):
-                self.refuse(f"{token} was expected")
+                self.refuse(f"{token if token.isalnum() else repr(token)} was expected")
 
     def refuse(self, why: str = "this is not part of an expression") -> NoReturn:
         """Complain about the token ahead.

@@ -118,12 +118,14 @@ def _element(types: Sequence[DataType]) -> DataType | None:
 
 def _contains(types: Sequence[DataType]) -> DataType | None:
     held = types[0]
+    if types[1] == VOID:  # as in Spark: a null alone is in nothing
+        return None
     inner = held.element if isinstance(held, ArrayType) else getattr(held, "key", None)
     return BOOLEAN if inner is not None and common_type((inner, types[1])) is not None else None
 
 
 def _position(types: Sequence[DataType]) -> DataType | None:
-    return LONG if nested.same_array(types) is not None else None
+    return LONG if types[1] != VOID and nested.same_array(types) is not None else None
 
 
 def _overlap(types: Sequence[DataType]) -> DataType | None:

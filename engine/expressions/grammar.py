@@ -123,13 +123,15 @@ class Grammar(Operands):
         if self.peek() in {"TRUE", "FALSE"}:
             test = build.call("<=>", (left, TRUE if self.peek() == "TRUE" else FALSE), position)
             self.index += 1
+        elif self.take("UNKNOWN"):
+            test = build.call("isnull", (build.call("not", (left,), position),), position)
         elif self.take("DISTINCT", "FROM"):
             test, negated = (
                 build.call("<=>", (left, self.expression(_COMPARISON)), position),
                 not negated,
             )
         else:
-            self.refuse("IS takes NULL, TRUE, FALSE or DISTINCT FROM")
+            self.refuse("IS takes NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
         return build.call("not", (test,), position) if negated else test
 
     def _in(self, left: Expression, position: int) -> Expression:
@@ -146,5 +148,11 @@ class Grammar(Operands):
             self._enter()
             operand = build.call("negative", (self._unary(),), position)
             self._depth -= 1
+            return operand
+        if self.take("+"):
+            self._enter()
+            operand = self._unary()
+            self._depth -= 1
+            build.call("negative", (operand,), position)  # which takes what + takes
             return operand
         return self._postfix(self._primary())

@@ -58,12 +58,18 @@ def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> lis
         sqlglot_tokens = _Tokenizer(dialect="databricks").tokenize(text)
     except (SqlglotError, ValueError, IndexError) as cause:
         what = "The text cannot be read: a quote or comment is probably left open."
-        raise error(what, "Close it.", position=len(text)) from cause
+        remedy = "Close it. A quote inside a text is written twice: 'O''Brien'."
+        raise error(what, remedy, position=len(text)) from cause
     tokens: list[Token] = []
     for sqlglot_token in sqlglot_tokens:
         token = _token(sqlglot_token, text, error)
         if tokens and _continues(tokens[-1], token):
             token = _joined(tokens.pop(), token)
+        elif _begins_a_number(tokens, token):
+            dot = tokens.pop()
+            value, commented = f".{token.value}", dot.after_comment or token.after_comment
+            source = text[dot.position : token.end]
+            token = Token("number", value, source, dot.position, token.end, commented)
         tokens.append(token)
     return tokens
 
@@ -75,6 +81,19 @@ def _continues(before: Token, token: Token) -> bool:
         and before.end == token.position
         and before.text[0] == token.text[0]
     )
+
+
+def _begins_a_number(tokens: list[Token], token: Token) -> bool:
+    """Whether the dot before these digits is theirs (`.5`), and not between a struct and its field."""
+    if token.kind != "number" or not tokens or tokens[-1].text != ".":
+        return False
+    dot, before = tokens[-1], tokens[-2] if len(tokens) > 1 else None
+    after_a_value = (
+        before is not None
+        and before.end == dot.position
+        and (before.kind != "symbol" or before.text in {")", "]"})
+    )
+    return dot.end == token.position and not after_a_value
 
 
 def _joined(before: Token, token: Token) -> Token:

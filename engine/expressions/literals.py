@@ -40,6 +40,7 @@ _UNITS = {
     "MICROSECOND": ("MICROSECOND", 1),
 }
 _MAX_INTERVAL = 10**15
+_MAX_INTERVAL_TEXT = 1_000
 
 
 def number_literal(text: str, *, negative: bool = False) -> Literal | None:
@@ -190,6 +191,23 @@ def interval_literal(amount: str, unit: str) -> Literal | None:
     if total != int(total) or abs(total) > _MAX_INTERVAL:
         return None
     return Literal(Interval(int(total), name), INTERVAL)
+
+
+def interval_text(text: str) -> Literal | None:
+    """`INTERVAL 'amount unit …'`; None for a text of other words, or of months beside days."""
+    words = text.split() if len(text) <= _MAX_INTERVAL_TEXT else []
+    words = words[words[:1] == ["interval"] :]
+    if not words or len(words) % 2:
+        return None
+    spans = [interval_literal(*pair) for pair in zip(words[::2], words[1::2], strict=True)]
+    total: Interval | None = None
+    for span in spans:
+        if span is None or not isinstance(span.value, Interval):
+            return None
+        if total is not None and (total.unit == "MONTH") != (span.value.unit == "MONTH"):
+            return None
+        total = span.value if total is None else together(total, span.value)
+    return Literal(total, INTERVAL)
 
 
 def interval_between(text: str, first: str, last: str) -> Literal | None:

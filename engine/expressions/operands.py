@@ -11,6 +11,7 @@ from engine.expressions.lexer import Token
 from engine.expressions.literals import (
     interval_between,
     interval_literal,
+    interval_text,
     number_literal,
     together,
     typed_literal,
@@ -334,6 +335,8 @@ class Operands(KeywordCalls, ABC):
 
     def _interval(self) -> Expression:
         self.need("INTERVAL")
+        if (whole := self._written_out()) is not None:
+            return whole
         interval = self._span()
         while interval is not None and self._span_ahead():
             more = self._span()
@@ -343,6 +346,18 @@ class Operands(KeywordCalls, ABC):
         if interval is None:
             self.refuse("write an interval as INTERVAL 7 DAYS")
         return Literal(interval, INTERVAL)
+
+    def _written_out(self) -> Expression | None:
+        """`'1 day 2 hours'`: the whole interval in quotes."""
+        token = self.token()
+        if (
+            token is None
+            or token.kind != "string"
+            or (literal := interval_text(token.value)) is None
+        ):
+            return None
+        self.index += 1
+        return literal
 
     def _span_ahead(self) -> bool:
         """Whether the interval goes on: `1 YEAR 2 MONTHS`."""

@@ -11,6 +11,7 @@ from engine.expressions.functions import FOLDED
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import tokenize
 from engine.expressions.operands import MAX_DEPTH, Nested
+from engine.expressions.places import counted_in
 from engine.expressions.scope import Scope
 from engine.expressions.tree import VOID, Expression, Literal, children
 from engine.schema.types import BOOLEAN, DATE, TIMESTAMP, StructType
@@ -53,6 +54,16 @@ def parse_expression(
     nested: Nested | None = None,
 ) -> Expression:
     """The tree of an expression of any type. Arguments and errors as `parse_condition`."""
+    try:
+        return _parsed(text, schema, now_ms, nested)
+    except ExpressionError as error:
+        counted_in(error, text)
+        raise
+
+
+def _parsed(
+    text: str, schema: StructType | Scope, now_ms: int | None, nested: Nested | None
+) -> Expression:
     if len(text) > MAX_CHARACTERS:
         what = f"The expression has {len(text)} characters: {MAX_CHARACTERS} is the limit."
         raise ExpressionError(what, "Put the values in a source and use MERGE.")
@@ -69,7 +80,7 @@ def parse_expression(
     grammar = Grammar(tokens, Scope.of(schema), moments(now_ms), nested)
     expression = grammar.expression()
     if not grammar.at_end:
-        grammar.refuse()
+        grammar.refuse("the expression ends before it, and no operator or comma stands between")
     _check_depth((expression,))
     return expression
 

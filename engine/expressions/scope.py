@@ -79,13 +79,27 @@ class Scope:
         return [column for column in hits if column]
 
     def _unknown(self, path: Sequence[str], position: int | None) -> UnknownColumnError:
-        names = [name for relation in self.relations for name in relation.schema.names]
+        names = list(
+            dict.fromkeys(name for relation in self._asked(path) for name in relation.schema.names)
+        )
         close = get_close_matches(path[-1], _likely(path[-1], names), n=1, cutoff=0.6)
         shown = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
         hint = f"Did you mean {close[0]}?" if close else f"The columns are {shown}."
+        if not names:
+            hint = "No columns can be named here; a text stands in quotes."
         return UnknownColumnError(
             f"There is no column {'.'.join(path)[:200]}.", hint, position=position
         )
+
+    def _asked(self, path: Sequence[str]) -> Sequence[Relation]:
+        """The relations that a dotted name may be about: those of the name before the dot, if any."""
+        first = path[0].lower() if len(path) > 1 else ""
+        named = [
+            relation
+            for relation in self.relations
+            if first and first in {name.lower() for name in relation.names}
+        ]
+        return named or self.relations
 
 
 def _likely(name: str, names: list[str]) -> list[str]:

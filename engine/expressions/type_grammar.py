@@ -1,6 +1,7 @@
 """Types as text: in column definitions, casts and schemas of JSON."""
 
 from engine.expressions.cursor import Cursor
+from engine.expressions.lexer import tokenize
 from engine.expressions.literals import is_whole
 from engine.expressions.types import NAMED_TYPES
 from engine.schema.text_lengths import MAX_LENGTH, limited
@@ -17,6 +18,19 @@ from engine.schema.types import (
 _COMMENT = "comment"
 _MAX_DEPTH = 32
 _NAMED: dict[str, DataType] = {**NAMED_TYPES, "VARIANT": VARIANT}
+
+
+def parse_type(text: str) -> DataType:
+    """The type that a text names, as a column definition has it.
+
+    Raises:
+        ExpressionError: it names none.
+    """
+    cursor = Cursor(tokenize(text), text)
+    named = read_type(cursor)
+    if not cursor.at_end:
+        cursor.refuse("the type should have ended")
+    return named
 
 
 def read_type(cursor: Cursor, depth: int = 0) -> DataType:  # noqa: RET503
@@ -42,7 +56,9 @@ def read_type(cursor: Cursor, depth: int = 0) -> DataType:  # noqa: RET503
             return _NAMED[word]
         case _:
             cursor.index -= 1
-            cursor.refuse("this is not a type")
+            cursor.refuse(
+                "a type was expected, such as BIGINT, STRING, DECIMAL(10, 2) or ARRAY<INT>"
+            )
 
 
 def _collection(cursor: Cursor, word: str, depth: int) -> DataType:

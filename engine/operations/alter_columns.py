@@ -8,7 +8,7 @@ import msgspec
 
 from engine.actions.table import DomainMetadata
 from engine.commands.alter import AddColumns, ChangeColumn, DropColumns, RenameColumn
-from engine.commands.command import column_path
+from engine.commands.names import column_path
 from engine.errors import ExpressionError, InvalidSchemaError, InvariantViolationError
 from engine.expressions.parse import parse_expression
 from engine.expressions.traits import columns_of
@@ -153,15 +153,18 @@ def check_default_type(field: StructField) -> None:
 def _altered(command: ChangeColumn, snapshot: Snapshot, field: StructField) -> StructField:
     metadata = dict(field.metadata)
     new_type = command.parsed_type()
+    if new_type == field.type:
+        return field
     if {IDENTITY, GENERATED} & metadata.keys() and (new_type is not None or command.new_default):
         msg = f"The table gives {field.name} its values: it keeps its type, and takes no default."
         raise InvalidSchemaError(msg, "Add another column.", field="column")
     if new_type is not None:
+        wider = widened(field, new_type)
         if not snapshot.properties.enable_type_widening:
             msg = f"The type of {field.name} cannot change: type widening is not enabled."
             remedy = "Set delta.enableTypeWidening to true first."
             raise InvalidSchemaError(msg, remedy, field="new_type")
-        return widened(field, new_type)
+        return wider
     if command.nullable is not None:
         return replace(field, nullable=command.nullable)
     if command.comment is not None:

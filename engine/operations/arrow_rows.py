@@ -20,6 +20,7 @@ from engine.errors import (
     InvariantViolationError,
     RequestError,
     SchemaMismatchError,
+    StatementError,
     UnsupportedFeatureError,
 )
 from engine.expressions.evaluate import evaluate_arrow
@@ -70,10 +71,10 @@ def is_small(execution: Execution, files: Sequence[AddFile]) -> bool:
 
 
 def need_spark(execution: Execution, error: Exception) -> None:
-    """Leave it to Spark, if there is one."""
+    """Leave it to Spark, if there is one; what Spark would refuse as well is raised as it is."""
     if execution.session is not None:
         return
-    if isinstance(error, SchemaMismatchError):
+    if isinstance(error, SchemaMismatchError | StatementError):
         raise error
     if not isinstance(error, CannotEvaluateError | RequestError):
         raise error

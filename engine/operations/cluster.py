@@ -10,8 +10,8 @@ import msgspec
 from pyspark.sql import Column
 
 from engine.actions.files import AddFile
-from engine.commands.command import column_path
 from engine.commands.model import Optimize
+from engine.commands.names import column_path
 from engine.conflicts.row_counts import live_rows
 from engine.errors import RequestError
 from engine.expressions.render import to_sql

@@ -5,8 +5,8 @@ import msgspec
 from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.table import Metadata, Protocol
-from engine.commands.command import column_path
 from engine.commands.model import Create, DataFrameSource
+from engine.commands.names import column_path
 from engine.errors import TableExistsError
 from engine.log.segment import list_log_files
 from engine.operations.alter_columns import check_default_type

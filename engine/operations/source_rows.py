@@ -7,13 +7,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.commands.command import column_path
 from engine.commands.defaults import (
     default_tree,
     is_default,
     query_with_defaults,
     values_with_defaults,
 )
+from engine.commands.names import plain_names
 from engine.commands.sources import (
     DataFrameSource,
     FileSource,
@@ -30,7 +30,7 @@ from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import VOID, Call, Column, Expression
 from engine.expressions.types import common_type
-from engine.operations.arrow_rows import evaluated_as
+from engine.operations.arrow_rows import evaluated_as, need_spark
 from engine.operations.execution import Execution
 from engine.operations.frame_sources import rows_of_frame
 from engine.operations.query_tables import QueryTables, open_table
@@ -113,9 +113,9 @@ def _of_query(
     text = source.query
     if target_schema is not None:
         places = source.columns or (target_schema.names if source.by_position else ())
-        text = query_with_defaults(text, target_schema, _named(places))
+        text = query_with_defaults(text, target_schema, plain_names(places))
     query = bind_query(text, tables.schema, now_ms=execution.now_ms)
-    names = _named(source.columns) or query.names
+    names = plain_names(source.columns) or query.names
     if len(names) != len(query.columns):
         msg = f"{len(names)} columns are named, and the query gives {len(query.columns)}."
         raise ColumnCountError(msg, "Name as many as it gives.", field="source.columns")
@@ -217,14 +217,18 @@ def _written_out(
     takes_more: bool,
 ) -> SourceRows:
     trees, schema = _values(execution, source, target_schema, stored=stored, takes_more=takes_more)
-    table, spark = _evaluated(trees, schema), execution.spark
-    if table is not None:
-        frame = spark.createDataFrame(table).coalesce(1)
+    spark = execution.spark
+    try:
+        frame = spark.createDataFrame(_evaluated(trees, schema)).coalesce(1)
+    except CannotEvaluateError:
+        pass  # Spark evaluates them
+    else:
         return SourceRows(frame, schema, is_together=True)
+    clause = INSERT if stored else "MERGE"
     rows = [
         F.struct(
             *[
-                _stored(tree, column).alias(column.name)
+                _stored(tree, column, clause).alias(column.name)
                 for tree, column in zip(row, schema, strict=True)
             ]
         )
@@ -240,12 +244,18 @@ def rows_at_hand(
     """The rows of a source as Arrow where that takes no Spark: rows that are written out.
 
     Arguments as `source_rows`.
+
+    Raises:
+        RequestError: their values take Spark, and there is no session.
     """
     if not isinstance(source, RowsSource):
         return None
     trees, schema = _values(execution, source, target_schema, stored=stored, takes_more=False)
-    table = _evaluated(trees, schema)
-    return None if table is None else (table, schema)
+    try:
+        return _evaluated(trees, schema), schema
+    except CannotEvaluateError as error:
+        need_spark(execution, error)
+        return None
 
 
 def _values(
@@ -257,7 +267,7 @@ def _values(
     takes_more: bool,
 ) -> tuple[list[list[Expression]], StructType]:
     """The values as trees, each of its column's type in all rows, and the columns they are for."""
-    names = _named(source.columns) or _numbered(len(source.rows[0]))
+    names = plain_names(source.columns) or _numbered(len(source.rows[0]))
     if not source.columns and target_schema:
         names = _positions(target_schema, names, takes_more=takes_more)
     trees = [
@@ -292,11 +302,6 @@ def _alike(column: Sequence[Expression]) -> list[Expression]:
     ]
 
 
-def _named(columns: Sequence[str]) -> list[str]:
-    """Columns by their names: as written, or what stands between backticks."""
-    return [".".join(column_path(name)) if "`" in name else name for name in columns]
-
-
 def _numbered(width: int) -> list[str]:
     return [f"col{i + 1}" for i in range(width)]
 
@@ -320,21 +325,23 @@ def _takes(declared: DataType, types: Sequence[DataType]) -> bool:
     )
 
 
-def _stored(tree: Expression, column: StructField) -> SparkColumn:
+def _stored(tree: Expression, column: StructField, clause: str) -> SparkColumn:
     way = storing(tree.type, column.type, column.name)
-    return stored_value(tree, way, INSERT).cast(to_spark_type(column.type))
+    return stored_value(tree, way, clause).cast(to_spark_type(column.type))
 
 
-def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table | None:
-    """The values as Arrow, None where only Spark can say what they are."""
+def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table:
+    """The values as Arrow.
+
+    Raises:
+        CannotEvaluateError: only Spark can say what they are.
+    """
     if any(isinstance(column.type, StructType | ArrayType | MapType) for column in schema):
-        return None
+        msg = "A struct, array or map is written out."
+        raise CannotEvaluateError(msg)
     columns = []
     for i, column in enumerate(schema):
-        try:
-            values = [_value(row[i], column.type) for row in trees]
-        except CannotEvaluateError:
-            return None
+        values = [_value(row[i], column.type) for row in trees]
         columns.append(pa.concat_arrays(values))
     return pa.Table.from_arrays(columns, names=schema.names)
 

@@ -183,8 +183,10 @@ def _fields(data: StructType, table: StructType, place: str, fills_fields: bool)
 
 
 def _refuse(place: str, data: DataType, table: DataType) -> NoReturn:
-    what = f"The column {place} is a {as_declared(table)}, and its value is a {as_declared(data)}."
-    raise TypeNotStorableError(what[:1000], "Cast the value.", field="assignments")
+    given, expected = as_declared(data), as_declared(table)
+    what = f"The column {place} is of the type {expected}, and its value is of the type {given}."
+    remedy = f"Give a value that can be cast to {expected}."
+    raise TypeNotStorableError(what[:1000], remedy[:1000], field="assignments")
 
 
 def _can_cast(data: DataType, table: DataType) -> bool:

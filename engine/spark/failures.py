@@ -102,7 +102,8 @@ class _Failure:
 _VALUE = _Failure(
     re.compile(
         r": (ARITHMETIC_OVERFLOW|BINARY_ARITHMETIC_OVERFLOW|CAST_INVALID_INPUT|CAST_OVERFLOW"
-        r"|CAST_OVERFLOW_IN_TABLE_INSERT|DIVIDE_BY_ZERO|INVALID_ARRAY_INDEX"
+        r"|CAST_OVERFLOW_IN_TABLE_INSERT|DIVIDE_BY_ZERO|DUPLICATED_MAP_KEY|INVALID_ARRAY_INDEX"
+        r"|INVALID_ARRAY_INDEX_IN_ELEMENT_AT|INVALID_INDEX_OF_ZERO|NULL_MAP_KEY"
         r"|NUMERIC_VALUE_OUT_OF_RANGE|REMAINDER_BY_ZERO|SCALAR_SUBQUERY_TOO_MANY_ROWS"
         r"|USER_RAISED_EXCEPTION)(\.\w+)?$",
         re.MULTILINE,
@@ -322,5 +323,5 @@ def _of_value(facts: dict[str, Any]) -> InvalidValueError:
     overflow = InsertOverflowError if facts.get("clause") == "INSERT" else ValueOverflowError
     kind = overflow if facts.get("overflow") == "true" else ValueNotParsedError
     value, place = str(facts.get("value"))[:200], facts.get("place")
-    msg = f"{facts.get('clause')}: {value!r} is no {facts.get('type')}, which {place} is."
+    msg = f"{facts.get('clause')}: {value!r} cannot be stored in {place}, a column of the type {facts.get('type')}."
     return kind(f"{msg} Nothing was written.", "Correct the value, or cast it with TRY_CAST.")

@@ -4,6 +4,7 @@ The operations let Spark complete and check rows; Spark's writers of Python data
 What Arrow cannot check exactly as Spark would is refused by name, never let through.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -154,7 +155,7 @@ class IncomingRows:
         if not pc.any(broken).as_py():
             return
         row = table.select(list(names)).filter(broken).slice(0, 1).to_pylist()[0]
-        shown = ", ".join(f"{name} = {value!r}"[:200] for name, value in row.items())
+        shown = ", ".join(f"{name} = {_shown(value)}"[:200] for name, value in row.items())
         raise row_breaks(rule, shown)
 
     def _type(self, name: str) -> pa.DataType:
@@ -177,6 +178,11 @@ def _check_columns(schema: StructType, data: StructType) -> None:
             given, expected = (to_spark_type(t).simpleString() for t in (field.type, declared.type))
             msg = f"The column {declared.name} is a {expected}, and the data has a {given}."
             raise SchemaMismatchError(msg, "Cast it in the DataFrame.", field="source")
+
+
+def _shown(value: object) -> str:
+    """A value as the checks in Spark show it."""
+    return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _fits(data: DataType, table: DataType) -> bool:

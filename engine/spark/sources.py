@@ -5,7 +5,6 @@ number. What becomes of it is the source's choice: the job fails, or the row or 
 """
 
 import posixpath
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -15,12 +14,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSe
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.commands.sources import FileSource
-from engine.errors import (
-    FileMissingError,
-    RequestError,
-    SchemaMismatchError,
-    TooManyColumnsError,
-)
+from engine.errors import FileMissingError, RequestError
 from engine.schema.types import (
     STRING,
     ArrayType,
@@ -33,16 +27,6 @@ from engine.spark.columns import column, from_spark_schema, to_spark_schema, to_
 from engine.spark.object_stores import check_file_system, hadoop_options, spark_path
 from engine.spark.row_checks import refuse_bad_rows
 from engine.spark.session import default_parallelism
-from engine.spark.text_files import (
-    FILE,
-    PROBLEM,
-    RECORD,
-    CsvDialect,
-    TextFile,
-    csv_columns,
-    iter_csv,
-    iter_lines,
-)
 from engine.spark.text_pieces import (
     PIECE_BYTES,
     Count,
@@ -53,10 +37,20 @@ from engine.spark.text_pieces import (
     read_piece,
 )
 from engine.storage.base import FileStatus
+from engine.storage.text_files import (
+    FILE,
+    PROBLEM,
+    RECORD,
+    CsvDialect,
+    TextFile,
+    check_header,
+    check_width,
+    csv_columns,
+    iter_csv,
+    iter_lines,
+)
 from engine.storage.uri import normalise_uri, open_store
 
-MAX_COLUMNS = 10_000
-"""Of a source: Spark plans each column by itself, and its CSV parser ends at 20,480."""
 _SHOWN = 200
 
 
@@ -106,15 +100,8 @@ def read_files(
 def _columnar(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> SourceRows:
     reader = _reader(spark, files).option("recursiveFileLookup", "true")
     frame = reader.format(source.format).load(_paths(files))
-    _check_width(len(frame.schema), source.uri)
+    check_width(len(frame.schema), source.uri)
     return SourceRows(frame, from_spark_schema(frame.schema))
-
-
-def _check_width(columns: int, shown: str) -> None:
-    if columns > MAX_COLUMNS:
-        what = f"{shown} has {columns:,} columns: {MAX_COLUMNS:,} is the limit."
-        remedy = "Check the delimiter, or split the file by its columns."
-        raise TooManyColumnsError(what, remedy, field="source")
 
 
 @dataclass(frozen=True)
@@ -152,14 +139,7 @@ def _csv_names(
     except pa.ArrowInvalid as error:
         msg = f"{files[0].shown} is not CSV: {error}."
         raise RequestError(msg, "Check the delimiter and the quote.", field="source") from error
-    if not names:
-        msg = f"{files[0].shown} is empty."
-        raise RequestError(msg, "Give a file with rows.", field="source.uri")
-    _check_width(len(names), files[0].shown)
-    repeated = min((name for name, count in Counter(names).items() if count > 1), default=None)
-    if repeated is not None:
-        msg = f"The header of {files[0].shown} has {repeated!r} twice."
-        raise SchemaMismatchError(msg, "Give each column a name of its own.", field="source")
+    check_header(names, files[0].shown)
     if not dialect.header and table_schema is not None and len(names) == len(table_schema):
         return table_schema.names
     return names
@@ -168,7 +148,7 @@ def _csv_names(
 def _json(reading: _Reading, table_schema: StructType | None) -> SourceRows:
     spark, source, files = reading.spark, reading.source, reading.files
     inferred = _inferred_json(spark, files)
-    _check_width(len(inferred.names), source.uri)
+    check_width(len(inferred.names), source.uri)
     schema = _typed(inferred.names, table_schema, lambda: inferred)
     lines = _in_tasks(
         spark,

@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.spark.text_files import BLOCK_BYTES, CsvDialect, TextFile
+from engine.storage.text_files import BLOCK_BYTES, CsvDialect, TextFile
 from engine.storage.uri import open_store
 
 PIECE_BYTES = 32 * 1024 * 1024

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DELTA_VERSION = os.environ.get("DELTA_SPARK_VERSION", "4.4.0")
+GENERATOR_VERSION = "7.17.0"
 SCALA = "2.13"
 HOME = Path(__file__).resolve().parents[2] / "var" / "interop"
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -55,9 +56,25 @@ def fetch_delta_spark(home: Path = HOME) -> DeltaSpark:
     return DeltaSpark(python, jars, DELTA_VERSION, spark_version)
 
 
+def fetch_openapi_generator(home: Path = HOME) -> Path:
+    """The jar of OpenAPI Generator's command line, fetched on first use.
+
+    Raises:
+        OutOfReachError: no Java, no Maven, or a repository that cannot be reached.
+    """
+    _need("java")
+    jar = home / f"openapi-generator-cli-{GENERATOR_VERSION}.jar"
+    if not jar.is_file():
+        _need("mvn")
+        artifact = f"-Dartifact=org.openapitools:openapi-generator-cli:{GENERATOR_VERSION}"
+        command = ["mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={home}"]
+        _run(command, "Maven cannot fetch OpenAPI Generator: no repository can be reached")
+    return jar
+
+
 def _need(tool: str) -> None:
     if shutil.which(tool) is None:
-        msg = f"{tool} is not installed, which delta-spark needs"
+        msg = f"{tool} is not installed, which other engines and generators need"
         raise OutOfReachError(msg)
 
 

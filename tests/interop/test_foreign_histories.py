@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -11,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands.command import Command
-from engine.commands.merge import BY_SOURCE, MATCHED, NOT_MATCHED, Merge
 from engine.table import DeltaTable
 from tests.interop.fetch import DeltaSpark, OutOfReachError, fetch_delta_spark
 from tests.stateful import commands as c
@@ -24,7 +21,6 @@ from tests.stateful.spark_statements import as_statement
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
 COUNT = 60
-_NAMED_VALUES = re.compile(r"USING \(VALUES (.*?)\) AS source \(([^)]*)\) ON")
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -62,7 +58,7 @@ class DeltaSparkEngine:
             statement = f"DELETE FROM delta.`{place}`"  # noqa: S608 - a table of this test
         else:
             written = as_statement(command, DeltaTable.open(place).snapshot())
-            statement = _in_sparks_grammar(replace(written, table=place))
+            statement = replace(written, table=place).statement()
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(statement) + "\n")
         self._process.stdin.flush()
@@ -80,17 +76,6 @@ class DeltaSparkEngine:
         line = self._process.stdout.readline()
         assert line, f"delta-spark ended: {self._log.name}"
         return json.loads(line)
-
-
-def _in_sparks_grammar(command: Command) -> str:
-    """Spark names no columns of the source of a MERGE, and takes its clauses in one order alone."""
-    if not isinstance(command, Merge):
-        return command.statement()
-    ordered = sorted(
-        command.clauses, key=lambda clause: (MATCHED, NOT_MATCHED, BY_SOURCE).index(clause.when)
-    )
-    text = replace(command, clauses=tuple(ordered)).statement()
-    return _NAMED_VALUES.sub(r"USING (SELECT * FROM VALUES \1 AS v (\2)) AS source ON", text)
 
 
 @pytest.fixture(scope="module")

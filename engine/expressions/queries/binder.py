@@ -6,6 +6,7 @@ from engine.errors import ExpressionError
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import MAX_CHARACTERS, MAX_TOKENS, moments
+from engine.expressions.places import counted_in
 from engine.expressions.queries.binding import (
     NOWHERE,
     Binder,
@@ -51,9 +52,13 @@ def read_query_text(text: str) -> QuerySyntax:
     if len(cursor.tokens) > MAX_TOKENS:
         what = f"The query has {len(cursor.tokens)} parts: {MAX_TOKENS} is the limit."
         raise ExpressionError(what, "Prepare some of it in another table.")
-    query = read_query(cursor)
-    if not cursor.at_end:
-        cursor.refuse("the query should have ended")
+    try:
+        query = read_query(cursor)
+        if not cursor.at_end:
+            cursor.refuse("the query should have ended")
+    except ExpressionError as error:
+        counted_in(error, text)
+        raise
     return query
 
 
@@ -65,7 +70,11 @@ def bind_query(text: str, tables: Tables, *, now_ms: int | None = None) -> Query
         ExpressionError: anything else that is not understood, or not allowed.
         EngineError: a table that is not there, as the resolver says.
     """
-    return QueryBinder(tables, moments(now_ms)).query(read_query_text(text))
+    try:
+        return QueryBinder(tables, moments(now_ms)).query(read_query_text(text))
+    except ExpressionError as error:
+        counted_in(error, text)
+        raise
 
 
 class QueryBinder(Binder):

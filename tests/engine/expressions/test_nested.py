@@ -82,6 +82,10 @@ def test_a_value_has_its_type_and_says_the_same_to_spark(text, kind, shown):
         ("from_json(s, s) = st", "no literal"),
         ("from_json(s, 'INT') = 1", "makes structs"),
         ("explode(arr) = 1", "several rows of one"),
+        ("array_contains(arr, NULL)", "together"),
+        ("array_position(arr, NULL) = 1", "together"),
+        ("arr = array()", "0 arguments"),
+        ("d - d = 1", "datediff"),
         ("d + INTERVAL 1 MONTH 2 DAYS = d", "do not go together"),
     ],
 )

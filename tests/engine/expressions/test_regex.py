@@ -1,7 +1,6 @@
 """A pattern that is taken matches as written, and never long; any other is refused."""
 
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -41,13 +40,12 @@ def test_what_may_take_long_or_is_not_known_is_refused(pattern):
     assert caught.value.position == 7
 
 
+@pytest.mark.timeout(30)  # a pattern that backtracks is never done
 @pytest.mark.parametrize("pattern", TAKEN)
 def test_what_is_taken_is_quick_on_every_text(pattern):
     java = re.compile(bounded(pattern).java)
-    started = time.monotonic()
     for piece in ("a", "ab", "foo", "a@", "x", ",", "1-", "\n"):
         list(java.finditer((piece * 2000)[:2000] + "!"))
-    assert time.monotonic() - started < 5
 
 
 PART = st.sampled_from(

@@ -55,6 +55,13 @@ def test_a_wider_type_reads_old_files(do, do_lightly, table):
     assert sorted(row["n"] or 0 for row in _rows(table)) == [0, 5000000000]
 
 
+def test_the_type_that_a_column_has_is_no_change_whatever_is_enabled(do_lightly, table):
+    version = table.version()
+    result = do_lightly("ALTER TABLE t ALTER COLUMN n TYPE INT")
+    assert (result.version, table.version()) == (None, version)
+    assert result.message == "The schema is as asked already."
+
+
 def test_a_constraint_is_checked_against_the_rows_that_are_there(do, table):
     with pytest.raises(InvariantViolationError):
         do("ALTER TABLE t ADD CONSTRAINT c CHECK (id > 1)")

@@ -20,6 +20,7 @@ from engine.errors import (
     InvariantViolationError,
     MultipleSourceRowsError,
     RequestError,
+    UnknownColumnError,
 )
 from engine.operations.options import RunOptions
 from engine.operations.run import run
@@ -297,6 +298,7 @@ def test_defaults_and_rules_hold_for_rows_that_are_written_out(do_lightly, empty
         ("UPDATE t SET v = rand() WHERE id = 1", "the function rand"),
         ("DELETE FROM t WHERE id IN (SELECT id FROM t)", "needs Spark"),
         ("UPDATE t SET v = 1 / (id - id) WHERE id = 1", "a division by zero"),
+        ("INSERT INTO t (id) VALUES ('one')", "the cast of a string to BIGINT"),
     ],
 )
 def test_what_arrow_cannot_do_as_spark_needs_spark(text, why, items, do_lightly):
@@ -305,6 +307,23 @@ def test_what_arrow_cannot_do_as_spark_needs_spark(text, why, items, do_lightly)
         do_lightly(text, resolve=lambda _name: items)
     assert why in str(refused.value)
     assert sorted(path.name for path in Path(items.uri).rglob("*.parquet")) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("INSERT INTO t (id) VALUES (x)", "no column x. No columns can be named here"),
+        (
+            "MERGE INTO t USING (VALUES (1, 2)) AS s (id, w) ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET v = s.q",
+            "no column s.q. The columns are id, w.",
+        ),
+    ],
+)
+def test_what_spark_would_refuse_too_is_not_said_to_need_spark(text, why, items, do_lightly):
+    with pytest.raises(UnknownColumnError) as refused:
+        do_lightly(text)
+    assert why in str(refused.value)
 
 
 def test_a_row_that_breaks_a_rule_is_refused_and_nothing_is_left(items, do_lightly):

@@ -44,9 +44,11 @@ def test_an_updated_row_keeps_its_id(do, empty_table):
 
 def test_a_value_that_the_column_cannot_store_is_refused(do):
     _created(do)
-    with pytest.raises(ValueNotParsedError, match="UPDATE: 'a' is no bigint, which id is"):
+    with pytest.raises(ValueNotParsedError, match="UPDATE: 'a' cannot be stored in id"):
         do("UPDATE t SET id = p")
-    with pytest.raises(SchemaMismatchError, match="id is a bigint, and its value is a date"):
+    with pytest.raises(
+        SchemaMismatchError, match="id is of the type bigint, and its value is of the type date"
+    ):
         do("UPDATE t SET id = DATE '2026-01-01'")
 
 

@@ -164,6 +164,20 @@ def test_a_value_that_reads_like_another_failure_is_a_value(spark):
         _one_row(spark).select(said).collect()
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "element_at(array(1), int(id) + 5)",
+        "element_at(array(1), int(id))",
+        "map('a', 1, substr('a', 1, int(id) + 1), 2)",
+        "map(if(id = 0, NULL, 'a'), 1)",
+    ],
+)
+def test_a_place_or_key_that_a_collection_cannot_have_is_a_value(spark, expression):
+    with pytest.raises(InvalidValueError, match="cannot be computed"), in_engine_words(HERE):
+        _one_row(spark).select(F.expr(expression)).collect()
+
+
 @pytest.mark.parametrize("error", [FileMissingError("gone"), PathOutsideRootError("out", "in")])
 def test_an_error_of_the_engine_on_an_executor_stays_what_it_is(spark, error):
     failure = _in_python(spark, error)

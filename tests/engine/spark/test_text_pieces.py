@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.spark.text_files import CsvDialect, TextFile, iter_csv, iter_lines
 from engine.spark.text_pieces import (
     Piece,
     count_lines,
@@ -13,6 +12,7 @@ from engine.spark.text_pieces import (
     pieces_of,
     read_piece,
 )
+from engine.storage.text_files import CsvDialect, TextFile, iter_csv, iter_lines
 
 DIALECT = CsvDialect()
 LINES = ["1,a", "2,b", "", "3", '4,"x,y"', '5,"say ""so"""', "6,b,c", ' 7 ,""', "äöü,ß", '"8",']

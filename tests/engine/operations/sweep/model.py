@@ -80,8 +80,13 @@ class Model:
 
     def moved(self, row: Row) -> Row:
         """The row as a new one: another row of the same values but for its key."""
-        values = self._whole({**row.values, "u": row.values["u"] + "+"})
+        values = self._whole({**row.values, "u": row.values["u"] + self.copied})
         return Row(values, self._number(), self.step)
+
+    @property
+    def copied(self) -> str:
+        """What follows the key of a row that this step copies."""
+        return f"+{self.step}"
 
     def updated(
         self, chosen: Callable[[Values], bool], **new: Callable[[Values], Any]

@@ -27,7 +27,7 @@ def append_values(bench: Bench) -> Plan:
 def append_itself(bench: Bench) -> Plan:
     model = bench.model
     chosen = [row for row in model.rows if row.values["x"] in (2, 3)]
-    columns = [f"concat(u, '+') AS `{model.names['u']}`"]
+    columns = [f"concat(u, '{model.copied}') AS `{model.names['u']}`"]
     columns += [bench.sql(name) for name in model.writable() if name != "u"]
     source = TableSource(bench.uri, tuple(columns), "x IN (2, 3)")
     return Plan([Append(source)], [*model.rows, *map(model.moved, chosen)])

@@ -1,18 +1,22 @@
 """Lines and records of text files, read on executors with their numbers, so that a bad one has a name."""
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from engine.errors import RequestError, SchemaMismatchError, TooManyColumnsError
 from engine.storage.uri import open_store
 
 PROBLEM = "__problem"
 RECORD = "__record"
 FILE = "__source"
 BLOCK_BYTES = 8 * 1024 * 1024
+MAX_COLUMNS = 10_000
+"""Of a source: Spark plans each column by itself, and its CSV parser ends at 20,480."""
 _HEADER_BYTES = 1024 * 1024
 
 
@@ -46,11 +50,18 @@ def csv_columns(file: TextFile, dialect: CsvDialect) -> list[str]:
 
     Raises:
         pa.ArrowInvalid: the first lines are not CSV.
+        TooManyColumnsError: more than `MAX_COLUMNS`.
     """
     store = open_store(file.root, file.storage_options)
-    head = store.read(file.path, 0, BLOCK_BYTES)
+    return names_in_head(store.read(file.path, 0, BLOCK_BYTES), dialect, file.shown)
+
+
+def names_in_head(head: bytes, dialect: CsvDialect, shown: str) -> list[str]:
+    """As `csv_columns`, of the first lines of a file; `shown` is the file for messages."""
     if not head.strip():
         return []
+    first_line = head.lstrip(b"\r\n").partition(b"\n")[0]
+    check_width(first_line.count(dialect.delimiter.encode()), shown)  # each column costs memory
     reader = pa_csv.open_csv(
         pa.BufferReader(head),
         read_options=pa_csv.ReadOptions(
@@ -60,6 +71,36 @@ def csv_columns(file: TextFile, dialect: CsvDialect) -> list[str]:
     )
     names = reader.schema.names
     return names if dialect.header else [f"_c{i}" for i in range(len(names))]
+
+
+def check_header(names: Sequence[str], shown: str) -> None:
+    """Refuse a header that is none.
+
+    Raises:
+        RequestError: it is empty.
+        TooManyColumnsError: more than `MAX_COLUMNS`.
+        SchemaMismatchError: it has a name twice.
+    """
+    if not names:
+        msg = f"{shown} is empty."
+        raise RequestError(msg, "Give a file with rows.", field="source.uri")
+    check_width(len(names), shown)
+    repeated = min((name for name, count in Counter(names).items() if count > 1), default=None)
+    if repeated is not None:
+        msg = f"The header of {shown} has {repeated!r} twice."
+        raise SchemaMismatchError(msg, "Give each column a name of its own.", field="source")
+
+
+def check_width(columns: int, shown: str) -> None:
+    """Refuse more columns than are read.
+
+    Raises:
+        TooManyColumnsError: there are more than `MAX_COLUMNS`.
+    """
+    if columns > MAX_COLUMNS:
+        what = f"{shown} has {columns:,} columns: {MAX_COLUMNS:,} is the limit."
+        remedy = "Check the delimiter, or split the file by its columns."
+        raise TooManyColumnsError(what, remedy, field="source")
 
 
 def iter_csv(

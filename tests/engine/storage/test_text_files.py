@@ -1,4 +1,4 @@
-from engine.spark.text_files import CsvDialect, TextFile, csv_columns, iter_csv, iter_lines
+from engine.storage.text_files import CsvDialect, TextFile, csv_columns, iter_csv, iter_lines
 
 
 def _file(tmp_path, text):
