@@ -33,7 +33,17 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def store_upload(file: "UploadedFile[bytes]", by: User) -> str:
-    """Keep a file and give the path that a command's source may name.
+    """Keep a file and give the path that a command's source may name: see `keep_upload`."""
+    return str(path_of(keep_upload(file, by)))
+
+
+def path_of(upload: Upload) -> Path:
+    """Where a file is kept: what a command's source names."""
+    return Path(settings.UPLOAD_HOME) / upload.pk.hex / upload.name
+
+
+def keep_upload(file: "UploadedFile[bytes]", by: User) -> Upload:
+    """Keep a file.
 
     The sender's name survives only in its safe characters; nothing is ever overwritten.
 
@@ -45,10 +55,11 @@ def store_upload(file: "UploadedFile[bytes]", by: User) -> str:
     _check_sender(by)
     upload = Upload(owner=by, name=_safe_name(file.name or ""))
     _check_size(file)
-    place = Path(settings.UPLOAD_HOME) / upload.pk.hex
+    path = path_of(upload)
+    place = path.parent
     try:
         make_private_directory(place)
-        with open_private(place / upload.name, "xb") as kept:
+        with open_private(path, "xb") as kept:
             for chunk in file.chunks():
                 kept.write(chunk)
         upload.save(force_insert=True)
@@ -60,7 +71,7 @@ def store_upload(file: "UploadedFile[bytes]", by: User) -> str:
         msg = f"The upload could not be kept: {error.strerror}."
         raise StorageError(msg, "Free some disk space, then send it again.") from error
     record_act(SENT_FILE, by, name=upload.name)
-    return str(place / upload.name)
+    return upload
 
 
 def check_upload(uri: str, by: User | None) -> None:
@@ -156,7 +167,7 @@ def _check_size(file: "UploadedFile[bytes]") -> None:
         msg = "The file is empty."
         raise RequestError(msg, "Send one that holds rows.", field="file")
     if size > settings.MAX_UPLOAD_BYTES:
-        msg = f"The file has {size} bytes; at most {settings.MAX_UPLOAD_BYTES} are taken."
+        msg = f"The file has {size:,} bytes; at most {settings.MAX_UPLOAD_BYTES:,} are taken."
         raise RequestError(
             msg, "Split it, or put it under a root in SOURCE_ROOTS and name its path.", field="file"
         )

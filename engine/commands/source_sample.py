@@ -1,0 +1,294 @@
+"""A file looked at before a job loads it: inferred columns, and the first rows as they would be written.
+
+Run as a program it looks at one file within bounds of memory, for files that unfold: it reads a request
+as JSON and writes the sample, or what is wrong, as JSON.
+"""
+
+import json
+import resource
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from engine.commands.column_sql import type_sql
+from engine.commands.columnar_sample import arrow_texts, columnar_head
+from engine.commands.sources import FileSource, source_from_json
+from engine.commands.text_sample import (
+    HEAD_BYTES,
+    INFERRED_ROWS,
+    Line,
+    Misfit,
+    TextHead,
+    csv_head,
+    json_head,
+    json_value,
+    text_value,
+)
+from engine.errors import CannotEvaluateError, RequestError, StatementError
+from engine.expressions.arrow_cast import arrow_type, canonical, convert
+from engine.expressions.type_grammar import parse_type
+from engine.schema.assignment import Cast, is_unchanged, storing
+from engine.schema.text_lengths import has_limits
+from engine.schema.types import STRING, VARIANT, DataType, StructField, StructType
+from engine.snapshot.new_table import check_names
+
+SHOWN_ROWS = 20
+SHOWN_COLUMNS = 100
+_SHOWN_TEXT = 200
+_MEMORY_BYTES = 1 << 30
+TYPES = (
+    "STRING", "BIGINT", "INT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL(18,2)", "BOOLEAN",
+    "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY",
+)  # fmt: skip
+"""Types that are offered; any other that a column definition takes may be written, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleColumn:
+    """A column: its type as chosen, else as inferred; `problem` says why the choice cannot be."""
+
+    name: str
+    type: str
+    inferred: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    """A row of the first columns. `misfits` are the places of values that their types do not hold.
+
+    `fate` is what becomes of it by the source's `bad_rows`: fails, dropped, nulled, or "" for a row
+    that is written as it is shown. `problem` says what is wrong with the row as a whole.
+    """
+
+    values: list[str | None]
+    misfits: list[int] = field(default_factory=list)
+    fate: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSample:
+    """A file's columns and first rows.
+
+    Attributes:
+        columns: all of them.
+        rows: the first, of the first `SHOWN_COLUMNS` columns.
+        sampled_rows: how many rows the types were inferred from; None where the file says them itself.
+        is_whole: whether these were all rows of the file.
+        schema_json: Delta's schema for the job to write; "" where a choice cannot be.
+        mapped_names: names that a table can have with column mapping alone.
+        is_changed: whether a type is another than inferred.
+    """
+
+    columns: list[SampleColumn]
+    rows: list[SampleRow]
+    sampled_rows: int | None
+    is_whole: bool
+    schema_json: str
+    mapped_names: list[str]
+    is_changed: bool
+
+
+def sample_file(source: FileSource, path: Path, chosen: Mapping[str, str]) -> FileSample:
+    """Look at a file of this machine.
+
+    Args:
+        source: how it is read.
+        path: where it is.
+        chosen: types by column, as text; the others are inferred.
+
+    Raises:
+        RequestError: it cannot be read; `field` names the part of the request.
+    """
+    source.validate()
+    if source.format in {"csv", "json"}:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+        look = csv_head if source.format == "csv" else json_head
+        return _of_text(source, look(source, head, path.stat().st_size), chosen)
+    inferred, first = columnar_head(source, str(path), SHOWN_ROWS, SHOWN_COLUMNS)
+    columns, fields = _chosen(inferred, chosen, stores=True)
+    shown = [
+        _stored(first.column(i), inferred.fields[i], fields[i]) for i in range(len(first.columns))
+    ]
+    rows = [_row([texts[at] for texts, _ in shown],
+                 [i for i, (_, bad) in enumerate(shown) if at in bad], "fail")
+            for at in range(first.num_rows)]  # fmt: skip
+    return _sample(columns, fields, rows, None, is_whole=False)
+
+
+def _of_text(source: FileSource, head: TextHead, chosen: Mapping[str, str]) -> FileSample:
+    columns, fields = _chosen(head.columns, chosen, stores=False)
+    value = text_value if source.format == "csv" else json_value
+    kinds = [field.type for field in fields[:SHOWN_COLUMNS]]
+    rows = [_text_row(line, kinds, value, source) for line in head.lines[:SHOWN_ROWS]]
+    return _sample(columns, fields, rows, len(head.lines), is_whole=_is_all(head))
+
+
+def _is_all(head: TextHead) -> bool:
+    return head.is_whole and len(head.lines) < INFERRED_ROWS
+
+
+def _text_row(
+    line: Line,
+    kinds: Sequence[DataType],
+    value: Callable[[Any, DataType], str | None],
+    source: FileSource,
+) -> SampleRow:
+    values: list[str | None] = []
+    misfits: list[int] = []
+    for place, (given, kind) in enumerate(zip(line.values, kinds, strict=False)):
+        try:
+            values.append(value(given, kind))
+        except Misfit:
+            misfits.append(place)
+            values.append(given if isinstance(given, str) else json.dumps(given, default=str))
+    bad_rows = source.bad_rows
+    if bad_rows == "null" and (line.problem or source.format == "json"):
+        bad_rows = "drop"  # a line that is no record has no value to be null
+    return _row(values, misfits, bad_rows, line.problem)
+
+
+def _row(
+    values: list[str | None], misfits: list[int], bad_rows: str, problem: str = ""
+) -> SampleRow:
+    cut = [text if text is None else _cut(text) for text in values]
+    fates = {"fail": "fails", "drop": "dropped", "null": "nulled"}
+    return SampleRow(cut, misfits, fates[bad_rows] if misfits or problem else "", problem)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_TEXT else f"{text[: _SHOWN_TEXT - 1]}…"
+
+
+def _stored(
+    column: pa.ChunkedArray, source: StructField, target: StructField
+) -> tuple[list[str | None], set[int]]:
+    """Values as their column would store them, and the places of those that it cannot."""
+    texts = arrow_texts(column)
+    try:
+        way = storing(source.type, target.type, source.name)
+    except RequestError:
+        return texts, set()  # the choice is refused as a whole
+    if is_unchanged(way) or not isinstance(way, Cast):
+        return texts, set()
+    bad: set[int] = set()
+    for place, value in enumerate(canonical(column.combine_chunks(), source.type)):
+        if not value.is_valid:
+            continue
+        try:
+            texts[place] = _cast_text(value, source.type, target.type)
+        except CannotEvaluateError:
+            continue  # Spark's own way of writing it is not known here: the file's value stands
+        except (Misfit, pa.ArrowException, OverflowError):
+            bad.add(place)
+    return texts, bad
+
+
+def _cast_text(value: pa.Scalar, source: DataType, target: DataType) -> str | None:
+    if source == STRING:
+        return text_value(value.as_py(), target)
+    stored = convert(value, source, target)
+    return arrow_texts(pa.chunked_array([pa.array([stored.as_py()], arrow_type(target))]))[0]
+
+
+def _chosen(
+    inferred: StructType, chosen: Mapping[str, str], *, stores: bool
+) -> tuple[list[SampleColumn], list[StructField]]:
+    """The columns under the types that were chosen; `stores`: the file's values have types already."""
+    columns, fields = [], []
+    for own in inferred:
+        said, problem, declared = type_sql(own.type), "", StructField(own.name, own.type)
+        text = chosen.get(own.name, "").strip()
+        if text:
+            try:
+                declared = _declared(own, text, stores=stores)
+            except StatementError:
+                problem = (
+                    f"{text[:60]} is not a type. Types are BIGINT, DECIMAL(12,2), ARRAY<STRING> …"
+                )
+            except RequestError as error:
+                problem = str(error)
+        shown = text if problem else type_sql(parse_type(text)) if text else said
+        columns.append(SampleColumn(own.name, shown, said, problem))
+        fields.append(declared)
+    return columns, fields
+
+
+def _declared(own: StructField, text: str, *, stores: bool) -> StructField:
+    kind = parse_type(text)
+    if VARIANT in _inside(kind):
+        msg = "A file has no values of the type VARIANT."
+        raise RequestError(msg, "Load text, and parse it later.", field="types")
+    if has_limits(kind):
+        msg = "A file is not loaded into CHAR or VARCHAR."
+        raise RequestError(msg, "Choose STRING.", field="types")
+    if stores:
+        storing(own.type, kind, own.name)
+    return StructField(own.name, kind)
+
+
+def _inside(kind: DataType) -> list[DataType]:
+    parts = [getattr(kind, name, None) for name in ("element", "key", "value")] + [
+        field.type for field in (kind if isinstance(kind, StructType) else ())
+    ]
+    return [kind, *(inner for part in parts if part is not None for inner in _inside(part))]
+
+
+def _sample(
+    columns: list[SampleColumn],
+    fields: list[StructField],
+    rows: list[SampleRow],
+    sampled_rows: int | None,
+    *,
+    is_whole: bool,
+) -> FileSample:
+    schema = StructType(tuple(fields))
+    check_names(schema, "name")  # a name twice, whatever its case
+    faulty = any(column.problem for column in columns)
+    return FileSample(
+        columns,
+        rows,
+        sampled_rows,
+        is_whole,
+        "" if faulty else schema.to_json(),
+        [field.name for field in fields if not _is_plain(field)],
+        any(column.type != column.inferred for column in columns),
+    )
+
+
+def _is_plain(field: StructField) -> bool:
+    try:
+        check_names(StructType((field,)), "none")
+    except RequestError:
+        return False
+    return True
+
+
+def sample_from_json(given: Mapping[str, Any]) -> FileSample:
+    """The sample that `main` wrote."""
+    rest = {name: value for name, value in given.items() if name not in ("columns", "rows")}
+    columns = [SampleColumn(**column) for column in given["columns"]]
+    return FileSample(columns=columns, rows=[SampleRow(**row) for row in given["rows"]], **rest)
+
+
+def main() -> None:
+    """Look at the file of the request on standard input."""
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
+    request = json.load(sys.stdin)
+    try:
+        source = source_from_json(request["source"])
+        assert isinstance(source, FileSource)  # noqa: S101 - who asks has made sure
+        answer = {"sample": asdict(sample_file(source, Path(request["path"]), request["types"]))}
+    except RequestError as error:
+        answer = {"error": {"what": error.what, "remedy": error.remedy, "field": error.field}}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

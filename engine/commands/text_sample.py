@@ -1,0 +1,336 @@
+"""The head of a text file: the columns that its lines have, their types, and the first lines as values.
+
+A type is inferred where every value of the head has it. Nothing but the head is read: it cannot be a
+bomb.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from itertools import islice
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from engine.commands.sources import FileSource
+from engine.errors import CannotEvaluateError, RequestError
+from engine.expressions.arrow_cast import arrow_type, convert
+from engine.expressions.literals import parse_date, parse_timestamp
+from engine.expressions.types import FLOATS, INTEGRALS
+from engine.schema.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+from engine.storage.text_files import (
+    PROBLEM,
+    RECORD,
+    CsvDialect,
+    TextFile,
+    check_header,
+    check_width,
+    iter_csv,
+    names_in_head,
+)
+
+HEAD_BYTES = 1024 * 1024
+INFERRED_ROWS = 1000
+_INFERRED_CELLS = 100_000
+_FEWEST_ROWS = 20
+_MAX_DEPTH = 30
+_VOID = PrimitiveType("void")
+_WHOLE = re.compile(
+    r"[+-]?(0|[1-9][0-9]{0,18})\Z"
+)  # a leading zero is part of a code, not a number
+_FLOATING = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?\Z")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}")
+_DIGITS = Context(prec=76, rounding=ROUND_HALF_UP)
+_FLOAT_NAMES = frozenset({"NaN", "Infinity", "+Infinity", "-Infinity", "INF", "+INF", "-INF"})
+
+
+_PYTHON_TYPES: dict[type, type] = {StructType: dict, MapType: dict, ArrayType: list}
+
+
+class Misfit(Exception):  # noqa: N818 - of a value, not of the program
+    """A value that its column's type does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the file: its values, or why it has none."""
+
+    values: Sequence[Any]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextHead:
+    """The first lines of a file under the columns that they have. `is_whole`: there are no others."""
+
+    columns: StructType
+    lines: list[Line]
+    is_whole: bool
+
+
+def csv_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
+    """The head of a CSV file.
+
+    Raises:
+        RequestError: it is empty, no text, no CSV, or has too many columns.
+    """
+    shown = source.uri.rpartition("/")[2]
+    dialect = CsvDialect(source.header, source.delimiter, source.quote, source.null_text)
+    text, is_whole = _whole_lines(head, size_bytes, shown, source.quote.encode())
+    try:
+        names = names_in_head(text, dialect, shown)
+        check_header(names, shown)
+        file = TextFile("", shown, len(text))
+        batches = [batch for batch in iter_csv(file, dialect, names, text=text) if batch.num_rows]
+    except pa.ArrowInvalid as error:
+        msg = f"{shown} is not CSV: {error}."
+        raise RequestError(msg, "Check the delimiter and the quote.", field="delimiter") from error
+    lines = _numbered_lines(batches, _row_limit(len(names)))
+    return TextHead(_of_texts(names, lines), lines, is_whole)
+
+
+def json_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
+    """The head of a file of JSON objects, one a line.
+
+    Raises:
+        RequestError: it is empty, no text, holds no object, or has too many columns.
+    """
+    shown = source.uri.rpartition("/")[2]
+    text, is_whole = _whole_lines(head, size_bytes, shown, b"")
+    texts = (line for line in text.split(b"\n") if line.strip())
+    values = [_object(line) for line in islice(texts, INFERRED_ROWS)]
+    rows = [value for value in values if value is not None]
+    if not rows:
+        msg = f"{shown} has no JSON object in its first lines."
+        raise RequestError(msg, "Send JSON lines: one object in each line.", field="file")
+    merged: DataType = _VOID
+    for row in rows:
+        merged = _common(merged, _json_type(row, 0))
+        if isinstance(merged, StructType):
+            check_width(len(merged), shown)
+    columns = _settled(merged)
+    assert isinstance(columns, StructType)  # noqa: S101 - of objects
+    lines = [
+        Line([value.get(name) for name in columns.names])
+        if value is not None
+        else Line([None] * len(columns), "not a JSON object")
+        for value in values
+    ]
+    return TextHead(columns, lines, is_whole)
+
+
+def text_value(text: str | None, kind: DataType) -> str | None:
+    """The text of a CSV value as its column would show it.
+
+    Raises:
+        Misfit: it is no such value.
+    """
+    if (
+        text is None
+        or kind in (STRING, BINARY)
+        or isinstance(kind, StructType | ArrayType | MapType)
+    ):
+        return text
+    if isinstance(kind, DecimalType):
+        return _decimal_text(text.strip(" "), kind)
+    try:
+        value = convert(pa.scalar(text), STRING, DOUBLE if kind == FLOAT else kind)
+        return str(pa.array([value.as_py()], arrow_type(kind)).cast(pa.string())[0].as_py())
+    except (CannotEvaluateError, pa.ArrowException, OverflowError, ValueError) as error:
+        raise Misfit from error
+
+
+def json_value(value: Any, kind: DataType) -> str | None:  # noqa: ANN401 - JSON
+    """The text of a JSON value as its column would show it, by the rules of Spark's `from_json`.
+
+    Raises:
+        Misfit: it is no such value.
+    """
+    if value is None:
+        return None
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if not _is_of(value, kind):
+        raise Misfit
+    return text_value(shown, kind) if not isinstance(value, dict | list) else shown
+
+
+def _is_of(value: Any, kind: DataType) -> bool:  # noqa: ANN401 - JSON
+    """Whether a JSON value may become one of a type: Spark reads no number from a text, nor a day."""
+    if kind == STRING:
+        return True
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind in FLOATS:
+        return is_number or (isinstance(value, str) and value in _FLOAT_NAMES)
+    if kind in INTEGRALS:
+        return is_number and isinstance(value, int)
+    if isinstance(kind, DecimalType):
+        return is_number or isinstance(value, str)
+    return isinstance(value, _PYTHON_TYPES.get(type(kind), bool if kind == BOOLEAN else str))
+
+
+def _decimal_text(text: str, kind: DecimalType) -> str:
+    try:
+        number = Decimal(text)
+        if not number.is_finite():
+            raise Misfit
+        stored = number.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS)
+    except InvalidOperation as error:
+        raise Misfit from error
+    if len(stored.as_tuple().digits) > kind.precision and stored:
+        raise Misfit
+    return format(stored, "f")
+
+
+def _whole_lines(head: bytes, size_bytes: int, shown: str, quote: bytes) -> tuple[bytes, bool]:
+    """The lines of the head that end in it, no value cut, and whether they are all of the file."""
+    is_whole = len(head) >= size_bytes
+    end = len(head)
+    while not is_whole:
+        end = head.rfind(b"\n", 0, end)
+        if end < 0:
+            msg = f"The first line of {shown} is longer than {HEAD_BYTES // 1024:,} KiB."
+            raise RequestError(msg, "Check that it is text with line breaks.", field="file")
+        if not quote or head.count(quote, 0, end) % 2 == 0:
+            break
+    text = head if is_whole else head[: end + 1]
+    if not text.strip():
+        msg = f"{shown} holds no rows."
+        raise RequestError(msg, "Send one that holds rows.", field="file")
+    if b"\0" in text:
+        msg = f"{shown} is not UTF-8 text: it has zero bytes, as UTF-16 and binary files have."
+        raise RequestError(msg, "Save it as UTF-8.", field="file")
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        msg = f"{shown} is not UTF-8 text: byte {error.start + 1:,} is 0x{text[error.start]:02X}."
+        raise RequestError(msg, "Save it as UTF-8.", field="file") from error
+    return text, is_whole
+
+
+def _row_limit(columns: int) -> int:
+    return min(INFERRED_ROWS, max(_FEWEST_ROWS, _INFERRED_CELLS // max(columns, 1)))
+
+
+def _numbered_lines(batches: Sequence[pa.RecordBatch], limit: int) -> list[Line]:
+    """Records in the order of the file: those that Arrow left out come last, and belong between."""
+    numbered: list[tuple[int, Line]] = []
+    for batch in batches:
+        some = batch.slice(0, limit)
+        numbers, problems = some.column(RECORD).to_pylist(), some.column(PROBLEM).to_pylist()
+        rows = zip(*(column.to_pylist() for column in some.columns[:-3]), strict=True)
+        numbered += [
+            (number, Line(row, problem or ""))
+            for number, problem, row in zip(numbers, problems, rows, strict=True)
+        ]
+    return [line for _, line in sorted(numbered, key=lambda pair: pair[0])[:limit]]
+
+
+def _of_texts(names: Sequence[str], lines: Sequence[Line]) -> StructType:
+    good = [line.values for line in lines if not line.problem]
+    columns = zip(*good, strict=True) if good else [()] * len(names)
+    return StructType(
+        tuple(
+            StructField(name, _type_of_texts([text for text in column if text is not None]))
+            for name, column in zip(names, columns, strict=True)
+        )
+    )
+
+
+def _type_of_texts(texts: Sequence[str]) -> DataType:
+    """The narrowest type that all texts have; a column without any stays text."""
+    for kind, is_one in _TEXT_TYPES if texts else ():
+        if all(map(is_one, texts)):
+            return kind
+    return STRING
+
+
+_TEXT_TYPES: tuple[tuple[DataType, Callable[[str], bool]], ...] = (
+    (LONG, lambda text: bool(_WHOLE.match(text)) and -(2**63) <= int(text) < 2**63),
+    (DOUBLE, lambda text: bool(_FLOATING.match(text)) and any(c.isdigit() for c in text)),
+    (BOOLEAN, lambda text: text.lower() in {"true", "false"}),
+    (DATE, lambda text: bool(_DAY.match(text)) and parse_date(text) is not None),
+    (TIMESTAMP, lambda text: bool(_MOMENT.match(text)) and parse_timestamp(text) is not None),
+)
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _json_type(value: Any, depth: int) -> DataType:  # noqa: ANN401, PLR0911 - a type for each
+    match value:
+        case None:
+            return _VOID
+        case bool():
+            return BOOLEAN
+        case int():
+            return LONG if -(2**63) <= value < 2**63 else DOUBLE
+        case float():
+            return DOUBLE
+        case dict() if depth < _MAX_DEPTH:
+            fields = (StructField(name, _json_type(v, depth + 1)) for name, v in value.items())
+            return StructType(tuple(fields))
+        case list() if depth < _MAX_DEPTH:
+            return ArrayType(_all_common(_json_type(item, depth + 1) for item in value))
+        case _:
+            return STRING
+
+
+def _all_common(types: Iterable[DataType]) -> DataType:
+    merged: DataType = _VOID
+    for kind in types:
+        merged = _common(merged, kind)
+    return merged
+
+
+def _common(one: DataType, other: DataType) -> DataType:
+    """The type of values of both, as Spark's reader of JSON widens: text where nothing else holds both."""
+    if one in (other, _VOID) or other == _VOID:
+        return other if one == _VOID else one
+    match one, other:
+        case StructType(), StructType():
+            fields = {field.name: field for field in one}
+            for field in other:
+                before = fields.get(field.name)
+                kind = _common(before.type, field.type) if before else field.type
+                fields[field.name] = StructField(field.name, kind)
+            return StructType(tuple(fields.values()))
+        case ArrayType(left), ArrayType(right):
+            return ArrayType(_common(left, right))
+        case _:
+            return DOUBLE if {one, other} == {LONG, DOUBLE} else STRING
+
+
+def _settled(kind: DataType) -> DataType:
+    """Text where no value said a type, as for an empty object."""
+    match kind:
+        case StructType(fields) if fields:
+            return StructType(tuple(StructField(f.name, _settled(f.type)) for f in fields))
+        case ArrayType(element):
+            return ArrayType(_settled(element))
+        case _:
+            return STRING if kind == _VOID or isinstance(kind, StructType) else kind
