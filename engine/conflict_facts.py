@@ -3,6 +3,7 @@
 `engine.errors` raises them, with these names at hand there too.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -116,6 +117,38 @@ class Remedy:
     action: str
     reason: str
     kind: RemedyKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialChange:
+    """What is otherwise than it was when an aborted write is tried again on a copy.
+
+    Attributes:
+        properties: of the table, set before the write reads it.
+        winners_again: whether the commits that it overlapped with would have written other files
+            too: those that changed data run again.
+        condition: what AND adds to the write's own.
+        after_winners: whether the write begins once the others have committed.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    winners_again: bool = False
+    condition: str = ""
+    after_winners: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What became of it: PASSES, RESOLVED, CONFLICT, or UNDECIDABLE where it could not be tried.
+
+    `winning_version` is as in the table's own log. `metrics` are of the commit it would have made.
+    """
+
+    verdict: Verdict
+    why: str
+    rule: Rule | None = None
+    winning_version: int | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from lakeui.conflicts.models import (
     Conflict,
     ConflictDay,
     ConflictRows,
+    ConflictTrials,
     Erasure,
     OrderLook,
     Pipeline,
@@ -58,6 +59,16 @@ class ConflictRowsAdmin(InternalAdmin):
     search_fields = ["path", "conflict__table__name"]
     list_select_related = ["conflict"]
     exclude = ["columns", "rows"]
+
+
+@admin.register(ConflictTrials)
+class ConflictTrialsAdmin(InternalAdmin):
+    """What was tried; the answers show on the conflict's page."""
+
+    list_display = ["asked_at", "conflict", "condition", "read_at", "duration_ms", "error_code"]
+    list_filter = ["error_code"]
+    search_fields = ["conflict__table__name", "condition"]
+    list_select_related = ["conflict"]
 
 
 @admin.register(Erasure)

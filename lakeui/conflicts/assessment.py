@@ -32,7 +32,7 @@ from lakeui.conflicts.models import Conflict
 
 AVOIDED_DAYS = 30
 _LEVELS = {level.value: level for level in IsolationLevel}
-_VECTORS_COST = (
+VECTORS_COST = (
     "Writes that run meanwhile fail and streaming readers stop: it changes the metadata. Clients"
     " that cannot read deletion vectors lose access. Going back means REORG … APPLY (PURGE) and"
     " dropping the feature."
@@ -186,7 +186,7 @@ def _step(condition: Condition, table: Table) -> Step:
     cost, job = "", None
     if VECTORS_PROPERTY in condition.fix:
         job = {"kind": "set_properties", "parameters": {"properties": {VECTORS_PROPERTY: "true"}}}
-        cost = _VECTORS_COST
+        cost = VECTORS_COST
     elif "rewriting" in condition.fix:
         cost = _REWRITE_COST.format(size=table.size_bytes)
     return Step(condition.name, False, condition.evidence, condition.fix, cost, job)

@@ -219,6 +219,29 @@ class ConflictRows(models.Model):
         return f"{len(self.positions)} rows of {self.path}"
 
 
+class ConflictTrials(models.Model):
+    """What a worker found when it tried each fix of an aborted write on a copy; kept until asked again.
+
+    `answers` are by the fix's kind; `condition` is the one that a person asked about, if any.
+    """
+
+    conflict = models.OneToOneField(Conflict, on_delete=models.CASCADE, related_name="trials")
+    asked_at = models.DateTimeField()
+    read_at = models.DateTimeField(null=True, blank=True)
+    condition = models.TextField(blank=True)
+    answers = models.JSONField(default=dict, blank=True)
+    duration_ms = models.BigIntegerField(null=True, blank=True)
+    error_code = models.CharField(max_length=60, blank=True)
+    error_message = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-asked_at"]
+        verbose_name_plural = "conflict trials"
+
+    def __str__(self) -> str:
+        return f"{len(self.answers)} fixes of c-{self.conflict_id}"
+
+
 class Erasure(models.Model):
     """A DELETE that a blind append passed over: rows of the one may be left that the other matches.
 

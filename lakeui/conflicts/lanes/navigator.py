@@ -29,6 +29,7 @@ class Passage:
 class Navigator:
     """The last 24 hours where they hold the versions shown, else all that is recorded.
 
+    A table younger than a day is shown since its first version, so that nothing stays blank.
     `passages` leaves empty buckets out. `is_capped`: more is recorded than the latest
     `MAX_VERSIONS` versions that are counted.
     """
@@ -57,8 +58,9 @@ def navigator(table: Table, began: datetime | None, now: datetime) -> Navigator 
     if not moments:
         return None
     earliest = min(moment for _, moment in moments)
-    start = now - DAY if is_day and len(rows) <= MAX_VERSIONS else earliest
-    end = now if is_day else max(max(moment for _, moment in moments), start + _SHORTEST)
+    is_young = moments[-1][0] <= (table.earliest_version or 0)
+    start = now - DAY if is_day and not is_young and len(rows) <= MAX_VERSIONS else earliest
+    end = max(now if is_day else max(moment for _, moment in moments), start + _SHORTEST)
     aborted = table.conflicts.filter(occurred_at__range=(start, end)).exclude(
         kind=Conflict.Kind.RESOLVED
     )

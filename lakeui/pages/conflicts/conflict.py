@@ -14,40 +14,22 @@ from django.views.decorators.cache import never_cache
 
 from engine.conflict_facts import Decision, Rule, Verdict, WinnerVerdicts
 from engine.conflicts.checker import CHECK_OF, CHECKS
-from lakeui.catalog.access import may
 from lakeui.catalog.models import CommitFile
 from lakeui.catalog.named_tables import Reader
-from lakeui.conflicts.conflict_detail.advice import Advice, advice
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
-from lakeui.conflicts.conflict_detail.later_commit import Landed, landed_later
-from lakeui.conflicts.conflict_detail.similar import DAYS, neighbours, similar_conflicts
+from lakeui.conflicts.conflict_detail.later_commit import landed_later
+from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.charts.overlap import draw_known_rows, draw_overlap
+from lakeui.pages.conflicts.conflict_rerun import rerun_context
 from lakeui.pages.conflicts.conflict_rows import rows_view
+from lakeui.pages.conflicts.fixes import fixes_context
+from lakeui.pages.conflicts.set_words import set_words
 from lakeui.pages.jobs.jobs import STOP_POLLING
 from lakeui.pages.units import format_count
 
 _SIMILAR_SHOWN, _FILES_SHOWN = 8, 50
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """A remedy, and the address and words of the button that leads to doing it."""
-
-    advice: Advice
-    address: str
-    label: str
-
-    @property
-    def condition(self) -> str:
-        """What is to be added to the condition, where that is the advice."""
-        return self.advice.condition
-
-    @property
-    def helped_text(self) -> str:
-        """How often it would have helped, as a sentence."""
-        return self.advice.history.format(helped=self.advice.helped, of=self.advice.of)
 
 
 @never_cache
@@ -76,58 +58,35 @@ def _context(
     files = [file for file in facts.get("files") or [] if isinstance(file, dict)]
     paths = [path for path in facts.get("files") or [] if isinstance(path, str)]
     chart = draw_overlap(decision, (str(file.get("path")) for file in files)) if decision else None
-    may_write = conflict.table is not None and may(request.user, "write", conflict.table)
     landed = landed_later(conflict)
-    return {
-        "conflict": conflict,
-        "facts": facts,
-        "sides": sides,
-        "decision": decision,
-        "headline": headline(conflict),
-        "rule_text": conflict.get_rule_display(),
-        "check_number": check_number(conflict),
-        "check_count": len(CHECKS),
-        "checks": decided(conflict, decision),
-        "winners": winners_of(conflict, decision),
-        "chart": chart,
-        "shared": rows_view(conflict, sides),
-        "files": files[:_FILES_SHOWN],
-        "paths": paths[:_FILES_SHOWN],
-        "known": None if chart or not files else _known_rows(conflict, files),
-        "acts": [
-            _act(option, conflict, landed, may_write=may_write)
-            for option in advice(conflict, sides, like)
-        ],
-        "landed": landed,
-        "near": neighbours(visible, conflict),
-        "similar": like.conflicts[:_SIMILAR_SHOWN],
-        "similar_count": like.count,
-        "similar_is_capped": like.is_capped,
-        "similar_days": DAYS,
-        "similar_address": _similar_address(conflict),
-        "twin": f"/api/v1/conflicts/{conflict.pk}/",
-    }
-
-
-def _act(piece: Advice, conflict: Conflict, landed: Landed | None, *, may_write: bool) -> Act:
-    table, job = conflict.table_id, conflict.job
-    address, label = "", ""
-    if piece.act == "job" and job is not None:
-        address = reverse("job", args=[(landed and landed.job_id) or job.pk])
-        label = f"Done as v{landed.version}" if landed else "Run again…"
-    elif piece.act == "schedule" and job is not None and job.schedule_id:
-        where = f"?table={job.table_id}#schedule-{job.schedule_id}"
-        address, label = f"{reverse('schedule-list')}{where}", "Open schedules"
-    elif table is None or not may_write:
-        pass
-    elif piece.act == "sql" and piece.sql:
-        query = urlencode({"table": table, "sql": piece.sql})
-        address, label = f"{reverse('job-new')}?{query}", "Open as a new job"
-    elif piece.act == "schedules":
-        address, label = f"{reverse('schedule-list')}?table={table}", "Open schedules"
-    elif piece.act == "eligibility":
-        address, label = reverse("table-eligibility", args=[table]), "Open eligibility"
-    return Act(piece, address, label)
+    return (
+        fixes_context(request, conflict, sides, like, landed)
+        | rerun_context(request, conflict, landed)
+        | {
+            "conflict": conflict,
+            "facts": facts,
+            "sides": sides,
+            "decision": decision,
+            "headline": headline(conflict),
+            "rule_text": conflict.get_rule_display(),
+            "check_number": check_number(conflict),
+            "check_count": len(CHECKS),
+            "checks": decided(conflict, decision),
+            "winners": winners_of(conflict, decision),
+            "chart": chart,
+            "shared": rows_view(conflict, sides),
+            "files": files[:_FILES_SHOWN],
+            "paths": paths[:_FILES_SHOWN],
+            "known": None if chart or not files else _known_rows(conflict, files),
+            "words": set_words(conflict, decision),
+            "near": neighbours(visible, conflict),
+            "similar": like.conflicts[:_SIMILAR_SHOWN],
+            "similar_count": like.count,
+            "similar_is_capped": like.is_capped,
+            "similar_address": _similar_address(conflict),
+            "twin": f"/api/v1/conflicts/{conflict.pk}/",
+        }
+    )
 
 
 def _known_rows(conflict: Conflict, files: list[dict[str, Any]]) -> dict[str, Any]:

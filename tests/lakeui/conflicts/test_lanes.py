@@ -128,16 +128,19 @@ def test_a_partition_holds_versions_by_their_files_and_losers_by_their_conflict(
 
 def test_the_strip_is_a_day_where_that_holds_what_is_shown(table):
     now = NOON + timedelta(hours=3)
+    Commit.objects.filter(version=0).update(committed_at=NOON - timedelta(days=2))
     make_conflict(table, occurred_at=NOON + timedelta(hours=2, minutes=1))
     strip = navigator(table, NOON, now)
     assert strip.is_day
     assert strip.end - strip.start == DAY
-    assert [(passage.first, passage.commits) for passage in strip.passages] == [
-        (0, 1),
-        (1, 1),
-        (2, 1),
-    ]
-    assert [passage.aborted for passage in strip.passages] == [0, 0, 1]
+    assert [(passage.first, passage.commits) for passage in strip.passages] == [(1, 1), (2, 1)]
+    assert [passage.aborted for passage in strip.passages] == [0, 1]
+
+
+def test_the_strip_of_a_table_younger_than_a_day_begins_with_its_first_version(table):
+    strip = navigator(table, NOON, NOON + timedelta(hours=3))
+    assert (strip.start, strip.end) == (NOON, NOON + timedelta(hours=3))
+    assert [passage.first for passage in strip.passages] == [0, 1, 2]
 
 
 def test_the_strip_is_all_that_is_recorded_where_it_is_older(table):

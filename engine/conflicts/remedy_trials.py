@@ -1,0 +1,44 @@
+"""What of each remedy can be tried on a copy of the table, and why the others cannot."""
+
+from collections.abc import Mapping
+
+from engine.conflict_facts import RemedyKind, TrialChange
+from engine.conflicts.eligibility import ROW_TRACKING_PROPERTY, VECTORS_PROPERTY
+from engine.conflicts.isolation import IsolationLevel
+
+AS_IT_WAS = TrialChange()
+"""Nothing: what conflicted must conflict again, or the copy tells nothing."""
+_LATER = TrialChange(after_winners=True)
+
+CHANGES: Mapping[RemedyKind, TrialChange] = {
+    RemedyKind.RETRY: _LATER,
+    RemedyKind.READ_AGAIN: _LATER,
+    RemedyKind.QUIET_WINDOW: _LATER,
+    RemedyKind.ONE_WRITER: _LATER,
+    RemedyKind.ALONE: _LATER,
+    RemedyKind.ONE_SCHEDULE: _LATER,
+    RemedyKind.COMPACT_IN_QUIET: _LATER,
+    RemedyKind.APART_IN_TIME: _LATER,
+    RemedyKind.DELETION_VECTORS: TrialChange(
+        properties={VECTORS_PROPERTY: "true"}, winners_again=True
+    ),
+    RemedyKind.ROW_TRACKING: TrialChange(
+        properties={ROW_TRACKING_PROPERTY: "true"}, winners_again=True
+    ),
+}
+"""What is changed for a remedy. To begin later is one change, whatever has the write begin later."""
+SERIALIZABLE = TrialChange(properties={"delta.isolationLevel": str(IsolationLevel.SERIALIZABLE)})
+_YOURS = "it depends on the condition that you choose: try one below"
+_LAYOUT = "the whole table would have to be written again"
+WHY_NOT: Mapping[RemedyKind, str] = {
+    RemedyKind.ADD_CONDITION: _YOURS,
+    RemedyKind.DIFFERENT_ROWS: _YOURS,
+    RemedyKind.PARTITION_PREDICATE: _YOURS,
+    RemedyKind.REWRITE_CONDITION: _YOURS,
+    RemedyKind.PLAIN_CONDITION: _YOURS,
+    RemedyKind.CLUSTER_INSTEAD: _LAYOUT,
+    RemedyKind.LAYOUT: _LAYOUT,
+    RemedyKind.IDENTITY: _LAYOUT,
+}
+"""Why a remedy cannot be tried; of those left out, because it is done elsewhere than at the table."""
+ELSEWHERE = "it changes other programs, not this write or its table"

@@ -1,0 +1,342 @@
+"""What would have become of an aborted write under a change, tried on a copy.
+
+The version that the write read is copied into memory as far as it is needed, the change is made
+there, and the write runs again: the operations, the transaction and the checks are the real ones. As
+soon as everything is staged, the commits that it had overlapped with land. Nothing of the table is
+touched. Spark has no part in it: what needs Spark cannot be tried.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import msgspec
+
+from engine.actions.codec import Action, encode
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddFile
+from engine.clock import Clock, SystemClock
+from engine.commands.command import Command
+from engine.commands.model import Append, Delete, SetProperties, Update
+from engine.conflict_facts import TrialChange, Tried, Verdict
+from engine.conflicts.eligibility import ROW_TRACKING_PROPERTY
+from engine.conflicts.transaction_info import WinningCommit
+from engine.deletion_vectors.files import locate
+from engine.errors import (
+    ConflictError,
+    DataFileError,
+    EngineError,
+    FileMissingError,
+    OperationCancelledError,
+    RequestError,
+)
+from engine.expressions.parse import parse_condition
+from engine.log.commits import Commit, read_commit
+from engine.log.paths import commit_path
+from engine.operations.options import Resolve, RunOptions
+from engine.operations.result import OperationResult
+from engine.operations.run import run
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.jobs import Progress
+from engine.storage.memory import MemoryStore
+from engine.storage.uri import resolve_log_path
+from engine.table import DeltaTable
+from engine.transaction.observer import ObservedTransaction, TransactionObserver
+
+MOST_FILES, MOST_COMMITS = 10_000, 50
+_OF_ITS_HISTORY = (
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedWrite:
+    """An aborted write: what it was to do, which version it read, which commits it overlapped with.
+
+    `winners` are the versions from the one after the read version on, in order, each with the
+    command that made it where that is known.
+    """
+
+    table: DeltaTable
+    command: Command
+    read_version: int
+    winners: Mapping[int, Command | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many bytes of the table are copied at most, and until when by the monotonic clock."""
+
+    copied_bytes: int
+    until_s: float
+    clock: Clock = field(default_factory=SystemClock)
+    resolve: Resolve | None = None
+
+
+def try_write(write: RecordedWrite, change: TrialChange, limits: Limits) -> Tried:
+    """Have the write run again on a copy, with a change."""
+    try:
+        with _memory() as store:
+            return _Trial(write, change, limits, store).run()
+    except CannotTryError as error:
+        return Tried(verdict=Verdict.UNDECIDABLE, why=str(error))
+    except (FileMissingError, DataFileError):
+        return _cannot("files or versions that it takes are not there any more")
+    except OperationCancelledError:
+        return _cannot("it takes longer than a trial may")
+    except EngineError as error:
+        return _cannot(error.what or str(error))
+
+
+class CannotTryError(Exception):
+    """Why a write cannot be tried."""
+
+
+def _cannot(why: str) -> Tried:
+    return Tried(verdict=Verdict.UNDECIDABLE, why=why)
+
+
+@contextmanager
+def _memory() -> Iterator[MemoryStore]:
+    store = MemoryStore(f"memory://trial-{uuid.uuid4().hex}")
+    try:
+        yield store
+    finally:
+        for status in list(store.list_all()):
+            store.delete(status.path)
+
+
+class _Trial:
+    """One write on one copy. `_base` is the version of the copy that the write reads."""
+
+    def __init__(
+        self, write: RecordedWrite, change: TrialChange, limits: Limits, store: MemoryStore
+    ) -> None:
+        self._write, self._change, self._limits, self._store = write, change, limits, store
+        self._source = write.table.store
+        self._base = 0
+
+    def run(self) -> Tried:
+        winners = self._winners()
+        command = _narrowed(self._write.command, self._change.condition)
+        self._copy(winners, command)
+        if self._change.properties:
+            self._run(SetProperties(table="", properties=dict(self._change.properties)))
+        self._base = self._table().version()
+        land = partial(self._land, winners)
+        if self._change.after_winners:
+            land()
+        observer = None if self._change.after_winners else _Landing(land)
+        try:
+            result = self._run(command, observer)
+        except ConflictError as conflict:
+            return self._aborted(conflict)
+        return _passed(result)
+
+    def _winners(self) -> list[Commit]:
+        if len(self._write.winners) > MOST_COMMITS:
+            msg = f"it overlapped with more than {MOST_COMMITS} commits"
+            raise CannotTryError(msg)
+        commits = [read_commit(self._source, version) for version in self._write.winners]
+        if self._change.winners_again:
+            for commit in commits:
+                self._check_again(commit)
+        return commits
+
+    def _check_again(self, commit: Commit) -> None:
+        if (
+            ROW_TRACKING_PROPERTY in self._change.properties
+            and not WinningCommit.of(commit).changes_data
+        ):
+            msg = (
+                f"the {commit.operation or 'commit'} of v{commit.version} needs Spark to run again"
+            )
+            raise CannotTryError(msg)
+        if _writes_otherwise(commit) and self._write.winners[commit.version] is None:
+            msg = (
+                f"the {commit.operation or 'commit'} of v{commit.version} would have written other"
+                " files too, and its whole statement is not recorded here"
+            )
+            raise CannotTryError(msg)
+
+    def _copy(self, winners: Sequence[Commit], command: Command) -> None:
+        """The version that the write read as version 0, and the files that it and the others open."""
+        snapshot = self._write.table.snapshot(version=self._write.read_version)
+        if self._change.condition:  # without subqueries: it is not of the person who wrote the rest
+            parse_condition(self._change.condition, snapshot.schema)
+        if snapshot.file_count > MOST_FILES:
+            msg = f"the table had {snapshot.file_count:,} files, and at most {MOST_FILES:,} are copied"
+            raise CannotTryError(msg)
+        again = self._write.winners.values() if self._change.winners_again else ()
+        commands = [command, *(other for other in again if other is not None)]
+        added = [action for commit in winners for action in commit.actions]
+        adds = [*self._opened(snapshot, commands), *_files(added)]
+        paths = dict.fromkeys(path for add in adds for path in self._paths(add))
+        size = sum(add.size for add in {add.path: add for add in adds}.values())
+        if size > self._limits.copied_bytes:
+            msg = f"{size:,} bytes would be read, and at most {self._limits.copied_bytes:,} are copied"
+            raise CannotTryError(msg)
+        for path in paths:
+            self._check_time()
+            self._store.put(path, self._source.read(path))
+        self._put(0, _first_commit(snapshot))
+
+    def _opened(self, snapshot: Snapshot, commands: Iterable[Command]) -> list[AddFile]:
+        if self._change.properties:  # row ids may have to be given to every file
+            return snapshot.add_files()
+        now_ms = self._limits.clock.now_ms()
+        opened: dict[str, AddFile] = {}
+        for command in commands:
+            if isinstance(command, Append):
+                continue
+            where = None
+            if isinstance(command, Delete | Update):
+                where = command.condition(snapshot.schema, now_ms=now_ms)
+            opened |= {add.path: add for add in snapshot.add_files(where)}
+        return list(opened.values())
+
+    def _paths(self, add: AddFile) -> Iterator[str]:
+        """Of a file and its deletion vector, where they lie below the table."""
+        root = self._source.root
+        places = [resolve_log_path(root, add.path, self._write.table.allowed_roots)]
+        vector = add.deletion_vector
+        if vector is not None and vector.storage_type != "i":
+            places.append(locate(root, vector, self._write.table.allowed_roots))
+        yield from (place.path for place in places if place.inside)
+
+    def _land(self, winners: Sequence[Commit]) -> None:
+        """The other commits, each at its place: as they were, or by their commands."""
+        for commit in winners:
+            self._check_time()
+            command = self._write.winners[commit.version]
+            if self._change.winners_again and command is not None and _writes_otherwise(commit):
+                self._run(command)
+            else:
+                self._put(self._table().version() + 1, self._moved(commit))
+
+    def _moved(self, commit: Commit) -> Iterator[Action]:
+        """A commit as it was, at another version."""
+        for action in commit.actions:
+            if isinstance(action, CommitInfo) and action.read_version is not None:
+                read = action.read_version - self._write.read_version + self._base
+                yield msgspec.structs.replace(action, read_version=max(read, 0))
+            else:
+                yield action
+
+    def _run(
+        self, command: Command, observer: TransactionObserver | None = None
+    ) -> OperationResult:
+        options = RunOptions(
+            observer=observer,
+            progress=self._heed,
+            in_process_bytes=self._limits.copied_bytes,
+            early_conflicts=False,
+            resolve=self._resolve,
+            then=_nothing_follows,
+        )
+        try:
+            return run(replace(command, table=""), self._table(), None, options)
+        except RequestError as error:
+            if "Spark" in str(error):
+                msg = f"{command.kind.upper()} needs Spark here, and trials run without it"
+                raise CannotTryError(msg) from error
+            raise
+
+    def _table(self) -> DeltaTable:
+        return DeltaTable(self._store, allowed_roots=self._write.table.allowed_roots)
+
+    def _resolve(self, name: str) -> DeltaTable:
+        """A table that a statement names: as it is now, but for the one that is tried."""
+        if self._limits.resolve is None:
+            msg = "it reads other tables"
+            raise CannotTryError(msg)
+        named = self._limits.resolve(name)
+        return self._table() if named.uri == self._source.root else named
+
+    def _put(self, version: int, actions: Iterable[Action]) -> None:
+        text = "".join(f"{encode(action)}\n" for action in actions)
+        self._store.put_if_absent(commit_path(version), text.encode())
+
+    def _heed(self, _progress: Progress) -> None:
+        self._check_time()
+
+    def _check_time(self) -> None:
+        if self._limits.clock.monotonic_s() > self._limits.until_s:
+            msg = "The trial took too long."
+            raise OperationCancelledError(msg)
+
+    def _aborted(self, conflict: ConflictError) -> Tried:
+        facts = conflict.conflict
+        version = facts.winner.version
+        own = None if version is None else version - self._base + self._write.read_version
+        return Tried(verdict=Verdict.CONFLICT, why=facts.what, rule=facts.rule, winning_version=own)
+
+
+class _Landing(TransactionObserver):
+    """Has the other commits land once the write has staged everything."""
+
+    def __init__(self, land: partial[None]) -> None:
+        self._land: partial[None] | None = land
+
+    def staged(self, txn: ObservedTransaction) -> None:  # noqa: ARG002 - of the protocol
+        """Once: a commit that is attempted again meets no others."""
+        land, self._land = self._land, None
+        if land is not None:
+            land()
+
+
+def _passed(result: OperationResult) -> Tried:
+    if result.version is None:
+        return Tried(verdict=Verdict.PASSES, why=result.message or "no row was left to change")
+    if result.resolved:
+        whys = dict.fromkeys(resolved.how for resolved in result.resolved)
+        return Tried(verdict=Verdict.RESOLVED, why="; ".join(whys), metrics=dict(result.metrics))
+    return Tried(
+        verdict=Verdict.PASSES, why="no check finds a conflict", metrics=dict(result.metrics)
+    )
+
+
+def _narrowed(command: Command, condition: str) -> Command:
+    if not condition:
+        return command
+    if not isinstance(command, Delete | Update) or not isinstance(command.where, str | None):
+        msg = f"{command.label} takes no condition in words"
+        raise CannotTryError(msg)
+    where = f"({command.where}) AND ({condition})" if command.where else condition
+    return replace(command, where=where)
+
+
+def _first_commit(snapshot: Snapshot) -> Iterator[Action]:
+    """A version of a table as the first version of another log."""
+    configuration = {
+        key: value
+        for key, value in snapshot.metadata.configuration.items()
+        if key not in _OF_ITS_HISTORY
+    }
+    yield CommitInfo(
+        timestamp=snapshot.timestamp_ms,
+        in_commit_timestamp=snapshot.timestamp_ms,
+        operation="CLONE",
+    )
+    yield snapshot.protocol
+    yield msgspec.structs.replace(snapshot.metadata, configuration=configuration)
+    yield from snapshot.domains.values()
+    yield from snapshot.set_transactions.values()
+    yield from snapshot.add_files()
+
+
+def _files(actions: Iterable[Action]) -> Iterator[AddFile]:
+    return (action for action in actions if isinstance(action, AddFile))
+
+
+def _writes_otherwise(commit: Commit) -> bool:
+    """Whether a commit would have written other files, had the table been another one."""
+    winner = WinningCommit.of(commit)
+    return winner.changes_data and not winner.is_blind_append
+
+
+def _nothing_follows(_command: object) -> None:
+    """A trial asks for no compaction."""

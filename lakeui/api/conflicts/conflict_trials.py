@@ -1,0 +1,108 @@
+"""Whether an aborted write would have landed with each fix, tried by a worker on a copy."""
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from kombu.exceptions import OperationalError
+from rest_framework import serializers, status
+from rest_framework.exceptions import NotFound
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.conflict_facts import Verdict
+from engine.errors import StorageError
+from lakeui.api.fields import Int64Field, RowsStateField
+from lakeui.api.serializers.request import RequestSerializer
+from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.previews import PREVIEW_CONDITION
+from lakeui.conflicts.conflict_detail.trials import ask_for_trials, trials_view
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict, ConflictTrials
+
+_VERDICTS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT, Verdict.UNDECIDABLE)
+
+
+class TrialAnswerSerializer(serializers.Serializer[Any]):
+    """What was found of one fix: `as_it_was` is none, and has to conflict for the others to tell.
+
+    `undecidable`: it could not be tried, and `why` says what was missing. `rows` are those that the
+    write changed on the copy.
+    """
+
+    fix = serializers.CharField()
+    verdict = serializers.ChoiceField(choices=[str(verdict) for verdict in _VERDICTS])
+    why = serializers.CharField(allow_blank=True)
+    winning_version = serializers.IntegerField(allow_null=True)
+    rows = Int64Field(allow_null=True)
+    duration_ms = serializers.IntegerField()
+
+
+class ConflictTrialsSerializer(serializers.ModelSerializer[ConflictTrials]):
+    """`state`: waiting, read, failed, or lost where no worker answered in time."""
+
+    state = RowsStateField()
+    answers = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ConflictTrials
+        fields = [
+            "state",
+            "asked_at",
+            "read_at",
+            "condition",
+            "duration_ms",
+            "answers",
+            "error_code",
+            "error_message",
+        ]
+
+    @extend_schema_field(TrialAnswerSerializer(many=True))
+    def get_answers(self, trials: ConflictTrials) -> list[dict[str, Any]]:
+        given = trials.answers if isinstance(trials.answers, dict) else {}
+        rows = [{"fix": fix, **answer} for fix, answer in given.items()]
+        return [dict(TrialAnswerSerializer(row).data) for row in rows]
+
+
+class TrialRequestSerializer(RequestSerializer):
+    """A condition to try beside the fixes, which AND adds to the write's own."""
+
+    condition = serializers.CharField(
+        required=False, allow_blank=True, default="", max_length=PREVIEW_CONDITION
+    )
+
+
+class ConflictTrialAnswers(GenericAPIView[ConflictTrials]):
+    """Whether an aborted write would have landed with each fix, as a worker tried it on a copy in memory."""
+
+    queryset = ConflictTrials.objects.none()
+    serializer_class = ConflictTrialsSerializer
+    pagination_class = None
+    changes_nothing = True
+
+    def get(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002 - from the address
+        """404 where nobody had the fixes tried, or they cannot be: POST has a worker try them."""
+        view = trials_view(self._conflict(), Reader(request.user))
+        if view.trials is None:
+            raise NotFound(view.obstacle or "Nobody had these fixes tried. POST here to do so.")
+        return Response(ConflictTrialsSerializer(view.trials).data)
+
+    @extend_schema(request=TrialRequestSerializer, responses={202: ConflictTrialsSerializer})
+    def post(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002
+        """Has a worker try every fix, and a condition if one is given; nothing of the table is touched."""
+        asked = TrialRequestSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        try:
+            trials = ask_for_trials(
+                self._conflict(), Reader(request.user), asked.validated_data["condition"].strip()
+            )
+        except (OperationalError, OSError) as error:
+            msg = "The broker cannot be reached, so no worker was asked."
+            raise StorageError(msg, "Try again once it is back.") from error
+        return Response(ConflictTrialsSerializer(trials).data, status.HTTP_202_ACCEPTED)
+
+    def _conflict(self) -> Conflict:
+        visible = visible_conflicts(self.request.user)
+        related = visible.select_related("table", "job", "transaction")
+        return get_object_or_404(related, pk=self.kwargs["conflict_id"])

@@ -1,0 +1,197 @@
+"""An aborted job run again from its conflict: as it was, or with a fix of its statement or its table."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from engine.commands.model import Command, Delete, Script, SetProperties, Update
+from engine.conflict_facts import RemedyKind
+from engine.conflicts.remedy_trials import CHANGES
+from engine.errors import EngineError, RequestError
+from lakeui.catalog.access import Person, action_for_kind, may
+from lakeui.catalog.named_tables import Reader
+from lakeui.conflicts.assessment import VECTORS_COST
+from lakeui.conflicts.conflict_detail.both_sides import decision_of
+from lakeui.conflicts.conflict_detail.later_commit import Landed, landed_later
+from lakeui.conflicts.conflict_detail.narrowing import narrowing
+from lakeui.conflicts.conflict_detail.trials import CONDITION, NARROW
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.cancel_retry import RETRYABLE, retry_job
+from lakeui.jobs.command_rules import command_of, statement_of
+from lakeui.jobs.models import Job
+from lakeui.jobs.row_impact import asks_name
+
+AS_IT_WAS = str(RemedyKind.RETRY)
+FIXES = (AS_IT_WAS, NARROW, CONDITION, RemedyKind.DELETION_VECTORS, RemedyKind.ROW_TRACKING)
+_LABELS = {
+    AS_IT_WAS: "As it was",
+    NARROW: "Narrowed",
+    CONDITION: "With your condition",
+    RemedyKind.DELETION_VECTORS: "Deletion vectors first",
+    RemedyKind.ROW_TRACKING: "Row tracking first",
+}
+_COSTS: Mapping[str, str] = {
+    RemedyKind.DELETION_VECTORS: VECTORS_COST,
+    RemedyKind.ROW_TRACKING: (
+        "Every row gets an id, and writers without row tracking lose access. Writes that run"
+        " meanwhile fail: it changes the metadata."
+    ),
+}
+_MAX_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """One way to run it again. `cost` is what the fix does to the table, "" where it changes none."""
+
+    fix: str
+    label: str
+    command: Command
+    statement: str
+    cost: str
+    is_permitted: bool
+
+    @property
+    def changes_table(self) -> bool:
+        """Whether the fix is one of the table's settings."""
+        return bool(self.cost)
+
+    @property
+    def asks_name(self) -> bool:
+        """Whether the table's name is to be typed, as wherever a job is requested by hand."""
+        return asks_name(self.command)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return self.command.parameters()
+
+
+@dataclass(frozen=True, slots=True)
+class Reruns:
+    """What can be run again, why nothing can ("" where something can), and what was."""
+
+    obstacle: str
+    ways: tuple[Rerun, ...]
+    jobs: tuple[Job, ...]
+
+    @property
+    def latest(self) -> Job | None:
+        return self.jobs[0] if self.jobs else None
+
+
+def reruns_of(
+    conflict: Conflict, user: Person, landed: Landed | None, condition: str = ""
+) -> Reruns:
+    """The ways in which someone may have an aborted job run again; `condition` is one they typed."""
+    jobs = () if conflict.job is None else tuple(
+        conflict.job.reruns.select_related("table").order_by("-created_at")[:_MAX_SHOWN]
+    )  # fmt: skip
+    obstacle = _obstacle(conflict, user, landed, jobs)
+    ways = () if obstacle else tuple(_ways(conflict, user, condition))
+    return Reruns(obstacle, ways, jobs)
+
+
+def rerun_conflict(
+    conflict: Conflict,
+    by: User,
+    *,
+    fix: str = AS_IT_WAS,
+    condition: str = "",
+    confirm: str = "",
+    reason: str = "",
+) -> Job:
+    """The queued job that does what the aborted one did not.
+
+    Raises:
+        RequestError: it cannot be run again from here, there is no such fix, or the table's name is
+            to be typed and was not.
+        NotPermittedError, ReadOnlyError, ExpressionError: see `retry_job`.
+    """
+    reruns = reruns_of(conflict, by, landed_later(conflict), condition)
+    if reruns.obstacle or conflict.job is None or conflict.table is None:
+        raise RequestError(reruns.obstacle, "Open another conflict.", field="conflict")
+    way = next((way for way in reruns.ways if way.fix == fix), None)
+    if way is None:
+        offered = ", ".join(way.fix for way in reruns.ways)
+        msg = f"{fix[:100]!r} cannot be applied to this write."
+        raise RequestError(msg, f"Choose one of: {offered}.", field="fix")
+    if way.asks_name and confirm.strip() != conflict.table.name:
+        msg = f"This can remove rows of {conflict.table.name}, or changes the table itself."
+        raise RequestError(msg, f"Type {conflict.table.name} to confirm.", field="confirm")
+    changed = None if fix == AS_IT_WAS else way.command
+    return retry_job(conflict.job, by, changed, reason)
+
+
+def _obstacle(
+    conflict: Conflict, user: Person, landed: Landed | None, jobs: tuple[Job, ...]
+) -> str:
+    """Why it cannot be run again from here; "" where it can."""
+    job = conflict.job
+    if conflict.kind == Conflict.Kind.RESOLVED:
+        return "Both writes committed: there is nothing to run again."
+    if job is None or conflict.table is None:
+        return "It was no job of this installation. Run it again where it ran."
+    if landed is not None:
+        return f"It has committed as v{landed.version}: running it again would write twice."
+    return _not_now(job, user, jobs)
+
+
+def _not_now(job: Job, user: Person, jobs: tuple[Job, ...]) -> str:
+    if job.state not in RETRYABLE:
+        return "Its job has not ended: it tries again by itself."
+    if any(again.is_active for again in jobs):
+        return "It runs again now."
+    if not Reader(user).may_read(job):
+        return "Its statement names tables that you may not see."
+    return "This installation takes no jobs: it is read-only." if settings.READ_ONLY else ""
+
+
+def _ways(conflict: Conflict, user: Person, condition: str) -> Iterator[Rerun]:
+    job = conflict.job
+    try:
+        command = command_of(job) if job is not None else None
+    except (EngineError, TypeError):
+        command = None
+    if job is None or command is None:
+        return
+    yield _way(AS_IT_WAS, command, job, user)
+    narrowed = narrowing(conflict, decision_of(conflict))
+    given = ((NARROW, narrowed.condition if narrowed else ""), (CONDITION, condition))
+    for fix, also in given:
+        if also and isinstance(command, Delete | Update):
+            where = f"({command.where}) AND ({also})" if command.where else also
+            yield _way(fix, replace(command, where=where), job, user)
+    if isinstance(command, Script):
+        return
+    for kind in (RemedyKind.DELETION_VECTORS, RemedyKind.ROW_TRACKING):
+        if kind in _kinds(conflict) and not _is_on(conflict, kind):
+            enable = SetProperties(properties=dict(CHANGES[kind].properties))
+            yield _way(kind, Script(steps=(enable, command)), job, user)
+
+
+def _way(fix: str, command: Command, job: Job, user: Person) -> Rerun:
+    action = action_for_kind(command.kind, command.parameters())
+    return Rerun(
+        fix=str(fix),
+        label=_LABELS[fix],
+        command=command,
+        statement=statement_of(command, job.table),
+        cost=_COSTS.get(str(fix), ""),
+        is_permitted=may(user, action, job.table),
+    )
+
+
+def _kinds(conflict: Conflict) -> set[str]:
+    remedies = conflict.facts.get("remedies") if isinstance(conflict.facts, dict) else None
+    return {str(remedy.get("kind")) for remedy in remedies or () if isinstance(remedy, dict)}
+
+
+def _is_on(conflict: Conflict, kind: RemedyKind) -> bool:
+    table = conflict.table
+    if table is None:
+        return True
+    return table.deletion_vectors if kind is RemedyKind.DELETION_VECTORS else table.row_tracking

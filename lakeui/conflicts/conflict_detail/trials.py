@@ -1,0 +1,261 @@
+"""Whether an aborted write would have landed with a fix: a page asks, a worker tries each on a copy.
+
+What a fix changes, and what of it can be tried, stands in `engine.conflicts.remedy_trials`; the
+answers are the engine's own. They are kept: the past does not change.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from engine.commands.model import Command, Script
+from engine.commands.sql import parse_statement
+from engine.conflict_facts import RemedyKind, TrialChange, Tried, Verdict
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.remedy_trials import AS_IT_WAS, CHANGES, ELSEWHERE, SERIALIZABLE, WHY_NOT
+from engine.errors import EngineError, RequestError
+from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.previews import PATIENCE, PREVIEW_CONDITION, check_condition, is_waiting
+from lakeui.celery import app
+from lakeui.conflicts.conflict_detail.both_sides import decision_of
+from lakeui.conflicts.conflict_detail.narrowing import narrowing
+from lakeui.conflicts.models import Conflict, ConflictTrials, PipelineTransaction
+from lakeui.jobs.command_rules import command_of
+from lakeui.jobs.models import Job
+from lakeui.task_names import LIGHT_QUEUE, TRY_FIXES
+
+CONTROL, NARROW, CONDITION, LEVEL = "as_it_was", "narrow", "condition", "serializable"
+_LATER = RemedyKind.RETRY
+_PASSES = (Verdict.PASSES, Verdict.RESOLVED)
+_ROWS = ("numUpdatedRows", "numDeletedRows", "numTargetRowsUpdated", "numOutputRows")
+
+
+@dataclass(frozen=True, slots=True)
+class TrialAnswer:
+    """What was found of one fix: `verdict` is "" where nobody tried it so far."""
+
+    verdict: str = ""
+    why: str = ""
+    winning_version: int | None = None
+    rows: int | None = None
+
+    @property
+    def would_have_landed(self) -> bool | None:
+        """None where it was not tried, or could not be."""
+        if self.verdict in _PASSES:
+            return True
+        return False if self.verdict == Verdict.CONFLICT else None
+
+
+@dataclass(frozen=True)
+class TrialsView:
+    """What a page says of the trials: `obstacle` is why there can be none, "" where there can."""
+
+    obstacle: str
+    trials: ConflictTrials | None
+
+    @property
+    def waits(self) -> bool:
+        return self.trials is not None and is_waiting(self.trials)
+
+    @property
+    def is_answered(self) -> bool:
+        return self.trials is not None and bool(self.trials.answers)
+
+    @property
+    def control(self) -> TrialAnswer:
+        """The write as it was: unless it conflicts again, nothing else is told."""
+        return self._answer(CONTROL)
+
+    @property
+    def is_reproduced(self) -> bool:
+        return self.control.verdict == Verdict.CONFLICT
+
+    @property
+    def of_condition(self) -> TrialAnswer | None:
+        """Of the condition that somebody asked about."""
+        asked = self.trials.condition if self.trials else ""
+        return self._answer(CONDITION) if asked and self.is_answered else None
+
+    def answer_of(self, kind: str) -> TrialAnswer | None:
+        """Of the fix of a kind; None where there is nothing to say."""
+        if not self.is_answered or kind in ("vectors_on", "partition"):
+            return None
+        change = CHANGES.get(RemedyKind(kind)) if kind in set(RemedyKind) else None
+        same = _LATER if change is not None and change.after_winners else kind
+        if self.trials is not None and same in self.trials.answers:
+            return self._answer(same)
+        if kind not in set(RemedyKind):
+            return None
+        why = WHY_NOT.get(RemedyKind(kind), ELSEWHERE)
+        return TrialAnswer(Verdict.UNDECIDABLE, why)
+
+    def _answer(self, kind: str) -> TrialAnswer:
+        given = self.trials.answers.get(kind) if self.trials else None
+        return _answer_from(given) if isinstance(given, dict) else TrialAnswer()
+
+
+def trials_view(conflict: Conflict, reader: Reader) -> TrialsView:
+    """What is known of the trials, for who may read the statement."""
+    obstacle = obstacle_to_trials(conflict, reader)
+    trials = ConflictTrials.objects.filter(conflict=conflict).first() if not obstacle else None
+    return TrialsView(obstacle, trials)
+
+
+def obstacle_to_trials(conflict: Conflict, reader: Reader) -> str:
+    """Why nothing can be tried; "" where it can."""
+    if conflict.kind == Conflict.Kind.RESOLVED:
+        return "Both writes committed: there is nothing to try."
+    if conflict.table is None:
+        return "Its table is not registered here, so there is no version to try it on."
+    if not _knows_versions(conflict):
+        return "Which version it read, or which commit came first, is not recorded."
+    if not _may_read(conflict, reader):
+        return "Its statement names tables that you may not see."
+    is_known = command_of_conflict(conflict) is not None
+    return "" if is_known else "It ran elsewhere, and its whole statement is not recorded."
+
+
+def _knows_versions(conflict: Conflict) -> bool:
+    read, winning = conflict.read_version, conflict.winning_version
+    return read is not None and winning is not None and 0 <= read < winning
+
+
+def command_of_conflict(conflict: Conflict) -> Command | None:
+    """What was aborted; None where that is not known in full, or was a step of a script."""
+    if conflict.job is not None:
+        return _of_job(conflict.job)
+    reported = conflict.transaction
+    return _said(reported.statement) if reported else None
+
+
+def ask_for_trials(conflict: Conflict, reader: Reader, condition: str = "") -> ConflictTrials:
+    """Have a worker try every fix, and a condition if one is given, unless it was asked just now.
+
+    Raises:
+        RequestError: nothing can be tried, or the condition is too long.
+        ExpressionError: the condition does not parse.
+    """
+    obstacle = obstacle_to_trials(conflict, reader)
+    if obstacle or conflict.table is None:
+        raise RequestError(obstacle, "Open another conflict.", field="conflict")
+    if len(condition) > PREVIEW_CONDITION:
+        msg = f"The condition has {len(condition):,} characters."
+        raise RequestError(msg, f"Use at most {PREVIEW_CONDITION:,}.", field="condition")
+    check_condition(conflict.table, condition)
+    now = timezone.now()
+    with transaction.atomic():
+        trials, is_new = ConflictTrials.objects.get_or_create(
+            conflict=conflict, defaults={"asked_at": now, "condition": condition}
+        )
+        if not is_new and is_waiting(trials) and trials.condition == condition:
+            return trials
+        trials.asked_at, trials.read_at, trials.condition = now, None, condition
+        trials.answers, trials.error_code, trials.error_message = {}, "", ""
+        trials.save()
+    app.send_task(TRY_FIXES, [trials.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
+    trials.refresh_from_db()
+    return trials
+
+
+def changes_to_try(conflict: Conflict, condition: str) -> Mapping[str, TrialChange]:
+    """What is tried of a conflict, the write as it was first."""
+    changes = {CONTROL: AS_IT_WAS, str(_LATER): CHANGES[_LATER]}
+    narrowed = narrowing(conflict, decision_of(conflict))
+    if narrowed is not None:
+        changes[NARROW] = TrialChange(condition=narrowed.condition)
+    for kind in _recorded_kinds(conflict):
+        change = CHANGES.get(kind)
+        if change is not None and not change.after_winners:
+            changes[str(kind)] = change
+    if conflict.table and conflict.table.isolation_level == IsolationLevel.WRITE_SERIALIZABLE:
+        changes[LEVEL] = SERIALIZABLE
+    if condition:
+        changes[CONDITION] = TrialChange(condition=condition)
+    return changes
+
+
+def versions_overlapped(conflict: Conflict) -> range:
+    """The versions that the write overlapped with: those that were there when it was to commit."""
+    read, winning = conflict.read_version or 0, conflict.winning_version or 0
+    tried = conflict.attempted_version
+    return range(read + 1, max(winning, (tried or 0) - 1) + 1)
+
+
+def winning_commands(conflict: Conflict) -> Mapping[int, Command | None]:
+    """The versions that the write overlapped with, and what made each, where all of it is known."""
+    table, versions = conflict.table, versions_overlapped(conflict)
+    commands: dict[int, Command | None] = dict.fromkeys(versions)
+    if table is None:
+        return commands
+    inside = {"committed_version__gte": versions.start, "committed_version__lt": versions.stop}
+    logged = table.commits.filter(version__gte=versions.start, version__lt=versions.stop)
+    for version, operation, where in logged.values_list("version", "operation", "predicate"):
+        if operation == "DELETE" and where:
+            commands[version] = _said(f"DELETE FROM t WHERE {where}")  # noqa: S608 - parsed, not run
+    reported = PipelineTransaction.objects.filter(table=table, **inside)
+    for done in reported.only("committed_version", "statement"):
+        if done.committed_version is not None:
+            commands[done.committed_version] = _said(done.statement)
+    for job in Job.objects.filter(table=table, dry_run=False, **inside):
+        if job.committed_version is not None:
+            commands[job.committed_version] = _of_job(job)
+    return commands
+
+
+def answer_text(tried: Tried, duration_ms: int) -> dict[str, Any]:
+    """An answer as it is kept."""
+    return {
+        "verdict": str(tried.verdict),
+        "why": tried.why,
+        "rule": str(tried.rule or ""),
+        "winning_version": tried.winning_version,
+        "rows": _rows_of(tried.metrics),
+        "duration_ms": duration_ms,
+    }
+
+
+def _answer_from(given: Mapping[str, Any]) -> TrialAnswer:
+    return TrialAnswer(
+        str(given.get("verdict", "")),
+        str(given.get("why", "")),
+        given.get("winning_version"),
+        given.get("rows"),
+    )
+
+
+def _rows_of(metrics: Mapping[str, Any]) -> int | None:
+    counts = [metrics[name] for name in _ROWS if name in metrics]
+    return next((int(count) for count in counts if str(count).isdecimal()), None)
+
+
+def _recorded_kinds(conflict: Conflict) -> list[RemedyKind]:
+    remedies = conflict.facts.get("remedies") if isinstance(conflict.facts, dict) else None
+    given = [remedy.get("kind") for remedy in remedies or () if isinstance(remedy, dict)]
+    return [RemedyKind(kind) for kind in dict.fromkeys(given) if kind in set(RemedyKind)]
+
+
+def _may_read(conflict: Conflict, reader: Reader) -> bool:
+    job, reported = conflict.job, conflict.transaction
+    if job is not None:
+        return reader.may_read(job)
+    return reported is None or reader.may_read_statement(reported.statement)
+
+
+def _of_job(job: Job) -> Command | None:
+    try:
+        command = command_of(job)
+    except (EngineError, TypeError):
+        return None
+    return None if isinstance(command, Script) else command
+
+
+def _said(text: str) -> Command | None:
+    try:
+        command = parse_statement(text) if text else None
+    except EngineError:
+        return None
+    return None if isinstance(command, Script) else command

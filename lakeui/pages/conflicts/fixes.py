@@ -1,0 +1,98 @@
+"""How to avoid a conflict, as its page shows it: each fix, where it is done, and what a trial found."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from lakeui.catalog.access import may
+from lakeui.catalog.named_tables import Reader
+from lakeui.conflicts.conflict_detail.advice import PASSES, Advice, advice
+from lakeui.conflicts.conflict_detail.both_sides import BothSides
+from lakeui.conflicts.conflict_detail.later_commit import Landed
+from lakeui.conflicts.conflict_detail.similar import DAYS, Similar
+from lakeui.conflicts.conflict_detail.trials import TrialAnswer, trials_view
+from lakeui.conflicts.models import Conflict
+
+ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A fix, the address and words of the button that leads to doing it, and what was found of it when tried."""
+
+    advice: Advice
+    address: str
+    label: str
+    tried: TrialAnswer | None = None
+
+    @property
+    def verdict(self) -> str:
+        """What a trial found, where there was one; else what the record tells."""
+        landed = self.tried.would_have_landed if self.tried else None
+        if landed is None:
+            return self.advice.verdict
+        return PASSES if landed else ABORTED
+
+    @property
+    def condition(self) -> str:
+        """What is to be added to the condition, where that is the advice."""
+        return self.advice.condition
+
+    @property
+    def helped_text(self) -> str:
+        """How often it would have helped, as a sentence."""
+        return self.advice.history.format(helped=self.advice.helped, of=self.advice.of)
+
+
+def fixes_context(
+    request: HttpRequest,
+    conflict: Conflict,
+    sides: BothSides,
+    like: Similar,
+    landed: Landed | None,
+) -> dict[str, Any]:
+    """What the list of fixes shows."""
+    may_write = conflict.table is not None and may(request.user, "write", conflict.table)
+    trials = trials_view(conflict, Reader(request.user))
+    return {
+        "acts": [
+            _act(option, conflict, landed, trials.answer_of(option.kind), may_write=may_write)
+            for option in advice(conflict, sides, like)
+        ],
+        "trials": trials,
+        "landed": landed,
+        "similar_days": DAYS,
+    }
+
+
+def _act(
+    piece: Advice,
+    conflict: Conflict,
+    landed: Landed | None,
+    tried: TrialAnswer | None,
+    *,
+    may_write: bool,
+) -> Act:
+    table, job = conflict.table_id, conflict.job
+    address, label = "", ""
+    if piece.act == "job" and job is not None:
+        address, label = "#rerun", "Run again below"
+        if landed is not None:
+            address = reverse("job", args=[landed.job_id or job.pk])
+            label = f"Done as v{landed.version}"
+    elif piece.act == "schedule" and job is not None and job.schedule_id:
+        where = f"?table={job.table_id}#schedule-{job.schedule_id}"
+        address, label = f"{reverse('schedule-list')}{where}", "Open schedules"
+    elif table is None or not may_write:
+        pass
+    elif piece.act == "sql" and piece.sql:
+        query = urlencode({"table": table, "sql": piece.sql})
+        address, label = f"{reverse('job-new')}?{query}", "Open as a new job"
+    elif piece.act == "schedules":
+        address, label = f"{reverse('schedule-list')}?table={table}", "Open schedules"
+    elif piece.act == "eligibility":
+        address, label = reverse("table-eligibility", args=[table]), "Open eligibility"
+    return Act(piece, address, label, tried)

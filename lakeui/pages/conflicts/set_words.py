@@ -1,0 +1,106 @@
+"""The arithmetic of a conflict in words: what each side read, removed and added, and where they meet."""
+
+from collections.abc import Iterator
+
+from engine.conflict_facts import Decision, Rule, SharedFile, SideChanges, SideReads
+from lakeui.conflicts.models import Conflict
+from lakeui.pages.units import format_count
+
+_FILES_TOLD = 3
+
+
+def set_words(conflict: Conflict, decision: Decision | None) -> tuple[str, ...]:
+    """Sentences with the numbers that were recorded; none where nothing was."""
+    if decision is None:
+        return ()
+    here, there = conflict.current_operation, conflict.winner_operation
+    changes = decision.current_changes
+    is_resolved = conflict.kind == Conflict.Kind.RESOLVED
+    return (
+        _read(here, conflict, decision),
+        f"It {_changed(changes)}." if is_resolved else f"It was to {_changes(changes)}.",
+        f"v{conflict.winning_version} ({there}) {_changed(decision.winner_changes)}.",
+        *_meeting(conflict, decision),
+    )
+
+
+def _read(operation: str, conflict: Conflict, decision: Decision) -> str:
+    among = f" of the {format_count(decision.table_files)} in" if decision.table_files else " of"
+    version = "the table" if conflict.read_version is None else f"v{conflict.read_version}"
+    return f"The {operation} read {_reads(decision.reads, f'{among} {version}')}."
+
+
+def _reads(reads: SideReads, of: str) -> str:
+    if reads.whole_table:
+        return "the whole table, so every change of it counts"
+    if not (reads.files or reads.conditions):
+        return "nothing of the table"
+    by = f" by {_number(reads.conditions, 'condition')}" if reads.conditions else ""
+    return f"{_number(reads.files, 'file')}{of}{by}"
+
+
+def _changes(changes: SideChanges) -> str:
+    """As an infinitive: what an aborted write staged."""
+    return _said(changes, "change", "remove", "add")
+
+
+def _changed(changes: SideChanges) -> str:
+    return _said(changes, "changed", "removed", "added")
+
+
+def _said(changes: SideChanges, change: str, remove: str, add: str) -> str:
+    whole = changes.files_changed - changes.files_masked
+    parts = []
+    if changes.files_masked:
+        parts.append(f"{change} {_number(changes.files_masked, 'file')} by deletion vectors")
+    if whole:
+        parts.append(f"{remove} {_number(whole, 'file')}")
+    rows = changes.rows_changed
+    if parts and rows is not None:
+        parts[-1] += f" ({_number(rows, 'row')} in all)"
+    if changes.files_added:
+        added = "" if changes.rows_added is None else f" ({_number(changes.rows_added, 'row')})"
+        parts.append(f"{add} {_number(changes.files_added, 'file')}{added}")
+    return " and ".join(parts) or f"{change} no file"
+
+
+def _meeting(conflict: Conflict, decision: Decision) -> Iterator[str]:
+    shared = decision.shared_files
+    count = max(conflict.file_count, len(shared))  # those whose rows were compared, too
+    if not count:
+        yield "No file is in both: the two meet in the table's definition or its progress marks."
+        return
+    yield f"Both touched {_number(count, 'file')}."
+    for file in shared[:_FILES_TOLD]:
+        yield _of_file(file, conflict)
+    if len(shared) > _FILES_TOLD:
+        yield f"The other {format_count(len(shared) - _FILES_TOLD)} stand in the table of files."
+    if not shared:
+        yield "Rows were not compared: sharing a file decided."
+    elif conflict.row_count:
+        yield f"So both touched {conflict.rows_text} in all."
+
+
+def _of_file(file: SharedFile, conflict: Conflict) -> str:
+    """What each side did to the rows of a file, and how many of them are the same."""
+    name = file.path.rpartition("/")[2]
+    size = "" if file.file_row_count is None else f" of {_number(file.file_row_count, 'row')}"
+    did = "reads" if file.did == "read" else "changes"
+    took = "added" if conflict.decided_by is Rule.DATA_ADDED and file.did == "read" else "took"
+    gone = (
+        f"; {_number(file.gone_before_count, 'row')} had been deleted before either"
+        if file.gone_before_count
+        else ""
+    )
+    both = "none is" if not file.common_count else (
+        f"{format_count(file.common_count)} {'is' if file.common_count == 1 else 'are'}"
+    )  # fmt: skip
+    return (
+        f"In {name}{size} the {conflict.current_operation} {did} {format_count(file.current_count)}"
+        f" and the {conflict.winner_operation} {took} {format_count(file.winner_count)}{gone}:"
+        f" {both} in both."
+    )
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{format_count(count)} {noun if count == 1 else f'{noun}s'}"

@@ -1,0 +1,244 @@
+"""An aborted job on the page of its conflict: its fixes tried, the job run again in place, the numbers in words."""
+
+from dataclasses import asdict, replace
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from engine.conflict_facts import SideChanges, SideReads
+from lakeui.conflicts.conflict_detail.both_sides import decision_of
+from lakeui.conflicts.models import Conflict, ConflictTrials
+from lakeui.jobs.models import Job
+from lakeui.pages.conflicts.set_words import set_words
+from tests.lakeui.conflicts.aborted_jobs import aborted_job
+from tests.lakeui.factories import make_conflict
+from tests.lakeui.story_decision import story_decision
+
+HTMX = {"HX-Request": "true"}
+ANSWER = {"why": "no check finds a conflict", "winning_version": None, "rows": 14, "duration_ms": 4}
+
+
+@pytest.fixture
+def aborted(people, tmp_path, settings) -> Conflict:
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    return aborted_job(str(tmp_path / "orders"), people["owner"])
+
+
+def _page(client, conflict, query="") -> str:
+    return client.get(f"/conflicts/{conflict.pk}/{query}").content.decode()
+
+
+def _rerun(client, conflict, confirm="sales.orders", **fields):
+    return client.post(f"/conflicts/{conflict.pk}/rerun/", {"confirm": confirm, **fields})
+
+
+def _answered(conflict, **verdicts) -> ConflictTrials:
+    now = timezone.now()
+    answers = {fix: ANSWER | {"verdict": verdict} for fix, verdict in verdicts.items()}
+    return ConflictTrials.objects.create(
+        conflict=conflict, asked_at=now, read_at=now, answers=answers, duration_ms=80
+    )
+
+
+def test_a_fix_that_was_tried_says_whether_it_would_have_landed(as_, aborted):
+    _answered(aborted, as_it_was="conflict", retry="passes", deletion_vectors="conflict")
+    response = as_("viewer").get(f"/conflicts/{aborted.pk}/")
+    verdicts = {act.advice.kind: act.verdict for act in response.context["acts"]}
+    assert (verdicts["retry"], verdicts["deletion_vectors"]) == ("passes", "aborted")
+    body = response.content.decode()
+    assert "Tried: it would have landed." in body
+    assert "14 rows were changed on the" in body
+    assert "Tried: it would have been" in body
+    assert "the write was aborted again" in body
+
+
+def test_a_copy_that_did_not_conflict_says_that_nothing_could_be_tried(as_, aborted):
+    _answered(aborted, as_it_was="passes", retry="undecidable")
+    assert "Nothing could be tried:" in _page(as_("viewer"), aborted)
+
+
+def test_asking_for_trials_waits_for_a_worker_and_a_get_asks_none(as_, aborted):
+    client = as_("viewer")
+    address = f"/conflicts/{aborted.pk}/trials/"
+    assert client.get(address).status_code == 302
+    assert not ConflictTrials.objects.exists()
+    assert client.post(address, {"condition": "id >= 10"}).status_code == 302
+    waiting = client.get(address, headers=HTMX)
+    assert (waiting.status_code, b"A worker is trying" in waiting.content) == (200, True)
+    ConflictTrials.objects.update(
+        read_at=timezone.now(), answers={"as_it_was": ANSWER | {"verdict": "conflict"}}
+    )
+    assert client.get(address, headers=HTMX).status_code == 286
+
+
+def test_a_condition_that_does_not_parse_is_refused_in_words(as_, aborted):
+    client = as_("viewer")
+    client.post(f"/conflicts/{aborted.pk}/trials/", {"condition": "id >="})
+    assert not ConflictTrials.objects.exists()
+    assert 'class="notice' in _page(client, aborted)
+
+
+@pytest.mark.parametrize("path", ["trials/", "rerun/"])
+def test_a_stranger_sees_neither(as_, aborted, path):
+    client = as_("stranger")
+    assert client.get(f"/conflicts/{aborted.pk}/{path}", headers=HTMX).status_code == 404
+    assert client.post(f"/conflicts/{aborted.pk}/{path}").status_code == 404
+    assert client.get(f"/conflicts/999999/{path}").status_code == 404
+
+
+def test_a_job_runs_again_in_place_and_its_outcome_shows_there(as_, aborted):
+    client = as_("owner")
+    assert "What it would overlap" in _page(client, aborted)
+    assert "Would overlap with" in _page(client, aborted, "?fix=retry")
+    assert _rerun(client, aborted).url == f"{reverse('conflict', args=[aborted.pk])}#rerun"
+    again = Job.objects.get(retry_of=aborted.job_id)
+    assert again.parameters == aborted.job.parameters
+    body = _page(client, aborted)
+    assert f'sse-connect="{reverse("job-stream", args=[again.pk])}"' in body
+    assert "It waits for a worker" in body
+    Job.objects.filter(pk=again.pk).update(
+        state=Job.State.SUCCEEDED, committed_version=3, finished_at=timezone.now()
+    )
+    done = client.get(f"/conflicts/{aborted.pk}/rerun/", headers=HTMX)
+    assert done.status_code == 286
+    assert "It has committed as" in " ".join(done.content.decode().split())
+    assert "<form" not in done.content.decode()
+
+
+def test_a_rerun_that_is_aborted_again_leads_to_its_conflict_and_can_run_once_more(as_, aborted):
+    client = as_("owner")
+    _rerun(client, aborted)
+    again = Job.objects.get(retry_of=aborted.job_id)
+    Job.objects.filter(pk=again.pk).update(state=Job.State.CONFLICTED)
+    lost = make_conflict(aborted.table, job=again, winning_version=9)
+    body = _page(client, aborted)
+    assert "It was aborted again" in body
+    assert f'href="/conflicts/{lost.pk}/"' in body
+    assert 'name="fix" value="retry"' in body
+
+
+def test_what_can_change_rows_asks_for_the_name_as_everywhere(as_, aborted):
+    client = as_("owner")
+    assert 'id="id_rerun_confirm"' in _page(client, aborted, "?fix=retry")
+    _rerun(client, aborted, confirm="orders")
+    assert not Job.objects.filter(retry_of=aborted.job_id).exists()
+    _rerun(client, aborted)
+    assert Job.objects.filter(retry_of=aborted.job_id).exists()
+
+
+def test_a_condition_is_added_by_and(as_, aborted):
+    client = as_("owner")
+    _rerun(client, aborted, fix="condition", condition="id >= 10", reason="TICKET-7")
+    again = Job.objects.get(retry_of=aborted.job_id)
+    assert again.parameters["where"] == "(id >= 5) AND (id >= 10)"
+    assert again.reason == "TICKET-7"
+
+
+def test_a_fix_of_the_table_asks_for_its_name_and_comes_first(as_, aborted):
+    client = as_("owner")
+    body = _page(client, aborted, "?fix=deletion_vectors")
+    assert "This changes the table" in body
+    _rerun(client, aborted, fix="deletion_vectors", confirm="")
+    assert not Job.objects.filter(retry_of=aborted.job_id).exists()
+    _rerun(client, aborted, fix="deletion_vectors", confirm="sales.orders")
+    again = Job.objects.get(retry_of=aborted.job_id)
+    kinds = [step["kind"] for step in again.parameters["steps"]]
+    assert (again.kind, kinds) == ("script", ["set_properties", "update"])
+
+
+@pytest.mark.parametrize("fix", ["layout", "", "narrow", "condition"])
+def test_what_is_no_fix_of_this_write_runs_nothing_else(as_, aborted, fix):
+    _rerun(as_("owner"), aborted, fix=fix)
+    runs = Job.objects.filter(retry_of=aborted.job_id)
+    assert runs.count() == (1 if not fix else 0)
+
+
+def test_who_may_not_write_sees_the_ways_and_runs_none(as_, aborted):
+    client = as_("viewer")
+    body = _page(client, aborted, "?fix=retry")
+    assert "Your role does not allow" in body
+    _rerun(client, aborted)
+    assert not Job.objects.filter(retry_of=aborted.job_id).exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"job": None}, "It was no job of this installation"),
+        ({"table": None}, "It was no job of this installation"),
+    ],
+)
+def test_what_cannot_run_again_from_here_says_why(as_, aborted, changed, said):
+    Conflict.objects.filter(pk=aborted.pk).update(**changed)
+    assert said in _page(as_("owner"), aborted)
+    _rerun(as_("owner"), aborted)
+    assert not Job.objects.exclude(retry_of=None).exists()
+
+
+def test_a_job_that_has_not_ended_is_not_run_beside_itself(as_, aborted):
+    Job.objects.filter(pk=aborted.job_id).update(state=Job.State.RUNNING)
+    assert "it tries again by itself" in _page(as_("owner"), aborted)
+
+
+def test_the_numbers_are_said_in_words(lake):
+    conflict = lake.conflict
+    conflict.facts |= {"decision": asdict(story_decision())}
+    conflict.read_version = 4793
+    text = "\n".join(set_words(conflict, decision_of(conflict)))
+    assert "The UPDATE read 212 files of the 1,204 in v4793 by 1 condition." in text
+    assert "It was to change 46 files by deletion vectors (812,406 rows in all)" in text
+    assert (
+        "the UPDATE changes 4,118 and the DELETE took 212; 1,006 rows had been deleted before"
+        in text
+    )
+    assert "3 are in both." in text
+
+
+def test_huge_and_missing_numbers_read_as_sentences_too(lake):
+    huge = 9_223_372_036_854_775_807
+    decision = replace(
+        story_decision(),
+        reads=SideReads(whole_table=True),
+        current_changes=SideChanges(
+            files_changed=2, rows_changed=huge, files_added=1, rows_added=None
+        ),
+        winner_changes=SideChanges(),
+        shared_files=(),
+        table_files=None,
+    )
+    text = "\n".join(set_words(lake.conflict, decision))
+    assert "read the whole table, so every change of it counts." in text
+    assert "remove 2 files (9,223,372,036,854,775,807 rows in all) and add 1 file." in text
+    assert "changed no file." in text
+    assert set_words(lake.conflict, None) == ()
+
+
+def test_rest_tells_the_ways_and_runs_one(as_, aborted):
+    client = as_("owner")
+    address = f"/api/v1/conflicts/{aborted.pk}/rerun/"
+    ways = client.get(address).json()["ways"]
+    assert [way["fix"] for way in ways] == ["retry", "deletion_vectors"]
+    assert all(way["asks_name"] for way in ways)
+    for fix in ("retry", "deletion_vectors"):
+        refused = client.post(address, {"fix": fix}, content_type="application/json")
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "confirm")
+    named = {"fix": "retry", "confirm": "sales.orders"}
+    done = client.post(address, named, content_type="application/json")
+    assert (done.status_code, done.json()["kind"]) == (202, "update")
+    assert client.get(address).json()["job_ids"] == [done.json()["id"]]
+
+
+def test_rest_tells_what_was_tried(as_, aborted):
+    client = as_("viewer")
+    address = f"/api/v1/conflicts/{aborted.pk}/trials/"
+    assert client.get(address).status_code == 404
+    assert client.post(address, {"fix": 1}, content_type="application/json").status_code == 422
+    assert client.post(address, {}, content_type="application/json").status_code == 202
+    ConflictTrials.objects.all().delete()
+    _answered(aborted, as_it_was="conflict", retry="passes")
+    answers = client.get(address).json()["answers"]
+    assert [(answer["fix"], answer["verdict"], answer["rows"]) for answer in answers] == [
+        ("as_it_was", "conflict", "14"),
+        ("retry", "passes", "14"),
+    ]

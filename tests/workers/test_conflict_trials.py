@@ -1,0 +1,144 @@
+"""What a worker finds when it tries the fixes of an aborted job on a copy, and how it says that it cannot."""
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.utils import timezone
+
+from engine.commands.sql import parse_statement
+from engine.conflict_facts import RemedyKind
+from engine.errors import ExpressionError, RequestError
+from engine.storage.local import LocalStore
+from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import Reader
+from lakeui.conflicts.conflict_detail.trials import ask_for_trials, trials_view
+from lakeui.conflicts.days import keep
+from lakeui.conflicts.models import Conflict, ConflictTrials
+from lakeui.jobs.models import Job
+from tests.lakeui.conflicts.aborted_jobs import aborted_job
+from tests.lakeui.people import person as make_person
+from workers.conflict_trials import try_fixes
+
+pytestmark = pytest.mark.django_db
+APART = "UPDATE t SET n = 7 WHERE id >= 2 AND id < 5"
+
+
+@pytest.fixture
+def person(db) -> User:
+    return make_person("ana", "admin")
+
+
+@pytest.fixture
+def reader(person) -> Reader:
+    return Reader(person)
+
+
+def _tried(conflict: Conflict, reader: Reader, condition: str = "") -> ConflictTrials:
+    trials = ask_for_trials(conflict, reader, condition)
+    try_fixes(trials.pk)
+    trials.refresh_from_db()
+    return trials
+
+
+def test_every_fix_is_tried_and_what_conflicted_conflicts_again(lake, broker, person, reader):
+    conflict = aborted_job(str(lake / "lake/orders"), person)
+    trials = _tried(conflict, reader, "id >= 10")
+    verdicts = {fix: answer["verdict"] for fix, answer in trials.answers.items()}
+    assert (trials.error_code, verdicts) == (
+        "",
+        {
+            "as_it_was": "conflict",
+            "retry": "passes",
+            "deletion_vectors": "conflict",  # both touch row 6
+            "serializable": "conflict",
+            "condition": "passes",
+        },
+    )
+    view = trials_view(conflict, reader)
+    assert (view.is_reproduced, view.waits) == (True, False)
+    later = view.answer_of(RemedyKind.APART_IN_TIME)
+    assert (later.would_have_landed, later.rows) == (True, 14)
+    assert (view.of_condition.would_have_landed, view.of_condition.rows) == (True, 10)
+
+
+def test_deletion_vectors_help_only_where_the_rows_are_others(lake, broker, person, reader):
+    conflict = aborted_job(str(lake / "lake/orders"), person, APART)
+    _tried(conflict, reader)
+    answer = trials_view(conflict, reader).answer_of(RemedyKind.DELETION_VECTORS)
+    assert answer.would_have_landed is True
+
+
+def test_a_fix_that_cannot_help_is_told_so(lake, broker, person, reader):
+    conflict = aborted_job(str(lake / "lake/orders"), person)
+    _tried(conflict, reader)
+    answer = trials_view(conflict, reader).answer_of(RemedyKind.DELETION_VECTORS)
+    assert (answer.would_have_landed, answer.winning_version) == (False, 2)
+
+
+def test_files_that_are_gone_are_told_of_every_fix(lake, broker, person, reader):
+    conflict = aborted_job(str(lake / "lake/orders"), person)
+    LocalStore(conflict.table.uri).delete("a.parquet")
+    trials = _tried(conflict, reader)
+    assert {answer["verdict"] for answer in trials.answers.values()} == {"undecidable"}
+    assert "not there any more" in trials.answers["retry"]["why"]
+
+
+def test_a_copy_that_does_not_conflict_again_tells_nothing(lake, broker, person, reader):
+    conflict = aborted_job(str(lake / "lake/orders"), person)
+    Job.objects.filter(pk=conflict.job_id).update(
+        parameters=parse_statement("UPDATE t SET n = 7 WHERE id >= 10").parameters()
+    )
+    trials = _tried(Conflict.objects.get(pk=conflict.pk), reader)
+    assert trials.answers["as_it_was"]["verdict"] == "passes"
+    assert trials.answers["retry"]["verdict"] == "undecidable"
+    assert not trials_view(conflict, reader).is_reproduced
+
+
+def test_a_table_that_is_not_there_is_an_error_that_the_page_shows(lake, broker, person, reader):
+    conflict = aborted_job(str(lake / "lake/orders"), person)
+    Table.objects.update(uri="/elsewhere/orders")
+    trials = _tried(Conflict.objects.get(pk=conflict.pk), reader)
+    assert trials.error_code
+    assert trials.answers == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"table": None}, "not registered"),
+        ({"job": None}, "ran elsewhere"),
+        ({"winning_version": None}, "is not recorded"),
+        ({"kind": "resolved"}, "nothing to try"),
+    ],
+)
+def test_what_cannot_be_tried_says_why_and_asks_no_worker(lake, person, reader, changed, why):
+    conflict = aborted_job(str(lake / "lake/orders"), person)
+    Conflict.objects.filter(pk=conflict.pk).update(**changed)
+    conflict = Conflict.objects.get(pk=conflict.pk)
+    assert why in trials_view(conflict, reader).obstacle
+    with pytest.raises(RequestError, match=why):
+        ask_for_trials(conflict, reader)
+    assert not ConflictTrials.objects.exists()
+
+
+def test_a_condition_that_does_not_parse_asks_no_worker(lake, person, reader):
+    conflict = aborted_job(str(lake / "lake/orders"), person)
+    with pytest.raises(ExpressionError):
+        ask_for_trials(conflict, reader, "id >=")
+    with pytest.raises(RequestError, match="characters"):
+        ask_for_trials(conflict, reader, "id = 1 OR " * 1000)
+    assert not ConflictTrials.objects.exists()
+
+
+def test_a_foreign_delete_is_tried_by_what_its_log_entry_says(lake, broker, person, reader):
+    conflict = aborted_job(str(lake / "lake/orders"), person, APART)
+    Job.objects.filter(committed_version=2).delete()
+    trials = _tried(conflict, reader)
+    assert "statement is not recorded" in trials.answers["deletion_vectors"]["why"]
+    conflict.table.commits.create(version=2, operation="DELETE", predicate="id = 6")
+    trials = _tried(conflict, reader)
+    assert trials.answers["deletion_vectors"]["verdict"] in ("passes", "resolved")
+
+
+def test_an_unrecorded_conflict_of_nobody_has_no_trials(db):
+    conflict = keep(table=None, kind="aborted", occurred_at=timezone.now())
+    assert trials_view(conflict, Reader(AnonymousUser())).obstacle

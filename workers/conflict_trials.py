@@ -1,0 +1,101 @@
+"""The task that tries the fixes of an aborted write on a copy in memory; without Spark, within bounds."""
+
+import logging
+from functools import partial
+
+from django.conf import settings
+from django.utils import timezone
+
+from engine.clock import SystemClock
+from engine.conflict_facts import Tried, Verdict
+from engine.errors import EngineError
+from engine.operations.trial import Limits, RecordedWrite, try_write
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from lakeui.catalog import log_values
+from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.celery import app
+from lakeui.conflicts.conflict_detail.trials import (
+    CONTROL,
+    answer_text,
+    changes_to_try,
+    command_of_conflict,
+    winning_commands,
+)
+from lakeui.conflicts.models import Conflict, ConflictTrials
+from lakeui.jobs.command_rules import readable_table
+from lakeui.task_names import TRY_FIXES
+from workers.job_tables import open_table
+
+logger = logging.getLogger(__name__)
+
+SECONDS = 20
+"""All trials of a conflict together take no longer."""
+_CLOCK = SystemClock()
+_NOT_FAITHFUL = Tried(
+    verdict=Verdict.UNDECIDABLE,
+    why="the write did not conflict on a copy as it was, so the copy does not tell",
+)
+
+
+@app.task(name=TRY_FIXES)
+def try_fixes(trials_id: int) -> None:
+    """Try what a conflict's page asks about, or write down why it cannot be tried."""
+    related = ("conflict__table", "conflict__job__requested_by", "conflict__transaction")
+    trials = ConflictTrials.objects.select_related(*related).filter(pk=trials_id).first()
+    if trials is None:
+        return
+    began = _CLOCK.monotonic_s()
+    try:
+        _try(trials)
+    except EngineError as error:
+        trials.error_code, trials.error_message = error.code, log_values.text(error)
+    except Exception as error:  # whatever a file holds, the page is told
+        logger.exception("The fixes of conflict %s could not be tried", trials.conflict_id)
+        trials.error_code = "LAKE_INTERNAL"
+        trials.error_message = f"{type(error).__name__} while trying the fixes."
+    trials.read_at = timezone.now()
+    trials.duration_ms = round((_CLOCK.monotonic_s() - began) * 1000)
+    trials.save()
+
+
+def _try(trials: ConflictTrials) -> None:
+    """The write as it was first: where the copy does not conflict, it tells nothing of the others."""
+    conflict = trials.conflict
+    write = _write_of(conflict)
+    if write is None:
+        return
+    person = conflict.job.requested_by if conflict.job else None
+    limits = Limits(
+        copied_bytes=settings.IN_PROCESS_BYTES,
+        until_s=_CLOCK.monotonic_s() + SECONDS,
+        clock=_CLOCK,
+        resolve=lambda name: open_table(readable_table(name, person).uri),
+    )
+    attempt = partial(try_write, write, limits=limits)
+    answers, untold = {}, None
+    for kind, change in changes_to_try(conflict, trials.condition).items():
+        began = _CLOCK.monotonic_s()
+        tried = untold or attempt(change=change)
+        answers[kind] = answer_text(tried, round((_CLOCK.monotonic_s() - began) * 1000))
+        if kind == CONTROL and tried.verdict is not Verdict.CONFLICT:
+            untold = tried if tried.verdict is Verdict.UNDECIDABLE else _NOT_FAITHFUL
+    trials.answers = log_values.json_value(answers)
+
+
+def _write_of(conflict: Conflict) -> RecordedWrite | None:
+    table, command = conflict.table, command_of_conflict(conflict)
+    if table is None or command is None or conflict.read_version is None:
+        return None
+    place = allowed_table_uri(table.uri)
+    options = storage_options(place)
+    return RecordedWrite(
+        table=DeltaTable(
+            open_store(place, options),
+            storage_options=options,
+            allowed_roots=settings.TABLE_ROOTS,
+        ),
+        command=command,
+        read_version=conflict.read_version,
+        winners=winning_commands(conflict),
+    )
