@@ -84,7 +84,16 @@ class JobStageAdmin(ReadOnlyAdmin):
 
 @admin.register(WorkerReport)
 class WorkerReportAdmin(ReadOnlyAdmin):
-    list_display = ["name", "queue", "seen_at", "slots", "spark_version", "cores", "busy_cores"]
+    list_display = [
+        "name",
+        "queue",
+        "seen_at",
+        "code_version",
+        "slots",
+        "spark_version",
+        "cores",
+        "busy_cores",
+    ]
     list_filter = ["queue"]
     search_fields = ["name", "spark_master"]
     date_hierarchy = "seen_at"

@@ -4,7 +4,8 @@ from django.contrib.auth.models import User
 from django.db.models import Case, F, Value, When
 from django.utils import timezone
 
-from engine.commands.model import Script
+from engine.commands.model import Command, Create, Script
+from engine.errors import RequestError
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.command_rules import check_allowed, check_command, check_sources, command_of
@@ -14,6 +15,9 @@ from lakeui.jobs.job_rows import JobOptions, unsaved_job, write_job
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.redaction import check_readable
 from lakeui.jobs.trail import record_act
+
+RETRYABLE = (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED)
+"""How a job has ended that may be run again."""
 
 
 def cancel_job(job: Job, by: User | None) -> Job:
@@ -47,21 +51,44 @@ def cancel_job(job: Job, by: User | None) -> Job:
     return job
 
 
-def retry_job(job: Job, by: User | None) -> Job:
-    """A new job that does what an ended one did not.
+def retry_job(job: Job, by: User | None, changed: Command | None = None, reason: str = "") -> Job:
+    """A new job that does what an ended one did not, or `changed` in its place.
 
     One that failed, or lost a worker, without telling whether it wrote keeps its transaction id, so
-    that the retry finds that commit instead of writing twice. A script goes on with the steps left.
+    that the retry finds that commit instead of writing twice: it is not run again as another command.
+    A script goes on with the steps left.
 
     Raises:
         JobStateError: it is not over, or it succeeded.
         NotPermittedError, ReadOnlyError, RequestError: see `requests.request_job`.
     """
-    if job.state not in (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED):
+    if job.state not in RETRYABLE:
         raise JobStateError("retried", job.state)  # noqa: EM101 - a word of the sentence
+    return _run_again(job, by, changed, reason)
+
+
+def rerun_job(job: Job, by: User | None) -> Job:
+    """A new job that does what an ended one was asked to do: of one that succeeded, once more.
+
+    One that did not succeed is retried, see `retry_job`.
+
+    Raises:
+        JobStateError: it is not over, or it made its table.
+        NotPermittedError, ReadOnlyError, RequestError: see `requests.request_job`.
+    """
+    if job.is_active or (job.state == Job.State.SUCCEEDED and job.kind == Create.kind):
+        raise JobStateError("rerun", job.state)  # noqa: EM101 - a word of the sentence
+    return _run_again(job, by)
+
+
+def _run_again(job: Job, by: User | None, changed: Command | None = None, reason: str = "") -> Job:
     if by is not None:
         check_readable(job, Reader(by), "Running this job again")
-    command = command_of(job)
+    may_have_landed = _may_have_landed(job)
+    if changed is not None and may_have_landed:
+        msg = "Whether an earlier attempt of this job was committed is not known."
+        raise RequestError(msg, "Run the same statement again first: it finds out.", field="fix")
+    command = changed or command_of(job)
     check_allowed(by, command, job.table)
     check_command(command, job.table)
     check_sources(command, by)
@@ -69,11 +96,12 @@ def retry_job(job: Job, by: User | None) -> Job:
         dry_run=job.dry_run,
         retries=job.max_retries,
         time_limit_s=job.time_limit_s or 0,
-        reason=job.reason,
+        reason=reason or job.reason,
     )
     again = unsaved_job(job.table, command, by, options)
     again.retry_of = job
-    if _may_have_landed(job) or isinstance(command, Script):
+    has_rest = job.state != Job.State.SUCCEEDED
+    if has_rest and (may_have_landed or (changed is None and isinstance(command, Script))):
         again.txn_id, again.base_version = job.txn_id, job.base_version
     made = write_job(again, command)
     record_act("retried", by, job)

@@ -80,7 +80,7 @@ def check_command(command: Command, table: Table, *, is_redefined: bool = False)
     if isinstance(command, Script):
         _check_steps(command, table)
         return
-    for uri in _source_uris(command):
+    for uri in source_uris(command):
         allowed_source_uri(uri)
     command.validate(parse_schema(table.schema) if table.schema and not is_redefined else None)
     if isinstance(command, Vacuum):
@@ -137,7 +137,7 @@ def check_sources(command: Command, by: User | None) -> None:
     for step in command.steps if isinstance(command, Script) else (command,):
         if isinstance(step, Clone):
             readable_table(step.source_table, by, field="source_table")
-        for uri in _source_uris(step):
+        for uri in source_uris(step):
             check_upload(uri, by)
 
 
@@ -181,7 +181,7 @@ def check_rights(command: Command, table: Table | None, by: User | None) -> None
         raise NotPermittedError(command.kind, action, table.name if table else "new tables")
 
 
-def _source_uris(value: object) -> Iterator[str]:
+def source_uris(value: object) -> Iterator[str]:
     """The `uri` of every value inside a command, however deep."""
     if not is_dataclass(value):
         return
@@ -189,4 +189,4 @@ def _source_uris(value: object) -> Iterator[str]:
         inner = getattr(value, part.name)
         if part.name == "uri" and isinstance(inner, str):
             yield inner
-        yield from _source_uris(inner)
+        yield from source_uris(inner)

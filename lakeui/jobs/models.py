@@ -72,6 +72,7 @@ class Job(models.Model):
         "Schedule", null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs"
     )
 
+    trace_parent = models.CharField(max_length=55, blank=True, editable=False)  # W3C's traceparent
     txn_id = models.UUIDField(default=uuid.uuid4, editable=False)
     base_version = models.BigIntegerField(
         null=True, blank=True
@@ -281,6 +282,7 @@ class WorkerReport(models.Model):
     slots = models.PositiveIntegerField(default=1)  # jobs at once
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()
+    code_version = models.CharField(max_length=40, blank=True)  # as `code_version.code_version`
     spark_version = models.CharField(max_length=30, blank=True)  # blank: it has no Spark
     spark_master = models.CharField(max_length=200, blank=True)
     executors = models.PositiveIntegerField(null=True, blank=True)

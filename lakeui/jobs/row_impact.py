@@ -16,12 +16,21 @@ from engine.commands.model import (
     Overwrite,
     Restore,
     Script,
+    SetProperties,
     Truncate,
+    UnsetProperties,
     Vacuum,
 )
 from lakeui.catalog.models import Table
 
+_SETTINGS = (SetProperties, UnsetProperties)
 _UNTIL_VACUUM = "Versions before it keep them until VACUUM deletes their files."
+
+
+def asks_name(command: Command) -> bool:
+    """Whether the table's name is to be typed: rows may go, or every open write is aborted."""
+    steps = command.steps if isinstance(command, Script) else (command,)
+    return command.removes_rows or any(isinstance(step, _SETTINGS) for step in steps)
 
 
 def row_impact(table: Table, command: Command) -> list[str]:

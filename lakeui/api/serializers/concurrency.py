@@ -193,7 +193,6 @@ class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
     outcome = serializers.ChoiceField(
         choices=[*Ending, "absorbed", "lost"],
         required=False,
-        default="",
         help_text="`absorbed` and `lost` are deprecated words for `resolved` and `aborted`.",
     )
     writer = serializers.CharField(required=False, default="", max_length=300)

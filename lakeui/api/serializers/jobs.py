@@ -1,5 +1,7 @@
 """Jobs: what was requested, how far it is, how it ended."""
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.utils.functional import cached_property
@@ -8,12 +10,21 @@ from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
 from lakeui.api.serializers.request import CommandRequestSerializer
-from lakeui.api.serializers.runs import JobStageSerializer, OutlookSerializer, RunCostSerializer
+from lakeui.api.serializers.run_times import ComparisonSerializer, JobTimelineSerializer
+from lakeui.api.serializers.runs import (
+    JobStageSerializer,
+    OutlookSerializer,
+    RerunSerializer,
+    RunCostSerializer,
+)
 from lakeui.catalog.named_tables import Reader
-from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage
 from lakeui.jobs.redaction import shown_job
 from lakeui.jobs.run_costs import RunCost, cost_of
+from lakeui.jobs.same_runs import comparison_of
+from lakeui.jobs.timeline import Timeline, timeline_of
 from lakeui.monitoring.outlook import Outlook, outlook_of
+from lakeui.monitoring.rerun import rerun_of
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
@@ -139,6 +150,9 @@ class JobDetailSerializer(JobSerializer):
     )
     idempotency_key = RecordedField()
     outlook = serializers.SerializerMethodField()
+    timeline = serializers.SerializerMethodField()
+    comparison = serializers.SerializerMethodField()
+    rerun = serializers.SerializerMethodField()
     also_changes = serializers.SerializerMethodField(
         help_text="Tables that the steps of a script change beside the job's own."
     )
@@ -166,6 +180,9 @@ class JobDetailSerializer(JobSerializer):
             "schedule",
             "idempotency_key",
             "outlook",
+            "timeline",
+            "comparison",
+            "rerun",
         ]
 
     def to_representation(self, instance: Job) -> dict[str, Any]:
@@ -183,12 +200,50 @@ class JobDetailSerializer(JobSerializer):
         outlook: Outlook | None = outlook_of(job, latest)
         return dict(OutlookSerializer(outlook).data) if outlook else None
 
+    @extend_schema_field(JobTimelineSerializer)
+    def get_timeline(self, job: Job) -> dict[str, Any]:
+        return dict(JobTimelineSerializer(_timeline(job)).data)
+
+    @extend_schema_field(ComparisonSerializer(allow_null=True))
+    def get_comparison(self, job: Job) -> dict[str, Any] | None:
+        """Null where no earlier run of the statement succeeded, and of a job that has not begun."""
+        comparison = comparison_of(job, _timeline(job))
+        return dict(ComparisonSerializer(comparison).data) if comparison else None
+
+    @extend_schema_field(RerunSerializer(allow_null=True))
+    def get_rerun(self, job: Job) -> dict[str, Any] | None:
+        """Null of a job that runs, that made its table, or that names tables out of sight."""
+        rerun = rerun_of(job) if self.reader.may_read(job) else None
+        return dict(RerunSerializer(rerun).data) if rerun else None
+
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_also_changes(self, job: Job) -> list[str]:
         """By name; none where the job names tables that are out of its reader's sight."""
         if not self.reader.may_read(job):
             return []
         return sorted(table.name for table in job.also_changes.all())
+
+
+def _timeline(job: Job) -> Timeline:
+    """Of a job that goes on until its last record: the same rows give the same answer and ETag."""
+    attempts = list(job.attempt_rows.all())
+    stages = {
+        attempt.pk: sorted(attempt.stages.all(), key=lambda stage: stage.place)
+        for attempt in attempts
+    }
+    return timeline_of(job, attempts, stages, _last_record(job, attempts, stages))
+
+
+def _last_record(
+    job: Job, attempts: Sequence[JobAttempt], stages: Mapping[int, Sequence[JobStage]]
+) -> datetime:
+    steps = [step for group in stages.values() for step in group]
+    moments = [
+        *(job.created_at, job.started_at, job.heartbeat_at),
+        *(attempt.finished_at or attempt.started_at for attempt in attempts),
+        *(step.finished_at or step.started_at for step in steps),
+    ]
+    return max(moment for moment in moments if moment is not None)
 
 
 class JobRequestSerializer(CommandRequestSerializer):

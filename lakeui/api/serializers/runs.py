@@ -146,4 +146,20 @@ class JobForecastSerializer(serializers.Serializer[Any]):
     files = Int64Field()
     size_bytes = Int64Field()
     usual = UsualSerializer(allow_null=True)
+    next_version = serializers.IntegerField(
+        allow_null=True, help_text="If nothing else committed before it."
+    )
+    forecast = serializers.ChoiceField(
+        choices=FORECASTS, source="verdict", help_text="The worst of all that may commit first."
+    )
     coming = ComingSerializer(many=True)
+
+
+class RerunSerializer(serializers.Serializer[Any]):
+    """What running an ended job again would be up against."""
+
+    is_retry = serializers.BooleanField(help_text="It did not succeed: `:retry` runs it again.")
+    asks_name = serializers.BooleanField(
+        help_text="It removes rows or changes settings: the page asks for the table's name."
+    )
+    forecast = JobForecastSerializer(allow_null=True, help_text="Null of a dry run.")

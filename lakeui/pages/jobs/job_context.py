@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Count
 from django.http import Http404, HttpRequest
 from django.utils import timezone
@@ -21,15 +22,19 @@ from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
 from lakeui.jobs.redaction import shown_job
 from lakeui.jobs.run_costs import Cost, RunCost, cost_of
+from lakeui.jobs.timeline import timeline_of
 from lakeui.monitoring.outlook import outlook_of
+from lakeui.monitoring.rerun import rerun_of
+from lakeui.pages.jobs.gantt import draw_gantt
+from lakeui.pages.jobs.log_groups import log_groups
 from lakeui.pages.jobs.plans import plan_view
+from lakeui.pages.jobs.run_comparison import compared
 from lakeui.pages.jobs.run_steps import field_of, steps_of
 from lakeui.pages.units import format_bytes, format_count, format_duration
 
 LOG_LINES = 500
 _ATTEMPTS = 50
 _RERUNS = 5
-_RETRYABLE = (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,15 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
     if not may_read:
         _withhold_messages(attempts)
     picked = _picked(request, attempts)
-    stages = list(picked.stages.all()) if picked else []
+    stages_by_attempt = _stages(attempts)
+    stages = stages_by_attempt.get(picked.pk, []) if picked else []
+    timeline = timeline_of(job, attempts, stages_by_attempt)
+    log = _log(request, job, may_read=may_read)
+    groups = log_groups(log["events"], timeline)
     steps = steps_of(job, picked, stages, _expected(job))
     cost = cost_of(attempts, dry_run=job.dry_run)
     return (
-        _log(request, job, may_read=may_read)
+        log
         | _rights(request, job, may_read=may_read)
         | {
             "job": shown_job(job, reader),
@@ -77,6 +86,10 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "steps": steps,
             "field": field_of(job, steps) if picked and picked is attempts[0] else None,
             "recorded_stages": stages,
+            "gantt": draw_gantt(timeline, picked.number if picked else None),
+            "compared": compared(job, timeline),
+            "log_groups": groups,
+            "log_anchors": {group.anchor for group in groups if group.anchor},
             "outlook": outlook_of(job, attempts[0] if attempts else None),
             "resolved": [c for c in conflicts if c.kind == Conflict.Kind.RESOLVED],
             "cost": cost,
@@ -88,11 +101,20 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "follow_ups": sorted(
                 job.follow_ups.order_by()[:_RERUNS], key=lambda step: step.created_at
             ),
-            "reruns": sorted(job.reruns.order_by()[:_RERUNS], key=lambda rerun: rerun.created_at),
             "now": timezone.now(),
             "twin": f"/api/v1/jobs/{job.pk}/",
         }
+        | rerun_context(request, job, may_read=may_read)
     )
+
+
+def rerun_context(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, Any]:
+    """What running it again would be up against, and the jobs that did so, the latest first."""
+    may_run = may_read and may(request.user, action_for_kind(job.kind, job.parameters), job.table)
+    return {
+        "rerun": rerun_of(job) if may_run and not settings.READ_ONLY else None,
+        "reruns": list(job.reruns.select_related("requested_by").order_by("-created_at")[:_RERUNS]),
+    }
 
 
 def _picked(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt | None:
@@ -116,6 +138,14 @@ def _rows(attempts: Sequence[JobAttempt], conflicts: Sequence[Conflict]) -> Iter
         yield AttemptRow(
             attempt, aborted.get(attempt.number), None if waited is None else max(int(waited), 0)
         )
+
+
+def _stages(attempts: Sequence[JobAttempt]) -> dict[int, list[JobStage]]:
+    """The steps of each attempt by its key: one query."""
+    by_attempt: dict[int, list[JobStage]] = {attempt.pk: [] for attempt in attempts}
+    for stage in JobStage.objects.filter(attempt__in=by_attempt).order_by("attempt", "place"):
+        by_attempt[stage.attempt_id].append(stage)
+    return by_attempt
 
 
 def _expected(job: Job) -> list[str]:
@@ -153,15 +183,9 @@ def _log(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, Any]:
 def _rights(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, bool]:
     mine = job.requested_by_id == request.user.pk
     may_act = may(request.user, action_for_kind(job.kind, job.parameters), job.table)
-    may_repeat = may_act and may_read
-    may_retry = job.state in _RETRYABLE and may_repeat
     return {
         "may_cancel": job.is_active and not job.cancel_requested_at and (mine or may_act),
-        "may_retry": may_retry,
-        "may_again": may_repeat
-        and not may_retry
-        and bool(job.statement)
-        and job.kind != Create.kind,
+        "may_again": may_act and may_read and bool(job.statement) and job.kind != Create.kind,
     }
 
 

@@ -15,18 +15,19 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from engine.commands.model import COMMANDS, Command, Script
+from engine.commands.model import COMMANDS, Command
 from engine.commands.names import name_sql, table_sql
 from engine.commands.sql import parse_request
-from engine.errors import EngineError, OnlyReadsError, RequestError
+from engine.errors import EngineError, OnlyReadsError, RequestError, StatementError
 from engine.expressions.functions import FOLDED, FUNCTIONS
+from engine.expressions.places import place_in
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command
 from lakeui.jobs.command_rules import check_command, statement_of
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job, says_dry_run
-from lakeui.jobs.row_impact import row_impact
+from lakeui.jobs.row_impact import asks_name, row_impact
 from lakeui.jobs.uploads import store_upload
 from lakeui.monitoring.outlook import JobForecast, forecast_of
 from lakeui.pages.jobs.command_forms import MORE, CommandForm, form_of, initial_of
@@ -34,7 +35,6 @@ from lakeui.pages.jobs.plans import plan_lines
 from lakeui.pages.list_table import one_table
 
 SQL = "sql"
-SETTING_KINDS = frozenset({"set_properties", "unset_properties"})
 _SUGGESTED = 200
 _OPTIONS = ("reason", "retries", "time_limit")
 _HIDDEN_KINDS = frozenset({"create", "script"})  # made under Tables; written as SQL
@@ -97,7 +97,8 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
         command = _command(request, table, kind, context)
     except RequestError as error:
         command = None
-        context |= {"error": error, "position": getattr(error, "position", None)}
+        place = place_in(error, context["sql"]) if isinstance(error, StatementError) else None
+        context |= {"error": error, "position": place}
         if isinstance(error, OnlyReadsError):
             context["answer_at"] = _answer_at(request, table, error)
         if context.get("form"):
@@ -138,7 +139,9 @@ _ANSWERS = {
 
 
 def _answer_at(request: HttpRequest, table: Table, error: OnlyReadsError) -> str:
-    """Where a person sees what a statement that reads asks for; "" for a table they do not see."""
+    """Where a person sees what a statement that reads asks for; "" for nowhere, or out of sight."""
+    if not error.page:
+        return ""
     if error.table:
         same = Q(name=error.table) | Q(uri=error.table)
         named = visible_tables(request.user).filter(same).first()
@@ -157,7 +160,7 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
         parameters = _posted_parameters(request)
         command = parse_request(sql)[0] if sql else Command.from_parameters(kind, parameters)
         is_dry = is_dry or says_dry_run(sql)
-        if _asks_name(command) and not is_dry and request.POST.get("confirm") != table.name:
+        if asks_name(command) and not is_dry and request.POST.get("confirm") != table.name:
             return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
         job = request_job(
             table=table,
@@ -249,17 +252,11 @@ def _understood(
         parameters_json=json.dumps(parameters),
         impact=impact_of_command(table, command.kind, parameters),
         row_impact=row_impact(table, command),
-        asks_name=_asks_name(command),
+        asks_name=asks_name(command),
         forecast=forecast_of(table, command.kind, parameters),
         is_dry=is_dry,
         rehearsal=rehearsals.filter(state=Job.State.SUCCEEDED).order_by("-finished_at").first(),
     )
-
-
-def _asks_name(command: Command) -> bool:
-    """Whether the table's name is to be typed: rows may go, or every open write is aborted."""
-    steps = command.steps if isinstance(command, Script) else (command,)
-    return command.removes_rows or any(step.kind in SETTING_KINDS for step in steps)
 
 
 def _table(request: HttpRequest) -> Table | None:

@@ -10,20 +10,23 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_POST
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
 
 from engine.commands.model import COMMANDS
 from engine.errors import EngineError
 from lakeui.catalog.access import may
 from lakeui.catalog.named_tables import Reader
-from lakeui.jobs.cancel_retry import cancel_job, retry_job
+from lakeui.jobs.cancel_retry import cancel_job, rerun_job
+from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.filters import JobFilter, state_counts, visible_jobs
 from lakeui.jobs.models import Job
 from lakeui.jobs.redaction import WITHHELD, shown_job
+from lakeui.jobs.row_impact import asks_name
 from lakeui.jobs.run_costs import costs_of
 from lakeui.pages.exports import CHUNK, export
-from lakeui.pages.jobs.job_context import job_context
+from lakeui.pages.jobs.job_context import job_context, rerun_context
 from lakeui.pages.list_table import one_table
 from lakeui.pages.listing import Listing
 from lakeui.pages.table_head import table_head
@@ -123,17 +126,35 @@ def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect("job", pk)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def job_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
+def job_rerun(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """POST runs an ended job again and stays on its page; htmx gets the panel, or its list by GET."""
     job = _visible_job(request, pk)
+    refusal = _refusal_to_rerun(request, job) if request.method == "POST" else ""
+    if _is_fragment(request):
+        reader = Reader(request.user)
+        context = rerun_context(request, job, may_read=reader.may_read(job))
+        context |= {"job": shown_job(job, reader), "refusal": refusal}
+        whole = request.method == "POST"
+        return render(request, f"jobs/_rerun{'' if whole else '_jobs'}.html", context)
+    if refusal:
+        messages.error(request, refusal)
+    elif request.method == "POST":
+        messages.success(request, "Queued again. The new job is listed under Run again.")
+    return redirect(f"{reverse('job', args=[pk])}#rerun")
+
+
+def _refusal_to_rerun(request: HttpRequest, job: Job) -> str:
+    """Why it was not queued again; empty where it was."""
     try:
-        again = retry_job(job, request.user)  # type: ignore[arg-type]  # signed in
+        asks = asks_name(command_of(job)) and not job.dry_run
+        if asks and request.POST.get("confirm") != job.table.name:
+            return f"Type {job.table.name} to confirm; nothing was queued."
+        rerun_job(job, request.user)  # type: ignore[arg-type]  # signed in
     except EngineError as error:
-        messages.error(request, str(error))
-        return redirect("job", pk)
-    messages.success(request, "Queued again as this job.")
-    return redirect("job", again.pk)
+        return str(error)
+    return ""
 
 
 def _counts(request: HttpRequest, jobs: QuerySet[Job]) -> dict[str, int]:

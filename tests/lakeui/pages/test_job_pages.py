@@ -11,12 +11,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import RequestFactory, override_settings
 from django.urls import resolve
 from django.utils import timezone
+from django.utils.html import escape
 
 from engine.commands.model import COMMANDS
 from engine.commands.sql import parse_request
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import check_command
-from lakeui.jobs.models import Job, JobAttempt, JobStage, Schedule
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule
 from lakeui.pages.jobs import streams
 from lakeui.pages.jobs.job_context import readable_metrics
 from lakeui.pages.jobs.job_form import examples_for
@@ -76,6 +77,27 @@ def test_a_statement_with_a_fault_shows_where(as_, lake):
     body = new(as_("owner"), lake.table, step="check", sql="OPTIMISE sales.orders").content.decode()
     assert "Not understood" in body
     assert "LAKE_STATEMENT_NOT_UNDERSTOOD" in body
+
+
+@pytest.mark.parametrize(
+    ("sql", "marked"),
+    [
+        ("DELETE FROM sales.orders WHERE order = 1", "order = 1"),
+        ("UPDATE sales.orders SET status = 'x' order_id = 5", "order_id = 5"),
+        ("VACUUM sales.orders; DELETE FROM sales.orders WHERE order_id = :id", ":id"),
+        ("DELETE FROM sales.orders WHERE order_id IN (SELECT 7)", "SELECT 7)"),
+    ],
+)
+def test_the_mark_begins_at_the_fault_inside_a_condition(as_, lake, sql, marked):
+    body = new(as_("owner"), lake.table, step="check", sql=sql).content.decode()
+    assert f"<mark>{escape(marked)}</mark>" in body
+
+
+def test_a_statement_that_explains_leads_to_a_dry_run(as_, lake):
+    sql = "EXPLAIN DELETE FROM sales.orders"
+    body = new(as_("owner"), lake.table, step="check", sql=sql).content.decode()
+    assert "ask for a dry run" in body
+    assert "Look there" not in body
 
 
 def test_a_job_is_queued_and_its_page_opened(as_, lake):
@@ -203,28 +225,6 @@ def test_a_file_is_kept_and_becomes_the_source_of_an_append(as_, lake):
     assert "orders.csv" in body
 
 
-def test_a_file_becomes_a_new_table_by_a_job(as_, db):
-    response = as_("owner").post(
-        "/tables/upload/",
-        {"name": "web.clicks", "bad_rows": "fail", "delimiter": ",", "header": "on",
-         "file": SimpleUploadedFile("clicks.csv", b"id,at\n1,2\n")},
-    )  # fmt: skip
-    job = Job.objects.get()
-    assert response["Location"] == f"/jobs/{job.pk}/"
-    assert (job.kind, job.table.name, job.table.version) == ("create", "web.clicks", None)
-    assert job.parameters["source"]["format"] == "csv"
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [("web.clicks", "clicks.exe"), ("../clicks", "clicks.csv"), ("", "clicks.csv")],
-)
-def test_an_upload_that_cannot_be_is_refused_at_its_field(as_, db, name, file):
-    sent = {"name": name, "bad_rows": "fail", "file": SimpleUploadedFile(file, b"id\n1\n")}
-    assert as_("owner").post("/tables/upload/", sent).status_code == 400
-    assert not Table.objects.exists()
-
-
 def test_a_place_without_a_table_is_not_registered(as_, db, settings):
     response = as_("owner").post("/tables/register/", {"uri": f"{settings.LAKE_HOME}/nothing"})
     assert response.status_code == 400
@@ -283,18 +283,130 @@ def test_a_failed_job_shows_the_chain_of_its_causes(as_, lake):
     assert "S3Exception: &lt;b&gt;403&lt;/b&gt;" in body
 
 
-def test_retrying_makes_a_job_of_its_own(as_, lake):
+def rerun(client, job, **sent):
+    return client.post(f"/jobs/{job.pk}/rerun/", sent)
+
+
+@pytest.mark.parametrize("state", Job.ENDED)
+def test_an_ended_job_is_run_again_on_its_page(as_, lake, state):
     client = as_("owner")
-    failed = make_job(lake.table, state=Job.State.FAILED)
-    response = client.post(f"/jobs/{failed.pk}/retry/")
-    again = Job.objects.get(retry_of=failed)
-    assert response["Location"] == f"/jobs/{again.pk}/"
+    ended = make_job(lake.table, state=state)
+    response = rerun(client, ended)
+    again = Job.objects.get(retry_of=ended)
+    assert response["Location"] == f"/jobs/{ended.pk}/#rerun"
+    assert (again.state, again.kind, again.requested_by.username) == ("queued", "optimize", "owner")
+    assert again.txn_id != ended.txn_id
+    assert f'href="/jobs/{again.pk}/"' in client.get(f"/jobs/{ended.pk}/").content.decode()
 
 
-def test_a_job_that_succeeded_is_not_run_again(as_, lake):
-    done = make_job(lake.table)
-    response = as_("owner").post(f"/jobs/{done.pk}/retry/", follow=True)
-    assert "cannot be retried" in response.content.decode()
+def test_a_script_that_succeeded_does_its_steps_once_more(as_, lake):
+    script = parse_request("OPTIMIZE sales.orders; OPTIMIZE sales.orders")[0]
+    done = make_job(lake.table, "script", parameters=script.parameters(), base_version=1)
+    JobAttempt.objects.create(job=done, number=1, started_at=timezone.now(), outcome="lost")
+    rerun(as_("owner"), done)
+    assert Job.objects.get(retry_of=done).txn_id != done.txn_id
+
+
+def test_what_destroys_is_run_again_by_the_name_of_the_table(as_, lake):
+    client = as_("owner")
+    done = make_job(lake.table, "delete", parameters={"where": "order_id = 1"})
+    body = client.get(f"/jobs/{done.pk}/").content.decode()
+    assert "Rows or history may be gone afterwards." in body
+    assert 'name="confirm"' in body
+    refused = client.post(f"/jobs/{done.pk}/rerun/", {"confirm": "sales.order"}, **HTMX)
+    assert "Type sales.orders to confirm; nothing was queued." in refused.content.decode()
+    assert not Job.objects.filter(retry_of=done).exists()
+    rerun(client, done, confirm="sales.orders")
+    assert Job.objects.filter(retry_of=done).exists()
+
+
+def test_a_dry_run_is_run_again_without_a_name_and_has_no_forecast(as_, lake):
+    client = as_("owner")
+    done = make_job(lake.table, "delete", parameters={"where": "order_id = 1"}, dry_run=True)
+    assert 'name="confirm"' not in client.get(f"/jobs/{done.pk}/").content.decode()
+    assert client.get(f"/api/v1/jobs/{done.pk}/").json()["rerun"]["forecast"] is None
+    rerun(client, done)
+    assert Job.objects.get(retry_of=done).dry_run
+
+
+def test_htmx_gets_the_panel_and_then_the_list_until_the_new_job_has_ended(as_, lake):
+    client, done = as_("owner"), make_job(lake.table)
+    panel = client.post(f"/jobs/{done.pk}/rerun/", **HTMX).content.decode()
+    again = Job.objects.get(retry_of=done)
+    assert f'href="/jobs/{again.pk}/"' in panel
+    assert 'hx-trigger="every 3s"' in panel
+    assert "<html" not in panel
+    Job.objects.filter(pk=again.pk).update(state=Job.State.SUCCEEDED, committed_version=4)
+    listed = client.get(f"/jobs/{done.pk}/rerun/", **HTMX).content.decode()
+    assert "hx-trigger" not in listed
+    assert f"/tables/{lake.table.pk}/history/4/" in listed
+    assert "<form" not in listed
+    assert client.get(f"/jobs/{done.pk}/rerun/")["Location"] == f"/jobs/{done.pk}/#rerun"
+
+
+CREATED = parse_request("CREATE TABLE sales.orders (a INT)")[0].parameters()
+
+
+@pytest.mark.parametrize(
+    ("who", "fields", "said"),
+    [
+        ("owner", {"state": Job.State.RUNNING}, "A job that is running cannot be rerun."),
+        (
+            "owner",
+            {"kind": "create", "parameters": CREATED},
+            "A job that is succeeded cannot be rerun.",
+        ),
+        ("owner", {"parameters": {"no": "such"}}, "no"),
+        ("owner", {"kind": "forgotten"}, "forgotten"),
+        ("viewer", {}, "viewer"),
+    ],
+    ids=["runs", "made its table", "unknown parameter", "unknown kind", "no right"],
+)
+def test_what_cannot_be_run_again_says_why(as_, lake, who, fields, said):
+    job = make_job(lake.table, **{"kind": "optimize"} | fields)
+    response = as_(who).post(f"/jobs/{job.pk}/rerun/", **HTMX)
+    body = response.content.decode()
+    assert response.status_code == 200
+    assert 'role="alert"' in body
+    assert said in body or who == "viewer"
+    assert not Job.objects.filter(retry_of=job).exists()
+    assert 'id="rerun-title"' not in as_("viewer").get(f"/jobs/{job.pk}/").content.decode()
+
+
+@override_settings(READ_ONLY=True)
+def test_read_only_offers_no_rerun_and_takes_none(as_, lake):
+    client, done = as_("owner"), make_job(lake.table)
+    assert "Run again" not in client.get(f"/jobs/{done.pk}/").content.decode()
+    rerun(client, done)
+    assert not Job.objects.filter(retry_of=done).exists()
+
+
+def test_a_rerun_says_beforehand_whether_it_would_land(as_, lake):
+    client = as_("owner")
+    done = make_job(lake.table, "delete", parameters={"where": "order_id = 1"})
+
+    def forecast():
+        body = " ".join(client.get(f"/jobs/{done.pk}/").content.decode().split())
+        return body, client.get(f"/api/v1/jobs/{done.pk}/").json()["rerun"]["forecast"]
+
+    lake.job.delete()
+    body, told = forecast()
+    assert "it would land as v4" in body
+    assert (told["forecast"], told["next_version"], told["coming"]) == ("never", 4, [])
+    Job.objects.filter(pk=done.pk).update(created_at=timezone.now() - timedelta(hours=1))
+    other = make_job(
+        lake.table, "update", state=Job.State.RUNNING, started_at=timezone.now(),
+        parameters={"set": {"status": "'x'"}, "where": "order_id = 1"},
+    )  # fmt: skip
+    body, told = forecast()
+    assert "it would land, unless the UPDATE of the system changes the same rows first" in body
+    assert told["forecast"] == "same row"
+    Job.objects.filter(pk=other.pk).update(
+        kind="alter_drop_columns", parameters={"columns": ["status"]}
+    )
+    body, told = forecast()
+    assert "it would be aborted by the DROP COLUMNS of the system, should that commit" in body
+    assert told["forecast"] == "always"
 
 
 def test_the_log_is_text_to_keep(as_, lake):
@@ -692,3 +804,123 @@ def test_a_job_that_ended_waits_for_no_worker_any_more(as_, lake):
     assert "Its attempts were not recorded." in page
     assert "No worker has taken it yet" not in page
     assert "Nothing was logged." in page
+
+
+def test_the_time_of_a_job_is_one_axis_of_queue_attempts_and_steps(as_, lake):
+    then = timezone.now() - timedelta(minutes=10)
+    ended = then + timedelta(minutes=8)
+    job = make_job(
+        lake.table, state=Job.State.SUCCEEDED, created_at=then, finished_at=ended, attempts=2,
+        started_at=then + timedelta(minutes=1), committed_version=3,
+    )  # fmt: skip
+    for number, first, last, outcome in ((1, 1, 3, "conflicted"), (2, 4, 8, "committed")):
+        JobAttempt.objects.create(
+            job=job, number=number, started_at=then + timedelta(minutes=first), outcome=outcome,
+            finished_at=then + timedelta(minutes=last),
+        )  # fmt: skip
+    second = job.attempt_rows.get(number=2)
+    stage_of(
+        second, 0, "write files", started_at=then + timedelta(minutes=4), finished_at=ended,
+        took_ms=240_000, found="9 files",
+    )  # fmt: skip
+    body = as_("viewer").get(f"/jobs/{job.pk}/").content.decode()
+    assert "8 min from the request" in body
+    rows = [
+        (row.label, row.shape, round(row.x, 1), round(row.width, 1), row.took_ms // 60_000)
+        for row in as_("viewer").get(f"/jobs/{job.pk}/").context["gantt"].rows
+    ]
+    assert rows == [
+        ("Queue", "wait", 0, 12.5, 1),
+        ("Attempt 1", "attempt", 12.5, 25, 2),
+        ("Wait", "wait", 37.5, 12.5, 1),
+        ("Attempt 2", "attempt", 50, 50, 4),
+        ("Write", "step", 50, 50, 4),
+    ]
+    told = as_("viewer").get(f"/api/v1/jobs/{job.pk}/").json()["timeline"]
+    assert (told["total_ms"], told["excess_ms"]) == ("480000", "0")
+    assert sum(int(part["took_ms"]) for part in told["parts"]) == 480_000
+    assert [part["kind"] for part in told["parts"]] == [
+        "queue", "unrecorded", "wait", "step",
+    ]  # fmt: skip
+    assert told["parts"][-1]["step"] == "write files"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"state": Job.State.QUEUED},
+        {"state": Job.State.CANCELLED},
+        {"state": Job.State.FAILED, "started_at": timezone.now()},
+        {"state": Job.State.SUCCEEDED, "finished_at": timezone.now() - timedelta(days=1)},
+        {"state": Job.State.SUCCEEDED, "started_at": timezone.now() + timedelta(days=1)},
+        {"state": Job.State.RUNNING, "started_at": timezone.now() + timedelta(days=1)},
+    ],
+    ids=["queued", "cancelled", "no end", "ends before it was requested", "starts later", "ahead"],
+)
+def test_a_job_of_which_little_or_nonsense_was_recorded_has_a_page_and_its_json(as_, lake, fields):
+    job = make_job(lake.table, **fields)
+    attempt = JobAttempt.objects.create(
+        job=job, number=1, started_at=timezone.now() - timedelta(days=2), outcome="running"
+    )
+    stage_of(attempt, 0, "write files", took_ms=-5, found="x" * 200)
+    client = as_("viewer")
+    assert "Where the time went" in client.get(f"/jobs/{job.pk}/").content.decode()
+    told = client.get(f"/api/v1/jobs/{job.pk}/").json()["timeline"]
+    assert all(int(part["took_ms"]) >= 0 for part in told["parts"])
+
+
+def test_the_log_stands_under_the_steps_that_wrote_it(as_, lake):
+    attempt, now = lake.job.attempt_rows.get(), timezone.now()
+    Job.objects.update(created_at=now - timedelta(seconds=90))
+    JobAttempt.objects.update(started_at=now - timedelta(seconds=60))
+    stage_of(attempt, 0, "read the table", started_at=now - timedelta(seconds=50), finished_at=now)
+    stage_of(attempt, 1, "write files", started_at=now - timedelta(seconds=30))
+    lake.job.events.all().delete()
+    for seconds, message, data in (
+        (90, "Queued", {}),
+        (55, "Attempt 1 started", {}),
+        (45, "9 files", {}),
+        (20, "told late", {"attempt": 1, "step": 0}),
+        (10, "writing", {"attempt": 7, "step": ["damaged"]}),
+    ):
+        JobEvent.objects.create(
+            job=lake.job, at=now - timedelta(seconds=seconds), message=message, data=data
+        )
+    response = as_("viewer").get(f"/jobs/{lake.job.pk}/")
+    groups = [
+        (group.title, group.anchor, [event.message for event in group.events])
+        for group in response.context["log_groups"]
+    ]
+    assert groups == [
+        ("Queue", "log-0-x", ["Queued"]),
+        ("Attempt 1", "log-1-x", ["Attempt 1 started"]),
+        ("Read v2", "log-1-0", ["9 files", "told late"]),
+        ("Write", "log-1-1", ["writing"]),
+    ]
+    assert '<a href="#log-1-0"' in response.content.decode()
+
+
+def test_a_slower_run_says_which_step_explains_it(as_, lake):
+    now = timezone.now()
+    for hours, took in ((3, 60), (2, 60), (1, 300)):
+        began = now - timedelta(hours=hours)
+        job = make_job(
+            lake.table, created_at=began, started_at=began, attempts=1,
+            finished_at=began + timedelta(seconds=took), metrics={"numAddedFiles": 2},
+        )  # fmt: skip
+        attempt = JobAttempt.objects.create(
+            job=job, number=1, started_at=began, finished_at=job.finished_at, outcome="committed"
+        )
+        stage_of(
+            attempt, 0, "compact files", started_at=began, finished_at=job.finished_at,
+            took_ms=took * 1000,
+        )  # fmt: skip
+    body = as_("viewer").get(f"/jobs/{job.pk}/").content.decode()
+    assert "4 min slower than usual" in body
+    assert "Compact took 4 min longer: 5 min, usually 1 min." in body
+    told = as_("viewer").get(f"/api/v1/jobs/{job.pk}/").json()["comparison"]
+    assert (told["verdict"], told["usual_ms"], told["more_ms"]) == ("slower", "60000", "240000")
+    assert told["explains"]["name"] == "compact files"
+    assert len(told["runs"]) == 2
+    first = told["runs"][1]["job_id"]
+    assert as_("viewer").get(f"/api/v1/jobs/{first}/").json()["comparison"] is None

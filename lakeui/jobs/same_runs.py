@@ -1,0 +1,241 @@
+"""A run held against the last runs of the same statement: what was slower, and which part says why."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from uuid import UUID
+
+from lakeui.catalog.row_counts import RowCounts, rows_in
+from lakeui.jobs.models import Job, JobAttempt, JobStage
+from lakeui.jobs.run_costs import RunCost, cost_of
+from lakeui.jobs.timeline import PartKind, Timeline, timeline_of
+
+SHOWN = 8
+_LOOKED_AT = 300  # runs of the kind on the table: an index has them in order
+_TELLING = 0.2  # of the usual time; less is chance
+ENOUGH_TO_TELL_MS = 1000
+_FIELDS = (
+    "id", "table_id", "kind", "state", "created_at", "started_at", "finished_at", "attempts", "metrics",
+    "parameters", "committed_version", "dry_run", "worker",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run. `parts` is how long each took, by its name; wasted attempts are one of them."""
+
+    job_id: UUID
+    started_at: datetime | None
+    committed_version: int | None
+    attempts: int
+    worker: str
+    total_ms: int
+    queue_ms: int
+    rows: RowCounts
+    cost: RunCost
+    parts: Mapping[str, int]
+
+    @property
+    def bytes_read(self) -> int | None:
+        return self.cost.useful.bytes_read
+
+    @property
+    def bytes_written(self) -> int | None:
+        return self.cost.useful.bytes_written
+
+    @property
+    def row_count(self) -> int | None:
+        """Rows inserted, changed and deleted; None where none was recorded."""
+        counts = (self.rows.inserted, self.rows.updated, self.rows.deleted)
+        recorded = [count for count in counts if count is not None]
+        return sum(recorded) if recorded else None
+
+
+@dataclass(frozen=True, slots=True)
+class PartDifference:
+    """How long a part took in this run, and in the median earlier one."""
+
+    name: str
+    this_ms: int
+    usual_ms: int
+
+    @property
+    def more_ms(self) -> int:
+        """Below 0: it was faster."""
+        return self.this_ms - self.usual_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A count of this run, and its median in the earlier ones; `unit` is rows, bytes or attempts."""
+
+    name: str
+    unit: str
+    this: int
+    usual: int
+
+    @property
+    def times(self) -> float | None:
+        """How many times the usual; None where the usual is nothing."""
+        return self.this / self.usual if self.usual else None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`runs` are the earlier ones, the latest first. `verdict` is slower, faster or as usual."""
+
+    this: RunFacts
+    runs: tuple[RunFacts, ...]
+    usual_ms: int
+    verdict: str
+    differences: tuple[PartDifference, ...]
+    measures: tuple[Measure, ...]
+
+    @property
+    def more_ms(self) -> int:
+        return self.this.total_ms - self.usual_ms
+
+    @property
+    def explains(self) -> PartDifference | None:
+        """The part that makes most of the difference, where there is one to explain."""
+        if self.verdict == AS_USUAL or not self.differences:
+            return None
+        largest = self.differences[0]
+        return largest if largest.more_ms * self.more_ms > 0 else None
+
+
+SLOWER, FASTER, AS_USUAL = "slower", "faster", "as usual"
+VERDICTS = (SLOWER, FASTER, AS_USUAL)
+WASTED_ATTEMPTS = "wasted attempts"
+
+
+def comparison_of(job: Job, timeline: Timeline) -> Comparison | None:
+    """With runs of the same statement that were requested before and succeeded; None where none did.
+
+    The same is the same kind on the same table with the same parameters, a dry run with dry runs. A
+    job that runs is slower once it has taken longer; it is never faster.
+    """
+    if job.started_at is None:
+        return None
+    earlier = _earlier(job)
+    if not earlier:
+        return None
+    runs = _facts_of(earlier)
+    this = facts_of(job, timeline)
+    usual = round(median(run.total_ms for run in runs))
+    verdict = _verdict(this.total_ms - usual, usual)
+    if job.is_active and verdict == FASTER:
+        verdict = AS_USUAL
+    return Comparison(
+        this=this,
+        runs=runs,
+        usual_ms=usual,
+        verdict=verdict,
+        differences=tuple(_differences(this, runs, is_active=job.is_active)),
+        measures=tuple(_measures(this, runs)) if not job.is_active else (),
+    )
+
+
+def facts_of(job: Job, timeline: Timeline) -> RunFacts:
+    """Of one run whose time is told already."""
+    attempts = [span.attempt for span in timeline.attempts]
+    parts: defaultdict[str, int] = defaultdict(int)
+    for name, took_ms in _named_parts(timeline):
+        parts[name] += took_ms
+    return RunFacts(
+        job_id=job.pk,
+        started_at=job.started_at,
+        committed_version=job.committed_version,
+        attempts=job.attempts,
+        worker=job.worker,
+        total_ms=timeline.total_ms,
+        queue_ms=parts.get(PartKind.QUEUE, 0),
+        rows=rows_in(job.kind, job.metrics if isinstance(job.metrics, dict) else {}),
+        cost=cost_of(attempts, timeline.ended_at, dry_run=job.dry_run),
+        parts=dict(parts),
+    )
+
+
+def _named_parts(timeline: Timeline) -> Iterable[tuple[str, int]]:
+    """Steps of the last attempt by their names; the attempts before it, and the waits, together."""
+    last = timeline.attempts[-1].attempt.number if timeline.attempts else None
+    for part in timeline.parts:
+        if part.attempt is not None and part.attempt != last:
+            yield WASTED_ATTEMPTS, part.took_ms
+        else:
+            yield part.stage.name if part.stage else part.kind.value, part.took_ms
+
+
+def _earlier(job: Job) -> Sequence[Job]:
+    """The statement as SQL narrows them in the database, the parameters decide."""
+    ended = Job.objects.filter(
+        table=job.table_id,
+        kind=job.kind,
+        state=Job.State.SUCCEEDED,
+        finished_at__isnull=False,
+    )
+    latest = ended.order_by("-finished_at").values("pk")[:_LOOKED_AT]
+    same = Job.objects.filter(
+        pk__in=latest,
+        statement=job.statement,
+        dry_run=job.dry_run,
+        created_at__lt=job.created_at,
+        started_at__isnull=False,
+    ).exclude(pk=job.pk)
+    candidates = same.order_by("-finished_at").only(*_FIELDS)[: 2 * SHOWN]
+    return [run for run in candidates if run.parameters == job.parameters][:SHOWN]
+
+
+def _facts_of(jobs: Sequence[Job]) -> tuple[RunFacts, ...]:
+    """Two queries, however many there are."""
+    attempts: defaultdict[UUID, list[JobAttempt]] = defaultdict(list)
+    for attempt in JobAttempt.objects.filter(job__in=jobs).defer("message").order_by("number"):
+        attempts[attempt.job_id].append(attempt)
+    stages: defaultdict[int, list[JobStage]] = defaultdict(list)
+    keys = [attempt.pk for rows in attempts.values() for attempt in rows[-1:]]
+    for stage in JobStage.objects.filter(attempt__in=keys).order_by("attempt", "place"):
+        stages[stage.attempt_id].append(stage)
+    return tuple(facts_of(job, timeline_of(job, attempts[job.pk], stages)) for job in jobs)
+
+
+def _verdict(more_ms: int, usual_ms: int) -> str:
+    if abs(more_ms) < max(_TELLING * usual_ms, ENOUGH_TO_TELL_MS):
+        return AS_USUAL
+    return SLOWER if more_ms > 0 else FASTER
+
+
+def _differences(
+    this: RunFacts, runs: Sequence[RunFacts], *, is_active: bool
+) -> Iterable[PartDifference]:
+    """The largest first. Runs without recorded steps say nothing of single steps."""
+    names = dict.fromkeys(this.parts)
+    if not is_active:  # what is still to come is no difference
+        names |= dict.fromkeys(name for run in runs for name in run.parts)
+    telling = [run for run in runs if PartKind.UNRECORDED not in run.parts] or list(runs)
+    differences = [
+        PartDifference(
+            name,
+            this.parts.get(name, 0),
+            round(median(run.parts.get(name, 0) for run in telling)),
+        )
+        for name in names
+    ]
+    if is_active:  # a step that runs may take longer yet
+        differences = [difference for difference in differences if difference.more_ms > 0]
+    return sorted(differences, key=lambda difference: -abs(difference.more_ms))
+
+
+def _measures(this: RunFacts, runs: Sequence[RunFacts]) -> Iterable[Measure]:
+    """Of what this run and an earlier one recorded."""
+    for name, unit in (
+        ("row_count", "rows"),
+        ("bytes_read", "bytes"),
+        ("bytes_written", "bytes"),
+        ("attempts", "attempts"),
+    ):
+        mine = getattr(this, name)
+        theirs = [value for run in runs if (value := getattr(run, name)) is not None]
+        if mine is not None and theirs:
+            yield Measure(name, unit, mine, round(median(theirs)))

@@ -1,0 +1,188 @@
+"""Where a job's time went: queue, attempts, their steps, and each rest by its name.
+
+The parts add up to the whole. Where the clocks of two hosts disagree they add up to more, and
+`excess_ms` says by how much.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from django.utils import timezone
+
+from lakeui.jobs.models import Job, JobAttempt, JobStage
+
+
+class PartKind(StrEnum):
+    """What a part of a job's time is."""
+
+    QUEUE = "queue"  # until a worker took it
+    EARLIER = "earlier"  # attempts before those that are listed
+    TAKE = "take"  # from the start of an attempt to its first step
+    STEP = "step"
+    BETWEEN = "between"  # of an attempt, in none of its steps
+    END = "end"  # from the last step to the end of the attempt
+    UNRECORDED = "unrecorded"  # an attempt, or work, without recorded steps
+    WAIT = "wait"  # between an aborted attempt and the next
+    REQUEUE = "requeue"  # between a lost attempt and the next
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`took_ms` may be less than from start to end: a step comes in turns. `is_open`: it goes on."""
+
+    kind: PartKind
+    started_at: datetime
+    ended_at: datetime
+    took_ms: int
+    attempt: int | None = None
+    stage: JobStage | None = None
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSpan:
+    """`is_ended` is false where its end was never recorded, and of one that runs."""
+
+    attempt: JobAttempt
+    started_at: datetime
+    ended_at: datetime
+    is_ended: bool
+    parts: tuple[Part, ...]
+
+    @property
+    def took_ms(self) -> int:
+        return _ms(self.started_at, self.ended_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """From the request to the end, or until now. `parts` are in order, of attempts too."""
+
+    started_at: datetime
+    ended_at: datetime
+    parts: tuple[Part, ...]
+    attempts: tuple[AttemptSpan, ...]
+
+    @property
+    def total_ms(self) -> int:
+        return _ms(self.started_at, self.ended_at)
+
+    @property
+    def excess_ms(self) -> int:
+        """By how much the parts are more than the whole, as clocks of two hosts told it."""
+        return max(sum(part.took_ms for part in self.parts) - self.total_ms, 0)
+
+
+def timeline_of(
+    job: Job,
+    attempts: Iterable[JobAttempt],
+    stages: Mapping[int, Sequence[JobStage]],
+    now: datetime | None = None,
+) -> Timeline:
+    """Of the attempts that are given, with their steps by the attempt's key."""
+    now = now or timezone.now()
+    tried = sorted(attempts, key=lambda attempt: attempt.number)
+    end = max(job.finished_at or (now if job.is_active else _last_of(job, tried)), job.created_at)
+    spans = tuple(_spans(job, tried, stages, end))
+    return Timeline(job.created_at, end, tuple(_parts(job, spans, end)), spans)
+
+
+def _last_of(job: Job, attempts: Sequence[JobAttempt]) -> datetime:
+    """The last that is known of a job that ended when nobody wrote down."""
+    moments = [job.started_at, *(attempt.finished_at or attempt.started_at for attempt in attempts)]
+    return max((moment for moment in moments if moment is not None), default=job.created_at)
+
+
+def _parts(job: Job, spans: Sequence[AttemptSpan], end: datetime) -> Iterator[Part]:
+    begun = job.started_at or (spans[0].started_at if spans else None)
+    if begun is None:
+        yield Part(
+            PartKind.QUEUE, job.created_at, end, _ms(job.created_at, end), is_open=job.is_active
+        )
+        return
+    begun = max(begun, job.created_at)
+    yield Part(PartKind.QUEUE, job.created_at, begun, _ms(job.created_at, begun))
+    if not spans:
+        yield Part(PartKind.UNRECORDED, begun, end, _ms(begun, end), is_open=job.is_active)
+        return
+    reached = begun
+    for place, span in enumerate(spans):
+        if span.started_at > reached:
+            kind = _pause(spans[place - 1].attempt) if place else _before(span)
+            yield Part(kind, reached, span.started_at, _ms(reached, span.started_at))
+        yield from span.parts
+        reached = max(reached, span.ended_at)
+    if reached < end:
+        kind = _pause(spans[-1].attempt) if job.is_active else PartKind.END
+        yield Part(kind, reached, end, _ms(reached, end), is_open=job.is_active)
+
+
+def _before(first: AttemptSpan) -> PartKind:
+    return PartKind.EARLIER if first.attempt.number > 1 else PartKind.TAKE
+
+
+def _pause(before: JobAttempt) -> PartKind:
+    is_lost = before.outcome in (JobAttempt.Outcome.LOST, JobAttempt.Outcome.RUNNING)
+    return PartKind.REQUEUE if is_lost else PartKind.WAIT
+
+
+def _spans(
+    job: Job,
+    attempts: Sequence[JobAttempt],
+    stages: Mapping[int, Sequence[JobStage]],
+    end: datetime,
+) -> Iterator[AttemptSpan]:
+    for place, attempt in enumerate(attempts):
+        is_last = place == len(attempts) - 1
+        next_start = end if is_last else attempts[place + 1].started_at
+        started = max(attempt.started_at, job.created_at)
+        ended = max(attempt.finished_at or next_start, started)
+        runs = attempt.finished_at is None and is_last and job.is_active
+        parts = tuple(_of_attempt(attempt, stages.get(attempt.pk, ()), started, ended, runs=runs))
+        yield AttemptSpan(attempt, started, ended, attempt.finished_at is not None, parts)
+
+
+def _of_attempt(
+    attempt: JobAttempt,
+    stages: Sequence[JobStage],
+    started: datetime,
+    ended: datetime,
+    *,
+    runs: bool,
+) -> Iterator[Part]:
+    """The steps, and what of the attempt lay before, between and after them."""
+    number, whole = attempt.number, _ms(started, ended)
+    if not stages:
+        yield Part(PartKind.UNRECORDED, started, ended, whole, number, is_open=runs)
+        return
+    steps = [_step(number, stage, ended, runs=runs) for stage in stages]
+    rest = max(whole - sum(step.took_ms for step in steps), 0)
+    first, last = steps[0].started_at, max(step.ended_at for step in steps)
+    is_open = any(step.is_open for step in steps)
+    before = min(_ms(started, first), rest)
+    after = 0 if is_open else min(_ms(last, ended), rest - before)
+    between = rest - before - after
+    if before:
+        yield Part(PartKind.TAKE, started, started + timedelta(milliseconds=before), before, number)
+    yield from steps
+    if between:
+        yield Part(PartKind.BETWEEN, first, last, between, number)
+    if after:
+        yield Part(PartKind.END, ended - timedelta(milliseconds=after), ended, after, number)
+
+
+def _step(number: int, stage: JobStage, ended: datetime, *, runs: bool) -> Part:
+    """One that runs without Spark is not written again while it does: it took until now."""
+    took = max(stage.took_ms, 0)
+    is_open = stage.finished_at is None and runs
+    if is_open:
+        took = max(took, _ms(stage.started_at, ended)) if stage.unit != "tasks" else took
+        return Part(PartKind.STEP, stage.started_at, ended, took, number, stage, is_open=True)
+    until = stage.finished_at or stage.started_at + timedelta(milliseconds=took)
+    return Part(PartKind.STEP, stage.started_at, max(until, stage.started_at), took, number, stage)
+
+
+def _ms(start: datetime, end: datetime) -> int:
+    return max(int((end - start).total_seconds() * 1000), 0)

@@ -1,0 +1,209 @@
+"""A job's time on one axis: its queue, each attempt, and the steps of the latest ones."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakeui.jobs.models import JobAttempt
+from lakeui.jobs.timeline import AttemptSpan, Part, PartKind, Timeline
+from lakeui.pages.jobs.run_steps import label_of
+from lakeui.pages.units import format_duration
+
+_NARROWEST = 0.4  # of 100: what took no time can still be seen
+_TICKS = 6
+_LAST_LABEL = 93  # beyond, a label would be cut off
+_SHOWN_MS = 50  # half of the 0.1 s that times are told in
+_STEPS_OF = 5  # attempts; of those before, the whole alone
+_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+_EVERY = (
+    *(10, 20, 50, 100, 200, 500),
+    *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _HOUR for n in (1, 2, 4, 6, 12)),
+    *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 365)),
+)
+LABELS = {
+    PartKind.QUEUE: "Queue",
+    PartKind.EARLIER: "Earlier attempts",
+    PartKind.TAKE: "Take the job",
+    PartKind.BETWEEN: "Between steps",
+    PartKind.END: "Write the outcome",
+    PartKind.UNRECORDED: "Steps not recorded",
+    PartKind.WAIT: "Wait",
+    PartKind.REQUEUE: "Queue, again",
+}
+_WORDS = {
+    PartKind.TAKE: "before the first step",
+    PartKind.BETWEEN: "in none of the steps",
+    PartKind.END: "after the last step",
+    PartKind.WAIT: "for the next attempt",
+    PartKind.REQUEUE: "after its worker was lost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One bar. `shape` is how it is drawn; `attempt` is set of the bar of a whole attempt."""
+
+    label: str
+    shape: str
+    x: float
+    width: float
+    started_at: datetime
+    took_ms: int
+    is_open: bool = False
+    words: str = ""
+    attempt: JobAttempt | None = None
+    is_step: bool = False
+    anchor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    x: float
+    label: str
+    is_spare: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gantt:
+    rows: tuple[Row, ...]
+    ticks: tuple[Tick, ...]
+    total_ms: int
+    excess_ms: int
+    started_at: datetime
+
+
+def draw_gantt(timeline: Timeline, picked: int | None = None) -> Gantt:
+    """`picked` is the attempt whose steps are shown although it is an early one."""
+    shown = {span.attempt.number for span in timeline.attempts[-_STEPS_OF:]} | {picked}
+    rows = tuple(_Rows(timeline, shown).all())
+    ticks = tuple(_ticks(timeline.total_ms))
+    return Gantt(rows, ticks, timeline.total_ms, timeline.excess_ms, timeline.started_at)
+
+
+def label_of_part(part: Part, read_version: int | None = None) -> str:
+    """What a part of a job's time is called."""
+    return label_of(part.stage.name, read_version) if part.stage else LABELS[part.kind]
+
+
+def anchor_of(attempt: int | None, place: int | None) -> str:
+    """Where the log has the lines of a step."""
+    return f"log-{attempt or 0}-{'x' if place is None else place}"
+
+
+class _Rows:
+    """All bars of one job, each placed on the same axis."""
+
+    def __init__(self, timeline: Timeline, shown: set[int | None]) -> None:
+        self._timeline, self._shown = timeline, shown
+        self._spans = {span.attempt.number: span for span in timeline.attempts}
+
+    def all(self) -> Iterator[Row]:
+        begun: set[int] = set()
+        for part in self._timeline.parts:
+            span = self._spans.get(part.attempt) if part.attempt is not None else None
+            if span is None:
+                if part.took_ms >= _SHOWN_MS or part.kind == PartKind.QUEUE:
+                    yield self._row(part, "wait")
+                continue
+            if span.attempt.number not in begun:
+                begun.add(span.attempt.number)
+                yield self._whole(span)
+            if self._has_row(part):
+                yield self._row(part, self._shape(part, span.attempt), span.attempt)
+
+    def _has_row(self, part: Part) -> bool:
+        """A rest that is shorter than what is shown of it is left to the JSON."""
+        if part.attempt not in self._shown or part.kind == PartKind.UNRECORDED:
+            return False
+        return part.kind == PartKind.STEP or part.took_ms >= _SHOWN_MS
+
+    def _shape(self, part: Part, attempt: JobAttempt) -> str:
+        if part.kind != PartKind.STEP:
+            return "rest"
+        return "wasted" if attempt.outcome in _WASTED else "step"
+
+    def _row(self, part: Part, shape: str, attempt: JobAttempt | None = None) -> Row:
+        x, width = self._place(part.started_at, part.ended_at)
+        stage = part.stage
+        return Row(
+            label=label_of_part(part, attempt.read_version if attempt else None),
+            shape=shape,
+            x=x,
+            width=width,
+            started_at=part.started_at,
+            took_ms=part.took_ms,
+            is_open=part.is_open,
+            words=_words(part),
+            is_step=attempt is not None,
+            anchor=anchor_of(part.attempt, stage.place) if stage else "",
+        )
+
+    def _whole(self, span: AttemptSpan) -> Row:
+        x, width = self._place(span.started_at, span.ended_at)
+        return Row(
+            label=f"Attempt {span.attempt.number}",
+            shape="attempt",
+            x=x,
+            width=width,
+            started_at=span.started_at,
+            took_ms=span.took_ms,
+            is_open=any(part.is_open for part in span.parts),
+            words=_words_of_attempt(span),
+            attempt=span.attempt,
+        )
+
+    def _place(self, start: datetime, end: datetime) -> tuple[float, float]:
+        whole = self._timeline.ended_at - self._timeline.started_at
+        if not whole:
+            return 0.0, 100.0
+        first = min(max((start - self._timeline.started_at) / whole * 100, 0), 100)
+        last = min(max((end - self._timeline.started_at) / whole * 100, first), 100)
+        width = max(last - first, _NARROWEST)
+        return min(first, 100 - width), width
+
+
+_WASTED = frozenset(
+    {
+        JobAttempt.Outcome.CONFLICTED,
+        JobAttempt.Outcome.FAILED,
+        JobAttempt.Outcome.CANCELLED,
+        JobAttempt.Outcome.LOST,
+    }
+)
+
+
+def _words(part: Part) -> str:
+    stage = part.stage
+    if stage is None:
+        return _WORDS.get(part.kind, "")
+    if part.is_open and stage.total:
+        return f"{stage.done:,} of {stage.total:,} {stage.unit}"
+    tasks = f"{stage.done:,} {stage.unit}" if stage.unit == "tasks" else ""
+    return ", ".join(text for text in (stage.found, tasks) if text)
+
+
+def _words_of_attempt(span: AttemptSpan) -> str:
+    has_steps = any(part.kind == PartKind.STEP for part in span.parts)
+    said = [] if has_steps else ["steps not recorded"]
+    if not (span.is_ended or any(part.is_open for part in span.parts)):
+        said.append("its end was not recorded")
+    return ", ".join(said)
+
+
+def _ticks(total_ms: int) -> Sequence[Tick]:
+    if total_ms <= 0:
+        return []
+    every = next((step for step in _EVERY if total_ms / step <= _TICKS), total_ms)
+    moments = range(0, total_ms + 1, every)
+    places = [(100 * moment / total_ms, moment) for moment in moments]
+    return [
+        Tick(x, _label(moment), number % 2 == 1)
+        for number, (x, moment) in enumerate(places)
+        if x <= _LAST_LABEL
+    ]
+
+
+def _label(elapsed_ms: int) -> str:
+    return format_duration(elapsed_ms).replace(".0 s", " s") if elapsed_ms else "0"
