@@ -15,8 +15,10 @@ from lakeui.api.caller import caller
 from lakeui.api.errors import TokenMakesNone
 from lakeui.api.fields import RoleField
 from lakeui.api.models import ApiToken
+from lakeui.api.of_table import require
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.catalog.access import highest_role
+from lakeui.sign_on.tokens import revocable_tokens, tokens_of
 
 MAX_DAYS = 365
 
@@ -39,6 +41,15 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
     def get_starts_with(self, token: ApiToken) -> str:
         """A few characters of many."""
         return str(token.token_key[:12])
+
+
+class PersonsTokenSerializer(TokenSerializer):
+    """A token, and whose it is."""
+
+    user = serializers.CharField(source="user.username", read_only=True)
+
+    class Meta(TokenSerializer.Meta):
+        fields = [*TokenSerializer.Meta.fields, "user"]
 
 
 class NewTokenSerializer(TokenSerializer):
@@ -91,8 +102,20 @@ class TokenList(ListAPIView[ApiToken]):
         return Response(NewTokenSerializer(made).data, status.HTTP_201_CREATED)
 
 
+class EveryTokenList(ListAPIView[ApiToken]):
+    """Everybody's tokens, for admins."""
+
+    queryset = ApiToken.objects.none()
+    serializer_class = PersonsTokenSerializer
+
+    def get_queryset(self) -> QuerySet[ApiToken]:
+        require(self.request, "admin")
+        tokens: QuerySet[ApiToken] = ApiToken.objects.select_related("user")
+        return tokens.order_by("-created")
+
+
 class TokenDetail(DestroyAPIView[ApiToken]):
-    """Revoke a token: the next request with it is refused."""
+    """Revoke a token, as an admin anybody's: the next request with it is refused."""
 
     queryset = ApiToken.objects.none()
     serializer_class = TokenSerializer
@@ -100,9 +123,9 @@ class TokenDetail(DestroyAPIView[ApiToken]):
     lookup_url_kwarg = "token_id"
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        return _tokens_of(self.request)
+        tokens: QuerySet[ApiToken] = revocable_tokens(caller(self.request))
+        return tokens
 
 
 def _tokens_of(request: Request) -> QuerySet[ApiToken]:
-    tokens: QuerySet[ApiToken] = ApiToken.objects.filter(user=caller(request))
-    return tokens
+    return tokens_of(caller(request))

@@ -1,4 +1,4 @@
-"""What a browser remembers of its reader: theme, zone, watched tables. Cookies, no rows."""
+"""What a browser remembers of its reader: theme, zone, watched tables, hidden first steps. Cookies, no rows."""
 
 import zoneinfo
 from collections.abc import Callable
@@ -44,6 +44,10 @@ def watched_ids(request: HttpRequest) -> list[int]:
     ]
 
 
+def hides_first_steps(request: HttpRequest) -> bool:
+    return request.COOKIES.get("first_steps") == "hidden"
+
+
 @require_POST
 def preferences(request: HttpRequest) -> HttpResponse:
     """Keeps what was posted and goes back to the page it came from."""
@@ -55,6 +59,8 @@ def preferences(request: HttpRequest) -> HttpResponse:
         _remember(response, "zone", "UTC")
     elif zone == "local" and _zone(request.POST.get("zone_name", "")):
         _remember(response, "zone", request.POST["zone_name"])
+    if request.POST.get("first_steps") == "hidden":
+        _remember(response, "first_steps", "hidden")
     if "watch" in request.POST:
         _remember(response, "watched", _toggled(watched_ids(request), request.POST["watch"]))
     return response

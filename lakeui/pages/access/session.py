@@ -21,12 +21,17 @@ from django.contrib.auth.views import (
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
 from lakeui.monitoring.audit import record_failed_sign_in, record_session
 from lakeui.monitoring.password_tries import PAUSE, PasswordTries
+from lakeui.pages.access.sign_on import end_address
+from lakeui.sign_on.configuration import by_openid, issuer_name
+from lakeui.sign_on.models import Way
+from lakeui.sign_on.sessions import note
 
 _STARTED_AT = timezone.now()
 _TOO_MANY = 429
@@ -52,6 +57,9 @@ class SignInView(LoginView):
     tries_left: int
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ANN401
+        if not settings.LOCAL_ACCOUNTS:
+            msg = "People do not sign in by password here."
+            raise PermissionDenied(msg)
         name = request.POST.get("username", "")
         self.tries = PasswordTries.of_sign_in(request, name)
         self.tries_left = self.tries.take()
@@ -70,8 +78,9 @@ class SignInView(LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponseBase:  # type: ignore[override]
         self.tries.forget()
-        record_session(form.get_user(), "signed in")
-        return super().form_valid(form)
+        response = super().form_valid(form)
+        note(self.request, form.get_user(), Way.PASSWORD)
+        return response
 
     def get_redirect_url(self) -> str:  # type: ignore[override]  # a request is of Django 6
         """Where it goes next; never here again, which would go round for ever."""
@@ -81,6 +90,8 @@ class SignInView(LoginView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
         about = {
             "installation": settings.INSTALLATION_NAME,
+            "local_accounts": settings.LOCAL_ACCOUNTS,
+            "provider": issuer_name() if by_openid() else "",
             "version": _version(),
             "read_only": settings.READ_ONLY,
             "started_at": _STARTED_AT,
@@ -89,12 +100,17 @@ class SignInView(LoginView):
 
 
 class SignOutView(LogoutView):
-    """Django's own, on record in the audit log."""
+    """Django's own, on record in the audit log. It leads on to the provider that signed in."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         if isinstance(request.user, User):
             record_session(request.user, "signed out")
-        return super().post(request, *args, **kwargs)
+        address = end_address(request)
+        response = super().post(request, *args, **kwargs)
+        if not address:
+            return response
+        context = {"end_address": address, "provider": issuer_name()}
+        return render(request, "access/signed_out.html", context)
 
 
 @never_cache

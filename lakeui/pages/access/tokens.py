@@ -7,6 +7,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -19,6 +20,7 @@ from knox.models import get_token_model
 
 from lakeui.catalog.access import highest_role
 from lakeui.catalog.roles import Role
+from lakeui.sign_on.tokens import revocable_tokens, tokens_of
 
 MAX_DAYS = 365
 SOON_DAYS = 7
@@ -86,10 +88,11 @@ def token_list(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def token_revoke(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    token = get_object_or_404(_tokens_of(request), public_id=public_id)
+    user: User = request.user  # type: ignore[assignment]  # signed in
+    token = get_object_or_404(revocable_tokens(user), public_id=public_id)
     token.delete()
     messages.success(request, f"{token.name} is revoked: the next request with it is refused.")
-    return redirect("token-list")
+    return redirect("token-list" if token.user_id == user.pk else "session-list")
 
 
 def _made(request: HttpRequest, values: dict[str, Any]) -> str:
@@ -114,5 +117,4 @@ def _named_in(request: HttpRequest) -> Any:  # noqa: ANN401 - knox leaves its mo
 
 
 def _tokens_of(request: HttpRequest) -> QuerySet[Any]:
-    tokens: QuerySet[Any] = get_token_model().objects.filter(user=request.user)
-    return tokens
+    return tokens_of(request.user)  # type: ignore[arg-type]  # signed in

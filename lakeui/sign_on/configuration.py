@@ -1,0 +1,89 @@
+"""What the settings say of sign-on, read once at the start and refused there where it cannot work."""
+
+import ipaddress
+from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from lakeui.catalog.roles import Role
+
+EVERYBODY = "*"
+NO_ROLE = "none"
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def check() -> None:
+    """Read every setting of sign-on.
+
+    Raises:
+        ImproperlyConfigured: by these settings nobody could sign in, or the wrong people could.
+    """
+    _check_issuer()
+    roles_of_groups()
+    if bool(settings.PROXY_USER_HEADER) != bool(proxy_networks()):
+        _refuse("PROXY_USER_HEADER and PROXY_ADDRESSES go together: set both, or neither.")
+    if not (settings.LOCAL_ACCOUNTS or by_openid() or by_proxy()):
+        _refuse("LOCAL_ACCOUNTS is false and nobody could sign in: set OIDC_ISSUER or a proxy.")
+    if settings.SIGN_ON_SESSION_HOURS <= 0:
+        _refuse("SIGN_ON_SESSION_HOURS is not above 0: say how long people stay signed in.")
+
+
+def by_openid() -> bool:
+    """Whether people may come from an OpenID provider."""
+    return bool(settings.OIDC_ISSUER)
+
+
+def by_proxy() -> bool:
+    """Whether a proxy may say who is there."""
+    return bool(settings.PROXY_USER_HEADER)
+
+
+def issuer_name() -> str:
+    """What the sign-in page calls the provider."""
+    return settings.OIDC_LABEL or urlsplit(settings.OIDC_ISSUER).hostname or ""
+
+
+def roles_of_groups() -> Mapping[str, Role | None]:
+    """Which role a group of the provider gives; None: it lets people in and gives none."""
+    texts = settings.SIGN_ON_ROLES
+    if not isinstance(texts, dict):
+        _refuse('SIGN_ON_ROLES is no JSON object: {"data-engineers": "operator"}.')
+    roles: dict[str, Role | None] = {}
+    for group, label in texts.items():
+        role = Role.named(str(label))
+        if role is None and label != NO_ROLE:
+            _refuse(f"SIGN_ON_ROLES: {label!r} is no role. Use {_choices()} or {NO_ROLE}.")
+        roles[str(group)] = role
+    return roles
+
+
+def proxy_networks() -> tuple[IPv4Network | IPv6Network, ...]:
+    """The addresses from which a proxy may say who is there."""
+    try:
+        return tuple(ipaddress.ip_network(text.strip()) for text in settings.PROXY_ADDRESSES)
+    except ValueError as error:
+        _refuse(f"PROXY_ADDRESSES: {error}. Name addresses or networks: 10.0.0.7,10.1.0.0/16.")
+
+
+def _check_issuer() -> None:
+    if not by_openid():
+        return
+    parts = urlsplit(settings.OIDC_ISSUER)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        _refuse("OIDC_ISSUER begins with https://; http:// is for this machine alone.")
+    if not settings.OIDC_CLIENT_ID:
+        _refuse("OIDC_CLIENT_ID is missing: register this installation with the provider.")
+    if "openid" not in settings.OIDC_SCOPES.split():
+        _refuse("OIDC_SCOPES lacks openid: without it there is no ID token to check.")
+
+
+def _choices() -> str:
+    return ", ".join(role.label for role in Role)
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise ImproperlyConfigured(problem)

@@ -1,0 +1,148 @@
+"""Why nobody was let in: what happened, and what to do about it. Each is a page of its own."""
+
+
+class SignOnError(Exception):
+    """Sign-on was refused."""
+
+    code = "LAKE_SIGN_ON_REFUSED"
+    status = 403
+    title = "You were not signed in"
+
+    def __init__(self, text: str, remedy: str, name: str = "") -> None:
+        super().__init__(f"{text} {remedy}")
+        self.text = text
+        self.remedy = remedy
+        self.name = name
+        """Whom it is about, where that is known."""
+
+
+class ProviderRefusedError(SignOnError):
+    """The OpenID provider let nobody in."""
+
+    title = "The provider refused"
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"The provider answered: {said[:300]}.",
+            "Sign in again. If it says the same, ask whoever looks after the provider whether you "
+            "may use this installation, and whether its client id and secret are right.",
+        )
+
+
+class NotBegunError(SignOnError):
+    """An answer of the provider that belongs to no sign-in of this browser."""
+
+    code = "LAKE_SIGN_ON_NOT_BEGUN"
+    status = 400
+    title = "This sign-in was not begun here"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The answer of the provider belongs to no sign-in that this browser began here. It "
+            "was used before, is too old, or came from elsewhere.",
+            "Sign in again from this installation's own page, and allow its cookies.",
+        )
+
+
+class TokenRefusedError(SignOnError):
+    """An ID token that was not made for this sign-in by the issuer."""
+
+    code = "LAKE_SIGN_ON_TOKEN"
+    title = "The provider's token is not valid"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The ID token was refused: {reason[:300]}.",
+            "Sign in again. If it is refused again, an administrator compares OIDC_ISSUER and "
+            "OIDC_CLIENT_ID with the provider's settings, and the clocks of both machines.",
+        )
+
+
+class ProviderUnavailableError(SignOnError):
+    """The OpenID provider is unreachable, or its answers are not those of one."""
+
+    code = "LAKE_SIGN_ON_UNAVAILABLE"
+    status = 503
+    title = "The provider is unavailable"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The provider is unreachable, or is not as OpenID Connect requires: {reason[:300]}.",
+            "Sign in again in a while. An administrator checks OIDC_ISSUER, and that this machine "
+            "reaches it: manage.py doctor tells.",
+        )
+
+
+class NoGroupError(SignOnError):
+    """None of the person's groups may sign in."""
+
+    code = "LAKE_SIGN_ON_NO_GROUP"
+    title = "None of your groups may sign in"
+
+    def __init__(self, name: str, claim: str, *, is_said: bool) -> None:
+        if is_said:
+            text = f"You are {name}, and none of your groups has a role here."
+            remedy = (
+                "Ask to be put into one that has; SIGN_ON_ROLES names them. Then sign in again."
+            )
+        else:
+            text = f"You are {name}, and the provider did not say which groups you are in."
+            remedy = f"An administrator has the provider send {claim}, or names another claim."
+        super().__init__(text, remedy, name)
+
+
+class EmailChangedError(SignOnError):
+    """The provider says another e-mail address of a known subject."""
+
+    code = "LAKE_SIGN_ON_EMAIL_CHANGED"
+    title = "Your e-mail address has changed"
+
+    def __init__(self, name: str, email: str) -> None:
+        super().__init__(
+            f"The provider says that {name} has the address {email}. Here it is another one.",
+            "If that is right, an administrator enters the new address at your linked identity in "
+            "the admin. With OIDC_FOLLOW_EMAIL=true addresses follow the provider.",
+            name,
+        )
+
+
+class AccountDisabledError(SignOnError):
+    """The person's account is not active."""
+
+    code = "LAKE_SIGN_ON_DISABLED"
+    title = "Your account is disabled"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The account {name} is not active here.",
+            "An administrator can make it active again in the admin, under Users.",
+            name,
+        )
+
+
+class NameTakenError(SignOnError):
+    """The name that a new subject claims is another account's."""
+
+    code = "LAKE_SIGN_ON_NAME_TAKEN"
+    title = "That name is another account's"
+
+    def __init__(self, name: str, issuer: str, subject: str) -> None:
+        super().__init__(
+            f"There is an account {name} already, and it is not linked to you.",
+            "If it is yours, an administrator links it: manage.py link_identity "
+            f"{name} --issuer '{issuer}' --subject '{subject}', or Linked identities in the admin.",
+            name,
+        )
+
+
+class InvalidNameError(SignOnError):
+    """A name that no account may have."""
+
+    code = "LAKE_SIGN_ON_NAME"
+    title = "That name cannot be an account's"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name[:150]!r} cannot be the name of an account: up to 150 letters, digits and @.+-_.",
+            "An administrator names another claim by OIDC_USERNAME_CLAIM.",
+        )

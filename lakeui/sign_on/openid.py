@@ -1,0 +1,178 @@
+"""OpenID Connect: the code flow with PKCE, by Authlib.
+
+Authlib makes and compares state, nonce and code verifier, keeps them in the session for one answer,
+and checks the ID token's signature and times. The issuer and the audience that must be in it, and
+algorithms whose keys nobody else has, are said here. The provider's metadata and keys are read anew
+for each sign-in, so that a change of keys needs nothing here.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from authlib.common.errors import AuthlibBaseError
+from authlib.integrations.base_client.errors import MismatchingStateError
+from authlib.integrations.django_client import OAuth, OAuthError
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from joserfc.errors import JoseError
+from requests import RequestException
+
+from lakeui.sign_on.errors import (
+    NotBegunError,
+    ProviderRefusedError,
+    ProviderUnavailableError,
+    TokenRefusedError,
+)
+from lakeui.sign_on.models import Way
+from lakeui.sign_on.people import Identity
+
+_WELL_KNOWN = "/.well-known/openid-configuration"
+_ASYMMETRIC = ("RS", "PS", "ES", "Ed")
+_LEEWAY_S = 60
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Who the provider says is there, and what signing out there needs."""
+
+    identity: Identity
+    id_token: str
+    end_session_endpoint: str
+
+
+def begin(request: HttpRequest, callback: str) -> HttpResponse:
+    """Where a sign-in begins: at the provider, which answers to the address `callback`.
+
+    Raises:
+        ProviderUnavailableError: it is unreachable.
+    """
+    with _refusals():
+        response: HttpResponse = _client().authorize_redirect(request, callback)
+        return response
+
+
+def finish(request: HttpRequest) -> Answer:
+    """What the provider answered to a sign-in that this browser began.
+
+    Raises:
+        SignOnError: nobody is let in, and why.
+    """
+    said = request.GET.get("iss", "")  # RFC 9207
+    if said and said != settings.OIDC_ISSUER:
+        reason = f"it comes from {said}, not from {settings.OIDC_ISSUER}"
+        raise TokenRefusedError(reason)
+    with _refusals():
+        client = _client()
+        token = client.authorize_access_token(
+            request,
+            leeway=_LEEWAY_S,
+            claims_options={
+                "iss": {"essential": True, "values": [settings.OIDC_ISSUER]},
+                "aud": {"essential": True, "value": settings.OIDC_CLIENT_ID},
+                "sub": {"essential": True},
+            },
+        )
+        claims = token.get("userinfo")
+        if not claims:
+            reason = "there is none in the answer"
+            raise TokenRefusedError(reason)
+        identity = _identity(_with_groups(client, token, claims))
+        endpoint = str(client.server_metadata.get("end_session_endpoint") or "")
+        return Answer(identity, str(token["id_token"]), endpoint)
+
+
+def end_address(endpoint: str, id_token: str, back: str) -> str:
+    """Where to sign out at the provider, which then leads to the address `back`."""
+    hints = {"id_token_hint": id_token, "post_logout_redirect_uri": back}
+    values = urlencode({"client_id": settings.OIDC_CLIENT_ID, **hints})
+    return f"{endpoint}{'&' if '?' in endpoint else '?'}{values}"
+
+
+def reach() -> None:
+    """Ask the provider for its metadata, as each sign-in does.
+
+    Raises:
+        ProviderUnavailableError: it is unreachable, or calls itself otherwise.
+    """
+    with _refusals():
+        _client()
+
+
+def _client() -> Any:  # noqa: ANN401 - Authlib has no types
+    """A client that has the provider's metadata, and has compared them with the settings."""
+    client = OAuth().register(
+        "openid",
+        client_id=settings.OIDC_CLIENT_ID,
+        client_secret=settings.OIDC_CLIENT_SECRET or None,
+        server_metadata_url=settings.OIDC_ISSUER.rstrip("/") + _WELL_KNOWN,
+        client_kwargs={
+            "scope": settings.OIDC_SCOPES,
+            "code_challenge_method": "S256",
+            "default_timeout": settings.OIDC_TIMEOUT_SECONDS,
+        },
+    )
+    metadata = client.load_server_metadata()
+    issuer = metadata.get("issuer")
+    if issuer != settings.OIDC_ISSUER:
+        reason = f"it calls itself {issuer}, and OIDC_ISSUER is {settings.OIDC_ISSUER}"
+        raise ProviderUnavailableError(reason)
+    if missing := [name for name in _ENDPOINTS if not metadata.get(name)]:
+        reason = f"its metadata lack {', '.join(missing)}"
+        raise ProviderUnavailableError(reason)
+    offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
+    safe = [name for name in offered if str(name).startswith(_ASYMMETRIC)]
+    metadata["id_token_signing_alg_values_supported"] = safe or ["RS256"]
+    return client
+
+
+def _with_groups(client: Any, token: Any, claims: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ANN401
+    """The token's claims, and those of the userinfo endpoint where the groups are only there."""
+    endpoint = client.server_metadata.get("userinfo_endpoint")
+    if settings.OIDC_GROUPS_CLAIM in claims or not (settings.SIGN_ON_ROLES and endpoint):
+        return claims
+    more = client.userinfo(token=token)
+    if more.get("sub") != claims["sub"]:
+        reason = "the userinfo endpoint speaks of another subject"
+        raise TokenRefusedError(reason)
+    return {**more, **claims}
+
+
+def _identity(claims: Mapping[str, Any]) -> Identity:
+    names = (settings.OIDC_USERNAME_CLAIM, "preferred_username", "email", "sub")
+    is_verified = claims.get("email_verified", True) is True
+    return Identity(
+        way=Way.OPENID,
+        issuer=settings.OIDC_ISSUER,
+        subject=str(claims["sub"]),
+        name=next(str(claims[name]) for name in names if claims.get(name)),
+        email=str(claims.get("email") or "") if is_verified else "",
+        groups=_groups(claims.get(settings.OIDC_GROUPS_CLAIM)),
+    )
+
+
+def _groups(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What Authlib and the network raise, as errors that say what to do."""
+    try:
+        yield
+    except MismatchingStateError:
+        raise NotBegunError from None
+    except OAuthError as error:
+        raise ProviderRefusedError(error.description or error.error) from error
+    except (JoseError, AuthlibBaseError) as error:
+        raise TokenRefusedError(str(error).rstrip(".")) from error
+    except RequestException as error:
+        raise ProviderUnavailableError(type(error).__name__) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # an answer of another shape
+        reason = f"its answer cannot be read ({type(error).__name__})"
+        raise ProviderUnavailableError(reason) from error

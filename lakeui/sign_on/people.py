@@ -1,0 +1,140 @@
+"""Which account an identity signs in to, and which role its groups give there.
+
+The issuer's subject decides, and nothing else: a name or an e-mail address may be given to somebody
+else, or be claimed. An account that was made here is a subject's only after an administrator linked
+it. What the provider says of groups holds from each sign-in on, for tokens too.
+"""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from lakeui.catalog.roles import Role
+from lakeui.sign_on.configuration import EVERYBODY, roles_of_groups
+from lakeui.sign_on.errors import (
+    AccountDisabledError,
+    EmailChangedError,
+    InvalidNameError,
+    NameTakenError,
+    NoGroupError,
+)
+from lakeui.sign_on.models import LinkedIdentity, Way
+
+_MAX_NAME = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What an issuer says of somebody."""
+
+    way: Way
+    issuer: str
+    subject: str
+    name: str
+    email: str = ""
+    groups: tuple[str, ...] | None = None  # None: it does not say
+
+
+def account_of(identity: Identity) -> User:
+    """The account of an identity, with the role that its groups give; made where it is new.
+
+    Raises:
+        SignOnError: nobody is let in, and why.
+    """
+    link = _link_of(identity)
+    if link is None:
+        _check_groups(identity)
+        return _made(identity)
+    user = link.user
+    if not user.is_active:
+        raise AccountDisabledError(user.username)
+    _take_roles(user, identity)
+    _check_groups(identity)
+    if _is_new_email(link, identity) and not settings.OIDC_FOLLOW_EMAIL:
+        raise EmailChangedError(user.username, identity.email)
+    _keep(link, identity)
+    return user
+
+
+def link(user: User, issuer: str, subject: str) -> LinkedIdentity:
+    """Let a subject sign in to an account that was made here.
+
+    Raises:
+        ValidationError: the subject is linked already, or is none.
+    """
+    made = LinkedIdentity(user=user, issuer=issuer, subject=subject)
+    made.full_clean()
+    made.save()
+    return made
+
+
+def _link_of(identity: Identity) -> LinkedIdentity | None:
+    links = LinkedIdentity.objects.filter(issuer=identity.issuer, subject=identity.subject)
+    return links.select_related("user").first()
+
+
+def _made(identity: Identity) -> User:
+    name = identity.name.strip()
+    _check_name(name)
+    taken = NameTakenError(name, identity.issuer, identity.subject)
+    if User.objects.filter(username__iexact=name).exists():
+        raise taken
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(name, identity.email)
+            _keep(link(user, identity.issuer, identity.subject), identity)
+            _take_roles(user, identity)
+    except (IntegrityError, ValidationError):  # another request made it a moment ago
+        raise taken from None
+    return user
+
+
+def _is_new_email(link: LinkedIdentity, identity: Identity) -> bool:
+    before, now = link.email.casefold(), identity.email.casefold()
+    return bool(before and now and before != now)
+
+
+def _keep(link: LinkedIdentity, identity: Identity) -> None:
+    link.last_sign_in_at = timezone.now()
+    link.email = identity.email or link.email
+    link.save(update_fields=["last_sign_in_at", "email"])
+    if identity.email and link.user.email != identity.email:
+        link.user.email = identity.email
+        link.user.save(update_fields=["email"])
+
+
+def _check_name(name: str) -> None:
+    try:
+        User.username_validator(name)
+    except ValidationError:
+        raise InvalidNameError(name) from None
+    if len(name) > _MAX_NAME:
+        raise InvalidNameError(name)
+
+
+def _check_groups(identity: Identity) -> None:
+    roles = roles_of_groups()
+    if roles and not roles.keys() & {*(identity.groups or ()), EVERYBODY}:
+        claim = settings.OIDC_GROUPS_CLAIM
+        if identity.way is Way.PROXY:
+            claim = settings.PROXY_GROUPS_HEADER or "PROXY_GROUPS_HEADER"
+        raise NoGroupError(identity.name, claim, is_said=identity.groups is not None)
+
+
+def _take_roles(user: User, identity: Identity) -> None:
+    """The highest role of the identity's groups, and no other; roles given here stay without a map."""
+    roles = roles_of_groups()
+    if not roles:
+        return
+    given = [roles.get(group) for group in (*(identity.groups or ()), EVERYBODY)]
+    role = max((role for role in given if role is not None), default=None)
+    labels_given = set() if role is None else {role.label}
+    labels = [role.label for role in Role]
+    groups = {group.name: group for group in user.groups.filter(name__in=labels)}
+    if groups.keys() != labels_given:
+        user.groups.remove(*(group for name, group in groups.items() if name not in labels_given))
+        user.groups.add(*(Group.objects.get_or_create(name=name)[0] for name in labels_given))

@@ -1,0 +1,77 @@
+"""Who a proxy says is there, by a header that it sets after it has asked for a password itself.
+
+The header counts only from a peer that PROXY_ADDRESSES names: the address of the connection, which
+no header can change. From anywhere else it is as if it were not there.
+"""
+
+import ipaddress
+from collections.abc import Callable
+
+from django.conf import settings
+from django.contrib.auth import logout
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from lakeui.sign_on import sessions
+from lakeui.sign_on.configuration import by_proxy, proxy_networks
+from lakeui.sign_on.errors import SignOnError
+from lakeui.sign_on.models import Way
+from lakeui.sign_on.people import Identity, account_of
+from lakeui.sign_on.refusals import refused
+
+ISSUER = "proxy"
+_SAID = "sign_on_said"
+_FOR_PROGRAMS = ("/api/", "/livez", "/readyz", "/metrics")
+
+
+class ProxyMiddleware:
+    """Signs in whom the proxy names, and out as soon as it names nobody or somebody else."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        is_token = request.path.startswith("/api/") and "Authorization" in request.headers
+        if by_proxy() and not is_token:
+            try:
+                _follow(request)
+            except SignOnError as error:
+                if not request.path.startswith(_FOR_PROGRAMS):
+                    return refused(request, error)
+        return self.get_response(request)
+
+
+def _follow(request: HttpRequest) -> None:
+    said = _said(request)
+    came_so = request.session.get(sessions.WAY) == Way.PROXY
+    if said is None:
+        if came_so:
+            logout(request)
+        return
+    if came_so and request.user.is_authenticated and request.session.get(_SAID) == said:
+        return
+    if request.user.is_authenticated:
+        logout(request)
+    name, groups = said
+    listed = tuple(part.strip() for part in groups.split(",") if part.strip())
+    identity = Identity(Way.PROXY, ISSUER, name, name, groups=listed if groups else None)
+    sessions.begin(request, account_of(identity), Way.PROXY)
+    request.session[_SAID] = said
+
+
+def _said(request: HttpRequest) -> list[str] | None:
+    """Name and groups by the proxy's headers; None where no named proxy says a name."""
+    name = request.headers.get(settings.PROXY_USER_HEADER, "").strip()
+    if not name or not _is_proxy(request.META.get("REMOTE_ADDR", "")):
+        return None
+    header = settings.PROXY_GROUPS_HEADER
+    return [name, request.headers.get(header, "") if header else ""]
+
+
+def _is_proxy(peer: str) -> bool:
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return any(address in network for network in proxy_networks())

@@ -1,0 +1,30 @@
+import pytest
+
+from lakeui.sign_on.configuration import check
+from tests.lakeui.sign_on.provider import CLIENT, running_provider
+
+
+@pytest.fixture
+def provider(settings):
+    """A provider that this installation trusts, whose groups give roles."""
+    with running_provider() as running:
+        settings.OIDC_ISSUER = running.issuer
+        settings.OIDC_CLIENT_ID = CLIENT
+        settings.OIDC_CLIENT_SECRET = "secret"
+        settings.OIDC_LABEL = "Example"
+        settings.SIGN_ON_ROLES = {"engineers": "operator", "leads": "admin", "guests": "none"}
+        running.claims["groups"] = ["engineers", "choir"]
+        check()
+        yield running
+
+
+@pytest.fixture
+def come(client, provider):
+    """Sign in: here, at the provider, and back here."""
+
+    def come(address="/sign-on/"):
+        begun = client.get(address)
+        assert begun.status_code == 302, begun.content.decode()
+        return client.get(provider.authorize(begun.headers["Location"]))
+
+    return come

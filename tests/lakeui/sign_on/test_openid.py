@@ -1,0 +1,282 @@
+"""Sign-on by OpenID Connect: who is let in, as whom, and who is not."""
+
+import base64
+import hmac
+import json
+import time
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from auditlog.models import LogEntry
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+
+from lakeui.catalog.access import role_of
+from lakeui.catalog.roles import Role
+from lakeui.sign_on.errors import SignOnError
+from lakeui.sign_on.models import BrowserSession, LinkedIdentity
+from tests.lakeui.people import person
+from tests.lakeui.sign_on.provider import CLIENT, OTHER_KEY
+
+pytestmark = pytest.mark.django_db
+
+
+def signed_in(client):
+    return client.session.get("_auth_user_id")
+
+
+def refused(client, response, code, words, status=403):
+    """A plain page that says what to do, and nobody is let in."""
+    page = response.content.decode()
+    assert (response.status_code, signed_in(client)) == (status, None)
+    assert code in page
+    assert words in page
+    assert "Sign in again</a>" in page
+    return page
+
+
+def test_the_sign_in_page_offers_the_provider_where_there_is_one(client, provider, settings):
+    page = client.get("/login/?next=/jobs/").content.decode()
+    assert 'href="/sign-on/?next=%2Fjobs%2F">Sign in with Example' in page
+    settings.OIDC_ISSUER = ""
+    assert "Sign in with" not in client.get("/login/").content.decode()
+    assert client.get("/sign-on/").status_code == 404
+    assert client.get("/sign-on/callback/").status_code == 404
+
+
+def test_a_new_person_is_let_in_with_the_role_of_their_groups(client, come):
+    response = come("/sign-on/?next=/jobs/")
+    assert response.headers["Location"] == "/jobs/"
+    ada = User.objects.get(username="ada")
+    assert (signed_in(client), ada.email) == (str(ada.pk), "ada@example.org")
+    assert role_of(ada) is Role.OPERATOR
+    assert not ada.has_usable_password()
+    entry = LogEntry.objects.filter(content_type__model="user", actor=ada).first()
+    assert entry.additional_data == {"did": "signed in by OpenID Connect"}
+    assert BrowserSession.objects.get().way == "openid"
+    assert client.session.get_expiry_age() <= 12 * 3600
+
+
+def test_state_nonce_and_challenge_go_to_the_provider(client, provider):
+    address = client.get("/sign-on/").headers["Location"]
+    asked = parse_qs(urlsplit(address).query)
+    assert asked["code_challenge_method"] == ["S256"]
+    assert asked["client_id"] == [CLIENT]
+    assert asked["redirect_uri"] == ["http://testserver/sign-on/callback/"]
+    assert min(len(asked[name][0]) for name in ("state", "nonce", "code_challenge")) >= 20
+
+
+def test_another_site_is_not_where_it_goes_next(come):
+    assert come("/sign-on/?next=https://evil.example/").headers["Location"] == "/"
+
+
+def test_the_role_follows_the_groups_at_each_sign_in(client, come, provider):
+    come()
+    provider.claims["groups"] = ["leads", "engineers"]
+    come()
+    ada = User.objects.get(username="ada")
+    assert role_of(ada) is Role.ADMIN
+    assert [group.name for group in ada.groups.all()] == ["admin"]
+    provider.claims["groups"] = "guests"
+    come()
+    assert role_of(User.objects.get(pk=ada.pk)) is None
+    assert User.objects.count() == 1
+
+
+def test_groups_may_be_at_the_userinfo_endpoint_of_the_same_subject_alone(client, come, provider):
+    del provider.claims["groups"]
+    provider.userinfo = {"groups": ["engineers"], "sub": "s-2"}
+    refused(client, come(), "LAKE_SIGN_ON_TOKEN", "another subject")
+    provider.userinfo = {"groups": ["engineers"]}
+    come()
+    assert role_of(User.objects.get(username="ada")) is Role.OPERATOR
+
+
+def _resigned(algorithm, sign):
+    """A provider's token with another header, signed by who has no key of the provider."""
+
+    def spoil(provider):
+        def token(form):
+            status, answer = honest(form)
+            _, claims, _ = answer["id_token"].split(".")
+            said = f"{_base64(json.dumps({'alg': algorithm, 'kid': 'one'}).encode())}.{claims}"
+            signature = _base64(sign(provider.key.as_pem(private=False), said.encode()))
+            return status, answer | {"id_token": f"{said}.{signature}"}
+
+        honest, provider.token = provider.token, token
+
+    return spoil
+
+
+def _base64(value):
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+_none_signed = _resigned("none", lambda *_: b"")
+_signed_by_the_public_key = _resigned("HS256", lambda key, text: hmac.digest(key, text, "sha256"))
+
+
+SPOILED = {
+    "wrong issuer": lambda p: p.spoiled.update(iss="https://other.example"),
+    "wrong audience": lambda p: p.spoiled.update(aud="other"),
+    "another party's among many": lambda p: p.spoiled.update(aud=["other", "more"], azp=CLIENT),
+    "expired": lambda p: p.spoiled.update(exp=int(time.time()) - 3600),
+    "of the future": lambda p: p.spoiled.update(nbf=int(time.time()) + 3600),
+    "another nonce": lambda p: p.spoiled.update(nonce="x"),
+    "no nonce": lambda p: p.spoiled.update(nonce=None),
+    "no subject": lambda p: p.spoiled.update(sub=None),
+    "wrong key": lambda p: setattr(p, "key", OTHER_KEY),
+    "unknown key": lambda p: setattr(p, "header", {"alg": "RS256", "kid": "two"}),
+    "no signature": _none_signed,
+    "signed by the public key": _signed_by_the_public_key,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_a_token_that_is_not_the_issuers_for_this_sign_in_lets_nobody_in(
+    client, come, provider, spoil
+):
+    spoil(provider)
+    page = refused(client, come(), "LAKE_SIGN_ON_TOKEN", "OIDC_ISSUER")
+    assert "Nobody was signed in." in page
+    assert not User.objects.exists()
+
+
+def test_an_answer_that_this_browser_did_not_ask_for_lets_nobody_in(client, come, provider):
+    stranger = "/sign-on/callback/?code=code&state=forged"
+    refused(client, client.get(stranger), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+    refused(client, client.get("/sign-on/callback/"), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+    back = provider.authorize(client.get("/sign-on/").headers["Location"])
+    assert client.get(back).status_code == 302
+    client.logout()
+    refused(client, client.get(back), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+
+
+def test_a_code_without_its_verifier_is_refused_by_the_provider(client, provider):
+    """Two tabs: the second's challenge is not the first's verifier."""
+    first = client.get("/sign-on/").headers["Location"]
+    back = provider.authorize(first)
+    provider.authorize(client.get("/sign-on/").headers["Location"])
+    refused(client, client.get(back), "LAKE_SIGN_ON_REFUSED", "no such code")
+
+
+def test_what_the_provider_refused_is_said_in_its_words(client, provider):
+    client.get("/sign-on/")
+    said = "/sign-on/callback/?error=access_denied&error_description=%3Cb%3Enot+you"
+    page = refused(client, client.get(said), "LAKE_SIGN_ON_REFUSED", "&lt;b&gt;not you")
+    assert "<b>not you" not in page
+
+
+def test_an_answer_of_another_issuer_is_refused(client, provider):
+    back = provider.authorize(client.get("/sign-on/").headers["Location"])
+    refused(client, client.get(f"{back}&iss=https://evil.example"), "LAKE_SIGN_ON_TOKEN", "evil")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda p: p.metadata.update(issuer="https://other.example"), "calls itself https://other"),
+        (lambda p: p.metadata.update(jwks_uri=None), "lack jwks_uri"),
+        (lambda p: setattr(p, "answer", (500, {})), "HTTPError"),
+        (lambda p: setattr(p, "answer", (200, [1])), "cannot be read"),
+    ],
+    ids=["another name", "no keys", "an error", "another shape"],
+)
+def test_a_provider_that_does_not_answer_as_one_lets_nobody_in(client, provider, spoil, words):
+    spoil(provider)
+    page = client.get("/sign-on/")
+    refused(client, page, "LAKE_SIGN_ON_UNAVAILABLE", words, 503)
+
+
+def test_whoever_is_in_no_group_of_the_map_is_not_let_in(client, come, provider):
+    provider.claims["groups"] = ["choir"]
+    refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
+    provider.claims["groups"] = None
+    refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "has the provider send groups")
+    assert not User.objects.exists()
+
+
+def test_whoever_has_left_every_group_loses_the_role_for_tokens_too(client, come, provider):
+    come()
+    client.logout()
+    provider.claims["groups"] = ["choir"]
+    refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
+    assert role_of(User.objects.get(username="ada")) is None
+
+
+def test_a_name_that_is_taken_here_is_not_taken_over(client, come, provider, capsys):
+    ada = person("Ada", "admin")
+    refused(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "link_identity ada")
+    assert not LinkedIdentity.objects.exists()
+    entry = LogEntry.objects.filter(content_type__model="user", object_pk=str(ada.pk)).first()
+    assert entry.additional_data == {"refused": "LAKE_SIGN_ON_NAME_TAKEN"}
+    call_command("link_identity", "Ada", subject="s-1")
+    assert "s-1" in capsys.readouterr().out
+    come()
+    assert signed_in(client) == str(ada.pk)
+    assert role_of(User.objects.get(pk=ada.pk)) is Role.OPERATOR
+
+
+def test_a_subject_is_linked_to_one_account(provider):
+    person("ada")
+    person("bob")
+    call_command("link_identity", "ada", subject="s-1")
+    with pytest.raises(CommandError, match="already exists"):
+        call_command("link_identity", "bob", subject="s-1")
+    call_command("link_identity", "ada", subject="s-1", remove=True)
+    call_command("link_identity", "bob", subject="s-1")
+    assert LinkedIdentity.objects.get().user.username == "bob"
+
+
+def test_another_subject_with_the_same_name_and_address_is_another_person(client, come, provider):
+    come()
+    client.logout()
+    provider.claims["sub"] = "s-2"
+    refused(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "s-2")
+
+
+def test_a_changed_address_waits_for_an_administrator_or_follows(client, come, provider, settings):
+    come()
+    client.logout()
+    provider.claims["email"] = "eve@example.org"
+    refused(client, come(), "LAKE_SIGN_ON_EMAIL_CHANGED", "OIDC_FOLLOW_EMAIL")
+    assert User.objects.get().email == "ada@example.org"
+    settings.OIDC_FOLLOW_EMAIL = True
+    come()
+    assert (User.objects.get().email, bool(signed_in(client))) == ("eve@example.org", True)
+
+
+def test_an_address_that_is_not_verified_is_nobodys(come, provider):
+    provider.claims["email_verified"] = False
+    come()
+    assert User.objects.get().email == ""
+
+
+def test_a_disabled_account_stays_out(client, come):
+    come()
+    client.logout()
+    User.objects.update(is_active=False)
+    refused(client, come(), "LAKE_SIGN_ON_DISABLED", "make it active again")
+
+
+def test_a_name_that_no_account_can_have_is_refused(client, come, provider):
+    provider.claims["preferred_username"] = "a da<script>"
+    page = refused(client, come(), "LAKE_SIGN_ON_NAME", "OIDC_USERNAME_CLAIM")
+    assert "<script>" not in page.replace("</script>", "").split("<body>")[1]
+
+
+def test_signing_out_here_leads_to_signing_out_there(client, come, provider):
+    come()
+    page = client.post("/logout/").content.decode()
+    assert signed_in(client) is None
+    assert f'content="0; url={provider.issuer}/end?client_id={CLIENT}&amp;id_token_hint=' in page
+    assert "post_logout_redirect_uri=http%3A%2F%2Ftestserver%2Flogin%2F" in page
+    person("local")
+    client.post("/login/", {"username": "local", "password": "correct horse"})
+    assert client.post("/logout/").headers["Location"] == "/login/"
+
+
+def test_a_refusal_says_what_to_do():
+    kinds = SignOnError.__subclasses__()
+    assert len({kind.code for kind in kinds} | {SignOnError.code}) == len(kinds)
+    assert all(kind.title != SignOnError.title and kind.__doc__ for kind in kinds)
