@@ -10,6 +10,7 @@ from typing import Any
 from celery.signals import worker_init, worker_shutdown
 
 from engine.errors import EngineError
+from lakeui import tracing
 from lakeui.celery import app
 from lakeui.task_names import SPARK_QUEUE
 from workers import spark_session
@@ -22,8 +23,10 @@ app.conf.imports = (
     "workers.maintenance",
     "workers.preview",
     "workers.conflict_rows",
+    "workers.conflict_trials",
     "workers.report",
     "workers.alerts",
+    "workers.lineage",
 )
 
 
@@ -38,7 +41,14 @@ def start_spark(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's wo
             raise SystemExit(1) from error
 
 
+@worker_init.connect
+def start_traces(**_: object) -> None:
+    """Send spans where a collector is named."""
+    tracing.start("lakeui-worker")
+
+
 @worker_shutdown.connect
 def stop_spark(**_: object) -> None:
     """Leave no JVM behind."""
     spark_session.stop()
+    tracing.stop()

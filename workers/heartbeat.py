@@ -7,6 +7,7 @@ a line of the log where a step ends.
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 from uuid import UUID
@@ -64,19 +65,19 @@ class StageRows:
     def _tell(self, stage: Stage) -> None:
         """A step that took Spark or found something; a task that kept the others waiting."""
         counts, times = stage.counts, stage.times
+        tell = partial(log_event, self._job_id, attempt=stage.attempt, step=stage.place)
         if counts.total or stage.found:
             took = f"{stage.took_ms(self._clock.now_ms()) / 1000:,.1f} s"
             tasks = (
                 f"{counts.done:,} {'task' if counts.done == 1 else 'tasks'}" if counts.total else ""
             )
             said = ", ".join(part for part in (stage.found, tasks, took) if part)
-            log_event(self._job_id, f"{stage.name.capitalize()}: {said}")
+            tell(f"{stage.name.capitalize()}: {said}")
         if times and times.slowest_ms >= max(_SLOW_MS, _SLOW_TIMES * times.median_ms):
-            log_event(
-                self._job_id,
+            tell(
                 f"Task {times.slowest_task} took {times.slowest_ms / 1000:,.1f} s, "
                 f"{times.slowest_ms / max(times.median_ms, 1):,.1f} times the median",
-                JobEvent.Level.WARNING,
+                level=JobEvent.Level.WARNING,
             )
 
     def _write_cost(self, attempt: int) -> None:

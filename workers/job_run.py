@@ -42,6 +42,7 @@ from workers.rehearsal import announce_end
 from workers.run_options import options_of
 from workers.script import ScriptWork, run_script
 from workers.stages import START, SYNC
+from workers.traces import trace_attempts
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ def run_attempt(lease: leases.Lease) -> None:
         logger.warning("An outage ended an attempt", exc_info=error)
         hand_back(lease, outage)
     announce_end(lease.job_id)
+    trace_attempts(lease)
 
 
 def _attempt(lease: leases.Lease) -> None:

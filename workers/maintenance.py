@@ -18,7 +18,8 @@ from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.leases import requeue_expired
 from lakeui.jobs.schedules import fire_due
 from lakeui.jobs.uploads import remove_unused
-from lakeui.monitoring.models import AlertDelivery
+from lakeui.monitoring.deliveries import LINEAGE_KEPT
+from lakeui.monitoring.models import AlertDelivery, LineageEvent
 from lakeui.task_names import FIRE_SCHEDULES, SWEEP_LEASES, TIDY_UPLOADS
 
 BATCH = 1000
@@ -64,6 +65,8 @@ def forget_spent_rows() -> int:
     gone += _remove(silent.filter(transactions__isnull=True))
     kept_from = now - timedelta(days=settings.ALERT_KEEP_DAYS)
     gone += _remove(AlertDelivery.objects.filter(created_at__lt=kept_from))
+    told = LineageEvent.objects.filter(created_at__lt=now - LINEAGE_KEPT, next_try_at=None)
+    gone += _remove(told)
     if days:
         gone += _remove(LogEntry.objects.filter(timestamp__lt=now - timedelta(days=days)))
     return gone

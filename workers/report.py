@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 from django.utils import timezone
 
+from lakeui.jobs.code_version import code_version
 from lakeui.jobs.models import WorkerReport
 from workers import spark_session
 
@@ -56,6 +57,7 @@ class Reporter:
                 "slots": self._slots,
                 "started_at": self._started_at,
                 "seen_at": now,
+                "code_version": code_version(),
                 "spark_version": spark.version if spark else "",
                 "spark_master": spark.master[:200] if spark else "",
                 "executors": spark.executors if spark else None,

@@ -13,6 +13,7 @@ from lakeui.monitoring.models import (
     AlertFinding,
     AlertRule,
     AuditedTable,
+    LineageEvent,
     Mute,
 )
 
@@ -77,3 +78,10 @@ class AlertDeliveryAdmin(ReadOnlyAdmin):
     list_filter = ["outcome", "is_test"]
     search_fields = ["channel__name", "rule__name", "error"]
     list_select_related = ["channel", "rule"]
+
+
+@admin.register(LineageEvent)
+class LineageEventAdmin(ReadOnlyAdmin):
+    list_display = ["at", "type", "run_id", "outcome", "tries", "next_try_at", "error"]
+    list_filter = ["type", "outcome"]
+    search_fields = ["=run_id", "error"]

@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.core.checks import register
 from django.db.models.signals import post_save
 
 
@@ -8,7 +9,10 @@ class MonitoringConfig(AppConfig):
     verbose_name = "Alerts and muted checks"
 
     def ready(self) -> None:
-        """Have the tables kept that entries of the audit log name."""
+        """Have the tables kept that entries of the audit log name, and the settings of lineage checked."""
         from lakeui.monitoring.audited_tables import keep_tables  # noqa: PLC0415 - models are ready now
+        from lakeui.monitoring.lineage.checks import check_lineage  # noqa: PLC0415 - as above
+
+        register(check_lineage)
 
         post_save.connect(keep_tables, "auditlog.LogEntry", dispatch_uid="audited-tables")

@@ -52,12 +52,12 @@ def record_refusal(request: HttpRequest, user: User, code: str) -> None:
     )
 
 
-def record_session(user: User, did: str) -> None:
-    """Keep that a person signed in, by what, or signed out."""
+def record_session(user: User, did: str, by: User | None = None) -> None:
+    """Keep that a person signed in, by what, or signed out; or that another ended their sessions."""
     _record(
         **_person(user),
         action=LogEntry.Action.UPDATE,
-        actor=user,
+        actor=by or user,
         additional_data={"did": did},
     )
 

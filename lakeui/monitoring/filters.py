@@ -23,6 +23,7 @@ THINGS = {
     "tablekey": "key",
     "schedule": "schedule",
     "apitoken": "token",
+    "linkedidentity": "linked identity",
     "mute": "muted check",
     "alertchannel": "alert channel",
     "alertrule": "alert rule",

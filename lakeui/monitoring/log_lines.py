@@ -16,7 +16,7 @@ SECRETS = (
     (re.compile(r"(://)[^/\s:@]{0,200}:[^/\s@]{1,200}@"), r"\1…@"),
     (re.compile(r"(?i)((?:password|secret|account[_.]?key|access[_.]?key|sas_token)[\w.]{0,30}['\"]?\s{0,3}[=:]"
                 r"\s{0,3}['\"]?)[^'\"\s,;&}]+"), r"\1…"),
-    (re.compile(r"(?i)((?:\bx-amz-(?:signature|credential|security-token)|[?&;]sig)=)[^&\s'\"]+"), r"\1…"),
+    (re.compile(r"(?i)((?:\bx-amz-(?:signature|credential|security-token)|[?&;](?:sig|code|id_token_hint))=)[^&\s'\"]+"), r"\1…"),
 )  # fmt: skip
 """What a token, a sign-in link, a URL's password or a store's key looks like, and what is kept of it.
 

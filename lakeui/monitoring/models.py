@@ -1,4 +1,4 @@
-"""Muted checks, the tables that the trail names, and alerts: to whom, on what, and their outbox."""
+"""Muted checks, the tables that the trail names, alerts, and the outboxes of alerts and of lineage."""
 
 import uuid
 
@@ -7,6 +7,8 @@ from django.conf import settings
 from django.db import models
 
 from lakeui.catalog.models import Table
+from lakeui.conflicts.models import PipelineTransaction
+from lakeui.jobs.models import Job
 from lakeui.monitoring.alert_conditions import condition_choices
 from lakeui.monitoring.checks import Check
 
@@ -136,13 +138,27 @@ class AlertFinding(models.Model):
         return self.key
 
 
-class AlertDelivery(models.Model):
-    """A message in the outbox. It is tried until it is delivered, at least once, or given up."""
+class Delivery(models.Model):
+    """A row of an outbox. It is tried until it is delivered, at least once, or given up."""
 
     class Outcome(models.TextChoices):
         WAITING = "waiting"
         DELIVERED = "delivered"
         GIVEN_UP = "given_up", "given up"
+
+    created_at = models.DateTimeField()
+    outcome = models.CharField(max_length=10, choices=Outcome.choices, default=Outcome.WAITING)
+    tries = models.PositiveIntegerField(default=0)
+    next_try_at = models.DateTimeField(null=True, blank=True)  # null: it ended
+    ended_at = models.DateTimeField(null=True, blank=True)
+    error = models.CharField(max_length=500, blank=True)  # of the last try
+
+    class Meta:
+        abstract = True
+
+
+class AlertDelivery(Delivery):
+    """A message in the outbox of alerts."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     channel = models.ForeignKey(AlertChannel, on_delete=models.CASCADE, related_name="deliveries")
@@ -151,12 +167,6 @@ class AlertDelivery(models.Model):
     )
     is_test = models.BooleanField(default=False)
     content = models.JSONField(default=dict)
-    created_at = models.DateTimeField()
-    outcome = models.CharField(max_length=10, choices=Outcome.choices, default=Outcome.WAITING)
-    tries = models.PositiveIntegerField(default=0)
-    next_try_at = models.DateTimeField(null=True, blank=True)  # null: it ended
-    ended_at = models.DateTimeField(null=True, blank=True)
-    error = models.CharField(max_length=500, blank=True)  # of the last try
 
     class Meta:
         ordering = ["-created_at", "-id"]
@@ -168,3 +178,47 @@ class AlertDelivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.channel_id} {self.created_at:%Y-%m-%d %H:%M}"
+
+
+class LineageEvent(Delivery):
+    """An event of a run, as OpenLineage has it; `content` goes when it is delivered.
+
+    A run is that of a job, of a step of a script, or of the attempts at a transaction that a program
+    elsewhere reported. It has one event of a type.
+    """
+
+    class Type(models.TextChoices):
+        START = "START"
+        COMPLETE = "COMPLETE"
+        FAIL = "FAIL"
+        ABORT = "ABORT"
+
+    ENDS = (Type.COMPLETE, Type.FAIL, Type.ABORT)
+
+    run_id = models.UUIDField()
+    type = models.CharField(max_length=8, choices=Type.choices)
+    at = models.DateTimeField()
+    job = models.ForeignKey(
+        Job, null=True, blank=True, on_delete=models.CASCADE, related_name="lineage_events"
+    )
+    transaction = models.ForeignKey(
+        PipelineTransaction,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="lineage_events",
+    )
+    content = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run_id", "type"], name="one_event_a_run_and_type")
+        ]
+        indexes = [
+            models.Index(fields=["next_try_at"], name="lineage_by_due"),
+            models.Index(fields=["-created_at"], name="lineage_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} of {self.run_id}"

@@ -172,12 +172,27 @@ def outlook_of(job: Job, attempt: JobAttempt | None) -> Outlook | None:
 
 @dataclass(frozen=True, slots=True)
 class JobForecast:
-    """What a job would overlap with if it began now. `files` and bytes are the most it can read."""
+    """What a job would overlap with if it began now. `files` and bytes are the most it can read.
+
+    `next_version` is what it would become if nothing else landed before it.
+    """
 
     files: int
     size_bytes: int
     usual: Usual | None
+    next_version: int | None
     coming: tuple[Coming, ...]
+
+    @property
+    def worst(self) -> Coming | None:
+        """The writer that endangers it most, should that land first; None where none does."""
+        worst = max(self.coming, key=lambda one: FORECASTS.index(one.verdict), default=None)
+        return worst if worst is not None and worst.verdict not in _HARMLESS else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of all that may land before it."""
+        return self.worst.verdict if self.worst else Verdict.NEVER
 
 
 def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noqa: ANN401 - JSON
@@ -191,6 +206,7 @@ def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noq
         files=table.file_count if reads else 0,
         size_bytes=table.size_bytes if reads else 0,
         usual=usual,
+        next_version=None if table.version is None else table.version + 1,
         coming=tuple(_coming(mine, ends, _records(table, operation_of(kind)))),
     )
 

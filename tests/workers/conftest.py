@@ -1,13 +1,21 @@
 """Workers as processes, beside the test's database and a Redis of their own."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from django.contrib.auth.models import User
+from knox.models import get_token_model
 from redis import Redis
 
+from engine.schema.types import LONG, StructField, StructType
+from engine.storage.uri import open_store
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
+from lakeui.catalog.roles import Role
+from tests.engine.made_tables import write_commit, write_first, write_rows
 from tests.lakeui.catalog.log_writer import new_table
 from tests.services import WorkerProcess, point_celery_to, running_redis
 
@@ -61,3 +69,28 @@ def table(start_worker, lake) -> Table:
     """A registered, empty table."""
     new_table(lake / "lake/orders")
     return register_table(str(lake / "lake/orders"), "sales.orders")
+
+
+@pytest.fixture
+def orders(lake, settings) -> Table:
+    """A registered table of three rows, whose jobs wait for whoever runs them."""
+    settings.CELERY_TASK_ALWAYS_EAGER = False
+    store = open_store(str(lake / "lake/orders"))
+    write_first(store, StructType((StructField("n", LONG),)))
+    rows = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
+    write_commit(store, 1, write_rows(store, "a.parquet", rows))
+    return register_table(str(lake / "lake/orders"), "sales.orders")
+
+
+@pytest.fixture
+def ada(db) -> User:
+    return User.objects.create_superuser("ada")
+
+
+@pytest.fixture
+def token(ada) -> str:
+    """Of an administrator, for an hour."""
+    made = get_token_model().objects.create(
+        user=ada, expiry=timedelta(hours=1), name="ci", role=Role.ADMIN
+    )
+    return made[1]

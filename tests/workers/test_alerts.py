@@ -9,18 +9,19 @@ from lakeui.jobs.models import Job
 from lakeui.monitoring.alerting.channels import make_channel, make_rule, send_test
 from lakeui.monitoring.checks import Check
 from lakeui.monitoring.models import AlertDelivery
-from lakeui.task_names import LIGHT_QUEUE, WATCH_FOR_ALERTS
+from lakeui.task_names import LIGHT_QUEUE, NOTE_LINEAGE, WATCH_FOR_ALERTS
 from tests.lakeui.factories import make_job
 from tests.lakeui.monitoring.webhook_server import running_webhook
 from tests.services import wait_until
 
 
-def test_a_light_worker_delivers_what_a_rule_finds_and_a_test(
+def test_a_light_worker_delivers_what_a_rule_finds_a_test_and_lineage(
     monkeypatch, settings, start_worker, table
 ):
     monkeypatch.setenv("ALERT_WEBHOOK_HOSTS", "127.0.0.1")
     settings.ALERT_WEBHOOK_HOSTS = ["127.0.0.1"]
-    with running_webhook() as webhook:
+    with running_webhook() as webhook, running_webhook() as lineage:
+        monkeypatch.setenv("OPENLINEAGE_URL", lineage.url)
         channel, _ = make_channel({"name": "ops", "kind": "webhook", "target": webhook.url})
         make_rule({"name": "jobs", "condition": Check.FAILED_JOB, "channel": channel})
         make_job(table, state=Job.State.FAILED, finished_at=timezone.now(), error_message="No.")
@@ -29,6 +30,9 @@ def test_a_light_worker_delivers_what_a_rule_finds_and_a_test(
         wait_until(lambda: len(webhook.bodies) == 1, "the alert")
         send_test(channel, "ann", timezone.now())
         wait_until(lambda: len(webhook.bodies) == 2, "the test")
+        app.send_task(NOTE_LINEAGE, queue=LIGHT_QUEUE)
+        wait_until(lambda: len(lineage.bodies) == 2, "the job's start and end")
     assert [json.loads(body)["type"] for body in webhook.bodies] == ["alert", "test"]
     delivered = AlertDelivery.objects.filter(outcome=AlertDelivery.Outcome.DELIVERED)
     wait_until(lambda: delivered.count() == 2, "both to be written off")
+    assert {json.loads(body)["eventType"] for body in lineage.bodies} == {"START", "FAIL"}

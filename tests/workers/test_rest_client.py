@@ -3,25 +3,17 @@
 import asyncio
 import subprocess
 import sys
-from datetime import timedelta
 
 import httpx
-import pyarrow as pa
 import pytest
 from asgiref.sync import async_to_sync
-from django.contrib.auth.models import User
 from django.core.asgi import get_asgi_application
 from django.core.cache import cache
 from django.core.wsgi import get_wsgi_application
-from knox.models import get_token_model
 
-from engine.schema.types import LONG, StructField, StructType
-from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.api import waiting
 from lakeui.catalog.models import Table
-from lakeui.catalog.registration import register_table
-from lakeui.catalog.roles import Role
 from lakeui.client import (
     ApiError,
     AsyncClient,
@@ -35,7 +27,6 @@ from lakeui.client import (
 )
 from lakeui.client.records import ENDED
 from lakeui.jobs.models import Job
-from tests.engine.made_tables import write_commit, write_first, write_rows
 from tests.lakeui.people import make_conflict, make_job
 from tests.services import ROOT
 from workers import jobs
@@ -77,30 +68,6 @@ class _Stumbling(httpx.BaseTransport):
 def quick(monkeypatch):
     cache.clear()
     monkeypatch.setattr(waiting, "PAUSE_S", 0.01)
-
-
-@pytest.fixture
-def orders(lake, settings):
-    settings.CELERY_TASK_ALWAYS_EAGER = False
-    store = open_store(str(lake / "lake/orders"))
-    write_first(store, StructType((StructField("n", LONG),)))
-    write_commit(
-        store, 1, write_rows(store, "a.parquet", pa.table({"n": pa.array([1, 2, 3], pa.int64())}))
-    )
-    return register_table(str(lake / "lake/orders"), "sales.orders")
-
-
-@pytest.fixture
-def ada(db):
-    return User.objects.create_superuser("ada")
-
-
-@pytest.fixture
-def token(ada):
-    made = get_token_model().objects.create(
-        user=ada, expiry=timedelta(hours=1), name="ci", role=Role.ADMIN
-    )
-    return made[1]
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 """Steps of an attempt, told and asked without a worker."""
 
 import pytest
+from django.utils import timezone
 
 from engine.errors import OperationCancelledError
 from engine.spark.jobs import Progress
 from engine.spark.task_counts import TaskCounts, TaskTimes
-from workers.heartbeat import LatestProgress
+from lakeui.jobs.models import JobAttempt
+from tests.lakeui.factories import make_job, make_table
+from workers.heartbeat import LatestProgress, StageRows
 from workers.stages import Stages
 
 
@@ -128,3 +131,21 @@ def test_the_transaction_says_which_stage_checks_and_which_commits(clock):
     progress.enter("check")
     progress.enter("commit")
     assert [stage.name for stage in progress.stages.take_changed()] == ["check", "commit"]
+
+
+def test_a_line_about_a_step_says_which_step_it_is_of(stages, clock, db):
+    job = make_job(make_table(), "optimize", state="running")
+    JobAttempt.objects.create(job=job, number=1, started_at=timezone.now())
+    stages.enter("read the table")
+    stages.note(Progress("read the table", 0, 0, detail="9 files"))
+    slow = TaskTimes(median_ms=10, slowest_ms=60_000, slowest_task=3)
+    stages.note(Progress("write", 2, 2, counts=TaskCounts(2, 0, 2, 5000), times=slow))
+    clock.pause(1)
+    stages.close()
+    StageRows(job.pk, stages, clock).write()
+    lines = [(event.message.partition(":")[0], event.data) for event in job.events.order_by("pk")]
+    assert lines == [
+        ("Read the table", {"attempt": 1, "step": 0}),
+        ("Write", {"attempt": 1, "step": 1}),
+        ("Task 3 took 60.0 s, 6,000.0 times the median", {"attempt": 1, "step": 1}),
+    ]

@@ -1,7 +1,6 @@
-"""The outbox: messages that are due are claimed, sent and written off; what fails is tried again.
+"""The outbox of alerts: messages that are due are claimed, sent and written off, or tried again.
 
-A claim is a lease: where its worker dies, the message is due again when the lease ends. So each is
-delivered at least once, or given up after `ALERT_GIVE_UP_HOURS`, and never waits unseen.
+Each is delivered at least once, or given up after `ALERT_GIVE_UP_HOURS`.
 """
 
 import logging
@@ -11,10 +10,11 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.core.mail import get_connection
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from engine.errors import RequestError
+from lakeui.monitoring import deliveries
 from lakeui.monitoring.alerting.messages import headers_of, json_of, mail_of
 from lakeui.monitoring.alerting.sealed import unseal
 from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at
@@ -22,8 +22,6 @@ from lakeui.monitoring.models import AlertChannel, AlertDelivery
 
 logger = logging.getLogger(__name__)
 
-LEASE = timedelta(minutes=3)  # longer than a try can take
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
 AT_ONCE = 20  # messages of a channel in one task
 Clock = Callable[[], datetime]
 _EXPECTED = (DeliveryError, RequestError, OSError, smtplib.SMTPException)
@@ -47,14 +45,7 @@ def deliver(channel_id: int, clock: Clock = timezone.now) -> int:
 def claim(channel_id: int, now: datetime) -> AlertDelivery | None:
     """The message that is due longest, for this worker alone until its lease ends."""
     due = _due(now).filter(channel=channel_id).order_by("next_try_at", "created_at")
-    delivery = due.select_related("channel").first()
-    if delivery is None:
-        return None
-    same = AlertDelivery.objects.filter(pk=delivery.pk, next_try_at=delivery.next_try_at)
-    if not same.update(next_try_at=now + LEASE, tries=F("tries") + 1):
-        return None  # another worker has it
-    delivery.tries += 1
-    return delivery
+    return deliveries.claim(due.select_related("channel"), now)
 
 
 def _due(now: datetime) -> QuerySet[AlertDelivery]:
@@ -69,8 +60,7 @@ def _delivered(delivery: AlertDelivery, clock: Clock) -> bool:
             logger.exception("Alert %s could not be sent", delivery.pk)
         _failed(delivery, error, clock())
         return False
-    ended = {"next_try_at": None, "ended_at": clock(), "error": ""}
-    _write(delivery, outcome=AlertDelivery.Outcome.DELIVERED, **ended)
+    deliveries.delivered(delivery, clock())
     return True
 
 
@@ -90,18 +80,8 @@ def _send(delivery: AlertDelivery, now_s: int) -> None:
 def _failed(delivery: AlertDelivery, error: Exception, now: datetime) -> None:
     what = _words_of(error)
     logger.warning("Alert %s to channel %s failed: %s", delivery.pk, delivery.channel_id, what)
-    pause = min(FIRST_PAUSE * 2 ** min(delivery.tries - 1, 20), LONGEST_PAUSE)
-    if isinstance(error, DeliveryError):
-        pause = max(pause, min(timedelta(seconds=error.retry_after_s), LONGEST_PAUSE))
-    if now + pause > delivery.created_at + timedelta(hours=settings.ALERT_GIVE_UP_HOURS):
-        ended = {"next_try_at": None, "ended_at": now, "error": what}
-        _write(delivery, outcome=AlertDelivery.Outcome.GIVEN_UP, **ended)
-    else:
-        _write(delivery, next_try_at=now + pause, error=what)
-
-
-def _write(delivery: AlertDelivery, **fields: object) -> None:
-    AlertDelivery.objects.filter(pk=delivery.pk).update(**fields)
+    asked = timedelta(seconds=error.retry_after_s if isinstance(error, DeliveryError) else 0)
+    deliveries.failed(delivery, what, now, settings.ALERT_GIVE_UP_HOURS, asked)
 
 
 def _words_of(error: Exception) -> str:

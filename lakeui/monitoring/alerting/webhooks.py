@@ -39,12 +39,13 @@ class DeliveryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """The parts of a webhook's URL."""
+    """The parts of a webhook's URL. One that the settings name may lead anywhere."""
 
     scheme: str
     host: str
     port: int
     path: str
+    of_settings: bool = False
 
     @property
     def authority(self) -> str:
@@ -58,7 +59,7 @@ class Webhook:
         return f"{self.scheme}://{self.authority}/…"
 
 
-def webhook_at(url: str) -> Webhook:
+def webhook_at(url: str, *, of_settings: bool = False) -> Webhook:
     """The webhook of a URL.
 
     Raises:
@@ -78,7 +79,7 @@ def webhook_at(url: str) -> Webhook:
         msg = "The target's URL holds a user name or a password."
         raise RequestError(msg, "Give a URL without them.", field="target")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Webhook(parts.scheme, host, port, path)
+    return Webhook(parts.scheme, host, port, path, of_settings)
 
 
 def check_webhook(webhook: Webhook) -> None:
@@ -186,7 +187,7 @@ def _addresses_of(webhook: Webhook) -> list[tuple[Address, int]]:
         msg = f"{webhook.host} cannot be resolved"
         raise DeliveryError(msg) from error
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in places]
-    refused = [address for address in addresses if not _is_allowed(webhook.host, address)]
+    refused = [address for address in addresses if not _is_allowed(webhook, address)]
     if refused or not addresses:
         where = str(refused[0]) if refused else "no address"
         msg = f"{webhook.host} leads to {where}, where alerts are not sent"
@@ -194,10 +195,12 @@ def _addresses_of(webhook: Webhook) -> list[tuple[Address, int]]:
     return [(address, webhook.port) for address in dict.fromkeys(addresses)]
 
 
-def _is_allowed(host: str, address: Address) -> bool:
+def _is_allowed(webhook: Webhook, address: Address) -> bool:
     """Addresses of this machine, of the link and of cloud metadata are for those who are named."""
-    return not _is_dangerous(address) or any(
-        _names(entry, host, address) for entry in settings.ALERT_WEBHOOK_HOSTS
+    return (
+        webhook.of_settings
+        or not _is_dangerous(address)
+        or any(_names(entry, webhook.host, address) for entry in settings.ALERT_WEBHOOK_HOSTS)
     )
 
 

@@ -1,0 +1,52 @@
+"""Rows of an outbox: claimed under a lease, written off when sent, put off when a try failed.
+
+Where a worker dies, what it claimed is due again when the lease ends. So each row is delivered at least
+once, or given up, and never waits unseen.
+"""
+
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from django.db.models import F, QuerySet
+
+from lakeui.monitoring.models import Delivery
+
+LEASE = timedelta(minutes=3)  # longer than a try can take
+LINEAGE_KEPT = timedelta(days=7)  # events of lineage; longer than their rounds look back
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
+_Row = TypeVar("_Row", bound=Delivery)
+
+
+def claim(due: QuerySet[_Row], now: datetime) -> _Row | None:
+    """The first of the rows that are due, for this worker alone until its lease ends."""
+    row = due.first()
+    if row is None:
+        return None
+    same = type(row)._default_manager.filter(pk=row.pk, next_try_at=row.next_try_at)
+    if not same.update(next_try_at=now + LEASE, tries=F("tries") + 1):
+        return None  # another worker has it
+    row.tries += 1
+    return row
+
+
+def delivered(row: Delivery, now: datetime, **fields: object) -> None:
+    """Write a row off."""
+    ended = {"next_try_at": None, "ended_at": now, "error": ""}
+    _write(row, outcome=Delivery.Outcome.DELIVERED, **ended, **fields)
+
+
+def failed(
+    row: Delivery, what: str, now: datetime, hours: float, asked: timedelta = timedelta()
+) -> None:
+    """Put a row off, each time twice as long and at least as `asked`; give it up after so many hours."""
+    pause = min(FIRST_PAUSE * 2 ** min(row.tries - 1, 20), LONGEST_PAUSE)
+    pause = max(pause, min(asked, LONGEST_PAUSE))
+    if now + pause > row.created_at + timedelta(hours=hours):
+        ended = {"next_try_at": None, "ended_at": now, "error": what}
+        _write(row, outcome=Delivery.Outcome.GIVEN_UP, **ended)
+    else:
+        _write(row, next_try_at=now + pause, error=what)
+
+
+def _write(row: Delivery, **fields: object) -> None:
+    type(row)._default_manager.filter(pk=row.pk).update(**fields)

@@ -1,0 +1,41 @@
+"""The first steps on an installation: a table, a schedule, a colleague. Each is done once there is one."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.contrib.auth.models import User
+from django.db.models import Exists
+
+from lakeui.catalog.access import may
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Schedule
+
+
+class Step(StrEnum):
+    """What there is to do, in order."""
+
+    TABLE = "table"
+    SCHEDULE = "schedule"
+    INVITE = "invite"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStep:
+    """A step, and whether it is done."""
+
+    step: Step
+    done: bool
+
+
+def first_steps(user: User) -> list[FirstStep]:
+    """The steps while one is left to whoever may take them; none afterwards, or for others."""
+    if not may(user, "maintain"):
+        return []
+    people = User.objects.filter(is_active=True)
+    (done,) = people.filter(pk=user.pk).values_list(
+        Exists(Table.objects.filter(version__isnull=False)),
+        Exists(Schedule.objects.all()),
+        Exists(people.exclude(pk=user.pk)),
+    )
+    steps = [FirstStep(step, is_done) for step, is_done in zip(Step, done, strict=True)]
+    return [] if all(done) else steps

@@ -1,0 +1,1 @@
+"""Lineage out: what jobs and reported transactions read and wrote, as OpenLineage events."""

@@ -1,0 +1,285 @@
+"""What an event says: of a job, of a step of a script, of a transaction that a program reported."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from typing import Any
+
+from django.conf import settings
+from openlineage.client.event_v2 import InputDataset, OutputDataset, Run, RunEvent, RunState
+from openlineage.client.event_v2 import Job as LineageJob
+from openlineage.client.facet_v2 import (
+    JobFacet,
+    RunFacet,
+    error_message_run,
+    job_type_job,
+    parent_run,
+    processing_engine_run,
+    sql_job,
+)
+from openlineage.client.serde import Serde
+
+from engine.commands.model import Clone, Command, Script
+from engine.errors import EngineError
+from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import table_called
+from lakeui.conflicts.models import PipelineTransaction
+from lakeui.jobs.command_rules import source_uris
+from lakeui.jobs.models import Job, JobEvent
+from lakeui.monitoring.lineage.datasets import (
+    distinct,
+    input_files,
+    input_table,
+    output_table,
+)
+from lakeui.monitoring.log_lines import redacted
+from lakeui.monitoring.models import LineageEvent
+
+
+def _own_version() -> str:
+    try:
+        return version("lakeui")
+    except PackageNotFoundError:  # run from its sources
+        return "0"
+
+
+Type = LineageEvent.Type
+OWN_VERSION = _own_version()
+PRODUCER = f"urn:lakeui:{OWN_VERSION}"
+READS_NOT = frozenset({"append", "create", "vacuum", "restore"})
+"""Kinds that do not read rows of the table that they change."""
+_MAX_SQL = 100_000
+_ENDS_OF_JOBS: Mapping[str, Type] = {
+    Job.State.SUCCEEDED: Type.COMPLETE,
+    Job.State.FAILED: Type.FAIL,
+    Job.State.CONFLICTED: Type.FAIL,
+    Job.State.CANCELLED: Type.ABORT,
+}
+_STATES = PipelineTransaction.State
+_ENDS_OF_TRANSACTIONS: Mapping[str, Type] = {
+    _STATES.COMMITTED: Type.COMPLETE,
+    _STATES.ENDED: Type.COMPLETE,
+    _STATES.ABORTED: Type.FAIL,
+    _STATES.FAILED: Type.FAIL,
+}
+
+
+@dataclass(kw_only=True)
+class Told:
+    """An event before it has the form of the specification."""
+
+    type: Type
+    at: datetime
+    run_id: uuid.UUID
+    name: str
+    statement: str = ""
+    error: str = ""
+    engine: str = "lakeui"
+    job_type: str = "JOB"
+    parent: tuple[uuid.UUID, str] | None = None
+    inputs: list[InputDataset] = field(default_factory=list)
+    outputs: list[OutputDataset] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """The event as the specification has it."""
+        event = RunEvent(
+            eventType=RunState(self.type.value),
+            eventTime=self.at.isoformat(),
+            producer=PRODUCER,
+            run=Run(str(self.run_id), self._run_facets()),
+            job=LineageJob(settings.LINEAGE_NAMESPACE, self.name, self._job_facets()),
+            inputs=distinct(self.inputs),
+            outputs=distinct(self.outputs),
+        )
+        content: dict[str, Any] = _with_producer(Serde.to_dict(event))
+        return content
+
+    def _run_facets(self) -> dict[str, RunFacet]:
+        facets: dict[str, RunFacet] = {
+            "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
+                version=OWN_VERSION if self.engine == "lakeui" else "unknown",
+                name=self.engine,
+                openlineageAdapterVersion=version("openlineage-python"),
+            )
+        }
+        if self.error:
+            facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
+                message=redacted(self.error), programmingLanguage="PYTHON"
+            )
+        if self.parent is not None:
+            run_id, name = self.parent
+            facets["parent"] = parent_run.ParentRunFacet(
+                parent_run.Run(str(run_id)), parent_run.Job(settings.LINEAGE_NAMESPACE, name)
+            )
+        return facets
+
+    def _job_facets(self) -> dict[str, JobFacet]:
+        kind = job_type_job.JobTypeJobFacet(
+            processingType="BATCH", integration="LAKEUI", jobType=self.job_type
+        )
+        facets: dict[str, JobFacet] = {"jobType": kind}
+        if self.statement:
+            text = redacted(self.statement)[:_MAX_SQL]
+            facets["sql"] = sql_job.SQLJobFacet(query=text, dialect="spark")
+        return facets
+
+
+def events_of_job(job: Job) -> list[Told]:
+    """START of a job that began or ended, then its steps and its end if it did."""
+    read, files = _read_beside(job)
+    own = [] if job.kind in READS_NOT else [input_table(job.table, _version_read(job))]
+    changed = [] if job.dry_run else [job.table, *job.also_changes.all()]
+    start = Told(
+        type=Type.START,
+        at=job.started_at or job.created_at,
+        run_id=job.pk,
+        name=name_of_job(job),
+        statement=job.statement,
+        parent=_parent_of(job),
+        inputs=[*own, *read, *files],
+        outputs=[output_table(table, None) for table in changed],
+    )
+    end = _ENDS_OF_JOBS.get(job.state)
+    if end is None or job.finished_at is None:
+        return [start]
+    steps = list(_steps(job))
+    made = [output_table(step.table, step.version) for step in reversed(steps) if step.was_made]
+    if not steps and changed:
+        made = [output_table(job.table, job.committed_version)]
+    error = f"{job.error_code}: {job.error_message}" if job.error_code else ""
+    ended = replace(start, type=end, at=job.finished_at, error=error, outputs=made)
+    return [start, *chain.from_iterable(_events_of_step(step, job) for step in steps), ended]
+
+
+def events_of_transaction(row: PipelineTransaction) -> list[Told]:
+    """START of a transaction that a program reported, and its end if it has one."""
+    reads = row.read_version is not None and row.read_version >= 0
+    start = Told(
+        type=Type.START,
+        at=row.started_at or row.ended_at or row.reported_at,
+        run_id=run_of_transaction(row),
+        name=f"{row.table.name}.{row.pipeline.name}",
+        statement=row.statement,
+        engine=row.engine or "unknown",
+        job_type="TRANSACTION",
+        inputs=[input_table(row.table, row.read_version)] if reads else [],
+        outputs=[output_table(row.table, None)],
+    )
+    end = _ENDS_OF_TRANSACTIONS.get(row.state)
+    if end is None:
+        return [start]
+    ended = replace(
+        start,
+        type=end,
+        at=row.ended_at or row.reported_at,
+        error=_error_of(row) if end == Type.FAIL else "",
+        outputs=[output_table(row.table, row.committed_version)],
+    )
+    return [start, ended]
+
+
+def run_of_transaction(row: PipelineTransaction) -> uuid.UUID:
+    """One for all attempts at a command, where the program says which they are."""
+    return uuid.uuid5(
+        uuid.NAMESPACE_OID, f"lakeui:{row.pipeline_id}:{row.table_id}:{row.run_id or row.txn_id}"
+    )
+
+
+def name_of_job(job: Job) -> str:
+    """One for all runs of the same thing: a schedule's, else what is done to the table."""
+    return f"{job.table.name}.{job.schedule.name if job.schedule else job.kind}"
+
+
+@dataclass(frozen=True)
+class _Step:
+    number: int
+    table: Table
+    version: int | None
+    began_at: str
+    ended_at: datetime
+
+    @property
+    def was_made(self) -> bool:
+        """Whether it committed a version."""
+        return self.version is not None
+
+
+def _steps(job: Job) -> Iterable[_Step]:
+    """The steps of a script that ended, from its log."""
+    if job.kind != Script.kind:
+        return
+    tables = {table.name: table for table in (job.table, *job.also_changes.all())}
+    for event in JobEvent.objects.filter(job=job, data__has_key="ended_step").order_by("at", "pk"):
+        table = tables.get(event.data.get("table", ""))
+        if table is not None:
+            began = event.data.get("began_at", "")
+            number, made = event.data["ended_step"], event.data["version"]
+            yield _Step(number, table, made, began, event.at)
+
+
+def _events_of_step(step: _Step, job: Job) -> list[Told]:
+    start = Told(
+        type=Type.START,
+        at=datetime.fromisoformat(step.began_at) if step.began_at else step.ended_at,
+        run_id=uuid.uuid5(job.pk, f"step {step.number}"),
+        name=f"{name_of_job(job)}.step-{step.number}",
+        job_type="STEP",
+        parent=(job.pk, name_of_job(job)),
+        outputs=[output_table(step.table, step.version)],
+    )
+    return [start, replace(start, type=Type.COMPLETE, at=step.ended_at)]
+
+
+def _parent_of(job: Job) -> tuple[uuid.UUID, str] | None:
+    """The write that a follow-up is of; of a rerun the job that it runs again."""
+    parent = job.caused_by or job.retry_of
+    return (parent.pk, name_of_job(parent)) if parent else None
+
+
+def _version_read(job: Job) -> int | None:
+    """By the attempt that ended it; none of a table that was empty."""
+    read = job.attempt_rows.exclude(read_version=None).order_by("-number").first()
+    version = read.read_version if read else None
+    return version if version is None or version >= 0 else None
+
+
+def _read_beside(job: Job) -> tuple[list[InputDataset], list[InputDataset]]:
+    """Tables and files that the command names as sources."""
+    try:
+        command = Command.from_parameters(job.kind, dict(job.parameters))
+        names = [(name, None) for name in command.tables_read()]
+        steps = command.steps if isinstance(command, Script) else (command,)
+    except (EngineError, TypeError, ValueError):
+        return [], []
+    clones = [step for step in steps if isinstance(step, Clone)]
+    names += [(clone.source_table, getattr(clone, "version", None)) for clone in clones]
+    tables = [_named(name, at) for name, at in names]
+    return tables, [input_files(uri) for step in steps for uri in source_uris(step)]
+
+
+def _named(name: str, at: int | None) -> InputDataset:
+    """A table by the name that a command gives it; one that is no longer registered by its place."""
+    table = table_called(name)
+    return input_table(table, at) if table else input_files(name)
+
+
+def _error_of(row: PipelineTransaction) -> str:
+    conflict = row.conflicts.exclude(code="").order_by("-occurred_at").first()
+    if conflict is None:
+        return f"The transaction ended as {row.state}."
+    return f"{conflict.code}: {conflict.message}"
+
+
+def _with_producer(content: Any) -> Any:  # noqa: ANN401 - JSON
+    """Facets name who made them as the event does; the library would name itself."""
+    match content:
+        case dict():
+            named = {key: _with_producer(value) for key, value in content.items()}
+            return named | {"_producer": PRODUCER} if "_producer" in named else named
+        case list():
+            return [_with_producer(value) for value in content]
+        case _:
+            return content

@@ -1,0 +1,118 @@
+"""Events that are due are sent to `OPENLINEAGE_URL`: to an address over HTTP, or to the end of a file."""
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from urllib.parse import unquote, urlsplit
+
+from django.conf import settings
+from django.utils import timezone
+
+from engine.errors import RequestError
+from lakeui.monitoring import deliveries
+from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at
+from lakeui.monitoring.models import LineageEvent
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 200  # events in one task
+Clock = Callable[[], datetime]
+
+
+def deliver(clock: Clock = timezone.now) -> int:
+    """Send what is due, until one fails; how many were delivered."""
+    for sent in range(AT_ONCE):
+        due = LineageEvent.objects.filter(next_try_at__lte=clock())
+        event = deliveries.claim(due.order_by("next_try_at", "at"), clock())
+        if event is None or not _delivered(event, clock):
+            return sent
+    return AT_ONCE
+
+
+def place_problem(url: str) -> str:
+    """Why nothing can be sent there, in words; "" where it can."""
+    try:
+        if urlsplit(url).scheme == "file":
+            _path_of(url)
+        else:
+            webhook_at(_address_of(url), of_settings=True)
+    except (RequestError, DeliveryError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _delivered(event: LineageEvent, clock: Clock) -> bool:
+    body = json.dumps(event.content, ensure_ascii=False, separators=(",", ":")).encode()
+    url = settings.LINEAGE_URL
+    try:
+        if urlsplit(url).scheme == "file":
+            append(_path_of(url), body + b"\n")
+        else:
+            _post(url, body)
+    except (DeliveryError, RequestError, OSError, ValueError) as error:
+        what = _words_of(error)
+        logger.warning("Lineage event %s failed: %s", event.pk, what)
+        asked = timedelta(seconds=error.retry_after_s if isinstance(error, DeliveryError) else 0)
+        deliveries.failed(event, what, clock(), settings.LINEAGE_GIVE_UP_HOURS, asked)
+        return False
+    deliveries.delivered(event, clock(), content={})
+    return True
+
+
+def _post(url: str, body: bytes) -> None:
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "lakeui",
+        "Connection": "close",
+    }
+    if settings.LINEAGE_API_KEY:
+        headers["Authorization"] = f"Bearer {settings.LINEAGE_API_KEY}"
+    webhook = webhook_at(_address_of(url), of_settings=True)
+    post(webhook, body, headers, settings.LINEAGE_TIMEOUT_SECONDS)
+
+
+def _address_of(url: str) -> str:
+    return f"{url.rstrip('/')}/{settings.LINEAGE_ENDPOINT.lstrip('/')}"
+
+
+def _path_of(url: str) -> str:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc not in ("", "localhost") or not path.strip("/"):
+        msg = "names no file of this machine"
+        raise DeliveryError(msg)
+    return path
+
+
+def append(path: str, line: bytes) -> None:
+    """A whole line or nothing: what a full disk cut off is taken back, and others wait meanwhile."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        before = os.fstat(descriptor).st_size
+        try:
+            written = os.write(descriptor, line)
+            if written < len(line):
+                msg = "the file took a part of the event alone: its disk may be full"
+                raise DeliveryError(msg)
+        except (OSError, DeliveryError):
+            _cut_back(descriptor, before)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _cut_back(descriptor: int, size: int) -> None:
+    try:
+        os.ftruncate(descriptor, size)
+    except OSError:  # a device, a pipe: nothing of it stays
+        return
+
+
+def _words_of(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"the file cannot be written: {error.strerror or type(error).__name__}"
+    return str(error)[:500]

@@ -1,0 +1,27 @@
+"""Tasks that note the lineage of jobs and transactions, and send it where `OPENLINEAGE_URL` says."""
+
+from django.conf import settings
+from django.utils import timezone
+
+from lakeui.celery import app
+from lakeui.task_names import DELIVER_LINEAGE, LIGHT_QUEUE, NOTE_LINEAGE
+
+
+@app.task(name=NOTE_LINEAGE)
+def note_lineage() -> None:
+    """Note what began and ended, then have it sent by another task: one that hangs holds up no round."""
+    if not settings.LINEAGE_URL:
+        return
+    from lakeui.monitoring.lineage.rounds import note  # noqa: PLC0415 - packages of an extra
+
+    note(timezone.now())
+    app.send_task(DELIVER_LINEAGE, queue=LIGHT_QUEUE, expires=60)
+
+
+@app.task(name=DELIVER_LINEAGE)
+def deliver_lineage() -> None:
+    """Send what is due."""
+    if settings.LINEAGE_URL:
+        from lakeui.monitoring.lineage.outbox import deliver  # noqa: PLC0415 - as above
+
+        deliver()
