@@ -63,7 +63,7 @@ stress: install-test ## Hunt for races in parts (hours); RESUME=1 goes on, MINUT
 	@$(BIN)/python -m tests.stress $(if $(RESUME),--resume) $(if $(MINUTES),--minutes $(MINUTES))
 
 interop: install-test ## Take turns with delta-spark at the same tables; skipped aloud without Maven
-	@$(BIN)/pytest -m interop tests/interop
+	@$(BIN)/pytest -m interop tests/interop tests/workers/test_generated_clients.py
 
 azure: install-test ## Test the stores against an Azure emulator; skipped aloud without npm
 	@$(BIN)/python -m tests.engine.storage.azurite

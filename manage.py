@@ -9,6 +9,7 @@ from django.core.management import execute_from_command_line
 from lakeui.local_stack.home import prepare_home
 
 EMBEDDED_COMMANDS = {
+    "connectors",
     "up",
     "doctor",
     "explain",

@@ -18,6 +18,7 @@ from lakeui.task_names import (
     LIGHT_QUEUE,
     LOOK_AT_ORDER,
     MIRROR_ALL,
+    NOTE_LINEAGE,
     SWEEP_LEASES,
     TIDY_UPLOADS,
     WATCH_FOR_ALERTS,
@@ -48,6 +49,7 @@ INSTALLED_APPS = [
     "lakeui.jobs",
     "lakeui.conflicts",
     "lakeui.monitoring",
+    "lakeui.sign_on",
     "lakeui.api",
     "lakeui.pages",
     "lakeui.local_stack",
@@ -83,6 +85,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "lakeui.sign_on.proxy.ProxyMiddleware",
     "lakeui.monitoring.log_requests.RequestLogMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -127,6 +130,26 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+# Who may sign in, and by what; lakeui.sign_on.configuration refuses what cannot work.
+LOCAL_ACCOUNTS = env.bool("LOCAL_ACCOUNTS", default=True)
+AUTHENTICATION_BACKENDS = [
+    *(["django.contrib.auth.backends.ModelBackend"] if LOCAL_ACCOUNTS else []),
+    "lakeui.sign_on.backends.WithoutPassword",
+]
+OIDC_ISSUER = env.str("OIDC_ISSUER", default="")
+OIDC_CLIENT_ID = env.str("OIDC_CLIENT_ID", default="")
+OIDC_CLIENT_SECRET = env.str("OIDC_CLIENT_SECRET", default="")
+OIDC_SCOPES = env.str("OIDC_SCOPES", default="openid profile email")
+OIDC_USERNAME_CLAIM = env.str("OIDC_USERNAME_CLAIM", default="preferred_username")
+OIDC_GROUPS_CLAIM = env.str("OIDC_GROUPS_CLAIM", default="groups")
+OIDC_FOLLOW_EMAIL = env.bool("OIDC_FOLLOW_EMAIL", default=False)
+OIDC_LABEL = env.str("OIDC_LABEL", default="")
+OIDC_TIMEOUT_SECONDS = env.float("OIDC_TIMEOUT_SECONDS", default=10.0)
+PROXY_USER_HEADER = env.str("PROXY_USER_HEADER", default="")
+PROXY_GROUPS_HEADER = env.str("PROXY_GROUPS_HEADER", default="")
+PROXY_ADDRESSES = env.list("PROXY_ADDRESSES", default=[])
+SIGN_ON_ROLES = env.json("SIGN_ON_ROLES", default={})  # {group of the provider: role}
+SIGN_ON_SESSION_HOURS = env.float("SIGN_ON_SESSION_HOURS", default=12.0)
 LOGIN_URL = "login"
 CSRF_FAILURE_VIEW = "lakeui.pages.errors.csrf_failure"
 LOGIN_REDIRECT_URL = "overview"
@@ -194,6 +217,7 @@ SMALL_FILE_BYTES = env.int("SMALL_FILE_BYTES", default=32 * 1024 * 1024)
 ATTENTION_ABORTED = env.int(  # writes aborted on a table in 24 h; the second name goes with 0.3
     "ATTENTION_ABORTED", default=env.int("ATTENTION_ESCAPED", default=3)
 )
+TRACES_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")  # a collector, by OTLP/HTTP
 INSTALLATION_NAME = env.str("INSTALLATION_NAME", default="")  # shown beside the brand
 
 JOB_LEASE_SECONDS = env.int("JOB_LEASE_SECONDS", default=30)
@@ -279,6 +303,20 @@ if EMAIL_URL:
     vars().update(env.email_url("EMAIL_URL"))
 EMAIL_TIMEOUT = ALERT_TIMEOUT_SECONDS
 DEFAULT_FROM_EMAIL = env.str("EMAIL_FROM", default="lakeui@localhost")
+
+# Lineage: by OpenLineage's own variables, as its other producers have them.
+LINEAGE_URL = env.str("OPENLINEAGE_URL", default="")  # http(s)://host, or file:///path
+LINEAGE_ENDPOINT = env.str("OPENLINEAGE_ENDPOINT", default="api/v1/lineage")
+LINEAGE_API_KEY = env.str("OPENLINEAGE_API_KEY", default="")
+LINEAGE_NAMESPACE = env.str("OPENLINEAGE_NAMESPACE", default="") or INSTALLATION_NAME or "lakeui"
+LINEAGE_TIMEOUT_SECONDS = env.float("LINEAGE_TIMEOUT_SECONDS", default=10.0)
+LINEAGE_GIVE_UP_HOURS = env.float("LINEAGE_GIVE_UP_HOURS", default=24.0)
+if LINEAGE_URL:
+    CELERY_BEAT_SCHEDULE["note lineage"] = {
+        "task": NOTE_LINEAGE,
+        "schedule": env.float("LINEAGE_SECONDS", default=10.0),
+        "options": {"queue": LIGHT_QUEUE, "expires": 30},
+    }
 
 # Each web process counts for itself unless they share a Redis: rates of REST, tries to sign in.
 CACHE_URL = env.str("CACHE_URL", default="")

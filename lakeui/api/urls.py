@@ -3,9 +3,12 @@
 from django.urls import URLPattern, path, re_path
 
 from lakeui.api.access.audit import AuditList
-from lakeui.api.access.tokens import TokenDetail, TokenList
+from lakeui.api.access.sessions import EverySessionList, SessionDetail, SessionList
+from lakeui.api.access.tokens import EveryTokenList, TokenDetail, TokenList
 from lakeui.api.conflicts.conflict import ConflictDetail
+from lakeui.api.conflicts.conflict_rerun import ConflictRerun
 from lakeui.api.conflicts.conflict_rows import ConflictRowValues
+from lakeui.api.conflicts.conflict_trials import ConflictTrialAnswers
 from lakeui.api.conflicts.conflicts import ConflictCosts, ConflictList, TableConflictList
 from lakeui.api.conflicts.explain import ConflictExplain
 from lakeui.api.conflicts.pipelines import PipelineEvents
@@ -66,7 +69,7 @@ from lakeui.api.tables.row_diff import RowDiff
 from lakeui.api.tables.schema import ColumnList, KeyDetail, KeyList, TableSchema
 from lakeui.api.tables.summary import TableDetail
 from lakeui.api.tables.tables import TableList
-from lakeui.api.tables.uploads import Uploads
+from lakeui.api.tables.uploads import UploadPreview, Uploads
 from lakeui.api.tables.version import VersionDetail, VersionFileList
 from lakeui.api.tables.what_if import WhatIf
 from lakeui.api.waiting import held
@@ -147,14 +150,25 @@ urlpatterns: list[URLPattern] = [
     path("conflicts/explain/", ConflictExplain.as_view(), name="explain"),
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
     path("conflicts/<int:conflict_id>/rows/", ConflictRowValues.as_view(), name="conflict-rows"),
+    path(
+        "conflicts/<int:conflict_id>/trials/",
+        ConflictTrialAnswers.as_view(),
+        name="conflict-trials",
+    ),
+    path("conflicts/<int:conflict_id>/rerun/", ConflictRerun.as_view(), name="conflict-rerun"),
     path("pipelines/events/", PipelineEvents.as_view(), name="pipeline-events"),
+    path("uploads/<uuid:upload_id>/preview/", UploadPreview.as_view(), name="upload-preview"),
     path("uploads/", Uploads.as_view(), name="uploads"),
     path("schedules/", ScheduleList.as_view(), name="schedules"),
     path("schedules/<int:schedule_id>/", ScheduleDetail.as_view(), name="schedule"),
     path("schedules/<int:schedule_id>:run", ScheduleRun.as_view(), name="schedule-run"),
     path("audit/", AuditList.as_view(), name="audit"),
     path("tokens/", TokenList.as_view(), name="tokens"),
+    path("tokens/all/", EveryTokenList.as_view(), name="all-tokens"),
     path("tokens/<uuid:token_id>/", TokenDetail.as_view(), name="token"),
+    path("sessions/", SessionList.as_view(), name="sessions"),
+    path("sessions/all/", EverySessionList.as_view(), name="all-sessions"),
+    path("sessions/<uuid:session_id>/", SessionDetail.as_view(), name="session"),
     path("monitoring/", Monitoring.as_view(), name="monitoring"),
     path("monitoring/alerts/", Alerts.as_view(), name="alerts"),
     path("alerts/channels/", ChannelList.as_view(), name="alert-channels"),

@@ -36,14 +36,21 @@ def rows_of(commit: Commit) -> RowCounts:
     family = family_of(commit.operation)
     if family not in _CHANGE_ROWS:
         return _UNKNOWN if commit.changes_data and _touches_files(commit) else NO_ROWS
-    metrics = commit.operation_metrics or {}
+    counts = rows_in(commit.operation, commit.operation_metrics or {})
+    return counts if counts.is_recorded else _from_files(commit)
+
+
+def rows_in(operation: str, metrics: Mapping[str, Any]) -> RowCounts:
+    """From the metrics of an operation, by its name or a job's kind, as far as they say."""
+    family = family_of(operation)
+    if family not in _CHANGE_ROWS:
+        return _UNKNOWN
     names = _INSERTED if family != "merge" else _INSERTED[:1]
-    counts = RowCounts(
+    return RowCounts(
         _first(metrics, names) if family in _INSERT else None,
         _first(metrics, _UPDATED),
         _first(metrics, _DELETED),
     )
-    return counts if counts.is_recorded else _from_files(commit)
 
 
 def _from_files(commit: Commit) -> RowCounts:

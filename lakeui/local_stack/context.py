@@ -19,7 +19,7 @@ def demo(request: HttpRequest) -> dict[str, Any]:
 
 def _progress() -> dict[str, Any] | None:
     steps = list(DemoStep.objects.all())
-    if not steps:
+    if all(step.state == DemoStep.State.REMOVED for step in steps):
         return None
     done = sum(step.state == DemoStep.State.DONE for step in steps)
     failed = next((step for step in steps if step.state == DemoStep.State.FAILED), None)
@@ -29,7 +29,7 @@ def _progress() -> dict[str, Any] | None:
         "total": len(steps),
         "current": _named(running),
         "failed": f"{failed.title}: {failed.message}" if failed else "",
-        "finished": done == len(steps),
+        "finished": done == len(steps) or any(s.state == DemoStep.State.REMOVED for s in steps),
     }
 
 

@@ -64,7 +64,12 @@ State = DemoStep.State
 
 
 def prepare() -> None:
-    """Make the accounts, the files and the steps that are not there; give failed steps a new try."""
+    """Make the accounts, the files and the steps that are not there; give failed steps a new try.
+
+    Nothing is made of a demo that was removed.
+    """
+    if is_removed():
+        return
     for username, role in ACCOUNTS.items():
         user, _ = User.objects.get_or_create(username=username)
         user.groups.add(Group.objects.get(name=role))
@@ -80,9 +85,16 @@ def prepare() -> None:
         _try_again(row)
 
 
+def is_removed() -> bool:
+    """Whether somebody removed the demo, or stopped it to remove it."""
+    return DemoStep.objects.filter(state=State.REMOVED).exists()
+
+
 def advance() -> bool:
     """Settle the steps whose jobs have ended and request those that may begin; False: no more to do."""
     rows = {row.key: row for row in DemoStep.objects.select_related("job")}
+    if all(row.state == State.REMOVED for row in rows.values()):
+        return False
     for step in STEPS:
         if rows[step.key].state == State.RUNNING:
             _settle(rows[step.key], step)

@@ -2,9 +2,10 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,33 +63,54 @@ def schema_json(columns: dict[str, str]) -> str:
 def make_files(directory: Path) -> None:
     """Write what is not there yet: orders as CSV, items and events as Parquet."""
     directory.mkdir(parents=True, exist_ok=True)
+    for name, table in _files():
+        _keep(directory / name, table)
+
+
+def file_names() -> list[str]:
+    """The names of the files that the demo makes."""
+    return [name for name, _ in _files()]
+
+
+def _files() -> Iterator[tuple[str, Callable[[], pa.Table]]]:
     for day in range(DAYS):
-        orders = list(_orders(day))
-        _keep(directory / f"orders-{day + 1}.csv", _orders_table(orders))
-        _keep(directory / f"items-{day + 1}.parquet", _items_table([(day, orders)]))
-    _keep(directory / "orders-corrections.parquet", _corrections_table())
-    late = [(100 + day, list(_orders(day))[::9]) for day in range(DAYS)]
-    _keep(directory / "items-late.parquet", _items_table(late))
+        yield f"orders-{day + 1}.csv", partial(_orders_of_day, day)
+        yield f"items-{day + 1}.parquet", partial(_items_of_day, day)
+    yield "orders-corrections.parquet", _corrections_table
+    yield "items-late.parquet", _late_items_table
     for part in range(6):
-        _keep(directory / f"events-{part + 1}.parquet", _events_table(part))
-    _keep(directory / "orders-late.parquet", _late_orders_table())
+        yield f"events-{part + 1}.parquet", partial(_events_table, part)
+    yield "orders-late.parquet", _late_orders_table
     for part in (1, 2):
-        _keep(directory / f"returns-{part}.parquet", _returns_table(part))
+        yield f"returns-{part}.parquet", partial(_returns_table, part)
     for part in range(1, TELEMETRY_FILES + 1):
-        _keep(directory / f"telemetry-{part}.parquet", _telemetry_table(part))
+        yield f"telemetry-{part}.parquet", partial(_telemetry_table, part)
     for night in range(1, VISITS_NIGHTS + 1):
-        _keep(directory / f"visits-{night}.parquet", _visits_table(night))
+        yield f"visits-{night}.parquet", partial(_visits_table, night)
 
 
-def _keep(path: Path, table: pa.Table) -> None:
+def _keep(path: Path, make_table: Callable[[], pa.Table]) -> None:
     if path.exists():
         return
+    table = make_table()
     fresh = path.with_name(f".{path.name}")
     if path.suffix == ".csv":
         csv.write_csv(table, fresh)
     else:
         pq.write_table(table, fresh)
     fresh.rename(path)
+
+
+def _orders_of_day(day: int) -> pa.Table:
+    return _orders_table(list(_orders(day)))
+
+
+def _items_of_day(day: int) -> pa.Table:
+    return _items_table([(day, list(_orders(day)))])
+
+
+def _late_items_table() -> pa.Table:
+    return _items_table([(100 + day, list(_orders(day))[::9]) for day in range(DAYS)])
 
 
 def _orders(day: int) -> Iterator[dict[str, Any]]:

@@ -31,6 +31,7 @@ class DemoStep(models.Model):
         RUNNING = "running"
         DONE = "done"
         FAILED = "failed"
+        REMOVED = "removed"  # with the demo: the next start makes it no more
 
     key = models.CharField(max_length=60, unique=True)
     position = models.PositiveSmallIntegerField()

@@ -41,13 +41,14 @@ def storage_problem() -> str:
     )
 
 
-def disk_problem() -> str:
+def disk_problem(needed: int = MIN_FREE_BYTES) -> str:
     """Empty if there is room for the demo lake and Spark's scratch files."""
     free = shutil.disk_usage(settings.LAKEUI_HOME).free
-    if free >= MIN_FREE_BYTES:
+    if free >= needed:
         return ""
     return (
-        f"The disk of {settings.LAKEUI_HOME} has {free // 1024**2} MiB left and 1024 are needed: "
+        f"The disk of {settings.LAKEUI_HOME} has {free // 1024**2} MiB left and "
+        f"{needed // 1024**2} are needed: "
         "free some, or set LAKEUI_HOME to another disk."
     )
 

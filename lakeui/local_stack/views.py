@@ -1,16 +1,19 @@
-"""The one page of the embedded stack: the link that it prints."""
+"""Pages of the embedded stack: the link that it prints, and the end of the demo."""
 
 from django.contrib import messages
-from django.contrib.auth import login
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from engine.errors import EngineError
+from lakeui.catalog.access import may
+from lakeui.local_stack.demo_removal import demo_of_installation, remove_demo
 from lakeui.local_stack.login_links import redeem
-from lakeui.monitoring.audit import record_session
-
-_BACKEND = "django.contrib.auth.backends.ModelBackend"
+from lakeui.sign_on.models import Way
+from lakeui.sign_on.sessions import begin
 
 
 @never_cache
@@ -22,6 +25,25 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
             request, "This link was used or is too old: run manage.py login_link for a new one."
         )
         return redirect("login")
-    login(request, user, backend=_BACKEND)
-    record_session(user, "signed in by a link")
+    begin(request, user, Way.LINK)
     return redirect("overview")
+
+
+@never_cache
+@login_required
+def demo_remove(request: HttpRequest) -> HttpResponse:
+    """What goes with the demo lake; POST removes it."""
+    if not may(request.user, "admin"):
+        msg = "Removing the demo needs the role admin on every table."
+        raise PermissionDenied(msg)
+    problem = ""
+    if request.method == "POST":
+        try:
+            demo = remove_demo(request.user)  # type: ignore[arg-type]  # signed in
+        except EngineError as error:
+            problem = str(error)
+        else:
+            messages.success(request, f"The demo is removed: {len(demo.tables)} tables.")
+            return redirect("overview")
+    context = {"removal": demo_of_installation(), "problem": problem}
+    return render(request, "overview/demo_remove.html", context, status=400 if problem else 200)

@@ -10,6 +10,7 @@ _NOT_TYPED = re.compile(
 """Texts, which stay; backticks around plain names and the numbers that Spark gives columns, which go."""
 _WORD = re.compile(r"\s*(?:'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|[^\s'`]+)+")
 _SHORTEST = 8
+_LONGEST = 1000
 _SHORT_REASONS = {
     "partitioned": "partitioned",
     "identity": "identity",
@@ -50,15 +51,20 @@ def plain_condition(text: str) -> str:
 
 def short_condition(text: str, length: int) -> str:
     """The start of a condition, cut between its words and never inside a text."""
-    plain = plain_condition(text)
-    if len(plain) <= length:
-        return plain
+    return short_text(plain_condition(text), length)
+
+
+def short_text(text: str, length: int) -> str:
+    """The start of a text with statements in it, cut as `short_condition` cuts; nothing else changes."""
+    if len(text) <= length:
+        return text
     end = 0
-    for match in _WORD.finditer(plain):
+    for match in _WORD.finditer(text):
         if match.end() > length - 2 and end >= _SHORTEST:
             break
         end = match.end()
-    return plain if end >= len(plain) else f"{plain[:end]} …"
+    end = min(end, max(length, _LONGEST))  # a literal may be of any size
+    return text if end >= len(text) else f"{text[:end]} …"
 
 
 def _as_typed(match: re.Match[str]) -> str:

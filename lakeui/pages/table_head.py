@@ -24,9 +24,9 @@ TABS = (
     ("schema", "Schema", "table-schema"),
     ("history", "History", "table-history"),
     ("concurrency", "Concurrency", "table-concurrency"),
-    ("what-if", "What-if", "table-what-if"),
+    ("what-if", "What if", "table-what-if"),
     ("isolation", "Isolation", "table-isolation"),
-    ("eligibility", "Eligibility", "table-eligibility"),
+    ("eligibility", "Row-level eligibility", "table-eligibility"),
     ("files", "Files", "table-files"),
     ("preview", "Rows", "table-preview"),
 )

@@ -2,8 +2,15 @@
 
 from django.urls import URLPattern, path
 
-from lakeui.pages.access import audit, preferences, session, tokens
-from lakeui.pages.conflicts import conflict, conflict_rows, conflicts, explain
+from lakeui.pages.access import audit, preferences, session, sessions, sign_on, tokens
+from lakeui.pages.conflicts import (
+    conflict,
+    conflict_rerun,
+    conflict_rows,
+    conflict_trials,
+    conflicts,
+    explain,
+)
 from lakeui.pages.jobs import job_form, jobs, schedules, streams
 from lakeui.pages.monitoring import alerts, monitoring
 from lakeui.pages.overview import attention, glossary, overview, search
@@ -24,6 +31,7 @@ from lakeui.pages.tables import (
     summary,
     tables,
     unregister,
+    upload,
     version,
     what_if,
 )
@@ -37,7 +45,8 @@ urlpatterns: list[URLPattern] = [
     path("tables/register/", register.register, name="table-register"),
     path("tables/discover/", discover.discover, name="table-discover"),
     path("tables/discover/<int:pk>/act/", discover.discover_act, name="table-discover-act"),
-    path("tables/upload/", register.upload, name="table-upload"),
+    path("tables/upload/", upload.upload, name="table-upload"),
+    path("tables/upload/<uuid:pk>/", upload.upload_preview, name="table-upload-preview"),
     path("tables/clone/", clone.clone, name="table-clone"),
     path("tables/<int:pk>/", summary.table_page, name="table"),
     path("tables/<int:pk>/refresh/", tables.table_refresh, name="table-refresh"),
@@ -69,10 +78,12 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<uuid:pk>/log/", jobs.job_log, name="job-log"),
     path("jobs/<uuid:pk>/stream/", streams.job_stream, name="job-stream"),
     path("jobs/<uuid:pk>/cancel/", jobs.job_cancel, name="job-cancel"),
-    path("jobs/<uuid:pk>/retry/", jobs.job_retry, name="job-retry"),
+    path("jobs/<uuid:pk>/rerun/", jobs.job_rerun, name="job-rerun"),
     path("conflicts/", conflicts.conflict_list, name="conflict-list"),
     path("conflicts/<int:pk>/", conflict.conflict_page, name="conflict"),
     path("conflicts/<int:pk>/rows/", conflict_rows.conflict_rows, name="conflict-rows"),
+    path("conflicts/<int:pk>/trials/", conflict_trials.conflict_trials, name="conflict-trials"),
+    path("conflicts/<int:pk>/rerun/", conflict_rerun.conflict_rerun, name="conflict-rerun"),
     path("schedules/", schedules.schedule_list, name="schedule-list"),
     path("schedules/new/", schedules.schedule_new, name="schedule-new"),
     path("schedules/<int:pk>/", schedules.schedule_change, name="schedule-change"),
@@ -88,9 +99,13 @@ urlpatterns: list[URLPattern] = [
     path("audit/", audit.audit, name="audit"),
     path("tokens/", tokens.token_list, name="token-list"),
     path("tokens/<uuid:public_id>/revoke/", tokens.token_revoke, name="token-revoke"),
+    path("sessions/", sessions.session_list, name="session-list"),
+    path("sessions/<uuid:public_id>/end/", sessions.session_end, name="session-end"),
     path("glossary/", glossary.glossary, name="glossary"),
     path("search/", search.search, name="search"),
     path("preferences/", preferences.preferences, name="preferences"),
     path("login/", session.SignInView.as_view(), name="login"),
+    path("sign-on/", sign_on.sign_on, name="sign-on"),
+    path("sign-on/callback/", sign_on.callback, name="sign-on-callback"),
     path("logout/", session.SignOutView.as_view(), name="logout"),
 ]

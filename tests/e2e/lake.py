@@ -1,6 +1,8 @@
 """A server over a lake that tells a story, in a home that is gone afterwards."""
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,3 +33,39 @@ def lake_of_its_own() -> Iterator[str]:
         import_module("tests.lakeui.factories").Story()  # its models need Django
         with serving(Path(home, "server.log")) as url:
             yield url
+
+
+_FIRST = """
+from django.contrib.auth.models import Group, User
+from lakeui.local_stack import demo, demo_data
+demo_data.ORDERS_A_DAY = 20
+User.objects.create_superuser("first", password=PASSWORD)
+demo.prepare()
+demo.advance()
+from lakeui.jobs.models import Job
+Job.objects.update(state="succeeded")
+from lakeui.local_stack.models import DemoStep
+DemoStep.objects.update(state="done")
+"""
+
+
+@contextmanager
+def empty_installation(home: Path, password: str) -> Iterator[str]:
+    """The address of one that has the beginning of the demo lake, and one person: "first"."""
+    more = {
+        "LAKEUI_HOME": str(home),
+        "LAKEUI_EMBEDDED": "1",
+        "DATABASE_URL": f"sqlite:///{home}/lakeui.sqlite3",
+        "TABLE_ROOTS": str(home / "lake"),
+        "SECRET_KEY": "for-journeys-only-for-journeys-only-for-journeys",
+        "DJANGO_SETTINGS_MODULE": "lakeui.settings",
+        "BROKER_URL": "memory://",
+        "LOG_LEVEL": "ERROR",
+    }
+    said = f"PASSWORD = {password!r}\n{_FIRST}"
+    for command in (["migrate", "--verbosity", "0"], ["shell", "--no-imports", "-c", said]):
+        subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "manage.py", *command], env=os.environ | more, check=True
+        )
+    with serving(home / "server.log", more) as url:
+        yield url

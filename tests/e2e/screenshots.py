@@ -44,6 +44,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "explain-sample": "/conflicts/explain/?sample=here",
         "audit": "/audit/",
         "tokens": "/tokens/",
+        "sessions": "/sessions/",
         "not-found": "/tables/999999/",
     }
     page.goto(f"{base}/tables/?q=sales.orders")
@@ -70,6 +71,10 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         page.locator("table[data-rows] a.ver").nth(4).get_attribute("href") or "/"
     )
     addresses["job"] = _first(page, f"{base}/jobs/?state=running&kind=merge&table={number}")
+    page.goto(base + addresses["job"])
+    earlier = page.locator("table.beside tbody th a").first
+    addresses["job-ended"] = earlier.get_attribute("href") or "/"
+    addresses["job-aborted"] = _first(page, f"{base}/jobs/?state=conflicted&table={number}")
     addresses["conflict"] = _first(
         page, f"{base}/conflicts/?kind=aborted&pair=UPDATE,DELETE&table={number}"
     )

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,11 @@ _TRIES = 100
 
 
 @contextmanager
-def serving(log: Path) -> Iterator[str]:
-    """Its address, over the database that this process is connected to; ends with the block."""
+def serving(log: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Its address, over the database that this process is connected to; ends with the block.
+
+    `more` are variables of its own, another database among them.
+    """
     port = _free_port()
     name = connection.settings_dict["NAME"]
     environment = os.environ | {
@@ -27,6 +30,7 @@ def serving(log: Path) -> Iterator[str]:
         "TABLE_ROOTS": "s3://demo-lake",
         "BROKER_URL": "memory://",
         "LOG_LEVEL": "ERROR",
+        **(more or {}),
     }
     command = [sys.executable, "-m", "uvicorn", "lakeui.asgi:application", "--port", str(port)]
     with log.open("wb") as output:

@@ -22,7 +22,7 @@ def paths(story):
         f"{table}history/", f"{table}history/?open=4805", f"{table}history/4797/", f"{table}diff/4800...4806/",
         f"{table}concurrency/?pick=c-{story.conflict.pk}", f"{table}concurrency/?x=time&span=60",
         f"{table}isolation/?level=Serializable&cell=UPDATE|DELETE", f"{table}eligibility/",
-        f"{table}what-if/", f"{table}files/", f"{table}preview/", "/audit/", "/tokens/", "/schedules/", "/schedules/new/", "/monitoring/",
+        f"{table}what-if/", f"{table}files/", f"{table}preview/", "/audit/", "/tokens/", "/sessions/", "/schedules/", "/schedules/new/", "/monitoring/",
         "/conflicts/explain/", "/jobs/", f"/jobs/{story.running.pk}/",
         f"/jobs/new/?table={story.orders.pk}", f"/jobs/new/?table={story.orders.pk}&kind=append",
         "/conflicts/", f"/conflicts/{story.conflict.pk}/", f"/conflicts/?table={story.orders.pk}",

@@ -2,21 +2,32 @@
 
 import csv
 import re
+import shutil
+from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import expect
 
+from engine.operations.run import run
 from engine.storage.uri import open_store
+from engine.table import DeltaTable
 from lakeui.catalog.models import Preview, Table
-from lakeui.jobs.models import Job, JobEvent
+from lakeui.conflicts.models import ConflictTrials
+from lakeui.jobs.command_rules import command_of
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage
 from lakeui.local_stack.login_links import make_link_token
 from tests.e2e.keyboard import Keyboard
 from tests.e2e.test_every_page import RULES
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
+from tests.lakeui.conflicts.aborted_jobs import aborted_job
 from tests.lakeui.factories import make_commit, make_job, make_table
+from workers.conflict_trials import try_fixes
 from workers.preview import preview_table
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
@@ -97,6 +108,46 @@ def test_a_running_job_moves_by_itself_until_it_has_committed(signed_in, story):
     expect(page.get_by_text("Cancel…")).to_have_count(0)
 
 
+def test_a_slow_run_is_explained_and_run_again_on_its_page(signed_in, story):
+    page, table = signed_in, Table.objects.get(name="web.events")
+    for hours, took in ((30, 60), (20, 60), (10, 300)):
+        began = timezone.now() - timedelta(hours=hours)
+        ended = began + timedelta(seconds=took)
+        job = make_job(
+            table, "optimize", requested_by=story.owner, attempts=1, created_at=began,
+            started_at=began, finished_at=ended, committed_version=table.version,
+        )  # fmt: skip
+        attempt = JobAttempt.objects.create(
+            job=job, number=1, started_at=began, finished_at=ended, outcome="committed"
+        )
+        JobStage.objects.create(
+            attempt=attempt, place=0, name="compact files", started_at=began, finished_at=ended,
+            took_ms=took * 1000, found="83 files in 9 bins",
+        )  # fmt: skip
+    JobEvent.objects.create(job=job, at=began, message="83 files are small")
+    page.goto(f"/jobs/{job.pk}/")
+    time = page.get_by_role("region", name="Where the time went")
+    expect(time.get_by_role("rowheader")).to_have_text(["Queue", "Attempt 1", "Compact"])
+    expect(time.get_by_text("83 files in 9 bins")).to_be_visible()
+    time.get_by_role("link", name="Compact").click()
+    expect(page.locator("li.log-step:target")).to_have_text("Compact")
+    expect(page.get_by_text("Compact took 4 min longer: 5 min, usually 1 min.")).to_be_visible()
+    page.get_by_text("The runs one by one").click()
+    expect(page.locator(".beside tbody tr[aria-selected]")).to_contain_text("This run")
+    page.get_by_role("link", name="Run again…").click()
+    panel = page.locator("#rerun")
+    expect(panel.locator("header")).to_contain_text("it would")
+    expect(panel.get_by_text("Would overlap with")).to_be_visible()
+    panel.get_by_role("button", name="Run again").click()
+    expect(panel.get_by_role("link", name="Requested just now")).to_be_visible()
+    expect(page).to_have_url(re.compile(f"/jobs/{job.pk}/"))
+    again = Job.objects.get(retry_of=job)
+    Job.objects.filter(pk=again.pk).update(
+        state=Job.State.SUCCEEDED, committed_version=8122, finished_at=timezone.now()
+    )
+    expect(panel.get_by_role("link", name="v8122")).to_be_visible()
+
+
 def test_an_aborted_write_leads_to_both_sides_and_to_how_to_avoid_it(signed_in, story):
     page = signed_in
     page.goto("/")
@@ -111,6 +162,38 @@ def test_an_aborted_write_leads_to_both_sides_and_to_how_to_avoid_it(signed_in, 
     assert copied.startswith("Version 4797 (DELETE) deleted 3 rows")
     page.get_by_role("link", name="v4797").first.click()
     expect(page.get_by_role("heading", name="version 4797")).to_be_visible()
+
+
+def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(signed_in, story):
+    """What a worker does is done here, between two looks at the page."""
+    place = Path(settings.LAKE_HOME) / "sales/retried"
+    conflict = aborted_job(
+        str(place), User.objects.get(username="ops-oncall"), name="sales.retried"
+    )
+    page = signed_in
+    page.goto(f"/conflicts/{conflict.pk}/")
+    page.get_by_label("Also try this condition").fill("id >= 10")
+    page.get_by_role("button", name="Try the fixes").click()
+    expect(page.get_by_text("A worker is trying the fixes")).to_be_visible()
+    try_fixes(ConflictTrials.objects.get(conflict=conflict).pk)
+    expect(page.get_by_text("the write was aborted again, as it had been")).to_be_visible()
+    expect(page.get_by_text("Tried: it would have landed").first).to_be_visible()
+    page.reload()
+    page.get_by_role("link", name="With your condition").click()
+    expect(page.locator("#rerun pre")).to_contain_text("(id >= 5) AND (id >= 10)")
+    expect(page.get_by_text("nobody at work here now")).to_be_visible()
+    page.locator("#id_rerun_confirm").fill(Table.objects.get(pk=conflict.table_id).name)
+    page.get_by_role("button", name="Run again").click()
+    expect(page.get_by_text("It waits for a worker")).to_be_visible()
+    again = Job.objects.get(retry_of=conflict.job_id)
+    result = run(command_of(again), DeltaTable.open(str(place)), None)
+    Job.objects.filter(pk=again.pk).update(
+        state=Job.State.SUCCEEDED, committed_version=result.version, finished_at=timezone.now()
+    )
+    expect(page.locator("#rerun").get_by_text("It has committed as v3")).to_be_visible()
+    assert page.url.endswith(f"/conflicts/{conflict.pk}/#rerun")
+    Table.objects.filter(pk=conflict.table_id).delete()
+    shutil.rmtree(place)
 
 
 def test_a_narrowed_list_is_a_link_a_file_and_a_zone(signed_in, story):
@@ -133,11 +216,12 @@ def test_a_narrowed_list_is_a_link_a_file_and_a_zone(signed_in, story):
 def test_what_a_reader_opened_stays_open_while_the_page_renews_itself(signed_in, story):
     page = signed_in
     page.goto(f"/jobs/{story.running.pk}/")
-    page.get_by_text("Steps as a table").click()
-    expect(page.get_by_role("rowheader", name="Find matches")).to_be_visible()
+    page.get_by_text("Tasks and bytes of each step").click()
+    details = page.locator("details", has_text="Tasks and bytes of each step")
+    expect(details.get_by_role("rowheader", name="Find matches")).to_be_visible()
     JobEvent.objects.create(job=story.running, at=timezone.now(), message="a line that is new")
     expect(page.get_by_text("a line that is new")).to_be_visible(timeout=15_000)
-    expect(page.get_by_role("rowheader", name="Find matches")).to_be_visible()
+    expect(details.get_by_role("rowheader", name="Find matches")).to_be_visible()
 
 
 def test_rows_of_two_versions_are_compared_side_by_side(signed_in, story, tmp_path, settings):

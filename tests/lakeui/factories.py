@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from engine.commands.sql import parse_request
 from engine.errors import ConflictFacts, ConflictFile, ConflictSide, Remedy
 from lakeui.catalog import commit_hours
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
@@ -517,6 +518,7 @@ class Story:
         )
         running = make_job(
             self.orders, "merge", statement=merge, state=Job.State.RUNNING,
+            parameters=parse_request(merge)[0].parameters(),
             requested_by=self.owner, reason="nightly load", worker="spark@lake-2/4117", attempts=2,
             max_retries=4, base_version=4808, progress_stage="write", progress_done=252,
             progress_total=400, progress_unit="tasks", started_at=self.ago(minutes=25, seconds=29),
@@ -539,7 +541,7 @@ class Story:
             core_ms=7_080_000, bytes_read=int(18.9 * GIB), bytes_shuffled=int(6.1 * GIB),
         )  # fmt: skip
         self._stages(second)
-        self._earlier_merges()
+        self._earlier_merges(merge)
         for seconds, level, message in (
             (463, "info", "attempt 2 of 5, lease 7, worker spark-2"),
             (461, "info", "snapshot v4812: 1,204 files, 212 left by t.order_date >= '2026-10-01'"),
@@ -596,34 +598,35 @@ class Story:
                 unit="tasks" if total else "versions", **more,
             )  # fmt: skip
 
-    def _earlier_merges(self) -> None:
+    def _earlier_merges(self, statement: str) -> None:
         """The nights before: what this one may be expected to take, and the steps it goes through."""
-        names = (
-            "read the table",
-            "read the source",
-            "match rows",
-            "write new rows",
-            "check",
-            "commit",
-        )
+        steps = (
+            ("read the table", 1), ("read the source", 3), ("match rows", 22), ("write new rows", 66),
+            ("check", 2), ("commit", 1), ("sync", 5),
+        )  # fmt: skip
         for night in range(1, 15):
             began = self.ago(days=night, minutes=25)
             took = timedelta(seconds=690 + (night * 37) % 90)
             job = make_job(
-                self.orders, "merge", statement="MERGE INTO sales.orders t …", attempts=1,
+                self.orders, "merge", statement=statement, attempts=1,
+                parameters=parse_request(statement)[0].parameters(),
                 requested_by=self.owner, created_at=began, started_at=began,
                 finished_at=began + took, committed_version=4600 - 14 * night,
+                metrics={"numTargetRowsUpdated": 580_000 + 9_000 * night},
             )  # fmt: skip
             attempt = JobAttempt.objects.create(
                 job=job, number=1, started_at=began, finished_at=began + took,
                 outcome=JobAttempt.Outcome.COMMITTED, bytes_written=int(2.4 * GIB), files_written=68,
                 core_ms=15_100_000, bytes_read=int(38 * GIB), bytes_shuffled=int(9 * GIB),
             )  # fmt: skip
-            for place, name in enumerate(names if night == 1 else ()):
+            at = began
+            for place, (name, per_cent) in enumerate(steps):
+                ended = at + took * per_cent / 100
                 JobStage.objects.create(
-                    attempt=attempt, place=place, name=name, took_ms=took.seconds * 1000 // 6,
-                    started_at=began + place * took / 6, finished_at=began + (place + 1) * took / 6,
+                    attempt=attempt, place=place, name=name, started_at=at, finished_at=ended,
+                    took_ms=int((ended - at).total_seconds() * 1000),
                 )  # fmt: skip
+                at = ended
 
     def _workers(self) -> None:
         for name, queue, slots, busy, stages in (

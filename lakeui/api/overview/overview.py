@@ -17,6 +17,7 @@ from lakeui.api.serializers.conflict_costs import HourCostSerializer
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.attention import attention
+from lakeui.monitoring.first_steps import Step, first_steps
 from lakeui.monitoring.leading import table_counts
 from lakeui.monitoring.mutes import muted, mutes_now
 from lakeui.monitoring.news import news
@@ -119,6 +120,13 @@ class TableCountsSerializer(serializers.Serializer[Any]):
     no_row_level = serializers.IntegerField()
 
 
+class FirstStepSerializer(serializers.Serializer[Any]):
+    """A first step on this installation, and whether it is done."""
+
+    step = serializers.ChoiceField(choices=list(Step))
+    done = serializers.BooleanField()
+
+
 @extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class OverviewSerializer(serializers.Serializer[Any]):
     """Sums over the tables you may see, and what happened on them since."""
@@ -160,6 +168,9 @@ class OverviewSerializer(serializers.Serializer[Any]):
     cost_by_partition = PartitionCostSerializer(
         many=True,
         help_text="Of the latest 1,000 writes that were aborted in 24 hours, the costliest 200.",
+    )
+    first_steps = FirstStepSerializer(
+        many=True, help_text="For maintainers and admins, while one is left."
     )
 
 
@@ -216,5 +227,6 @@ class Overview(GenericAPIView[Any]):
                 for (pair, hour), cost in day.cost_by_hour.items()
             ],
             "cost_by_partition": partition_costs(user, now).rows[:_PARTITIONS],
+            "first_steps": first_steps(user),
         }
         return Response(OverviewSerializer(body).data)

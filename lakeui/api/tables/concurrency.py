@@ -35,7 +35,7 @@ class Concurrency(OfTable):
         parameters, table = asked(request, ConcurrencyRequestSerializer), self.table
         whole = swim_lane(table, parameters.get("first"), parameters.get("last"))
         by = LaneFilter(
-            *(parameters[name] for name in ("outcome", "writer", "operation", "partition"))
+            *(parameters.get(name, "") for name in ("outcome", "writer", "operation", "partition"))
         )
         return Response(SwimLaneSerializer(_swim_lane(table, whole, by, parameters["pick"])).data)
 

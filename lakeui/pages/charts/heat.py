@@ -12,6 +12,7 @@ from lakeui.pages.units import format_duration
 HOURS, _ROW = 24, 24
 _MAX_ROWS = 8
 _MAX_TOLD = 48  # cells in the table twin
+_MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """`costs` are the cells that cost something, the latest first: pair, hour, milliseconds."""
+    """`costs` are the cells that cost something, the latest first: pair, hour, milliseconds.
+
+    `unit` is what its cells count in: min or s.
+    """
 
     names: tuple[str, ...]
     cells: tuple[Cell, ...]
@@ -35,6 +39,7 @@ class HeatMap:
     height: int
     label_y: int
     costs: tuple[tuple[str, datetime, int], ...]
+    unit: str
 
 
 def draw_heat(cost_ms: Mapping[tuple[str, datetime], int], end: datetime) -> HeatMap | None:
@@ -60,7 +65,9 @@ def draw_heat(cost_ms: Mapping[tuple[str, datetime], int], end: datetime) -> Hea
         key=lambda entry: (entry[1], entry[2]),
         reverse=True,
     )
-    return HeatMap(names, cells, labels, height + 20, height + 14, tuple(told[:_MAX_TOLD]))
+    return HeatMap(
+        names, cells, labels, height + 20, height + 14, tuple(told[:_MAX_TOLD]), unit_of(highest)
+    )
 
 
 def _cells(
@@ -69,7 +76,7 @@ def _cells(
     cost_ms: Mapping[tuple[str, datetime], int],
     highest: int,
 ) -> Iterable[Cell]:
-    step = 100 / HOURS
+    step, unit = 100 / HOURS, unit_of(highest)
     for row, name in enumerate(names):
         for i, hour in enumerate(hours):
             cost = cost_ms.get((name, hour), 0)
@@ -81,13 +88,17 @@ def _cells(
                 (i + 0.5) * step,
                 row * _ROW + 15,
                 heat,
-                _short(cost),
+                in_unit(cost, unit) if cost else "",
                 title if cost else "",
             )
 
 
-def _short(cost_ms: int) -> str:
-    """Minutes, or seconds below one: what fits a cell."""
-    if not cost_ms:
-        return ""
-    return f"{round(cost_ms / 60_000)}" if cost_ms >= 60_000 else "<1"
+def unit_of(highest_ms: int) -> str:
+    """In what a map counts: minutes, or seconds where all of it is less than one."""
+    return "min" if highest_ms >= _MINUTE_MS else "s"
+
+
+def in_unit(cost_ms: int, unit: str) -> str:
+    """Whole minutes or seconds, as the whole map has them: what fits a cell."""
+    whole = _MINUTE_MS if unit == "min" else 1000
+    return f"{round(cost_ms / whole):,}" if cost_ms >= whole else "<1"

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from lakeui.conflicts.lanes.navigator import BUCKETS, Navigator
+from lakeui.conflicts.lanes.navigator import BUCKETS, DAY, Navigator
 from lakeui.pages.units import format_duration
 
 _BASE, _HEIGHT, _LEAST = 26, 21, 2.0
@@ -59,9 +59,7 @@ def draw_strip(navigator: Navigator, first_at: datetime | None, last_at: datetim
         step=_STEP,
         window_x=left,
         window_width=max(right - (left or 0.0), _STEP),
-        label="24 h"
-        if navigator.is_day
-        else format_duration((navigator.end - navigator.start) / _MS),
+        label=_length(navigator),
         is_capped=navigator.is_capped,
         base=_BASE,
     )
@@ -76,6 +74,14 @@ def _x(moment: datetime, navigator: Navigator) -> float:
     )
 
 
+def _length(navigator: Navigator) -> str:
+    length = navigator.end - navigator.start
+    return "24 h" if length == DAY else format_duration(length / _MS)
+
+
 def _clock(moment: datetime, navigator: Navigator) -> str:
     local = timezone.localtime(moment)
-    return f"{local:%H:%M}" if navigator.is_day else f"{local.day} {local:%b %H:%M}"
+    if not navigator.is_day:
+        return f"{local.day} {local:%b %H:%M}"
+    is_short = navigator.width < timedelta(minutes=2)
+    return f"{local:%H:%M:%S}" if is_short else f"{local:%H:%M}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeui.monitoring.partition_costs import PartitionCost
+from lakeui.pages.charts.heat import in_unit, unit_of
 from lakeui.pages.units import format_duration
 
 _MOST_ROWS, _MOST_PAIRS = 8, 6
@@ -17,10 +18,7 @@ class HeatCell:
     heat: int
     wasted_ms: int
     words: str
-
-    @property
-    def text(self) -> str:
-        return minutes(self.wasted_ms) if self.words else ""
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +30,18 @@ class HeatRow:
     partition: str
     cells: tuple[HeatCell, ...]
     wasted_ms: int
-
-    @property
-    def text(self) -> str:
-        return minutes(self.wasted_ms)
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionHeat:
-    """The costliest rows and columns; how many were left out of either."""
+    """The costliest rows and columns; how many were left out of either. `unit` is of all cells."""
 
     pairs: tuple[tuple[str, str], ...]
     rows: tuple[HeatRow, ...]
     more_rows: int
     more_pairs: int
+    unit: str
 
 
 def draw_partition_heat(costs: Sequence[PartitionCost]) -> PartitionHeat | None:
@@ -64,33 +60,31 @@ def draw_partition_heat(costs: Sequence[PartitionCost]) -> PartitionHeat | None:
         return None
     shown = tuple(pair for pair, _ in pairs.most_common(_MOST_PAIRS))
     highest = max(cells.values()) or 1
+    unit = unit_of(max(rows.values()))
     drawn = tuple(
         HeatRow(
             *place,
             cells=tuple(
-                _cell(cells[place, pair], times[place, pair], pair, highest) for pair in shown
+                _cell(cells[place, pair], times[place, pair], pair, highest, unit) for pair in shown
             ),
             wasted_ms=total,
+            text=in_unit(total, unit),
         )
         for place, total in rows.most_common(_MOST_ROWS)
     )
     return PartitionHeat(
-        shown, drawn, max(len(rows) - _MOST_ROWS, 0), max(len(pairs) - _MOST_PAIRS, 0)
+        shown, drawn, max(len(rows) - _MOST_ROWS, 0), max(len(pairs) - _MOST_PAIRS, 0), unit
     )
 
 
-def minutes(cost_ms: int) -> str:
-    """In whole minutes, as the chart by hour has them."""
-    return f"{round(cost_ms / 60_000):,}" if cost_ms >= 60_000 else "<1"
-
-
-def _cell(cost: int, times: int, pair: tuple[str, str], highest: int) -> HeatCell:
+def _cell(cost: int, times: int, pair: tuple[str, str], highest: int, unit: str) -> HeatCell:
     if not times:
-        return HeatCell(0, 0, "")
+        return HeatCell(0, 0, "", "")
     current, winner = (side or "?" for side in pair)
     aborted = "1 write" if times == 1 else f"{times:,} writes"
     return HeatCell(
         min(5, 1 + int(4 * cost / highest)),
         cost,
         f"{aborted} aborted, {current} by {winner}: {format_duration(cost)}",
+        in_unit(cost, unit),
     )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from lakeui.pages.operations import family_of, tick_height
 
 RULER_VERSIONS = 160
-_FEWEST_PLACES = 40  # a young table fills the ruler from the left
 _BASE = 32
 _LEFT_EDGE, _RIGHT_EDGE, _HALF_A_LABEL = 3, 97, 1.7
 
@@ -73,8 +72,7 @@ def draw_ruler(
     """`commits` are (version, operation) in version order; `aborted_by` the versions that won."""
     if not commits:
         return None
-    places = max(len(commits), _FEWEST_PLACES)
-    step = 100 / places
+    step = 100 / len(commits)  # however few, they fill it
     at = {version: (i + 0.5) * step for i, (version, _) in enumerate(commits)}
     ticks = tuple(
         Tick(

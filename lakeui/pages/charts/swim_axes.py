@@ -1,12 +1,26 @@
 """The two ways across a swim-lane: by version, and by time. Positions are in per cent."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.utils import timezone
 
 from lakeui.conflicts.lanes.swim_lane import SwimLane
+
+_MINUTES_REPEAT_S = 1800
+_SHORT = len("00:00")
+
+
+def clock_texts(moments: Sequence[datetime]) -> list[str]:
+    """The time of day of each, with seconds where minutes would repeat, with the day where there are several."""
+    local = [timezone.localtime(moment) for moment in moments]
+    several = len({moment.date() for moment in local}) > 1
+    day = "{0.day} {0:%b} " if several else ""
+    coarse = [f"{day}{{0:%H:%M}}".format(moment) for moment in local]
+    if len(set(coarse)) == len(coarse):
+        return coarse
+    return [f"{day}{{0:%H:%M:%S}}".format(moment) for moment in local]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +59,15 @@ class VersionAxis:
 
     def times(self) -> Iterable[Column]:
         every = max(1, self._places // 8)
-        for version in range(self._data.first + 1, self._data.last + 1, every):
-            moment = self._data.moments.get(version)
-            if moment is not None:
-                x = self._at(version - self._data.first + 1)
-                yield Column(x, f"{timezone.localtime(moment):%H:%M}", False, False)
+        shown = [
+            (version, moment)
+            for version in range(self._data.first + 1, self._data.last + 1, every)
+            if (moment := self._data.moments.get(version)) is not None
+        ]
+        texts = clock_texts([moment for _, moment in shown])
+        for number, ((version, _), text) in enumerate(zip(shown, texts, strict=True)):
+            x = self._at(version - self._data.first + 1)
+            yield Column(x, text, number % 2 == 1 and len(text) > _SHORT, False)
 
     def _is_named(self, version: int, every: int, metadata: frozenset[int]) -> bool:
         """Whether a version is labelled: every change of the metadata is, the last one unless now is beside it."""
@@ -85,7 +103,7 @@ class TimeAxis:
         for part in range(9):
             moment = self._first + timedelta(seconds=self._span * part / 8)
             local = timezone.localtime(moment)
-            text = f"{local:%H:%M:%S}" if self._span < 1800 else f"{local:%H:%M}"
+            text = f"{local:%H:%M:%S}" if self._span < _MINUTES_REPEAT_S else f"{local:%H:%M}"
             yield Column(self._x(moment), text, part % 2 == 1, False)
 
     def times(self) -> Iterable[Column]:

@@ -121,7 +121,7 @@ def _aborted(item: AttentionItem) -> Said:
         before=f"{format_count(facts['aborted'])} writes aborted in 24 h",
         joint="on",
         text=f"{cost} {_why_aborted(table, facts)}",
-        step="Conflicts" if table.row_level_eligible else "Eligibility",
+        step="Conflicts" if table.row_level_eligible else "Row-level eligibility",
         address=f"{reverse('conflict-list')}?table={table.pk}"
         if table.row_level_eligible
         else reverse("table-eligibility", args=[table.pk]),

@@ -11,11 +11,13 @@ from django.utils import timezone
 
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
+from lakeui.monitoring.first_steps import first_steps
 from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_aborted, table_counts
 from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
 from lakeui.monitoring.recent_conflicts import Day, day_of, sums_of_day, with_resolved
 from lakeui.monitoring.running import running_now
+from lakeui.pages.access.preferences import hides_first_steps
 from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.partition_heat import draw_partition_heat
 from lakeui.pages.charts.sparkline import draw_sparkline
@@ -41,6 +43,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     context |= _heat(request, day, now) | told(request, now, day, _OF_A_CHECK)[1]
     page: dict[str, Any] = {
         "at_work": running_now(request.user),
+        "first_steps": [] if hides_first_steps(request) else first_steps(request.user),  # type: ignore[arg-type]
         "looks": looks,
         "since": since,
         "ranges": RANGES,

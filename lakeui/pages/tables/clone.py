@@ -3,7 +3,6 @@
 from typing import Any
 
 from django import forms
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -55,7 +54,6 @@ def clone(request: HttpRequest) -> HttpResponse:
             field = str(getattr(error, "field", ""))
             form.add_error(field if field in form.fields else None, str(error))
         else:
-            messages.success(request, f"{job.table.name} will be there once this job has run.")
             return redirect("job", job.pk)
     names = visible_tables(request.user).order_by("name").values_list("name", flat=True)[:200]
     source = {"source_table": form["source_table"].value() or "sales.orders"}

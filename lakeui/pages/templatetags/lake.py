@@ -76,6 +76,7 @@ SIGNS: Mapping[str, str] = {
     # of a suggested fix
     "passes": "ok",
     "may pass": "half",
+    "aborted": "x",
 }
 """The mark that stands before a state."""
 _NAME_SHOWN, _DIRECTORY_SHOWN = 22, 24
@@ -349,6 +350,7 @@ register.filter("short_vectors", short_words.short_vectors)
 register.filter("short_operation", short_words.short_operation)
 register.filter("plain_condition", short_words.plain_condition)
 register.filter("short_condition", short_words.short_condition)
+register.filter("short_text", short_words.short_text)
 register.filter("check_head", short_words.check_head)
 
 

@@ -15,6 +15,7 @@ from tests.lakeui.people import NOON, make_conflict, make_job, make_table, perso
 
 OURS = [model for model in apps.get_models() if model.__module__.startswith("lakeui.")]
 WRITABLE = {
+    "LinkedIdentity": {"add", "change", "delete"},
     "TableGrant": {"add", "change", "delete"},
     "Table": {"change"},
     "ApiToken": {"delete"},  # revoked

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from lakeui.api.models import ApiToken
 from lakeui.catalog.models import Discovery, Preview, TableKey
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.models import ConflictRows
+from lakeui.conflicts.models import ConflictRows, ConflictTrials
 from lakeui.conflicts.statements.kinds import DELETE, INSERT
 from lakeui.jobs.models import JobAttempt, Schedule
 from lakeui.monitoring.models import AlertChannel, AlertRule
@@ -66,6 +66,10 @@ def lake(one_connection) -> dict[str, Any]:
     conflict.save()
     make_conflict(table, job=job, kind="resolved", winning_version=1, read_version=0)
     ConflictRows.objects.create(conflict=conflict, asked_at=now, read_at=now, **story_rows())
+    answer = {"verdict": "passes", "why": "", "winning_version": 2, "rows": 4, "duration_ms": 5}
+    ConflictTrials.objects.create(
+        conflict=conflict, asked_at=now, read_at=now, answers={"retry": answer}
+    )
     columns = [{"name": "id", "type": "integer"}, {"name": "part", "type": "string"}]
     rows = [["1", "a"], [None, None]]
     for version in (0, table.version):
@@ -106,6 +110,7 @@ def lake(one_connection) -> dict[str, Any]:
         "discovery_id": discovery.pk,
         "table_id": table.pk,
         "job_id": str(job.pk),
+        "upload_id": str(job.pk),  # nobody's
         "conflict_id": conflict.pk,
         "schedule_id": schedule.pk,
         "key_id": key.pk,

@@ -116,3 +116,16 @@ def test_commands_in_another_shell_have_the_roots_of_the_running_stack(place):
         command = [sys.executable, "manage.py", "shell", "-v0", "-c", asked]
         done = subprocess.run(command, env=given, cwd=ROOT, capture_output=True, check=True)  # noqa: S603
         assert done.stdout.decode().strip().splitlines()[-1] == str(roots)
+
+
+def test_connectors_are_fetched_in_a_fresh_checkout_without_a_key(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "SECRET_KEY"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "connectors", "s3"],
+        cwd=ROOT,
+        env={**environment, "LAKEUI_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "hadoop-aws" in done.stdout

@@ -21,6 +21,7 @@ SECRETS = [
     ("azure_storage_account_key=hunter22;x", "hunter22"),
     ("bad fs.s3a.secret.key=hunter22 and fs.azure.account.key.x: hunter22", "hunter22"),
     ("https://b.s3.amazonaws.com/k?X-Amz-Signature=hunter22&X-Amz-Date=1", "hunter22"),
+    ("GET /sign-on/callback/?code=hunter22&state=s", "hunter22"),
     ("https://a.blob.core.windows.net/c/k?sv=1&sig=hunter22%3D", "hunter22"),
 ]
 

@@ -34,6 +34,7 @@ PAGES = {
     "discover": "/tables/discover/",
     "audit": "/audit/",
     "tokens": "/tokens/",
+    "sessions": "/sessions/",
     "jobs": "/jobs/",
     "jobs of a table": "/jobs/?table={table}",
     "job": "/jobs/{job}/",

@@ -27,6 +27,7 @@ LISTS = (
     "monitoring",
     "explain",
     "tokens",
+    "sessions",
 )
 
 
@@ -106,9 +107,11 @@ def test_a_viewer_who_posts_anyway_changes_nothing(as_, lake):
     assert client.post(f"/tables/{lake.table.pk}/refresh/").status_code == 403
 
 
-@pytest.mark.parametrize("name", ["cancel", "retry"])
-def test_acts_on_a_job_are_not_done_by_a_link(as_, lake, name):
-    assert as_("owner").get(f"/jobs/{lake.job.pk}/{name}/").status_code == 405
+def test_acts_on_a_job_are_not_done_by_a_link(as_, lake):
+    assert as_("owner").get(f"/jobs/{lake.job.pk}/cancel/").status_code == 405
+    count = Job.objects.count()
+    assert as_("owner").get(f"/jobs/{lake.job.pk}/rerun/").status_code == 302  # to the job's page
+    assert Job.objects.count() == count
 
 
 @pytest.fixture

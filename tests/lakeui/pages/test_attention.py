@@ -61,7 +61,7 @@ def test_many_aborted_writes_say_what_would_pass_at_row_level(as_):
         "No row-level concurrency: partitioned. 0 of the 4 in 30 days would pass at row level"
         in body
     )
-    assert "Eligibility" in body
+    assert "Row-level eligibility" in body
 
 
 def test_what_rows_would_have_let_pass_is_counted_from_what_is_recorded(as_):

@@ -139,7 +139,7 @@ def test_who_cancelled_or_retried_a_job_is_on_the_trail(as_, lake):
     client = as_("owner")
     client.post(f"/jobs/{lake.job.pk}/cancel/")
     lost = make_job(lake.table, state="conflicted")
-    client.post(f"/jobs/{lost.pk}/retry/")
+    client.post(f"/jobs/{lost.pk}/rerun/")
     body = client.get(f"/audit/?table={lake.table.pk}").content.decode()
     assert "asked to cancel" in body
     assert "retried" in body

@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import resolve, reverse
@@ -20,6 +21,7 @@ from django.utils import timezone
 
 from lakeui.catalog.models import Preview, Table
 from lakeui.jobs.models import Schedule
+from lakeui.jobs.uploads import keep_upload
 from lakeui.pages.urls import urlpatterns
 from tests.lakeui.factories import make_conflict
 from tests.lakeui.pages.conftest import PAGES, SmallLake
@@ -40,8 +42,8 @@ MORE = {
 }
 QUERIES = {
     "overview": 56, "attention": 24, "tables": 11, "table": 25, "schema": 17, "history": 21, "version": 26, "diff": 22, "concurrency": 31,
-    "isolation": 23, "eligibility": 21, "what-if": 19, "files": 18, "jobs": 10, "job": 22, "schedules": 8,
-    "lanes": 18, "monitoring": 21, "conflicts": 12, "conflict": 21, "explain": 7, "search": 15, "audit": 14, "tokens": 10, "preview": 18,
+    "isolation": 23, "eligibility": 21, "what-if": 19, "files": 18, "jobs": 10, "job": 25, "schedules": 8,
+    "lanes": 18, "monitoring": 21, "conflicts": 12, "conflict": 24, "explain": 7, "search": 15, "audit": 14, "tokens": 10, "sessions": 14, "preview": 18,
 }  # fmt: skip
 
 QUERIES_OF_A_PAGE = 25  # where the table above does not say
@@ -183,6 +185,7 @@ def _body(client, lake, name):
         ("/audit/?table=99999999999999999999999", 200),
         ("/audit/?page=99", 404),
         ("/tokens/00000000-0000-0000-0000-000000000000/revoke/", 405),
+        ("/sessions/00000000-0000-0000-0000-000000000000/end/", 405),
     ],
 )
 def test_bad_input_is_told_and_nothing_breaks(as_, lake, path, status):
@@ -201,6 +204,8 @@ def test_no_template_holds_what_the_policy_blocks():
 
 NOT_PAGES = frozenset(
     [
+        "conflict-rerun",
+        "conflict-trials",
         "table-refresh",
         "table-landed",
         "table-sync",
@@ -218,11 +223,14 @@ NOT_PAGES = frozenset(
         "job-stream",
         "job-log",
         "job-cancel",
-        "job-retry",
+        "job-rerun",
         "conflict-rows",
         "key-remove",
         "schedule-change",
         "token-revoke",
+        "session-end",
+        "sign-on",
+        "sign-on-callback",
         "preferences",
         "login",
         "logout",
@@ -241,6 +249,9 @@ _GIVEN = {"pk": "table", "older": 1, "newer": 3, "version": 3}
 def _address(lake, route):
     """A page's address in the small lake."""
     keys = {"job": lake.job.pk, "conflict": lake.conflict.pk}
+    if route.name == "table-upload-preview":
+        file = SimpleUploadedFile("rows.csv", b"id\n1\n")
+        keys[route.name] = keep_upload(file, User.objects.get(username="owner")).pk
     given = {
         name: keys.get(route.name, lake.table.pk) if name == "pk" else _GIVEN[name]
         for name in route.pattern.converters
@@ -249,7 +260,7 @@ def _address(lake, route):
     return reverse(route.name, kwargs=given) + more.get(route.name, "")
 
 
-FORMS = {"schedule-edit", "table-unregister"}
+FORMS = {"schedule-edit", "table-unregister", "table-upload-preview"}
 
 
 def test_every_page_is_among_those_that_are_tested():

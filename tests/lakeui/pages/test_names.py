@@ -23,6 +23,7 @@ ADDRESSES = {
     "/schedules/": "jobs/schedules",
     "/audit/": "access/audit",
     "/tokens/": "access/tokens",
+    "/sessions/": "access/sessions",
     "/tables/{table}/": "tables/summary",
     "/tables/{table}/history/3/": "tables/version",
     "/jobs/{job}/": "jobs/jobs",

@@ -157,7 +157,7 @@ def test_who_signed_in_and_who_did_not_is_on_record_with_the_address():
     client.post("/logout/")
     assert acts() == [
         ("ops", "SIGN_IN_FAILED", "203.0.113.9"),
-        ("ops", "signed in", "203.0.113.9"),
+        ("ops", "signed in by password", "203.0.113.9"),
         ("ops", "signed out", "203.0.113.9"),
     ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakeui.pages.short_words import plain_condition, short_condition
+from lakeui.pages.short_words import plain_condition, short_condition, short_text
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,11 @@ def test_a_condition_is_cut_between_words_and_never_inside_a_text():
     assert short_condition(text, 45) == "status = 'a long text with words' AND id = …"
     one = "'" + "x" * 300 + "'"
     assert short_condition(one, 20) == one
+
+
+def test_a_sentence_is_cut_alike_and_loses_nothing_else():
+    text = "Version 3 changed rows where `id` = 'a b c' and more than that"
+    assert short_text(text, 40) == "Version 3 changed rows where `id` = …"
+    assert short_text(text, 45) == "Version 3 changed rows where `id` = 'a b c' …"
+    assert short_text("run#12 of `t`", 40) == "run#12 of `t`"
+    assert len(short_text("'" + "x" * 100_000 + "'", 20)) < 1100

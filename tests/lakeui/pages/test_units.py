@@ -5,8 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeui.conflicts.commit_timeline import timeline_of
+from lakeui.monitoring.partition_costs import PartitionCost
+from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.histogram import draw_histogram
+from lakeui.pages.charts.partition_heat import draw_partition_heat
 from lakeui.pages.charts.ruler import draw_ruler
+from lakeui.pages.charts.swim_axes import clock_texts
 from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.file_names import file_head
 from lakeui.pages.operations import family_of, name_of
@@ -86,9 +90,40 @@ def test_a_path_keeps_what_tells_files_apart(path, short):
     assert short_path(path) == short
 
 
-def test_a_young_table_fills_the_ruler_from_the_left():
+def test_a_young_table_fills_the_whole_ruler():
     ruler = draw_ruler([(0, "CREATE TABLE"), (1, "WRITE")], [], here=1)
-    assert ruler.ticks[1].left < 5
+    assert [tick.left for tick in ruler.ticks] == [25, 75]
+
+
+@pytest.mark.parametrize(
+    ("costs", "unit", "texts"),
+    [
+        ((400, 7_200, 42_000), "s", ["<1", "7", "42"]),
+        ((400, 7_200, 90_000), "min", ["<1", "<1", "2"]),
+    ],
+)
+def test_a_heat_map_counts_in_seconds_where_every_minute_would_be_less_than_one(costs, unit, texts):
+    hour = NOW.replace(minute=0, second=0, microsecond=0)
+    heat = draw_heat(
+        {("UPDATE × DELETE", hour - timedelta(hours=n)): c for n, c in enumerate(costs)}, NOW
+    )
+    assert heat.unit == unit
+    assert [cell.text for cell in reversed(heat.cells) if cell.text] == texts
+    rows = [
+        PartitionCost(1, "sales.orders", f"day={n}", "UPDATE", "DELETE", 1, c)
+        for n, c in enumerate(costs)
+    ]
+    partitions = draw_partition_heat(rows)
+    assert partitions.unit == unit
+    assert [row.cells[0].text for row in reversed(partitions.rows)] == texts
+
+
+def test_times_have_seconds_where_minutes_repeat_and_days_where_there_are_several():
+    at = NOW.replace(hour=9, minute=30, second=0)
+    assert clock_texts([at, at + timedelta(minutes=1)]) == ["09:30", "09:31"]
+    assert clock_texts([at, at + timedelta(seconds=7)]) == ["09:30:00", "09:30:07"]
+    assert len(set(clock_texts([at, at + timedelta(days=1)]))) == 2
+    assert clock_texts([]) == []
 
 
 def test_a_table_without_versions_has_no_ruler():

@@ -1,0 +1,270 @@
+"""What works in this installation, and what to do about what does not, as one has to do it here.
+
+An installation is deployed where its environment names a database or a broker of its own; else it is
+embedded, and `manage.py up` runs every part. The checks are the same, their remedies are not.
+"""
+
+import os
+import shutil
+import socket
+import tempfile
+import zoneinfo
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from engine.clock import Clock, SystemClock
+from engine.errors import EngineError
+from engine.storage.connectors import CONNECTORS, has_connector
+from engine.storage.uri import local_path, open_store
+from lakeui.catalog.roots import storage_options
+from lakeui.celery import app
+from lakeui.jobs.code_version import code_version
+from lakeui.jobs.models import WorkerReport
+from lakeui.local_stack.preflight import (
+    MIN_FREE_BYTES,
+    disk_problem,
+    java_problem,
+    storage_problem,
+)
+from lakeui.monitoring.worker_count import MISSED
+from lakeui.sign_on import openid
+from lakeui.sign_on.configuration import by_openid
+from lakeui.sign_on.errors import SignOnError
+
+MAX_SKEW_S = 5.0
+_TIMEOUT_S = 3
+_ZONES = ("UTC", "Europe/Berlin", "America/New_York")
+
+
+class Place(StrEnum):
+    """Where this is, which decides what can be done."""
+
+    EMBEDDED = "embedded"
+    DEPLOYED = "deployed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A check; `problem` is empty where all is well."""
+
+    check: str
+    problem: str = ""
+    remedy: str = ""
+
+
+def place_of(environment: Mapping[str, str]) -> Place:
+    """Deployed where the environment names a database or a broker."""
+    named = {"DATABASE_URL", "BROKER_URL"} & environment.keys()
+    return Place.DEPLOYED if named else Place.EMBEDDED
+
+
+def findings(place: Place) -> Iterator[Finding]:
+    """Every check, one after the other. A check that needs one that failed says so."""
+    works: dict[str, bool] = {}
+    for name, needs, check in _CHECKS:
+        missing = [need for need in needs if not works.get(need, True)]
+        problem = f"Not checked: {missing[0]} comes first." if missing else check()
+        works[name] = not problem
+        yield Finding(name, problem, _remedy(name, place) if problem else "")
+
+
+def database_problem() -> str:
+    """Empty if the database answers and is migrated."""
+    try:
+        executor = MigrationExecutor(connection)
+        waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except DatabaseError as error:
+        return f"The database is unreachable: {_first_line(error)}."
+    return f"{len(waiting)} migrations wait." if waiting else ""
+
+
+def reach_problem() -> str:
+    """Empty if the broker answers."""
+    try:
+        with app.connection_for_write() as broker:
+            broker.ensure_connection(max_retries=1, interval_start=0, timeout=_TIMEOUT_S)
+    except (OSError, OperationalError) as error:
+        return f"The broker is unreachable: {_first_line(error)}."
+    return ""
+
+
+def worker_problem() -> str:
+    """Empty if both kinds of worker answer."""
+    answers = app.control.ping(timeout=1.0)
+    names = {name.partition("@")[0] for answer in answers or [] for name in answer}
+    missing = sorted({"spark", "light"} - names)
+    return f"No {' and no '.join(missing)} worker answers." if missing else ""
+
+
+def version_problem(own: str) -> str:
+    """Empty if every worker that reported lately runs the code `own`."""
+    lately = timezone.now() - timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
+    others = [
+        f"{report.name} runs {report.code_version or 'an older release'}"
+        for report in WorkerReport.objects.filter(seen_at__gte=lately).exclude(code_version=own)
+    ]
+    return f"This is {own}; {', '.join(others[:5])}." if others else ""
+
+
+def clock_problem(clock: Clock) -> str:
+    """Empty if the clocks of database, broker and workers are within `MAX_SKEW_S` of this one."""
+    for name, now in _other_clocks():
+        skew = now.timestamp() - clock.now_ms() / 1000
+        if abs(skew) > MAX_SKEW_S:
+            return f"The clock of {name} is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this one."
+    newest = WorkerReport.objects.order_by("-seen_at").first()
+    ahead = 0.0 if newest is None else newest.seen_at.timestamp() - clock.now_ms() / 1000
+    if newest is not None and ahead > MAX_SKEW_S:
+        return f"The clock of {newest.name} is {ahead:.0f} s ahead of this one."
+    return ""
+
+
+def full_disk_problem(needed: int = MIN_FREE_BYTES) -> str:
+    """Empty if home, Spark's scratch space and local roots of tables have so many bytes left."""
+    if problem := disk_problem(needed):
+        return problem
+    scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")
+    roots = [str(path) for root in settings.TABLE_ROOTS if (path := local_path(root)) is not None]
+    for place in (*scratch, *roots):
+        if Path(place).is_dir() and (free := shutil.disk_usage(place).free) < needed:
+            return f"The disk of {place} has {free // 1024**2} MiB left, less than {needed // 1024**2}."
+    return ""
+
+
+def zone_problem(zones: Collection[str]) -> str:
+    """Empty if this machine knows the zones in which people name times."""
+    missing = [name for name in _ZONES if name not in zones]
+    return f"This machine does not know the time zone {missing[0]}." if missing else ""
+
+
+def roots_problem() -> str:
+    """Empty if every root of tables can be listed."""
+    for root in settings.TABLE_ROOTS:
+        path = local_path(root)
+        if path is not None and not Path(path).is_dir():
+            return f"{root} is no directory."
+        try:
+            next(iter(open_store(root, storage_options(root)).list_from("", "")), None)
+        except EngineError as error:
+            return f"{root}: {error}"
+    return ""
+
+
+def jar_problem() -> str:
+    """Empty if Spark has the connector of every object store that has tables."""
+    for root in settings.TABLE_ROOTS:
+        scheme = {"s3a": "s3", "abfss": "az", "abfs": "az"}.get(*[urlsplit(root).scheme] * 2)
+        connector = CONNECTORS.get(scheme)
+        if connector is None or "SPARK_JARS" in os.environ:
+            continue
+        if not has_connector(settings.SPARK_CONNECTORS, connector):
+            return f"Spark cannot read {root}: the jars of {connector.name} are not here."
+    return ""
+
+
+def cluster_problem() -> str:
+    """Empty if one master of a standalone cluster takes connections; other masters are not asked."""
+    master = settings.SPARK_MASTER
+    if not master.startswith("spark://"):
+        return ""
+    problem = f"{master} names no host and port."
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT_S):
+                return ""
+        except (OSError, ValueError) as error:
+            problem = f"The cluster's master {address} is unreachable: {_first_line(error)}."
+    return problem
+
+
+def provider_problem() -> str:
+    """Empty if the OpenID provider answers as one, or none is set up."""
+    try:
+        if by_openid():
+            openid.reach()
+    except SignOnError as error:
+        return error.text
+    return ""
+
+
+def _other_clocks() -> Iterator[tuple[str, datetime]]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CURRENT_TIMESTAMP")
+        now = cursor.fetchone()[0]
+    moment = parse_datetime(now) if isinstance(now, str) else now
+    if moment is not None:
+        yield "the database", moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if app.conf.broker_url.startswith("redis"):
+        try:
+            with app.connection_for_write() as broker:
+                seconds, micros = broker.default_channel.client.time()  # type: ignore[attr-defined]  # Redis's
+                yield "the broker", datetime.fromtimestamp(seconds + micros / 1e6, tz=UTC)
+        except (OSError, OperationalError, RedisError):
+            return  # what the check of the broker says
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+_CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[], str]], ...] = (
+    ("Java", (), java_problem),
+    ("cluster", (), cluster_problem),
+    ("jars", (), jar_problem),
+    ("database", (), database_problem),
+    ("broker", (), reach_problem),
+    ("workers", ("broker",), worker_problem),
+    ("versions", ("database",), lambda: version_problem(code_version())),
+    ("clocks", ("database",), lambda: clock_problem(SystemClock())),
+    ("time zone", (), lambda: zone_problem(zoneinfo.available_timezones())),
+    ("home", (), storage_problem),
+    ("disk", (), full_disk_problem),
+    ("storage", (), roots_problem),
+    ("sign-on", (), provider_problem),
+)
+
+_EMBEDDED_REMEDIES: Mapping[str, str] = {
+    "database": "Run manage.py migrate, or manage.py up, which does; check that the disk is whole.",
+    "broker": "Run manage.py up: it starts the broker.",
+    "workers": "Run manage.py up: it starts the workers.",
+    "versions": "Stop manage.py up and start it again.",
+    "clocks": "Set this machine's clock, and have it kept by NTP.",
+    "disk": "Free space, or set LAKEUI_HOME to another disk.",
+    "storage": "Make the directory, or start manage.py up with other TABLE_ROOTS.",
+}
+_DEPLOYED_REMEDIES: Mapping[str, str] = {
+    "database": "Check DATABASE_URL and that the database runs; run manage.py migrate.",
+    "broker": "Check BROKER_URL and that Redis runs; jobs wait in the database meanwhile.",
+    "workers": "Start them: celery -A workers.celery worker -Q light (and -Q spark), or docker "
+    "compose up -d; see their logs.",
+    "versions": "Stop the workers named, install this release there, and start them again.",
+    "clocks": "Have NTP keep the clocks of all machines: leases and schedules go by them.",
+    "disk": "Free space on that volume, or enlarge it; SPARK_LOCAL_DIRS moves Spark's scratch files.",
+    "storage": "Check TABLE_ROOTS and TABLE_STORAGE_OPTIONS, and mounts, in every process.",
+}
+_REMEDIES: Mapping[str, str] = {
+    "Java": "Install Java 17 or later where Spark workers run, or set JAVA_HOME.",
+    "cluster": "Check SPARK_MASTER, that the cluster runs, and the network between.",
+    "jars": "Run manage.py connectors NAME --fetch where Spark workers run, and start them again.",
+    "time zone": "Install the system's tzdata, or pip install tzdata.",
+    "home": "Make it writable, or set LAKEUI_HOME to a directory that is.",
+    "sign-on": "Check OIDC_ISSUER, and that this machine reaches it.",
+}
+
+
+def _remedy(check: str, place: Place) -> str:
+    of_place = _EMBEDDED_REMEDIES if place is Place.EMBEDDED else _DEPLOYED_REMEDIES
+    return of_place.get(check) or _REMEDIES.get(check, "")

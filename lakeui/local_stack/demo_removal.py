@@ -1,0 +1,137 @@
+"""The demo lake taken away: its tables with all that is on record of them, their files, and its accounts.
+
+What people made themselves stays, also under a name of the demo's: a table is the demo's where one of
+its steps made it, an account where nobody ever signed in with it.
+"""
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from engine.errors import RequestError
+from engine.storage.uri import local_path
+from lakeui.catalog.access import may
+from lakeui.catalog.models import LiveFile, Table
+from lakeui.conflicts.unregistering import unregister_table
+from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
+from lakeui.jobs.models import Job, Schedule
+from lakeui.local_stack.demo import ACCOUNTS, STEPS
+from lakeui.local_stack.demo_data import file_names
+from lakeui.local_stack.models import DemoStep
+
+REASON = "The demo lake was removed."
+_CREATED = frozenset(step.key for step in STEPS if step.kind == "create")
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What goes with the demo lake."""
+
+    tables: list[Table]
+    accounts: list[User]
+    job_count: int
+    active_count: int
+    schedule_count: int
+    files: list[Path]
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.tables or self.accounts or self.files)
+
+
+def demo_of_installation() -> Demo:
+    """As it is now."""
+    tables = list(demo_tables().order_by("name"))
+    jobs = Job.objects.filter(table__in=tables)
+    return Demo(
+        tables=tables,
+        accounts=list(_accounts(tables)),
+        job_count=jobs.count(),
+        active_count=jobs.filter(state__in=Job.ACTIVE).count(),
+        schedule_count=Schedule.objects.filter(table__in=tables).count(),
+        files=[path for name in file_names() if (path := settings.DEMO_HOME / name).is_file()],
+    )
+
+
+def demo_tables() -> QuerySet[Table]:
+    """The tables that steps of the demo created, at the places that they had then."""
+    made = DemoStep.objects.filter(key__in=_CREATED).values("job__table")
+    return Table.objects.filter(pk__in=made, registered_by__username__in=ACCOUNTS)
+
+
+def remove_demo(by: User | None) -> Demo:
+    """Remove it, and remember that it was: the next start does not make it again. What went.
+
+    Raises:
+        ReadOnlyError, NotPermittedError: as they say.
+        RequestError: a job of the demo runs, from now on without others to follow; or a table that is
+            not the demo's reads its files.
+    """
+    if settings.READ_ONLY:
+        raise ReadOnlyError
+    if by is not None and not may(by, "admin"):
+        what = "Removing the demo lake"
+        raise NotPermittedError(what, "admin", "every table")
+    DemoStep.objects.filter(state=DemoStep.State.WAITING).update(state=DemoStep.State.REMOVED)
+    demo = demo_of_installation()
+    _check(demo)
+    with transaction.atomic():
+        for table in demo.tables:
+            unregister_table(table, None, REASON)
+        User.objects.filter(pk__in=[account.pk for account in demo.accounts]).delete()
+        DemoStep.objects.update(state=DemoStep.State.REMOVED)
+    for table in demo.tables:
+        _remove_files(table.uri)
+    for path in demo.files:
+        path.unlink(missing_ok=True)
+    return demo
+
+
+def _check(demo: Demo) -> None:
+    if demo.active_count:
+        jobs = "1 job" if demo.active_count == 1 else f"{demo.active_count} jobs"
+        msg = f"{jobs} of the demo did not end yet; no others follow."
+        raise RequestError(msg, "Wait for them, or cancel them, then remove the demo again.")
+    for table in demo.tables:
+        place = local_path(table.uri) or table.uri
+        inside = Q(path__contains=f"{place}/") | Q(path__contains=quote(f"{place}/"))
+        others = LiveFile.objects.exclude(table__in=demo.tables)
+        reader = others.filter(inside).select_related("table").first()
+        if reader is not None:
+            msg = f"{reader.table.name} reads files of {table.name}, which is of the demo."
+            raise RequestError(msg, "Clone it deep, or unregister it first.")
+
+
+def _accounts(tables: list[Table]) -> QuerySet[User]:
+    """Accounts of the demo that nobody signs in with, and that did nothing elsewhere."""
+    unused = Q(last_login=None, password="", email="", is_superuser=False)
+    elsewhere = Job.objects.exclude(table__in=tables).exclude(requested_by=None)
+    owners = Schedule.objects.exclude(table__in=tables).values("owner")
+    made = Table.objects.exclude(pk__in=[table.pk for table in tables]).exclude(registered_by=None)
+    accounts = User.objects.filter(unused, username__in=ACCOUNTS, auth_token_set=None)
+    return (
+        accounts.exclude(pk__in=elsewhere.values("requested_by"))
+        .exclude(pk__in=owners)
+        .exclude(pk__in=made.values("registered_by"))
+        .order_by("username")
+    )
+
+
+def _remove_files(uri: str) -> None:
+    """A table's directory in the embedded lake; a lake elsewhere keeps its files."""
+    place, lake = local_path(uri), local_path(str(settings.LAKE_HOME))
+    if place is None or lake is None or place == lake or not place.is_relative_to(lake):
+        return
+    shutil.rmtree(place, ignore_errors=True)
+    for parent in place.parents:
+        if parent == lake:
+            break
+        with suppress(OSError):  # another table is in it, or no job ever made it
+            parent.rmdir()

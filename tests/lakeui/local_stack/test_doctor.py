@@ -1,0 +1,197 @@
+"""`manage.py doctor` with the real things failing, and the remedies of where it is."""
+
+import json
+import os
+import subprocess
+import sys
+import zoneinfo
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from engine.clock import SystemClock
+from lakeui.jobs.code_version import code_version, source_digest
+from lakeui.jobs.models import WorkerReport
+from lakeui.local_stack import checkup
+from lakeui.local_stack.checkup import Place, place_of
+from lakeui.local_stack.preflight import free_port
+from tests.services import ROOT, running_redis
+
+NAMES = [name for name, _, _ in checkup._CHECKS]
+
+
+class OtherClock(SystemClock):
+    """The machine's clock, so many seconds ahead."""
+
+    def __init__(self, ahead_s):
+        self._ahead_ms = ahead_s * 1000
+
+    def now_ms(self):
+        return super().now_ms() + self._ahead_ms
+
+
+def report(name, **fields):
+    now = timezone.now()
+    fields = {"queue": "light", "pid": 1, "started_at": now, "seen_at": now} | fields
+    return WorkerReport.objects.create(name=name, **fields)
+
+
+def test_a_deployment_with_a_dead_broker_and_a_wrong_database_is_told_so(tmp_path):
+    dead = free_port()
+    environment = os.environ | {
+        "LAKEUI_HOME": str(tmp_path),
+        "DATABASE_URL": f"postgres://nobody:hunter22@127.0.0.1:{dead}/lake",
+        "BROKER_URL": f"redis://127.0.0.1:{dead}/0",
+        "SPARK_MASTER": f"spark://127.0.0.1:{dead}",
+        "JAVA_HOME": "/nowhere",
+    }
+    command = [sys.executable, "manage.py", "doctor", "--json"]
+    done = subprocess.run(  # noqa: S603
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (done.returncode, done.stderr.strip()) == (1, "CommandError: Something needs attention.")
+    said = json.loads(done.stdout)
+    assert (said["place"], said["ok"]) == ("deployed", False)
+    checks = {row["check"]: row for row in said["checks"]}
+    assert list(checks) == NAMES
+    assert "unreachable" in checks["database"]["problem"]
+    assert "DATABASE_URL" in checks["database"]["remedy"]
+    assert "BROKER_URL" in checks["broker"]["remedy"]
+    assert "unreachable" in checks["cluster"]["problem"]
+    assert "Java" in checks["Java"]["problem"]
+    assert checks["workers"]["problem"] == "Not checked: broker comes first."
+    assert checks["versions"]["problem"] == "Not checked: database comes first."
+    assert checks["time zone"] == {"check": "time zone", "problem": "", "remedy": ""}
+    assert "manage.py up" not in done.stdout
+    assert "hunter22" not in done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_check_has_a_remedy_in_both_places(name):
+    assert checkup._remedy(name, Place.EMBEDDED)
+    assert checkup._remedy(name, Place.DEPLOYED)
+    assert "manage.py up" not in checkup._remedy(name, Place.DEPLOYED)
+
+
+def test_it_is_deployed_where_a_database_or_a_broker_is_named():
+    assert place_of({}) is Place.EMBEDDED
+    assert place_of({"LAKEUI_HOME": "/x"}) is Place.EMBEDDED
+    assert place_of({"DATABASE_URL": "postgres://x"}) is Place.DEPLOYED
+    assert place_of({"BROKER_URL": "redis://x"}) is Place.DEPLOYED
+
+
+@pytest.mark.django_db
+def test_the_words_of_an_embedded_installation_name_its_command(monkeypatch, unreachable_broker):
+    for name in ("DATABASE_URL", "BROKER_URL"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    out = StringIO()
+    with pytest.raises(CommandError, match="needs attention"):
+        call_command("doctor", stdout=out)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "This installation is embedded."
+    [broker] = [line for line in lines if line.startswith("broker")]
+    assert "The broker is unreachable" in broker
+    assert "Run manage.py up" in broker
+
+
+@pytest.mark.django_db
+def test_a_clock_that_is_skewed_from_the_databases_is_told_with_by_how_much():
+    assert checkup.clock_problem(SystemClock()) == ""
+    assert checkup.clock_problem(OtherClock(90)).startswith("The clock of the database is 9")
+    assert "behind this one" in checkup.clock_problem(OtherClock(90))
+    assert "ahead of this one" in checkup.clock_problem(OtherClock(-90))
+
+
+@pytest.mark.django_db
+def test_a_clock_that_is_skewed_from_the_brokers_is_told(monkeypatch):
+    with running_redis() as url:
+        monkeypatch.setattr(checkup.app.conf, "broker_url", url)
+        monkeypatch.setattr(checkup.app, "_pool", None)
+        monkeypatch.setattr(checkup.app.conf, "broker_write_url", url)
+        assert [name for name, _ in checkup._other_clocks()] == ["the database", "the broker"]
+        assert checkup.clock_problem(SystemClock()) == ""
+
+
+@pytest.mark.django_db
+def test_a_worker_that_reports_from_the_future_has_another_clock():
+    report("light@there", seen_at=timezone.now() + timedelta(minutes=2))
+    assert "The clock of light@there is 1" in checkup.clock_problem(SystemClock())
+
+
+@pytest.mark.django_db
+def test_a_worker_of_other_code_is_named():
+    report("light@here", code_version=code_version())
+    assert checkup.version_problem(code_version()) == ""
+    report("spark@there", code_version="0.0+12345678")
+    report("spark@old")
+    report("spark@gone", code_version="x", seen_at=timezone.now() - timedelta(hours=1))
+    problem = checkup.version_problem(code_version())
+    assert "spark@old runs an older release, spark@there runs 0.0+12345678." in problem
+    assert "light@here" not in problem
+    assert "gone" not in problem
+
+
+def test_a_digest_differs_where_a_source_file_does(tmp_path):
+    for name in ("engine", "lakeui", "workers"):
+        (tmp_path / name).mkdir()
+    before = source_digest(tmp_path)
+    (tmp_path / "engine" / "new.py").write_text("x = 1\n")
+    assert source_digest(tmp_path) != before
+    assert code_version().endswith(f"+{source_digest(ROOT)}")
+
+
+def test_a_disk_without_room_is_named(settings, tmp_path, monkeypatch):
+    assert checkup.full_disk_problem(1) == ""
+    assert "LAKEUI_HOME" in checkup.full_disk_problem(1 << 60)
+    settings.LAKEUI_HOME = Path("/")
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    assert "MiB left" in checkup.full_disk_problem(1 << 60)
+
+
+def test_a_machine_without_zones_is_told():
+    assert checkup.zone_problem(zoneinfo.available_timezones()) == ""
+    assert checkup.zone_problem({"UTC"}).endswith("time zone Europe/Berlin.")
+
+
+def test_a_root_that_is_not_there_is_named(settings, tmp_path):
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    assert checkup.roots_problem() == ""
+    settings.TABLE_ROOTS = [str(tmp_path / "gone")]
+    assert checkup.roots_problem() == f"{tmp_path / 'gone'} is no directory."
+
+
+@pytest.mark.parametrize(
+    ("root", "name"), [("s3://lake", "s3"), ("abfss://c@a/", "azure"), ("gs://b", "gcs")]
+)
+def test_a_bucket_whose_jars_are_missing_is_named(settings, tmp_path, monkeypatch, root, name):
+    monkeypatch.delenv("SPARK_JARS", raising=False)
+    settings.TABLE_ROOTS, settings.SPARK_CONNECTORS = [root], tmp_path
+    assert checkup.jar_problem() == f"Spark cannot read {root}: the jars of {name} are not here."
+    monkeypatch.setenv("SPARK_JARS", "/opt/jars/a.jar")
+    assert checkup.jar_problem() == ""
+
+
+def test_a_cluster_is_reached_by_one_of_its_masters(settings):
+    dead = f"127.0.0.1:{free_port()}"
+    settings.SPARK_MASTER = f"spark://{dead}"
+    assert checkup.cluster_problem().startswith(f"The cluster's master {dead} is unreachable")
+    settings.SPARK_MASTER = "local[2]"
+    assert checkup.cluster_problem() == ""
+    with running_redis() as url:
+        alive = url.removeprefix("redis://").removesuffix("/0")
+        settings.SPARK_MASTER = f"spark://{dead},{alive}"
+        assert checkup.cluster_problem() == ""
+    settings.SPARK_MASTER = "spark://nowhere"
+    assert "unreachable" in checkup.cluster_problem()
+
+
+def test_a_provider_that_is_down_is_told(settings):
+    assert checkup.provider_problem() == ""
+    settings.OIDC_ISSUER = f"http://127.0.0.1:{free_port()}"
+    assert "provider is unreachable" in checkup.provider_problem()
