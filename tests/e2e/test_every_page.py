@@ -10,6 +10,10 @@ from playwright.sync_api import expect
 from tests.lakeui.pages.conftest import PAGES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+YESTERDAY = """() => {
+  for (const time of document.querySelectorAll("time"))
+    if (/^\\d\\d:\\d\\d/.test(time.textContent.trim())) time.prepend("30 Sep ");
+}"""
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
@@ -57,6 +61,7 @@ def test_no_page_scrolls_sideways(signed_in, story, width):
     wide = []
     for path in paths(story):
         signed_in.goto(path)
+        signed_in.evaluate(YESTERDAY)  # moments of other days are longer
         if signed_in.evaluate("document.documentElement.scrollWidth > innerWidth"):
             wide.append(path)
     assert wide == []
