@@ -103,7 +103,7 @@ def _marked() -> Iterable[Part]:
     """The files of tests marked `stress`."""
     for path in sorted(ROOT.glob("tests/**/test_*.py")):
         text = path.read_text("utf-8")
-        if "mark.stress" in text:
+        if "mark.stress" in text or "one_in(" in text:
             name = path.relative_to(ROOT).as_posix()
             alone = "spark" in text or "start_worker" in text
             yield Part(f"`{name}`", name, (name, "-m", "stress"), alone=alone)

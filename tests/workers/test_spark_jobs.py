@@ -257,6 +257,7 @@ def lose_their_jvm(worker: WorkerProcess, orders: Table, people: Table, texts: T
     return [job, beside, *later]
 
 
+@pytest.mark.stress
 def test_what_a_script_staged_and_jobs_whose_jvm_is_killed_are_not_lost(
     start_worker, lake, monkeypatch
 ):

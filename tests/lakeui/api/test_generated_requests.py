@@ -28,6 +28,7 @@ from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.factories import make_conflict, make_job
 from tests.lakeui.people import make_table, person
 from tests.lakeui.story_decision import story_decision, story_rows
+from tests.shares import one_in
 
 schema = schemathesis.openapi.from_wsgi("/api/v1/schema/", get_wsgi_application())
 CHECKS = [
@@ -37,7 +38,7 @@ CHECKS = [
     status_code_conformance,
 ]
 RATES = ("API_RATE_PERSON", "API_RATE_REPORTS", "API_RATE_ANONYMOUS")
-ROLES = {"operator": Role.OPERATOR, "admin": Role.ADMIN}
+ROLES = {"admin": Role.ADMIN, "operator": Role.OPERATOR}
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def lake(one_connection) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(params=ROLES)
+@pytest.fixture(params=one_in(2, ROLES))
 def token(request, lake, settings):
     for rate in RATES:
         setattr(settings, rate, "1000000/min")
