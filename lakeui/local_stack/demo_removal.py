@@ -72,7 +72,7 @@ def remove_demo(by: User | None) -> Demo:
     Raises:
         ReadOnlyError, NotPermittedError: as they say.
         RequestError: a job of the demo runs, from now on without others to follow; or a table that is
-            not the demo's reads its files.
+            not the demo's reads its files or lies among them.
     """
     if settings.READ_ONLY:
         raise ReadOnlyError
@@ -107,6 +107,16 @@ def _check(demo: Demo) -> None:
         if reader is not None:
             msg = f"{reader.table.name} reads files of {table.name}, which is of the demo."
             raise RequestError(msg, "Clone it deep, or unregister it first.")
+        if (inner := _table_inside(table.uri)) is not None:
+            msg = f"{inner} is a table inside {table.name}, which is of the demo."
+            raise RequestError(msg, "Move it out of that directory, or delete it, first.")
+
+
+def _table_inside(uri: str) -> Path | None:
+    """The directory of a table, registered or not, that would go with another's files."""
+    place = local_path(uri)
+    logs = place.rglob("_delta_log") if place is not None else ()
+    return next((log.parent for log in logs if log.parent != place), None)
 
 
 def _accounts(tables: list[Table]) -> QuerySet[User]:

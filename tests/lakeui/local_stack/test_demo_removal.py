@@ -88,6 +88,20 @@ def test_a_table_that_reads_files_of_the_demo_holds_it(demo, admin):
     assert Table.objects.filter(pk=source.pk).exists()
 
 
+def test_a_table_inside_one_of_the_demo_holds_it(demo, admin):
+    outer = Path(Table.objects.get(name="sales.orders").uri)
+    (outer / "_delta_log").mkdir()
+    inner = outer / "mine"
+    (inner / "_delta_log").mkdir(parents=True)
+    with pytest.raises(RequestError, match="mine is a table inside"):
+        remove_demo(admin)
+    assert inner.is_dir()
+    assert Table.objects.filter(name="sales.orders").exists()
+    (inner / "_delta_log").rmdir()
+    remove_demo(admin)
+    assert not outer.exists()
+
+
 def test_a_demo_that_is_being_made_stops_and_goes_when_its_jobs_have_ended(demo, admin):
     DemoStep.objects.filter(position__gt=5).update(state=DemoStep.State.WAITING)
     Job.objects.filter(pk=Job.objects.first().pk).update(state=Job.State.RUNNING)
