@@ -54,9 +54,14 @@ def try_fixes(trials_id: int) -> None:
         logger.exception("The fixes of conflict %s could not be tried", trials.conflict_id)
         trials.error_code = "LAKE_INTERNAL"
         trials.error_message = f"{type(error).__name__} while trying the fixes."
-    trials.read_at = timezone.now()
-    trials.duration_ms = round((_CLOCK.monotonic_s() - began) * 1000)
-    trials.save()
+    # who asked anew meanwhile, about another condition, waits for an answer of their own
+    ConflictTrials.objects.filter(pk=trials_id, asked_at=trials.asked_at).update(
+        answers=trials.answers,
+        error_code=trials.error_code,
+        error_message=trials.error_message,
+        read_at=timezone.now(),
+        duration_ms=round((_CLOCK.monotonic_s() - began) * 1000),
+    )
 
 
 def _try(trials: ConflictTrials) -> None:

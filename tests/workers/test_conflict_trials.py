@@ -16,6 +16,7 @@ from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.models import Job
 from tests.lakeui.conflicts.aborted_jobs import aborted_job
 from tests.lakeui.people import person as make_person
+from workers import conflict_trials
 from workers.conflict_trials import try_fixes
 
 pytestmark = pytest.mark.django_db
@@ -65,6 +66,27 @@ def test_deletion_vectors_help_only_where_the_rows_are_others(lake, broker, pers
     _tried(conflict, reader)
     answer = trials_view(conflict, reader).answer_of(RemedyKind.DELETION_VECTORS)
     assert answer.would_have_landed is True
+
+
+def test_an_answer_to_who_asked_before_takes_nobodys_place(
+    lake, broker, person, reader, monkeypatch
+):
+    conflict = aborted_job(str(lake / "lake/orders"), person)
+    trials = ask_for_trials(conflict, reader, "id >= 10")
+    real = conflict_trials.try_write
+
+    def asked_anew(*given, **named):
+        ask_for_trials(conflict, reader, "id >= 11")
+        return real(*given, **named)
+
+    monkeypatch.setattr(conflict_trials, "try_write", asked_anew)
+    try_fixes(trials.pk)
+    trials.refresh_from_db()
+    assert (trials.condition, trials.answers, trials.read_at) == ("id >= 11", {}, None)
+    monkeypatch.undo()
+    try_fixes(trials.pk)
+    trials.refresh_from_db()
+    assert (trials.condition, trials.answers["condition"]["rows"]) == ("id >= 11", 9)
 
 
 def test_a_fix_that_cannot_help_is_told_so(lake, broker, person, reader):
