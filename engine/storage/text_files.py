@@ -61,7 +61,7 @@ def names_in_head(head: bytes, dialect: CsvDialect, shown: str) -> list[str]:
     if not head.strip():
         return []
     first_line = head.lstrip(b"\r\n").partition(b"\n")[0]
-    check_width(first_line.count(dialect.delimiter.encode()), shown)  # each column costs memory
+    check_width(1 + first_line.count(dialect.delimiter.encode()), shown)  # each column costs memory
     reader = pa_csv.open_csv(
         pa.BufferReader(head),
         read_options=pa_csv.ReadOptions(

@@ -161,8 +161,9 @@ def test_too_many_columns_are_refused(look, name, columns):
     body = ",".join(names) if name == "rows.csv" else json.dumps(dict.fromkeys(names, 1))
     if len(body) > HEAD_BYTES:
         body = body[: HEAD_BYTES // 2]
-    with pytest.raises((TooManyColumnsError, RequestError)):
+    with pytest.raises(RequestError) as refused:
         look(name, f"{body}\n".encode())
+    assert f"{columns:,} columns" in refused.value.what or len(body) == HEAD_BYTES // 2
 
 
 def test_too_many_columns_of_parquet_are_refused(look):
