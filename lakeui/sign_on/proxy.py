@@ -31,7 +31,8 @@ class ProxyMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        is_token = request.path.startswith("/api/") and "Authorization" in request.headers
+        scheme = request.headers.get("Authorization", "").partition(" ")[0].lower()
+        is_token = request.path.startswith("/api/") and scheme == "bearer"
         if by_proxy() and not is_token:
             try:
                 _follow(request)

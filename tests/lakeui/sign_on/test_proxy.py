@@ -121,3 +121,13 @@ def test_a_header_with_underscores_is_not_the_proxys():
     for name, is_read in ((b"x-forwarded-user", True), (b"x_forwarded_user", False)):
         request = ASGIRequest(scope | {"headers": [(name, b"ada")]}, None)
         assert ("X-Forwarded-User" in request.headers) is is_read
+
+
+def test_a_header_that_is_no_token_spares_nobody_from_what_the_proxy_says(client, proxy):
+    basic = {"Authorization": "Basic YWRhOng="}
+    ask(client)
+    assert ask(client, "/api/v1/tables/", **basic).status_code == 200
+    assert ask(client, "/api/v1/tables/", user="", peer=STRANGER, **basic).status_code == 401
+    ask(client)
+    ask(client, "/api/v1/tables/", user="bob", **basic)
+    assert client.session["_auth_user_id"] == str(User.objects.get(username="bob").pk)
