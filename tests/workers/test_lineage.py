@@ -12,8 +12,11 @@ from django.core.checks.registry import registry
 from django.utils import timezone
 
 from engine.commands.model import COMMANDS
+from engine.commands.sql import parse_statement
+from engine.operations.run import run as run_command
 from engine.schema.types import LONG, StructField, StructType
 from engine.storage.uri import open_store
+from engine.table import DeltaTable
 from lakeui.catalog.registration import register_table
 from lakeui.conflicts.models import Pipeline, PipelineTransaction
 from lakeui.conflicts.unregistering import unregister_table
@@ -328,6 +331,20 @@ def test_events_are_given_up_in_the_end_and_forgotten(orders, settings):
     LineageEvent.objects.update(created_at=now - LINEAGE_KEPT - timedelta(hours=1))
     forget_spent_rows()
     assert not LineageEvent.objects.exists()
+
+
+def test_what_postgresql_refuses_in_a_comment_holds_no_event_up(collector, lake):
+    store = open_store(str(lake / "lake" / "odd"))
+    write_first(store, StructType((StructField("n", LONG, metadata={"comment": "a\0b"}),)))
+    rows = pa.table({"n": pa.array([1], pa.int64())})
+    write_commit(store, 1, write_rows(store, "a.parquet", rows))
+    change_metadata = parse_statement("ALTER TABLE t SET TBLPROPERTIES ('team' = 'x')")
+    run_command(change_metadata, DeltaTable(store), None)
+    ended(register_table(str(lake / "lake" / "odd"), "sales.odd"))
+    note(timezone.now())
+    said = [json.dumps(event.content) for event in LineageEvent.objects.all()]
+    assert any("a\\ufffdb" in text for text in said)
+    assert not any("\\u0000" in text for text in said)
 
 
 def test_a_file_gets_a_line_an_event(orders, settings, tmp_path):

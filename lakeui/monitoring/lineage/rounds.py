@@ -12,6 +12,7 @@ from typing import TypeVar
 from django.conf import settings
 from django.db.models import Exists, Max, OuterRef, Q
 
+from lakeui.catalog.log_values import json_value
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.models import PipelineTransaction
 from lakeui.jobs.models import Job
@@ -57,7 +58,7 @@ def _kept(told: Told, row: Job | PipelineTransaction, now: datetime) -> LineageE
         run_id=told.run_id,
         type=told.type,
         at=told.at,
-        content=told.as_json(),
+        content=json_value(told.as_json()),
         created_at=now,
         next_try_at=now,
         **about,
