@@ -1,4 +1,4 @@
-"""The share of many alike cases that `make test` runs; `make stress` runs the others."""
+"""The share of many similar cases that `make test` runs; `make stress` runs the others."""
 
 from collections.abc import Iterable
 from typing import Any
