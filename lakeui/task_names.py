@@ -18,3 +18,6 @@ DELIVER_LINEAGE = "workers.deliver_lineage"
 
 SPARK_QUEUE = "spark"
 LIGHT_QUEUE = "light"
+
+NO_WORKER_ASKED = "The broker cannot be reached, so no worker was asked."
+"""What is said where a task could not be sent."""

@@ -17,6 +17,7 @@ from lakeui.celery import app
 from lakeui.conflicts.conflict_detail.row_values import forget_old_rows
 from lakeui.conflicts.models import ConflictRows
 from lakeui.task_names import READ_CONFLICT_ROWS
+from workers.failures import INTERNAL
 from workers.row_texts import column_texts, row_texts
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ def read_conflict_rows(rows_id: int) -> None:
         conflict_rows.error_code, conflict_rows.error_message = error.code, log_values.text(error)
     except Exception as error:  # whatever a file holds, the page is told
         logger.exception("The rows of conflict %s could not be read", conflict_rows.conflict_id)
-        conflict_rows.error_code = "LAKE_INTERNAL"
+        conflict_rows.error_code = INTERNAL
         conflict_rows.error_message = f"{type(error).__name__} while reading the rows."
     conflict_rows.read_at = timezone.now()
     conflict_rows.save()

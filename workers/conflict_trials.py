@@ -25,6 +25,7 @@ from lakeui.conflicts.conflict_detail.trials import (
 from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.command_rules import readable_table
 from lakeui.task_names import TRY_FIXES
+from workers.failures import INTERNAL
 from workers.job_tables import open_table
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def try_fixes(trials_id: int) -> None:
         trials.error_code, trials.error_message = error.code, log_values.text(error)
     except Exception as error:  # whatever a file holds, the page is told
         logger.exception("The fixes of conflict %s could not be tried", trials.conflict_id)
-        trials.error_code = "LAKE_INTERNAL"
+        trials.error_code = INTERNAL
         trials.error_message = f"{type(error).__name__} while trying the fixes."
     # who asked anew meanwhile, about another condition, waits for an answer of their own
     ConflictTrials.objects.filter(pk=trials_id, asked_at=trials.asked_at).update(

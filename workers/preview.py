@@ -23,6 +23,7 @@ from lakeui.catalog.previews import (
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.task_names import PREVIEW_TABLE
+from workers.failures import INTERNAL
 from workers.row_answers import write_difference, write_profile
 from workers.row_texts import column_texts, row_texts
 
@@ -47,7 +48,7 @@ def preview_table(preview_id: int) -> None:
         preview.error_code, preview.error_message = error.code, log_values.text(error)
     except Exception as error:  # whatever a file holds, the page is told
         logger.exception("The rows of %s could not be read", preview.table.name)
-        preview.error_code = "LAKE_INTERNAL"
+        preview.error_code = INTERNAL
         preview.error_message = f"{type(error).__name__} while reading the rows."
     preview.read_at = timezone.now()
     Preview.objects.filter(pk=preview.pk).update(

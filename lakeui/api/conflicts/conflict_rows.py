@@ -16,6 +16,7 @@ from lakeui.api.serializers.conflict_sides import (
 from lakeui.conflicts.conflict_detail.row_values import ask_for_rows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.task_names import NO_WORKER_ASKED
 
 
 class ConflictRowValues(GenericAPIView[ConflictRows]):
@@ -42,8 +43,7 @@ class ConflictRowValues(GenericAPIView[ConflictRows]):
         try:
             rows = ask_for_rows(self._conflict())
         except (OperationalError, OSError) as error:
-            msg = "The broker cannot be reached, so no worker was asked."
-            raise StorageError(msg, "Try again once it is back.") from error
+            raise StorageError(NO_WORKER_ASKED, "Try again once it is back.") from error
         if rows is None:
             detail = "No positions of rows are recorded of this conflict."
             raise NotFound(detail)

@@ -20,6 +20,7 @@ from lakeui.catalog.previews import PREVIEW_CONDITION
 from lakeui.conflicts.conflict_detail.trials import ask_for_trials, trials_view
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictTrials
+from lakeui.task_names import NO_WORKER_ASKED
 
 _VERDICTS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT, Verdict.UNDECIDABLE)
 
@@ -98,8 +99,7 @@ class ConflictTrialAnswers(GenericAPIView[ConflictTrials]):
                 self._conflict(), Reader(request.user), asked.validated_data["condition"].strip()
             )
         except (OperationalError, OSError) as error:
-            msg = "The broker cannot be reached, so no worker was asked."
-            raise StorageError(msg, "Try again once it is back.") from error
+            raise StorageError(NO_WORKER_ASKED, "Try again once it is back.") from error
         return Response(ConflictTrialsSerializer(trials).data, status.HTTP_202_ACCEPTED)
 
     def _conflict(self) -> Conflict:

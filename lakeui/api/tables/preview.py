@@ -22,6 +22,7 @@ from lakeui.catalog.previews import (
     find_preview,
     names_in,
 )
+from lakeui.task_names import NO_WORKER_ASKED
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):
@@ -161,5 +162,4 @@ def ask_worker(table: Table, version: int, requested: dict[str, Any]) -> Preview
     try:
         return ask_for_preview(table, version, **requested)
     except (OperationalError, OSError) as error:
-        msg = "The broker cannot be reached, so no worker was asked."
-        raise StorageError(msg, "Try again once it is back.") from error
+        raise StorageError(NO_WORKER_ASKED, "Try again once it is back.") from error

@@ -18,6 +18,7 @@ from lakeui.conflicts.conflict_detail.both_sides import BothSides
 from lakeui.conflicts.conflict_detail.row_values import ask_for_rows, shared_rows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.task_names import NO_WORKER_ASKED
 
 _COLUMNS = 6
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
@@ -80,7 +81,7 @@ def _ask(request: HttpRequest, conflict: Conflict) -> HttpResponse:
         ask_for_rows(conflict)
     except (OperationalError, OSError):
         ConflictRows.objects.filter(conflict=conflict, read_at=None).delete()
-        messages.error(request, "The broker cannot be reached, so no worker was asked.")
+        messages.error(request, NO_WORKER_ASKED)
     return redirect(f"{reverse('conflict', args=[conflict.pk])}#overlap")
 
 

@@ -18,6 +18,7 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.pages.conflicts.fixes import fixes_context
 from lakeui.pages.jobs.jobs import STOP_POLLING
+from lakeui.task_names import NO_WORKER_ASKED
 
 
 @never_cache
@@ -49,4 +50,4 @@ def _ask(request: HttpRequest, conflict: Conflict) -> None:
         messages.error(request, str(error))
     except (OperationalError, OSError):
         ConflictTrials.objects.filter(conflict=conflict, read_at=None).delete()
-        messages.error(request, "The broker cannot be reached, so no worker was asked.")
+        messages.error(request, NO_WORKER_ASKED)

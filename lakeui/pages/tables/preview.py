@@ -33,6 +33,7 @@ from lakeui.pages.conflicts.conflict_rows import is_number
 from lakeui.pages.exports import Columns, export
 from lakeui.pages.jobs.jobs import STOP_POLLING
 from lakeui.pages.table_head import table_head, visible_table
+from lakeui.task_names import NO_WORKER_ASKED
 
 VERSION_IS_GONE = frozenset(
     {
@@ -245,7 +246,7 @@ def ask_worker(request: HttpRequest, table: Table, version: int, **request_of_ro
         stored = find_preview(table, version=version, **request_of_rows)
         if stored is not None and stored.read_at is None:
             stored.delete()
-        messages.error(request, "The broker cannot be reached, so no worker was asked.")
+        messages.error(request, NO_WORKER_ASKED)
 
 
 def version_asked(request: HttpRequest, table: Table) -> int | None:

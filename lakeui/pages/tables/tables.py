@@ -21,6 +21,7 @@ from lakeui.monitoring.recent_conflicts import aborted_since
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
 from lakeui.pages.table_head import visible_table
+from lakeui.task_names import NO_WORKER_ASKED
 
 COLUMNS = {
     "id": lambda t: t.pk,
@@ -90,5 +91,5 @@ def table_refresh(request: HttpRequest, pk: int) -> HttpResponse:
     if ask_worker(table):
         messages.success(request, f"A worker was asked to read the log of {table.name} again.")
     else:
-        messages.error(request, "The broker cannot be reached, so no worker was asked.")
+        messages.error(request, NO_WORKER_ASKED)
     return redirect("table", pk)
