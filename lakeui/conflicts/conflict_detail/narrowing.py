@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.commands.model import Command
+from engine.commands.names import name_sql
 from engine.conflict_facts import Decision, SideFile
 from engine.errors import EngineError
+from engine.expressions.render import quote_string
 from lakeui.conflicts.conflict_detail.similar import SimilarConflict
 from lakeui.conflicts.models import Conflict
 
@@ -64,7 +66,7 @@ def narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing | None
     if share < _LEAST_KEPT or literal is None:
         return None
     return Narrowing(
-        condition=f"{conflict.order_column} {'>' if is_above else '<'} {literal}",
+        condition=f"{name_sql(conflict.order_column)} {'>' if is_above else '<'} {literal}",
         column=conflict.order_column,
         is_above=is_above,
         bound=bound,
@@ -98,7 +100,7 @@ def _literal(conflict: Conflict, bound: str) -> str | None:
         return None
     if kind.startswith(_NUMBERS):
         return bound
-    return "'" + bound.replace("'", "''") + "'"
+    return quote_string(bound)
 
 
 def _type_of(conflict: Conflict, column: str) -> str | None:

@@ -7,6 +7,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from engine.commands.sql import parse_statement
+from engine.expressions.parse import parse_condition
+from engine.schema.types import parse_schema
 from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.advice import advice
@@ -72,6 +74,18 @@ def test_a_condition_beyond_the_shared_files_passes_and_is_ready_to_run(lost):
     assert "46 become 20" in advised.text
     command = parse_statement(advised.sql)
     assert command.where == "(status = 'open' OR channel = 'web') AND order_date > '2026-09-28'"
+
+
+@pytest.mark.parametrize("name", ["-x", "a b", "a.b", "select", "q`'\"", "\u202edate", "😀"])
+def test_a_condition_on_a_column_of_any_name_and_text_is_one(lost, name):
+    schema = {"type": "struct", "fields": [{"name": name, "type": "string"}]}
+    lost.table.schema, lost.order_column = schema, name
+    lost.shared_high = "2026-09-28\\' OR '' = '"
+    proposed = narrowing(lost, story_decision())
+    assert proposed is not None
+    left, right = parse_condition(proposed.condition, parse_schema(schema)).arguments
+    assert left.path == (name,)
+    assert right.value == lost.shared_high
 
 
 def test_losses_before_are_judged_by_the_bounds_of_their_files(lost):
