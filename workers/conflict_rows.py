@@ -22,6 +22,8 @@ from workers.row_texts import column_texts, row_texts
 
 logger = logging.getLogger(__name__)
 
+_ANSWER = ("positions", "columns", "rows", "omitted_columns", "error_code", "error_message")
+
 
 @app.task(name=READ_CONFLICT_ROWS)
 def read_conflict_rows(rows_id: int) -> None:
@@ -44,8 +46,10 @@ def read_conflict_rows(rows_id: int) -> None:
         logger.exception("The rows of conflict %s could not be read", conflict_rows.conflict_id)
         conflict_rows.error_code = INTERNAL
         conflict_rows.error_message = f"{type(error).__name__} while reading the rows."
-    conflict_rows.read_at = timezone.now()
-    conflict_rows.save()
+    # whose conflict was forgotten meanwhile, or who asked anew, is told nothing
+    ConflictRows.objects.filter(pk=rows_id, asked_at=conflict_rows.asked_at).update(
+        read_at=timezone.now(), **{name: getattr(conflict_rows, name) for name in _ANSWER}
+    )
 
 
 def _read(conflict_rows: ConflictRows, uri: str, version: int) -> None:

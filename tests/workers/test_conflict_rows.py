@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from engine.schema.types import LONG, StructField, StructType
+from engine.snapshot.rows_at import read_rows_at
 from engine.storage.uri import open_store
 from lakeui.catalog.models import Table
 from lakeui.catalog.previews import PATIENCE
@@ -19,6 +20,7 @@ from lakeui.conflicts.conflict_detail.row_values import (
 from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict, ConflictRows
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
+from workers import conflict_rows
 from workers.conflict_rows import read_conflict_rows
 
 pytestmark = pytest.mark.django_db
@@ -134,3 +136,16 @@ def test_rows_are_forgotten_after_an_hour(lost, broker):
     ConflictRows.objects.update(asked_at=timezone.now() - timedelta(minutes=61))
     _read(_conflict(lost.table, [{"path": "b.parquet", "common_rows": [0]}], rule="data_added"))
     assert not ConflictRows.objects.filter(pk=asked.pk).exists()
+
+
+def test_rows_that_are_forgotten_while_they_are_read_stay_forgotten(lost, broker, monkeypatch):
+    asked = ask_for_rows(lost)
+    assert asked is not None
+
+    def forgotten(*args):
+        ConflictRows.objects.all().delete()
+        return read_rows_at(*args)
+
+    monkeypatch.setattr(conflict_rows, "read_rows_at", forgotten)
+    read_conflict_rows(asked.pk)
+    assert not ConflictRows.objects.exists()
