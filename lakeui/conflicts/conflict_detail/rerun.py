@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from engine.commands.model import Command, Delete, Script, SetProperties, Update
 from engine.conflict_facts import RemedyKind
@@ -13,6 +14,7 @@ from engine.conflicts.remedy_trials import CHANGES
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import Person, action_for_kind, may
 from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.previews import check_condition
 from lakeui.conflicts.assessment import VECTORS_COST
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.conflict_detail.later_commit import Landed, landed_later
@@ -22,6 +24,7 @@ from lakeui.conflicts.models import Conflict
 from lakeui.jobs.cancel_retry import RETRYABLE, retry_job
 from lakeui.jobs.command_rules import command_of, statement_of
 from lakeui.jobs.models import Job
+from lakeui.jobs.redaction import shown_job
 from lakeui.jobs.row_impact import asks_name
 
 AS_IT_WAS = str(RemedyKind.RETRY)
@@ -87,8 +90,10 @@ def reruns_of(
     conflict: Conflict, user: Person, landed: Landed | None, condition: str = ""
 ) -> Reruns:
     """The ways in which someone may have an aborted job run again; `condition` is one they typed."""
+    reader = Reader(user)
     jobs = () if conflict.job is None else tuple(
-        conflict.job.reruns.select_related("table").order_by("-created_at")[:_MAX_SHOWN]
+        shown_job(job, reader)
+        for job in conflict.job.reruns.select_related("table").order_by("-created_at")[:_MAX_SHOWN]
     )  # fmt: skip
     obstacle = _obstacle(conflict, user, landed, jobs)
     ways = () if obstacle else tuple(_ways(conflict, user, condition))
@@ -104,13 +109,25 @@ def rerun_conflict(
     confirm: str = "",
     reason: str = "",
 ) -> Job:
-    """The queued job that does what the aborted one did not.
+    """The queued job that does what the aborted one did not. Of two asked for at once, one is taken.
 
     Raises:
         RequestError: it cannot be run again from here, there is no such fix, or the table's name is
             to be typed and was not.
         NotPermittedError, ReadOnlyError, ExpressionError: see `retry_job`.
     """
+    if conflict.table is not None:
+        check_condition(conflict.table, condition)
+    with transaction.atomic():
+        if conflict.job_id is not None:  # whoever came first has written their job down
+            locked = Job.objects.select_for_update(of=("self",)).select_related("table")
+            conflict.job = locked.filter(pk=conflict.job_id).first()
+        return _run_again(conflict, by, fix, condition, confirm, reason)
+
+
+def _run_again(
+    conflict: Conflict, by: User, fix: str, condition: str, confirm: str, reason: str
+) -> Job:
     reruns = reruns_of(conflict, by, landed_later(conflict), condition)
     if reruns.obstacle or conflict.job is None or conflict.table is None:
         raise RequestError(reruns.obstacle, "Open another conflict.", field="conflict")
@@ -160,7 +177,10 @@ def _ways(conflict: Conflict, user: Person, condition: str) -> Iterator[Rerun]:
         return
     yield _way(AS_IT_WAS, command, job, user)
     narrowed = narrowing(conflict, decision_of(conflict))
-    given = ((NARROW, narrowed.condition if narrowed else ""), (CONDITION, condition))
+    given = (
+        (NARROW, narrowed.condition if narrowed else ""),
+        (CONDITION, condition if _stands_alone(conflict, condition) else ""),
+    )
     for fix, also in given:
         if also and isinstance(command, Delete | Update):
             where = f"({command.where}) AND ({also})" if command.where else also
@@ -171,6 +191,17 @@ def _ways(conflict: Conflict, user: Person, condition: str) -> Iterator[Rerun]:
         if kind in _kinds(conflict) and not _is_on(conflict, kind):
             enable = SetProperties(properties=dict(CHANGES[kind].properties))
             yield _way(kind, Script(steps=(enable, command)), job, user)
+
+
+def _stands_alone(conflict: Conflict, condition: str) -> bool:
+    """Whether AND adds it: `TRUE) OR (TRUE` would widen what it is to narrow."""
+    if conflict.table is None:
+        return False
+    try:
+        check_condition(conflict.table, condition)
+    except EngineError:
+        return False
+    return True
 
 
 def _way(fix: str, command: Command, job: Job, user: Person) -> Rerun:

@@ -9,6 +9,7 @@ from django.db import connections
 from rest_framework.test import APIClient
 
 from lakeui.jobs.models import Job
+from tests.lakeui.factories import make_conflict
 from tests.lakeui.people import ROLES, make_table, person
 
 AT_ONCE = 4
@@ -66,6 +67,20 @@ def test_the_same_request_with_one_key_at_once_makes_one_job():
     )
     assert {answer.status_code for answer in answers} == {202}
     assert {answer.json()["id"] for answer in answers} == {str(Job.objects.get().pk)}
+
+
+def test_an_aborted_write_asked_for_again_at_once_runs_once():
+    user, table = person("ann", "maintainer"), make_table()
+    given = {"where": "TRUE"}
+    lost = Job.objects.create(
+        table=table, kind="delete", parameters=given, state=Job.State.CONFLICTED, requested_by=user
+    )
+    conflict = make_conflict(table, job=lost)
+    path = f"/api/v1/conflicts/{conflict.pk}/rerun/"
+    body = {"confirm": table.name}
+    answers = all_at_once(user, lambda client, _: client.post(path, body, format="json"))
+    assert sorted(answer.status_code for answer in answers) == [202, 422, 422, 422]
+    assert Job.objects.filter(retry_of=lost).count() == 1
 
 
 def test_pages_miss_no_row_and_repeat_none_while_others_come():

@@ -7,12 +7,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from engine.conflict_facts import SideChanges, SideReads
+from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.models import Job
 from lakeui.pages.conflicts.set_words import set_words
 from tests.lakeui.conflicts.aborted_jobs import aborted_job
-from tests.lakeui.factories import make_conflict
+from tests.lakeui.factories import grant, make_conflict, make_job, make_table, make_user
+from tests.lakeui.page_client import PageClient as Client
 from tests.lakeui.story_decision import story_decision
 
 HTMX = {"HX-Request": "true"}
@@ -133,6 +135,35 @@ def test_a_condition_is_added_by_and(as_, aborted):
     again = Job.objects.get(retry_of=aborted.job_id)
     assert again.parameters["where"] == "(id >= 5) AND (id >= 10)"
     assert again.reason == "TICKET-7"
+
+
+@pytest.mark.parametrize("widens", ["TRUE) OR (TRUE", "id >= 10) OR (id < 10", "TRUE -- "])
+def test_a_condition_that_would_widen_the_write_is_none(as_, aborted, widens):
+    client = as_("owner")
+    _rerun(client, aborted, fix="condition", condition=widens)
+    assert not Job.objects.filter(retry_of=aborted.job_id).exists()
+    body = {"fix": "condition", "condition": widens, "confirm": "sales.orders"}
+    address = f"/api/v1/conflicts/{aborted.pk}/rerun/"
+    assert client.post(address, body, content_type="application/json").status_code == 422
+    page = client.get(f"/conflicts/{aborted.pk}/", {"fix": "condition", "condition": widens})
+    assert [way.fix for way in page.context["reruns"].ways] == ["retry", "deletion_vectors"]
+
+
+def test_what_a_rerun_names_is_for_who_may_see_those_tables(aborted):
+    hidden = make_table("secret.payroll")
+    reader = make_user("reader")
+    grant(reader, aborted.table, Role.VIEWER)
+    with_source = {"source": {"table": hidden.name}, "on": "s.id = t.id"}
+    again = make_job(
+        aborted.table, "merge", state=Job.State.FAILED, parameters=with_source,
+        retry_of=aborted.job, error_message="secret.payroll has no column salary",
+        statement="MERGE INTO sales.orders USING secret.payroll s ON s.id = t.id",
+    )  # fmt: skip
+    client = Client()
+    client.force_login(reader)
+    body = _page(client, aborted)
+    assert reverse("job", args=[again.pk]) in body
+    assert "secret.payroll" not in body
 
 
 def test_a_fix_of_the_table_asks_for_its_name_and_comes_first(as_, aborted):
