@@ -385,6 +385,7 @@ SPECTACULAR_SETTINGS = {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
+        "lakeui.api.command_schemas.describe_commands",
         "lakeui.api.schema.describe_problems",
     ],
 }

@@ -48,7 +48,7 @@ class Script(Command):
             what = f"The script has {len(self.steps)} steps."
             raise RequestError(what, f"Give 1 to {MAX_STEPS}.", field="steps")
         for step in self.steps:
-            if step.kind in _ALONE:
+            if not fits_a_script(type(step)):
                 what = f"{step.label} cannot be a step of a script."
                 raise RequestError(what, "Send it by itself.", field="steps")
             step.validate(None)
@@ -65,6 +65,11 @@ class Script(Command):
         """SQL that says the same; `parse_statement` of it equals the command."""
         steps = (step if named(step) else replace(step, table=self.table) for step in self.steps)
         return ";\n".join(step.statement() for step in steps)
+
+
+def fits_a_script(command: type[Command]) -> bool:
+    """Whether commands of this type can be steps of a script."""
+    return command.kind not in _ALONE
 
 
 def makes_table(step: Command) -> bool:

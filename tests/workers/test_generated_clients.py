@@ -64,8 +64,8 @@ def test_a_row_is_deleted_awaited_and_looked_up(client):
     listed = part(tables + "tables_list").sync(client=client)
     table = listed.items[0]
     assert (table.name, table.version) == ("sales.orders", 1)
-    parameters = models.JobRequestRequestParameters.from_dict({"where": "n = 2"})
-    request = models.JobRequestRequest(kind="delete", parameters=parameters, reason="GDPR")
+    parameters = models.DeleteParameters(where="n = 2")
+    request = models.DeleteJobRequest(kind="delete", parameters=parameters, reason="GDPR")
     queue = part(tables + "tables_jobs_create").sync
     queued = queue(table.id, client=client, body=request, idempotency_key="once")
     assert queue(table.id, client=client, body=request, idempotency_key="once").id == queued.id
@@ -82,9 +82,8 @@ def test_a_row_is_deleted_awaited_and_looked_up(client):
 def test_a_refusal_is_a_problem_with_its_code_and_field(client):
     models = part("models")
     table = part("api.tables.tables_list").sync(client=client).items[0]
-    request = models.JobRequestRequest(
-        kind="delete",
-        parameters=models.JobRequestRequestParameters.from_dict({"where": "nowhere = 1"}),
+    request = models.DeleteJobRequest(
+        kind="delete", parameters=models.DeleteParameters(where="nowhere = 1")
     )
     answer = part("api.tables.tables_jobs_create").sync_detailed(
         table.id, client=client, body=request
@@ -121,14 +120,18 @@ def test_a_client_of_openapi_generator_goes_the_same_way(
     with made.ApiClient(where) as client:
         tables, wait = made.TablesApi(client), made.JobsApi(client).jobs_retrieve
         table = tables.tables_list().items[0]
-        request = made.JobRequestRequest(kind="delete", parameters={"where": "n = 2"})
-        queued = tables.tables_jobs_create(table.id, job_request_request=request)
+
+        def asked(where: str) -> object:
+            parameters = made.DeleteParameters(where=where)
+            request = made.DeleteJobRequest(kind="delete", parameters=parameters)
+            return made.JobRequestRequest(made.CommandJobRequest(request))
+
+        queued = tables.tables_jobs_create(table.id, job_request_request=asked("n = 2"))
         jobs.run_job.apply(args=[str(Job.objects.get().pk)])
         job = wait(queued.id, wait=5)
         assert (job.state, job.committed_version) == ("succeeded", 2)
         versions = tables.tables_versions_list(table.id).items
         assert [version.version for version in versions] == [2, 1, 0]
-        refused = made.JobRequestRequest(kind="delete", parameters={"where": "nowhere = 1"})
         with pytest.raises(made.ApiException, match="nowhere") as caught:
-            tables.tables_jobs_create(table.id, job_request_request=refused)
+            tables.tables_jobs_create(table.id, job_request_request=asked("nowhere = 1"))
         assert caught.value.status == 422
