@@ -11,6 +11,7 @@ _SPANS = {
     "6,0": "Saturdays and Sundays",
 }
 _FIELDS = 5
+_IN_EVERY_MONTH = 28
 
 
 def cron_in_words(cron: str) -> str:
@@ -30,7 +31,10 @@ def _days(day: str, weekday: str) -> str:
         return _SPANS[weekday]
     if day == "*" and weekday.isdecimal() and int(weekday) <= len(_DAYS):
         return _DAYS[int(weekday) % len(_DAYS)]
-    return f"on day {int(day)} of each month" if weekday == "*" and day.isdecimal() else ""
+    if weekday != "*" or not day.isdecimal():
+        return ""
+    some = " that has one" if int(day) > _IN_EVERY_MONTH else ""
+    return f"on day {int(day)} of each month{some}"
 
 
 def _within_a_day(minute: str, hour: str) -> str:
@@ -38,13 +42,19 @@ def _within_a_day(minute: str, hour: str) -> str:
         return f"every day at {at}"
     if (minute, hour) == ("*", "*"):
         return "every minute"
-    if hour == "*" and (steps := _EVERY.match(minute)):
-        return f"every {int(steps[1])} min"
-    hours = _EVERY.match(hour)
-    if not minute.isdecimal() or not (hours or hour == "*"):
+    if hour == "*" and (minutes := _even_step(minute, 60)):
+        return "every minute" if minutes == 1 else f"every {minutes} min"
+    hours = 1 if hour == "*" else _even_step(hour, 24)
+    if not minute.isdecimal() or not hours:
         return ""
-    often = f"every {int(hours[1])} h" if hours else "every hour"
+    often = "every hour" if hours == 1 else f"every {hours} h"
     return f"{often} at :{int(minute):02d}"
+
+
+def _even_step(text: str, whole: int) -> int:
+    """The step of `*/15`; 0 for none, or where the last one is shorter: `*/40` is due at :00 and :40."""
+    step = int(found[1]) if (found := _EVERY.match(text)) else 0
+    return step if step and whole % step == 0 else 0
 
 
 def _time(minute: str, hour: str) -> str:

@@ -1,6 +1,8 @@
 """Schedules fire when they are due, as their owner, and one at a time."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -281,3 +283,19 @@ def test_the_next_runs_follow_one_another():
 )
 def test_spans_of_days_are_said_in_words(cron, words):
     assert cron_in_words(cron) == words
+
+
+@pytest.mark.parametrize("step", range(1, 100))
+def test_words_for_a_step_say_how_far_apart_the_runs_are(step):
+    after = datetime(2026, 11, 24, tzinfo=UTC)
+    for cron, unit in ((f"*/{step} * * * *", 60), (f"0 */{step} * * *", 3600)):
+        runs = next_runs(cron, after, 100)
+        apart = {(later - run).total_seconds() / unit for run, later in pairwise(runs)}
+        said = re.search(r"every (\d+) (?:min|h)", cron_in_words(cron))
+        assert said is None or apart == {int(said[1])}
+        assert bool(cron_in_words(cron)) is (apart in ({1}, {step}))
+
+
+def test_a_day_that_some_months_lack_is_said_to_be_one():
+    assert cron_in_words("0 2 31 * *") == "on day 31 of each month that has one at 02:00 UTC"
+    assert cron_in_words("0 2 28 * *") == "on day 28 of each month at 02:00 UTC"
