@@ -37,6 +37,7 @@ from engine.schema.types import (
 )
 from engine.snapshot import text_bounds
 from engine.snapshot.decimal_bounds import lower_bound, upper_bound
+from engine.snapshot.stats_fields import can_be_decoded
 
 _STATS = msgspec.json.Decoder(float_hook=Decimal)
 _BATCH_FILES = 8192
@@ -181,7 +182,9 @@ def parse_stats(text: str | None) -> dict[str, Any] | None:
 
 
 def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, Any] | None]:
-    """Decodes what statistics say of some columns, and skips the others."""
+    """Decodes what statistics say of some columns, and skips the others where their names allow it."""
+    if not all(map(can_be_decoded, columns)):
+        return parse_stats
     names = [f"f{place}" for place in range(len(columns))]
     rename = dict(zip(names, columns, strict=True))
     fields = [(name, Any, None) for name in names]

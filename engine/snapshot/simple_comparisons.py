@@ -18,6 +18,7 @@ from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.expressions.types import INTEGRALS
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import DATE, STRING, DataType, StructType
+from engine.snapshot.stats_fields import can_be_decoded
 from engine.snapshot.text_bounds import may_be_cut
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -134,7 +135,8 @@ def _compared(
     constants = tuple(_constant(value, field.type) for value in values)
     if not constants or any(constant is None for constant in constants):
         return None
-    return Comparison(physical_name(field, mode), field.type, operator, constants)
+    name = physical_name(field, mode)
+    return Comparison(name, field.type, operator, constants) if can_be_decoded(name) else None
 
 
 def _constant(expression: Expression, kind: DataType) -> int | str | None:

@@ -5,6 +5,7 @@ import uuid
 from datetime import date, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -143,3 +144,23 @@ def test_a_text_that_may_have_been_cut_is_no_upper_bound(length: int, kept: bool
     stats = json.dumps({"numRecords": 1, "minValues": {"s": "a"}, "maxValues": {"s": "b" * length}})
     write_commit(store, 1, add("f", stats=stats))
     assert (load_snapshot(store).files(f"s = '{'b' * 40}'").num_rows == 1) is kept
+
+
+@pytest.mark.parametrize(
+    "name", ['q"x', "back\\slash", "tab\tbed", "nul\0x", "\u202ertl", "a`b", "😀"]
+)
+@pytest.mark.parametrize("ask", ["{} = 3", "{} = 3 OR {} IS NULL"])
+def test_a_column_of_any_name_is_asked_and_its_statistics_count(name, ask):
+    store = MemoryStore(f"memory://{uuid.uuid4().hex}")
+    write_first(store, StructType((StructField(name, LONG),)))
+    files = []
+    for path, values in (("a", [1, 2]), ("b", [3, 4])):
+        said = {"minValues": {name: values[0]}, "maxValues": {name: values[1]}}
+        stats = json.dumps({"numRecords": 2, "nullCount": {name: 0}} | said)
+        files.append(write_rows(store, path, {name: pa.array(values)}, stats=stats))
+    write_commit(store, 1, *files)
+    quoted = f"`{name.replace('`', '``')}`"
+    snapshot = load_snapshot(store)
+    where = parse_condition(ask.format(quoted, quoted), snapshot.schema)
+    assert [file.path for file in snapshot.add_files(where)] == ["b"]
+    assert snapshot.to_arrow(condition=where).column(0).to_pylist() == [3]
