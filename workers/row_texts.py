@@ -47,7 +47,12 @@ def _nested_text(value: pa.Scalar) -> str | None:
         plain = value.as_py()
     except (ValueError, OverflowError):  # Python's calendar ends with the year 9999
         plain = _shown(value)
-    return json.dumps(plain, ensure_ascii=False, default=str)
+    return json.dumps(plain, ensure_ascii=False, default=_plain_text)
+
+
+def _plain_text(value: object) -> str:
+    """What JSON has no word for; bytes as a column of them shows them."""
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def _shown(value: pa.Scalar) -> Any:  # noqa: ANN401 - JSON

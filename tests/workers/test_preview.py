@@ -23,6 +23,7 @@ from lakeui.catalog.previews import (
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
 from tests.services import wait_until
 from workers.preview import preview_table
+from workers.row_texts import row_texts
 
 pytestmark = pytest.mark.django_db
 
@@ -258,3 +259,8 @@ def test_versions_that_are_gone_and_files_that_are_deleted_are_told(made):
     assert _asked(made, older_version=-1, version=9).error_code == "DELTA_VERSION_NOT_FOUND"
     open_store(made.uri).delete("b.parquet")
     assert _asked(made, older_version=1, version=2).error_code == "DELTA_FILE_NOT_FOUND_DETAILED"
+
+
+def test_binary_inside_of_a_value_is_shown_as_a_column_of_it_is():
+    raw = pa.array([{"raw": b"\x00\xff", "list": [b"a"]}])
+    assert row_texts(pa.table({"s": raw})) == [['{"raw": "00ff", "list": ["61"]}']]

@@ -1,6 +1,6 @@
 """The rows that differ between two versions of a table. A worker compares them; the page shows them."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -188,7 +188,15 @@ def _flat(stored: Preview) -> Iterator[tuple[str, str, list[str | None]]]:
 def _columns(stored: Preview) -> dict[str, Any]:
     names = [str(column["name"]) for column in stored.columns]
     values = {name: _value_at(place) for place, name in enumerate(names)}
-    return {"_change": lambda line: line[0], "_side": lambda line: line[1]} | values
+    change, side = (_free_name(name, values) for name in ("_change", "_side"))
+    return {change: lambda line: line[0], side: lambda line: line[1]} | values
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    """The name, with underscores before it until no column of the table has it."""
+    while name in taken:
+        name = f"_{name}"
+    return name
 
 
 def _value_at(place: int) -> Any:  # noqa: ANN401 - a function of a line

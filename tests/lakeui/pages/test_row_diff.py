@@ -162,3 +162,10 @@ def test_a_profile_and_columns_are_asked_for_over_rest(as_, lake):
 def test_a_version_that_vacuum_took_files_from_is_still_linked(as_, lake, address):
     make_commit(lake.table, 4, "VACUUM END")
     assert as_("viewer").get(address).status_code == 200
+
+
+def test_a_column_called_as_ours_is_exported_beside_ours(as_, lake, address):
+    compared(lake, columns=[COLUMNS[0], {"name": "_change", "type": "string"}], rows=ROWS[1:])
+    rows = json.loads(b"".join(as_("viewer").get(f"{address}?export=json").streaming_content))
+    assert [row["__change"] for row in rows] == ["removed", "added"]
+    assert [row["_change"] for row in rows] == [None, "=1+1"]
