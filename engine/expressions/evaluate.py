@@ -62,7 +62,8 @@ def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> boo
 
 def matching_rows(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
     """Whether each row matches a condition: true only, null counts as no match."""
-    return pc.fill_null(evaluate_arrow(expression, table), False)
+    truths = evaluate_arrow(expression, table).cast(pa.bool_())  # NULL alone has no type
+    return pc.fill_null(truths, False)
 
 
 def _attempt(expression: Expression, batch: pa.RecordBatch) -> Value:

@@ -151,7 +151,7 @@ class IncomingRows:
     def _refuse(
         self, table: pa.Table, holds: pa.ChunkedArray, rule: str, names: Sequence[str]
     ) -> None:
-        broken = pc.invert(pc.fill_null(holds, True))
+        broken = pc.invert(pc.fill_null(holds.cast(pa.bool_()), True))
         if not pc.any(broken).as_py():
             return
         row = table.select(list(names)).filter(broken).slice(0, 1).to_pylist()[0]

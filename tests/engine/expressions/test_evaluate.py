@@ -13,6 +13,7 @@ from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
 from engine.expressions.evaluate import evaluate_arrow, evaluate_partition, matching_rows
 from engine.expressions.functions import FUNCTIONS
 from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.tree import VOID
 from engine.schema.types import LONG, DecimalType, StructField, StructType
 from tests.engine.expressions import generated
 from tests.engine.expressions.generated import ARROW, SCHEMA
@@ -220,3 +221,10 @@ def test_every_function_that_arrow_has_is_compared_with_spark():
     elsewhere = {"size", "isnull", "isnotnull"}  # no column is a list; `x IS NULL` calls the others
     named = set(re.findall(r"\w+", Path(generated.__file__).read_text("utf-8")))
     assert FUNCTIONS_OF_ARROW.keys() & FUNCTIONS.keys() - elsewhere <= named
+
+
+@pytest.mark.parametrize("text", ["NULL", "v", "v AND true", "NOT NULL", "coalesce(v, NULL)"])
+def test_a_condition_that_is_always_null_matches_nothing(text):
+    schema = StructType((StructField("id", LONG), StructField("v", VOID)))
+    table = pa.table({"id": [1, 2], "v": pa.nulls(2)})
+    assert matching_rows(parse_condition(text, schema), table).to_pylist() == [False, False]
