@@ -236,6 +236,11 @@ SPARK_TASK_KILL_SECONDS = env.int("SPARK_TASK_KILL_SECONDS", default=120)
 SPARK_START_SECONDS = env.float("SPARK_START_SECONDS", default=180)
 SPARK_CONNECTORS = Path(env.str("SPARK_CONNECTORS", default=str(LAKEUI_HOME / "connectors")))
 SPARK_MASTER = env.str("SPARK_MASTER", default=f"local[{min(os.cpu_count() or 1, 8)}]")
+SPARK_UI = env.bool("SPARK_UI", default=False)  # Spark's own pages, which ask nobody who they are
+SPARK_UI_URL = env.str("SPARK_UI_URL", default="")  # where they are, with {application} in it
+if SPARK_UI_URL and not SPARK_UI_URL.startswith(("http://", "https://")):
+    _problem = "SPARK_UI_URL is no address: it begins with http:// or https://."
+    raise ImproperlyConfigured(_problem)
 
 _broker_file = LAKEUI_HOME / "run" / "broker_url"  # written by the running embedded stack
 CELERY_BROKER_URL = env.str(

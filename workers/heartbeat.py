@@ -88,6 +88,7 @@ class StageRows:
             core_ms=cost.core_ms,
             bytes_read=cost.bytes_read or None,
             bytes_shuffled=cost.bytes_shuffled,
+            spark_application=spark_session.application()[:100],
         )
 
     def _attempt(self, number: int) -> int | None:

@@ -64,6 +64,8 @@ class Reporter:
                 "cores": spark.cores if spark else None,
                 "busy_cores": spark.busy_cores if spark else None,
                 "active_stages": spark.active_stages if spark else None,
+                "spark_application": spark.application[:100] if spark else "",
+                "spark_ui": spark.ui[:200] if spark else "",
             },
         )
         WorkerReport.objects.filter(seen_at__lt=now - _FORGOTTEN_AFTER).delete()

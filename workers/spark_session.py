@@ -3,7 +3,7 @@
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from uuid import UUID
 
@@ -18,10 +18,18 @@ from engine.storage.connectors import connector_jars
 logger = logging.getLogger(__name__)
 
 _POOL = "spark.scheduler.pool"
+_UI = {
+    "spark.ui.enabled": "true",
+    # it asks nobody who they are: it shows, and does nothing
+    "spark.ui.killEnabled": "false",
+    "spark.ui.threadDumpsEnabled": "false",
+    "spark.ui.heapHistogramEnabled": "false",
+}
 
 
 class _Held:
     session: SparkSession | None = None
+    application = ""
     is_ending = False
 
 
@@ -35,7 +43,7 @@ def start() -> None:
     session = build_session(
         "lakeui",
         master=settings.SPARK_MASTER,
-        settings=kill_after,
+        settings={**kill_after, **_ui_settings()},
         jars=connector_jars(settings.SPARK_CONNECTORS),
     )
     try:
@@ -43,7 +51,17 @@ def start() -> None:
     except SparkUnavailableError:
         session.stop()
         raise
+    _Held.application = session.sparkContext.applicationId
     _Held.session = session
+
+
+def _ui_settings() -> Mapping[str, str]:
+    """Spark's own pages, if they are wanted: on this machine alone where all of Spark is on it."""
+    if not settings.SPARK_UI:
+        return {}
+    if settings.SPARK_MASTER.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return _UI
 
 
 def stop() -> None:
@@ -52,6 +70,11 @@ def stop() -> None:
         with suppress(Py4JError, OSError):  # it may have died before
             _Held.session.stop()
         _Held.session = None
+
+
+def application() -> str:
+    """The id of the Spark application that this worker is; "" of a light worker."""
+    return _Held.application
 
 
 def cluster() -> Cluster | None:

@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from engine.clock import Clock, utc_from_ms
 from engine.spark.jobs import Progress
-from engine.spark.task_counts import TaskCounts, TaskTimes
+from engine.spark.task_counts import StageList, TaskCounts, TaskTimes
+from lakeui.jobs.spark_stages import SparkStage, longest
 
 START, SYNC = "start", "sync"  # before the operation, and after it
 _NAME, _FOUND, _UNIT = 100, 200, 30
@@ -29,6 +30,9 @@ class Stage:
     _took_ms: int = 0
     _before: TaskCounts = field(default_factory=TaskCounts)
     _turn: Progress | None = None
+    _spark: dict[int, SparkStage] = field(default_factory=dict)
+    _spark_count: int = 0  # in the turns before
+    _spark_turn: int = 0
 
     def begin(self, now_ms: int) -> None:
         """Another turn."""
@@ -38,6 +42,8 @@ class Stage:
         """How far this turn is."""
         self._turn, self.changed = progress, True
         self.times = progress.times or self.times
+        if progress.stages is not None:
+            self._note_spark(progress.stages)
 
     def end(self, now_ms: int) -> None:
         """The turn is over."""
@@ -45,6 +51,7 @@ class Stage:
         self._before = self.counts
         if self._turn is not None and self._turn.counts is not None:
             self._turn = None
+        self._spark_count, self._spark_turn = self.spark_count, 0
         self.ended_ms, self.changed = now_ms, True
 
     @property
@@ -52,6 +59,11 @@ class Stage:
         """What Spark counted in all turns."""
         turn = self._turn.counts if self._turn else None
         return self._before + turn if turn else self._before
+
+    @property
+    def spark_count(self) -> int:
+        """How many stages Spark ran in all turns."""
+        return self._spark_count + self._spark_turn
 
     def took_ms(self, now_ms: int) -> int:
         """All turns, the one that runs up to now."""
@@ -77,7 +89,15 @@ class Stage:
             "core_ms": counts.core_ms if by_spark else None,
             "bytes_read": counts.bytes_read or None,
             "bytes_shuffled": counts.bytes_shuffled if by_spark else None,
+            "spark_stages": [stage.as_row() for stage in self._spark.values()],
+            "spark_stage_count": self.spark_count,
         }
+
+    def _note_spark(self, told: StageList) -> None:
+        """Of this turn and those before, the longest stages."""
+        self._spark_turn = told.total
+        now = {stage.stage_id: SparkStage(**asdict(stage)) for stage in told.stages}
+        self._spark = {stage.stage_id: stage for stage in longest((self._spark | now).values())}
 
 
 class Stages:

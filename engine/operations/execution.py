@@ -50,7 +50,7 @@ NEEDS_SPARK = (
     "Give a session of engine.spark.session.build_session, or run it as a job on a Spark worker."
 )
 
-READ, COMMIT = "read the table", "commit"
+READ, READ_SOURCE, COMMIT = "read the table", "read the source", "commit"
 
 
 class AppliedBeforeError(Exception):
@@ -200,15 +200,22 @@ class Execution:
         Raises:
             EngineError: what went wrong, in the engine's words where it knows it.
         """
+        try:
+            with self.watched_stage(stage):
+                yield
+        except SPARK_ERRORS as error:
+            self._is_torn = True
+            raise spark_failure(error, self.table.uri) from error
+
+    @contextmanager
+    def watched_stage(self, stage: str) -> Iterator[None]:
+        """As `spark_stage`, with what Spark raises as it is."""
         self._stage = stage
         early = self._early
         progress = early.watched(self.progress) if early else self.progress
         try:
             with job_group(self.spark, stage, progress):
                 yield
-        except SPARK_ERRORS as error:
-            self._is_torn = True
-            raise spark_failure(error, self.table.uri) from error
         except OperationCancelledError:
             self._is_torn = True
             raise

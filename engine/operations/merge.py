@@ -19,7 +19,7 @@ from engine.errors import CannotEvaluateError
 from engine.expressions.traits import conjunction, spark_expressions, split_conjuncts
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.arrow_rows import need_spark
-from engine.operations.execution import Execution, keeps_row_ids, uses_deletion_vectors
+from engine.operations.execution import READ_SOURCE, Execution, keeps_row_ids, uses_deletion_vectors
 from engine.operations.merge_in_process import (
     MOST_SOURCE_ROWS,
     ArrowMerge,
@@ -55,7 +55,6 @@ from engine.spark.writer import (
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.transaction.snapshot_rows import RowMatcher
 
-_READ_SOURCE = "read the source"
 _MatcherOf: TypeAlias = Callable[[Sequence[Expression]], RowMatcher]
 
 
@@ -119,7 +118,7 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
         counting_run = counting(execution)
         return plan_of_merge(counting_run, snapshot, _at_hand(command, counting_run, txn, snapshot))
     reading = _read(command, execution, txn, snapshot)
-    execution.found(f"{reading.source_count:,} rows", _READ_SOURCE)
+    execution.found(f"{reading.source_count:,} rows", READ_SOURCE)
     materialised = monotonic()
     merged, terms = _by_arrow(reading) or _by_spark(reading)
     txn.stage(*terms.changes_from(snapshot), *merged.written.adds, *merged.changes)
@@ -191,7 +190,7 @@ def _read_by_spark(
     command: Merge, execution: Execution, txn: OptimisticTransaction, snapshot: Snapshot
 ) -> _Reading:
     terms, tables = Terms.of(snapshot), QueryTables(execution, txn)
-    with execution.spark_stage(_READ_SOURCE):
+    with execution.spark_stage(READ_SOURCE):
         incoming = source_rows(execution, command.source, terms.schema, txn, stored=False)
         if txn.has_read:  # rows that the source should have had need not join anything
             txn.use_files_alone(READS_TARGET)

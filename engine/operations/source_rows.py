@@ -1,6 +1,7 @@
 """The rows a write takes: of files, written out, of a Delta table, or of a DataFrame."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -31,7 +32,7 @@ from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import VOID, Call, Column, Expression
 from engine.expressions.types import common_type
 from engine.operations.arrow_rows import evaluated_as, need_spark
-from engine.operations.execution import Execution
+from engine.operations.execution import READ_SOURCE, Execution
 from engine.operations.frame_sources import rows_of_frame
 from engine.operations.query_tables import QueryTables, open_table
 from engine.operations.query_tables import other_files as other_files
@@ -76,7 +77,7 @@ def source_rows(
         RequestError: the source is not there, or is none.
         ColumnCountError: its columns are not as many as the table's, to which they go by position.
     """
-    execution.begin_stage("read the source")
+    execution.begin_stage(READ_SOURCE)
     if isinstance(source, FileSource):
         return _of_files(execution, source, target_schema)
     if isinstance(source, RowsSource):
@@ -91,8 +92,15 @@ def source_rows(
 def _of_files(
     execution: Execution, source: FileSource, target_schema: StructType | None
 ) -> SourceRows:
+    @contextmanager
+    def apart(stage: str) -> Iterator[None]:
+        with execution.watched_stage(stage):
+            yield
+        execution.begin_stage(READ_SOURCE)
+
+    options = execution.table.storage_options
     try:
-        return read_files(execution.spark, source, target_schema, execution.table.storage_options)
+        return read_files(execution.spark, source, target_schema, options, apart=apart)
     except AnalysisException as error:  # a format cannot hold a type: JSON's keys are text
         reason = str(error).partition("SQLSTATE")[0].strip()[:400]
         msg = f"Files of the format {source.format} cannot be read into these columns: {reason}"

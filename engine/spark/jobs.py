@@ -4,7 +4,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from pyspark import SparkContext
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from engine.errors import ConflictError, OperationCancelledError
 from engine.spark.java_causes import SPARK_ERRORS
 from engine.spark.session import is_remote
-from engine.spark.task_counts import GroupTasks, TaskCounts, TaskTimes
+from engine.spark.task_counts import GroupTasks, StageList, TaskCounts, TaskTimes
 
 _PROPERTIES = (
     "spark.jobGroup.id",
@@ -33,7 +33,7 @@ class Progress:
     """How far an operation is: `done` of `total` `unit`s of a named stage.
 
     `detail` says in words what the stage found. Where Spark works, `counts` has what its tasks cost
-    so far and `times` how long they took one by one.
+    so far, `times` how long they took one by one, and `stages` which of Spark's stages they were of.
     """
 
     stage: str
@@ -43,6 +43,7 @@ class Progress:
     detail: str = ""
     counts: TaskCounts | None = None
     times: TaskTimes | None = None
+    stages: StageList | None = None
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -111,9 +112,19 @@ class _Group:
         """Whether a task of it runs."""
         return self._tasks.are_running()
 
-    def look(self, *, timed: bool) -> tuple[TaskCounts, TaskTimes | None]:
+    def look(self, stage: str, *, timed: bool, in_haste: bool = False) -> Progress:
         """What its tasks cost so far."""
-        return self._tasks.counts(), self._tasks.times() if timed else None
+        counts = self._tasks.counts()
+        told = Progress(stage, counts.done, counts.total, counts=counts)
+        if timed:
+            told = replace(told, times=self._tasks.times())
+            with suppress(*SPARK_ERRORS):  # no work is stopped because a figure could not be read
+                told = replace(told, stages=self._tasks.stages(in_haste=in_haste))
+        return told
+
+    def settle(self) -> None:
+        """Have Spark count what has ended."""
+        self._tasks.settle()
 
 
 class _RemoteGroup:
@@ -138,9 +149,12 @@ class _RemoteGroup:
         """Interrupting has waited for them."""
         return False
 
-    def look(self, *, timed: bool) -> tuple[TaskCounts, TaskTimes | None]:  # noqa: ARG002
+    def look(self, stage: str, *, timed: bool, in_haste: bool = False) -> Progress:  # noqa: ARG002
         """Nothing is known."""
-        return TaskCounts(), None
+        return Progress(stage, 0, 0, counts=TaskCounts())
+
+    def settle(self) -> None:
+        """There is nothing to count."""
 
 
 class _Watcher(threading.Thread):
@@ -187,8 +201,15 @@ class _Watcher(threading.Thread):
     def tell_end(self) -> None:
         """What the group cost in the end. Whatever ended it is not hidden by this failing."""
         with suppress(*SPARK_ERRORS, OSError, *_STOPS):
-            self._progress(self._look(timed=True))
+            self._progress(self._last_look())
+
+    def _last_look(self) -> Progress:
+        """The work waits for this one."""
+        counted = self._look(timed=False)
+        if counted.done < counted.total:
+            with suppress(*SPARK_ERRORS):
+                self._group.settle()
+        return self._group.look(self._stage, timed=True, in_haste=True)
 
     def _look(self, *, timed: bool) -> Progress:
-        counts, times = self._group.look(timed=timed)
-        return Progress(self._stage, counts.done, counts.total, counts=counts, times=times)
+        return self._group.look(self._stage, timed=timed)

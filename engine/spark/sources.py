@@ -29,10 +29,12 @@ from engine.spark.row_checks import refuse_bad_rows
 from engine.spark.session import default_parallelism
 from engine.spark.text_pieces import (
     PIECE_BYTES,
+    Apart,
     Count,
     Piece,
     count_lines,
     counting_csv,
+    in_place,
     numbered_pieces,
     read_piece,
 )
@@ -52,6 +54,7 @@ from engine.storage.text_files import (
 from engine.storage.uri import normalise_uri, open_store
 
 _SHOWN = 200
+_INFER = "infer the schema"
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ def read_files(
     storage_options: Mapping[str, str] | None = None,
     *,
     piece_bytes: int = PIECE_BYTES,
+    apart: Apart = in_place,
 ) -> SourceRows:
     """The rows of files.
 
@@ -85,21 +89,25 @@ def read_files(
             are inferred.
         storage_options: of the store that the files are in.
         piece_bytes: how much of a large text file one task reads.
+        apart: what to do Spark jobs in that come before the rows are read, by the name of the step.
 
     Raises:
         RequestError: there are no such files.
     """
     files = _list_files(source, storage_options or {})
+    reading = _Reading(spark, source, files, piece_bytes, apart)
     if source.format in {"parquet", "orc"}:
-        return _columnar(spark, source, files)
+        return _columnar(reading)
     if source.format == "csv":
-        return _csv(_Reading(spark, source, files, piece_bytes), table_schema)
-    return _json(_Reading(spark, source, files, piece_bytes), table_schema)
+        return _csv(reading, table_schema)
+    return _json(reading, table_schema)
 
 
-def _columnar(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> SourceRows:
-    reader = _reader(spark, files).option("recursiveFileLookup", "true")
-    frame = reader.format(source.format).load(_paths(files))
+def _columnar(reading: "_Reading") -> SourceRows:
+    source, files = reading.source, reading.files
+    reader = _reader(reading.spark, files).option("recursiveFileLookup", "true")
+    with reading.apart(_INFER):
+        frame = reader.format(source.format).load(_paths(files))
     check_width(len(frame.schema), source.uri)
     return SourceRows(frame, from_spark_schema(frame.schema))
 
@@ -112,16 +120,17 @@ class _Reading:
     source: FileSource
     files: Sequence[TextFile]
     piece_bytes: int
+    apart: Apart
 
     def pieces(self, count: Count) -> list[Piece]:
-        return numbered_pieces(self.spark, self.files, count, self.piece_bytes)
+        return numbered_pieces(self.spark, self.files, count, self.piece_bytes, self.apart)
 
 
 def _csv(reading: _Reading, table_schema: StructType | None) -> SourceRows:
     spark, source, files = reading.spark, reading.source, reading.files
     dialect = CsvDialect(source.header, source.delimiter, source.quote, source.null_text)
     names = _csv_names(files, dialect, table_schema)
-    schema = _typed(names, table_schema, lambda: _inferred_csv(spark, source, files))
+    schema = _typed(names, table_schema, lambda: _inferred_csv(reading))
     text = _in_tasks(
         spark,
         reading.pieces(counting_csv(dialect)),
@@ -146,8 +155,8 @@ def _csv_names(
 
 
 def _json(reading: _Reading, table_schema: StructType | None) -> SourceRows:
-    spark, source, files = reading.spark, reading.source, reading.files
-    inferred = _inferred_json(spark, files)
+    spark, source = reading.spark, reading.source
+    inferred = _inferred_json(reading)
     check_width(len(inferred.names), source.uri)
     schema = _typed(inferred.names, table_schema, lambda: inferred)
     lines = _in_tasks(
@@ -250,20 +259,24 @@ def _in_tasks(
     return spark.range(0, len(pieces), 1, tasks).mapInArrow(task, schema)
 
 
-def _inferred_csv(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> StructType:
-    reader = _reader(spark, files).option("header", str(source.header).lower())
+def _inferred_csv(reading: _Reading) -> StructType:
+    source, files = reading.source, reading.files
+    reader = _reader(reading.spark, files).option("header", str(source.header).lower())
     options = {
         "sep": source.delimiter,
         "quote": source.quote,
         "inferSchema": "true",
         "nullValue": source.null_text,
     }
-    frame = reader.options(**options).csv(_paths(files))
+    with reading.apart(_INFER):
+        frame = reader.options(**options).csv(_paths(files))
     return from_spark_schema(frame.schema)
 
 
-def _inferred_json(spark: SparkSession, files: Sequence[TextFile]) -> StructType:
-    frame = _reader(spark, files).option("mode", "DROPMALFORMED").json(_paths(files))
+def _inferred_json(reading: _Reading) -> StructType:
+    reader = _reader(reading.spark, reading.files).option("mode", "DROPMALFORMED")
+    with reading.apart(_INFER):
+        frame = reader.json(_paths(reading.files))
     return from_spark_schema(frame.schema)
 
 

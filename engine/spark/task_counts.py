@@ -1,19 +1,27 @@
-"""What Spark counted of a group of its jobs: tasks, their time on cores, their bytes.
+"""What Spark counted of a group of its jobs: tasks, their time on cores, their bytes, its stages.
 
 Spark keeps these counts whether or not its own pages are served. A stage that has ended is asked
-once, so that looking twice a second stays cheap however many stages a group has.
+once, so that looking twice a second stays cheap however many stages a group has. Every question is a
+call to the JVM: what a page shows of single stages is asked of the longest ones alone.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import nlargest
+from time import monotonic
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has no types
 from pyspark import SparkContext
 
+SHOWN_STAGES = 20
+"""So many stages of a group are told one by one."""
+_SOON_TOLD = 8
+_HASTE_S = 0.015
 _ENDED = frozenset({"COMPLETE", "FAILED", "SKIPPED"})
 _JOB_RUNS = "RUNNING"
 _MEDIAN = 0.5
+_EVENTS_MS = 100  # how long Spark's own bookkeeping is waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +57,42 @@ class TaskTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class StageCounts:
+    """A Spark stage, as it ran last. Bytes that Python reads or writes by itself are not in it.
+
+    `attempt` counts from 0 as Spark does, `status` is active, complete, failed or pending.
+    """
+
+    stage_id: int
+    attempt: int
+    status: str
+    started_ms: int | None
+    ended_ms: int | None
+    tasks: int
+    done: int
+    failed: int
+    core_ms: int
+    bytes_read: int
+    rows_read: int
+    shuffle_read: int
+    shuffle_written: int
+    spilled: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageList:
+    """The longest stages of a group in the order in which they began; `total` counts all that ran."""
+
+    stages: tuple[StageCounts, ...] = ()
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a session runs on, and how busy that is with all of its jobs."""
+    """What a session runs on, and how busy that is with all of its jobs.
+
+    `ui` is where Spark serves its own pages, "" where it does not.
+    """
 
     version: str
     master: str
@@ -58,6 +100,8 @@ class Cluster:
     cores: int
     busy_cores: int
     active_stages: int
+    application: str = ""
+    ui: str = ""
 
 
 class GroupTasks:
@@ -68,11 +112,14 @@ class GroupTasks:
         self._store = _status_store(context)
         self._stages_of_job: dict[int, tuple[int, ...]] = {}
         self._ended: dict[int, TaskCounts] = {}
+        self._live: dict[int, TaskCounts] = {}
+        self._told: dict[int, StageCounts] = {}
         self._longest: tuple[int, int, int] | None = None  # core ms, stage, its attempt
 
     def counts(self) -> TaskCounts:
         """As they are now; a stage that Spark left out because its result was there counts nothing."""
         self._longest = None
+        self._live.clear()
         total = TaskCounts()
         for stage_id in sorted(set(self._stage_ids())):
             total += self._ended.get(stage_id) or self._look(stage_id)
@@ -90,12 +137,48 @@ class GroupTasks:
     def times(self) -> TaskTimes | None:
         """Of the longest stage that `counts` looked at last; None while none of its tasks ended."""
         longest = max(
-            ((counts.core_ms, stage_id) for stage_id, counts in self._ended.items()), default=None
+            (
+                (counts.core_ms, stage_id)
+                for stage_id, counts in self._ended.items()
+                if counts.total
+            ),
+            default=None,
         )
         live = self._longest
         if live is not None and (longest is None or live[0] > longest[0]):
             return self._times_of(live[1], live[2])
         return None if longest is None else self._times_of(longest[1], None)
+
+    def stages(self, *, in_haste: bool = False) -> StageList:
+        """The stages that `counts` looked at last, without those that Spark left out.
+
+        Whoever is `in_haste` does the group's work: it waits for a few stages, then no longer than
+        `_HASTE_S`. What was asked while the work went on need not be asked again.
+        """
+        ran = {number: tasks for number, tasks in self._ended.items() if tasks.total} | self._live
+        longest = nlargest(SHOWN_STAGES, ran, key=lambda number: (ran[number].core_ms, -number))
+        told, until = list[StageCounts](), monotonic() + _HASTE_S
+        for place, number in enumerate(longest):
+            if in_haste and place >= _SOON_TOLD and monotonic() > until:
+                break
+            told += self._stage_told(number)
+        told.sort(key=lambda stage: (stage.started_ms is None, stage.started_ms, stage.stage_id))
+        return StageList(tuple(told), len(ran))
+
+    def settle(self) -> None:
+        """Wait a moment for what Spark has not yet counted: it keeps its books behind the work."""
+        self._context._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MS)
+
+    def _stage_told(self, stage_id: int) -> Iterator[StageCounts]:
+        told = self._told.get(stage_id)
+        if told is None:
+            stage = self._stage(stage_id)
+            if stage is None:
+                return
+            told = _told_of(stage, self._ended.get(stage_id) or self._live[stage_id])
+            if stage_id in self._ended:
+                self._told[stage_id] = told
+        yield told
 
     def _stage_ids(self) -> Iterator[int]:
         tracker = self._context.statusTracker()
@@ -110,8 +193,10 @@ class GroupTasks:
     def _look(self, stage_id: int) -> TaskCounts:
         stage = self._stage(stage_id)
         status = stage.status().toString() if stage is not None else ""
-        if stage is None or status == "SKIPPED":
+        if stage is None:
             return TaskCounts()
+        if status == "SKIPPED":
+            return self._ended.setdefault(stage_id, TaskCounts())
         counts = TaskCounts(
             done=stage.numCompleteTasks(),
             running=stage.numActiveTasks(),
@@ -122,7 +207,9 @@ class GroupTasks:
         )
         if status in _ENDED and not counts.running:  # tasks of a cancelled one run on
             self._ended[stage_id] = counts
-        elif self._longest is None or counts.core_ms > self._longest[0]:
+            return counts
+        self._live[stage_id] = counts
+        if self._longest is None or counts.core_ms > self._longest[0]:
             self._longest = (counts.core_ms, stage_id, stage.attemptId())
         return counts
 
@@ -166,7 +253,32 @@ def cluster_of(context: SparkContext) -> Cluster:
         cores=sum(one.totalCores() for one in working),
         busy_cores=sum(one.activeTasks() for one in working),
         active_stages=len(context.statusTracker().getActiveStageIds()),
+        application=context.applicationId,
+        ui=context.uiWebUrl or "",
     )
+
+
+def _told_of(stage: Any, tasks: TaskCounts) -> StageCounts:  # noqa: ANN401 - a Java object
+    return StageCounts(
+        stage_id=stage.stageId(),
+        attempt=stage.attemptId(),
+        status=stage.status().toString().lower(),
+        started_ms=_moment(stage.submissionTime()),
+        ended_ms=_moment(stage.completionTime()),
+        tasks=tasks.total,
+        done=tasks.done,
+        failed=stage.numFailedTasks(),
+        core_ms=tasks.core_ms,
+        bytes_read=tasks.bytes_read,
+        rows_read=stage.inputRecords(),
+        shuffle_read=stage.shuffleReadBytes(),
+        shuffle_written=tasks.bytes_shuffled,
+        spilled=stage.diskBytesSpilled(),
+    )
+
+
+def _moment(date: Any) -> int | None:  # noqa: ANN401 - an option of a Java date
+    return None if date.isEmpty() else int(date.get().getTime())
 
 
 def _status_store(context: SparkContext) -> Any:  # noqa: ANN401 - a Java object

@@ -6,6 +6,7 @@ file in which a line could be less than a record, or more, is one piece.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
@@ -35,6 +36,14 @@ class Piece:
 
 Count = Callable[[Piece], tuple[int, bool]]
 """The records of a piece, and whether each of its lines is one."""
+
+Apart = Callable[[str], AbstractContextManager[None]]
+"""What a step of this name is done in."""
+
+
+def in_place(_step: str) -> AbstractContextManager[None]:
+    """A step like any other."""
+    return nullcontext()
 
 
 def pieces_of(file: TextFile, piece_bytes: int = PIECE_BYTES) -> list[Piece]:
@@ -103,12 +112,19 @@ def _plain_line(dialect: CsvDialect) -> re.Pattern[bytes]:
 
 
 def numbered_pieces(
-    spark: SparkSession, files: Sequence[TextFile], count: Count, piece_bytes: int = PIECE_BYTES
+    spark: SparkSession,
+    files: Sequence[TextFile],
+    count: Count,
+    piece_bytes: int = PIECE_BYTES,
+    apart: Apart = in_place,
 ) -> list[Piece]:
     """The pieces that tasks read: large files are counted through first, in parallel."""
     by_file = [pieces_of(file, piece_bytes) for file in files]
     cut = [piece for pieces in by_file if len(pieces) > 1 for piece in pieces]
-    counts = iter(_counted(spark, cut, count) if cut else ())
+    counts: Iterator[tuple[int, bool]] = iter(())
+    if cut:
+        with apart("count lines"):
+            counts = iter(_counted(spark, cut, count))
     return [part for pieces in by_file for part in numbered(pieces, counts)]
 
 

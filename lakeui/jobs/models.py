@@ -185,6 +185,7 @@ class JobAttempt(models.Model):
     """One try at a job: what it read, how it ended, what it cost.
 
     Times of cores and bytes are those that Spark counted, null where it counted none.
+    `spark_application` is the id of the Spark application that it ran in, blank without Spark.
     """
 
     class Outcome(models.TextChoices):
@@ -209,6 +210,7 @@ class JobAttempt(models.Model):
     core_ms = models.BigIntegerField(null=True, blank=True)
     bytes_read = models.BigIntegerField(null=True, blank=True)
     bytes_shuffled = models.BigIntegerField(null=True, blank=True)
+    spark_application = models.CharField(max_length=100, blank=True)
     message = models.TextField(blank=True)
 
     class Meta:
@@ -223,6 +225,8 @@ class JobStage(models.Model):
     """A step of an attempt, as its worker saw it: how long, how many tasks, what they cost.
 
     A step that recurs is one row; `took_ms` sums its turns. `found` says in words what it found.
+    `spark_stages` has Spark's longest stages as `spark_stages` reads them, `spark_stage_count` says how
+    many there were.
     """
 
     attempt = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="stages")
@@ -242,6 +246,8 @@ class JobStage(models.Model):
     core_ms = models.BigIntegerField(null=True, blank=True)
     bytes_read = models.BigIntegerField(null=True, blank=True)
     bytes_shuffled = models.BigIntegerField(null=True, blank=True)
+    spark_stages = models.JSONField(default=list, blank=True)
+    spark_stage_count = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ["attempt", "place"]
@@ -289,6 +295,8 @@ class WorkerReport(models.Model):
     cores = models.PositiveIntegerField(null=True, blank=True)
     busy_cores = models.PositiveIntegerField(null=True, blank=True)
     active_stages = models.PositiveIntegerField(null=True, blank=True)
+    spark_application = models.CharField(max_length=100, blank=True)
+    spark_ui = models.CharField(max_length=200, blank=True)  # where its Spark serves its own pages
 
     class Meta:
         ordering = ["name"]

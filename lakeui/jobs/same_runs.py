@@ -195,7 +195,8 @@ def _facts_of(jobs: Sequence[Job]) -> tuple[RunFacts, ...]:
         attempts[attempt.job_id].append(attempt)
     stages: defaultdict[int, list[JobStage]] = defaultdict(list)
     keys = [attempt.pk for rows in attempts.values() for attempt in rows[-1:]]
-    for stage in JobStage.objects.filter(attempt__in=keys).order_by("attempt", "place"):
+    rows = JobStage.objects.filter(attempt__in=keys).defer("spark_stages")
+    for stage in rows.order_by("attempt", "place"):
         stages[stage.attempt_id].append(stage)
     return tuple(facts_of(job, timeline_of(job, attempts[job.pk], stages)) for job in jobs)
 

@@ -13,6 +13,7 @@ from lakeui.catalog.access import Person
 from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job, WorkerReport
+from lakeui.monitoring.spark_ui import SparkPages, spark_pages_of
 from lakeui.monitoring.worker_count import MISSED
 
 HOURS = 24
@@ -22,12 +23,16 @@ _MAX_HELD = 200
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """`jobs` are those of its leases that the reader may see; `busy` counts all of them."""
+    """`jobs` are those of its leases that the reader may see; `busy` counts all of them.
+
+    `pages` are Spark's own, where the reader is led there.
+    """
 
     report: WorkerReport
     is_here: bool
     busy: int
     jobs: tuple[Job, ...]
+    pages: SparkPages | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,7 @@ def worker_states(user: Person) -> tuple[WorkerState, ...]:
             is_here=report.seen_at >= late,
             busy=busy[report.name],
             jobs=tuple(jobs.get(report.name, ())),
+            pages=spark_pages_of(user, report) if report.seen_at >= late else None,
         )
         for report in WorkerReport.objects.all()
     )

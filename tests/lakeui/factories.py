@@ -7,6 +7,7 @@ import json
 import random
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
@@ -21,6 +22,7 @@ from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict, ConflictRows, Erasure
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
 from lakeui.jobs.schedules import next_due
+from lakeui.jobs.spark_stages import SparkStage
 from tests.lakeui.story_decision import OTHER, resolved_decision, story_decision, story_rows
 from tests.lakeui.story_items import tell_items
 from tests.lakeui.story_lanes import RESOLVED, landed_job, tell_lanes, tell_losses
@@ -539,6 +541,7 @@ class Story:
             job=running, number=2, worker="spark@lake-2", read_version=4812,
             started_at=self.ago(minutes=7, seconds=42), bytes_written=int(1.7 * GIB),
             core_ms=7_080_000, bytes_read=int(18.9 * GIB), bytes_shuffled=int(6.1 * GIB),
+            spark_application="app-20261120001700-0002",
         )  # fmt: skip
         self._stages(second)
         self._earlier_merges(merge)
@@ -590,13 +593,43 @@ class Story:
              {"median_ms": 8100, "slowest_ms": 41_000, "slowest_task": 118, "core_ms": 4_480_000,
               "bytes_read": int(2.1 * GIB), "bytes_shuffled": int(3.9 * GIB), "running": 16}),
         )  # fmt: skip
+        ran = {
+            "read the source": [self._spark_stage(41, 461, 442, 40, rows_read=1_310_787, bytes_read=96 * MIB)],
+            "match rows": [
+                self._spark_stage(44, 441, 437, 40, bytes_read=96 * MIB, shuffle_written=210 * MIB),
+                self._spark_stage(45, 441, 318, 212, failed=3, rows_read=41_208_331, attempt=1,
+                                  bytes_read=int(16.7 * GIB), shuffle_written=int(2.0 * GIB)),
+                self._spark_stage(46, 317, 280, 200, shuffle_read=int(2.2 * GIB), spilled=740 * MIB),
+            ],
+            "write new rows": [
+                self._spark_stage(49, 278, 251, 71, rows_read=5_106_112, bytes_read=int(2.1 * GIB),
+                                  shuffle_written=int(3.9 * GIB)),
+                self._spark_stage(50, 251, None, 400, done=252, shuffle_read=int(3.9 * GIB)),
+            ],
+        }  # fmt: skip
         for place, (name, began, took, detail, done, total, more) in enumerate(rows):
             ended = None if done < total else self.ago(seconds=began - took)
             JobStage.objects.create(
                 attempt=attempt, place=place, name=name, found=detail, took_ms=int(took * 1000),
                 started_at=self.ago(seconds=began), finished_at=ended, done=done, total=total,
-                unit="tasks" if total else "versions", **more,
+                unit="tasks" if total else "versions", spark_stages=ran.get(name, []),
+                spark_stage_count=len(ran.get(name, [])), **more,
             )  # fmt: skip
+
+    def _spark_stage(
+        self, number: int, began: int, ended: int | None, tasks: int, **more: int
+    ) -> dict[str, Any]:
+        """As a worker records it; the times in seconds ago."""
+        stage = SparkStage(
+            number,
+            status="complete" if ended else "active",
+            started_ms=int(self.ago(seconds=began).timestamp() * 1000),
+            ended_ms=int(self.ago(seconds=ended).timestamp() * 1000) if ended else None,
+            tasks=tasks,
+            core_ms=(began - (ended or 0)) * 15_700,
+            **{"done": tasks} | more,
+        )
+        return stage.as_row()
 
     def _earlier_merges(self, statement: str) -> None:
         """The nights before: what this one may be expected to take, and the steps it goes through."""
@@ -636,7 +669,9 @@ class Story:
             ("spark@lake-2", "spark", 4, 16, 1),
         ):
             spark = {"spark_version": "4.3.0", "spark_master": "spark://lake:7077", "executors": 4,
-                     "cores": 16, "busy_cores": busy, "active_stages": stages} if busy else {}  # fmt: skip
+                     "cores": 16, "busy_cores": busy, "active_stages": stages,
+                     "spark_application": f"app-20261120001700-000{name[-1]}",
+                     "spark_ui": f"http://lake-{name[-1]}:4040"} if busy else {}  # fmt: skip
             WorkerReport.objects.create(
                 name=name, queue=queue, slots=slots, pid=4117, started_at=self.ago(days=3),
                 seen_at=self.ago(seconds=2), **spark,

@@ -1,12 +1,15 @@
 """Steps of an attempt, told and asked without a worker."""
 
+from dataclasses import asdict
+
 import pytest
 from django.utils import timezone
 
 from engine.errors import OperationCancelledError
 from engine.spark.jobs import Progress
-from engine.spark.task_counts import TaskCounts, TaskTimes
+from engine.spark.task_counts import StageCounts, StageList, TaskCounts, TaskTimes
 from lakeui.jobs.models import JobAttempt
+from lakeui.jobs.spark_stages import KEPT, SparkStage
 from tests.lakeui.factories import make_job, make_table
 from workers.heartbeat import LatestProgress, StageRows
 from workers.stages import Stages
@@ -114,6 +117,34 @@ def test_each_attempt_has_steps_of_its_own(stages, clock):
     ]
     assert counted == [(1, 0, 400), (2, 0, 50)]
     assert stages.cost_of(2).core_ms == 50
+
+
+def spark_stage(number: int, core_ms: int = 10) -> StageCounts:
+    return StageCounts(number, 1, "complete", number * 1000, number * 1000 + 900, 4, 4, 1, core_ms,
+                       90, 80, 70, 60, 50)  # fmt: skip
+
+
+def in_spark(*stages: StageCounts, total: int | None = None) -> Progress:
+    told = StageList(stages, len(stages) if total is None else total)
+    return Progress("write", 4, 4, counts=TaskCounts(4, 0, 4, 10), stages=told)
+
+
+def test_a_stage_of_spark_is_recorded_with_all_that_was_told_of_it(stages, clock):
+    stages.note(in_spark(spark_stage(7)))
+    (row,) = rows(stages, clock)["write"]["spark_stages"]
+    assert asdict(SparkStage.recorded(row)) == asdict(spark_stage(7))
+
+
+def test_stages_of_all_turns_stay_and_the_longest_where_there_are_many(stages, clock):
+    stages.note(in_spark(*(spark_stage(number, core_ms=1) for number in range(KEPT)), total=90))
+    stages.enter("read the table")
+    stages.note(in_spark(spark_stage(200, core_ms=5)))
+    stages.note(in_spark(spark_stage(200, core_ms=9), spark_stage(201, core_ms=3)))
+    shown = rows(stages, clock)["write"]
+    assert shown["spark_stage_count"] == 92
+    kept = [SparkStage.recorded(row) for row in shown["spark_stages"]]
+    assert [stage.stage_id for stage in kept] == [*range(KEPT - 2), 200, 201]
+    assert kept[-2].core_ms == 9
 
 
 def test_the_times_of_single_tasks_stay_until_newer_ones_come(stages, clock):

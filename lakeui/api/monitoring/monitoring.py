@@ -58,6 +58,13 @@ class WorkerSerializer(serializers.Serializer[Any]):
     cores = serializers.IntegerField(source="report.cores", allow_null=True)
     busy_cores = serializers.IntegerField(source="report.busy_cores", allow_null=True)
     active_stages = serializers.IntegerField(source="report.active_stages", allow_null=True)
+    spark_application = RecordedField(source="report.spark_application")
+    spark_ui = serializers.CharField(
+        source="pages.jobs",
+        default=None,
+        allow_null=True,
+        help_text="Spark's own pages: of admins of all tables, while they are served.",
+    )
     jobs = serializers.SerializerMethodField(help_text="The jobs it runs that you may see.")
 
     def get_jobs(self, state: Any) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema_field
@@ -25,6 +25,7 @@ from lakeui.jobs.same_runs import comparison_of
 from lakeui.jobs.timeline import Timeline, timeline_of
 from lakeui.monitoring.outlook import Outlook, outlook_of
 from lakeui.monitoring.rerun import rerun_of
+from lakeui.monitoring.spark_ui import SparkPages, spark_pages
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
@@ -106,6 +107,10 @@ class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
     core_ms = Int64Field(allow_null=True)
     bytes_read = Int64Field(allow_null=True)
     bytes_shuffled = Int64Field(allow_null=True)
+    spark_application = RecordedField(help_text="The id of the Spark application that it ran in.")
+    spark_ui = serializers.SerializerMethodField(
+        help_text="Spark's own pages of it: of admins of all tables, while they are served."
+    )
     stages = JobStageSerializer(many=True, read_only=True)
 
     class Meta:
@@ -123,9 +128,22 @@ class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
             "core_ms",
             "bytes_read",
             "bytes_shuffled",
+            "spark_application",
+            "spark_ui",
             "message",
             "stages",
         ]
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_spark_ui(self, attempt: JobAttempt) -> str | None:
+        """Asked once for the attempts of one application."""
+        shared = cast("dict[str, Any]", self.context)
+        known: dict[str, SparkPages | None] = shared.setdefault("spark_pages", {})
+        application = attempt.spark_application
+        if application not in known:
+            known[application] = spark_pages(self.context["request"].user, application)
+        pages = known[application]
+        return pages.jobs if pages else None
 
 
 class JobDetailSerializer(JobSerializer):

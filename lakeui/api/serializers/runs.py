@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from engine.commands.model import COMMANDS
@@ -10,6 +10,27 @@ from engine.conflicts.forecast import FORECASTS
 from lakeui.api.fields import FormerWordField, Int64Field, RecordedField
 from lakeui.api.former_words import OUTLOOK_WORDS
 from lakeui.jobs.models import JobStage
+from lakeui.jobs.spark_stages import STATUSES, stages_in
+
+
+class SparkStageSerializer(serializers.Serializer[Any]):
+    """One of Spark's stages in a step. What Python reads and writes by itself, Spark does not count."""
+
+    stage_id = serializers.IntegerField()
+    attempt = serializers.IntegerField(help_text="From 0, as in Spark: it runs a stage anew.")
+    status = serializers.ChoiceField(choices=STATUSES)
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    took_ms = Int64Field(allow_null=True, help_text="Of a stage that has ended.")
+    tasks = serializers.IntegerField()
+    done = serializers.IntegerField()
+    failed = serializers.IntegerField(help_text="Tasks that failed; Spark may have run them anew.")
+    core_ms = Int64Field()
+    bytes_read = Int64Field()
+    rows_read = Int64Field()
+    shuffle_read = Int64Field(help_text="Bytes.")
+    shuffle_written = Int64Field(help_text="Bytes.")
+    spilled = Int64Field(help_text="Bytes that did not fit into memory and went to disk.")
 
 
 class JobStageSerializer(serializers.ModelSerializer[JobStage]):
@@ -25,6 +46,9 @@ class JobStageSerializer(serializers.ModelSerializer[JobStage]):
     core_ms = Int64Field(allow_null=True)
     bytes_read = Int64Field(allow_null=True)
     bytes_shuffled = Int64Field(allow_null=True)
+    spark_stages = serializers.SerializerMethodField(
+        help_text="The longest of Spark's stages in the order in which they began."
+    )
 
     class Meta:
         model = JobStage
@@ -44,7 +68,13 @@ class JobStageSerializer(serializers.ModelSerializer[JobStage]):
             "core_ms",
             "bytes_read",
             "bytes_shuffled",
+            "spark_stage_count",
+            "spark_stages",
         ]
+
+    @extend_schema_field(SparkStageSerializer(many=True))
+    def get_spark_stages(self, step: JobStage) -> list[dict[str, Any]]:
+        return list(SparkStageSerializer(stages_in(step), many=True).data)
 
 
 class CostSerializer(serializers.Serializer[Any]):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeui.jobs.models import JobAttempt
+from lakeui.jobs.spark_stages import stages_in
 from lakeui.jobs.timeline import AttemptSpan, Part, PartKind, Timeline
 from lakeui.pages.jobs.run_steps import label_of
 from lakeui.pages.units import format_duration
@@ -56,6 +57,7 @@ class Row:
     attempt: JobAttempt | None = None
     is_step: bool = False
     anchor: str = ""
+    spark: tuple[tuple[float, float], ...] = ()  # Spark's stages in it: place and width
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def draw_gantt(timeline: Timeline, picked: int | None = None) -> Gantt:
     """`picked` is the attempt whose steps are shown although it is an early one."""
     shown = {span.attempt.number for span in timeline.attempts[-_STEPS_OF:]} | {picked}
     rows = tuple(_Rows(timeline, shown).all())
-    ticks = tuple(_ticks(timeline.total_ms))
+    ticks = tuple(ticks_of(timeline.total_ms))
     return Gantt(rows, ticks, timeline.total_ms, timeline.excess_ms, timeline.started_at)
 
 
@@ -90,6 +92,17 @@ def label_of_part(part: Part, read_version: int | None = None) -> str:
 def anchor_of(attempt: int | None, place: int | None) -> str:
     """Where the log has the lines of a step."""
     return f"log-{attempt or 0}-{'x' if place is None else place}"
+
+
+def place_of(axis: Timeline | AttemptSpan, start: datetime, end: datetime) -> tuple[float, float]:
+    """Where a bar begins on the axis and how wide it is, of 100."""
+    whole = axis.ended_at - axis.started_at
+    if not whole:
+        return 0.0, 100.0
+    first = min(max((start - axis.started_at) / whole * 100, 0), 100)
+    last = min(max((end - axis.started_at) / whole * 100, first), 100)
+    width = max(last - first, _NARROWEST)
+    return min(first, 100 - width), width
 
 
 class _Rows:
@@ -125,7 +138,7 @@ class _Rows:
         return "wasted" if attempt.outcome in _WASTED else "step"
 
     def _row(self, part: Part, shape: str, attempt: JobAttempt | None = None) -> Row:
-        x, width = self._place(part.started_at, part.ended_at)
+        x, width = place_of(self._timeline, part.started_at, part.ended_at)
         stage = part.stage
         return Row(
             label=label_of_part(part, attempt.read_version if attempt else None),
@@ -138,10 +151,17 @@ class _Rows:
             words=_words(part),
             is_step=attempt is not None,
             anchor=anchor_of(part.attempt, stage.place) if stage else "",
+            spark=tuple(self._spark(part)),
         )
 
+    def _spark(self, part: Part) -> Iterator[tuple[float, float]]:
+        for stage in stages_in(part.stage) if part.stage else ():
+            if stage.started_at is not None:
+                end = stage.ended_at or part.ended_at
+                yield place_of(self._timeline, stage.started_at, end)
+
     def _whole(self, span: AttemptSpan) -> Row:
-        x, width = self._place(span.started_at, span.ended_at)
+        x, width = place_of(self._timeline, span.started_at, span.ended_at)
         return Row(
             label=f"Attempt {span.attempt.number}",
             shape="attempt",
@@ -153,15 +173,6 @@ class _Rows:
             words=_words_of_attempt(span),
             attempt=span.attempt,
         )
-
-    def _place(self, start: datetime, end: datetime) -> tuple[float, float]:
-        whole = self._timeline.ended_at - self._timeline.started_at
-        if not whole:
-            return 0.0, 100.0
-        first = min(max((start - self._timeline.started_at) / whole * 100, 0), 100)
-        last = min(max((end - self._timeline.started_at) / whole * 100, first), 100)
-        width = max(last - first, _NARROWEST)
-        return min(first, 100 - width), width
 
 
 _WASTED = frozenset(
@@ -192,7 +203,8 @@ def _words_of_attempt(span: AttemptSpan) -> str:
     return ", ".join(said)
 
 
-def _ticks(total_ms: int) -> Sequence[Tick]:
+def ticks_of(total_ms: int) -> Sequence[Tick]:
+    """The labels of the axis."""
     if total_ms <= 0:
         return []
     every = next((step for step in _EVERY if total_ms / step <= _TICKS), total_ms)

@@ -22,14 +22,16 @@ from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
 from lakeui.jobs.redaction import shown_job
 from lakeui.jobs.run_costs import Cost, RunCost, cost_of
-from lakeui.jobs.timeline import timeline_of
+from lakeui.jobs.timeline import Timeline, timeline_of
 from lakeui.monitoring.outlook import outlook_of
 from lakeui.monitoring.rerun import rerun_of
+from lakeui.monitoring.spark_ui import spark_pages
 from lakeui.pages.jobs.gantt import draw_gantt
 from lakeui.pages.jobs.log_groups import log_groups
 from lakeui.pages.jobs.plans import plan_view
 from lakeui.pages.jobs.run_comparison import compared
 from lakeui.pages.jobs.run_steps import field_of, steps_of
+from lakeui.pages.jobs.stage_rows import StageTable, stage_table
 from lakeui.pages.units import format_bytes, format_count, format_duration
 
 LOG_LINES = 500
@@ -86,6 +88,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "steps": steps,
             "field": field_of(job, steps) if picked and picked is attempts[0] else None,
             "recorded_stages": stages,
+            "spark_stages": _spark_stages(request, timeline, picked),
             "gantt": draw_gantt(timeline, picked.number if picked else None),
             "compared": compared(job, timeline),
             "log_groups": groups,
@@ -115,6 +118,14 @@ def rerun_context(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str
         "rerun": rerun_of(job) if may_run and not settings.READ_ONLY else None,
         "reruns": list(job.reruns.select_related("requested_by").order_by("-created_at")[:_RERUNS]),
     }
+
+
+def _spark_stages(
+    request: HttpRequest, timeline: Timeline, picked: JobAttempt | None
+) -> StageTable | None:
+    spans = (span for span in timeline.attempts if span.attempt is picked)
+    pages = spark_pages(request.user, picked.spark_application) if picked else None
+    return stage_table(next(spans, None), pages)
 
 
 def _picked(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt | None:

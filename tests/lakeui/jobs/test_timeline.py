@@ -50,6 +50,16 @@ def test_queue_steps_and_the_named_rests_add_up_to_the_whole():
     assert timeline.excess_ms == 0
 
 
+def test_moments_of_parts_of_a_millisecond_add_up_too():
+    started, finished = NOON + timedelta(microseconds=600), NOON + timedelta(microseconds=2400)
+    job = Job(
+        state=State.SUCCEEDED, created_at=NOON, started_at=started, finished_at=at(0.0031)
+    )  # fmt: skip
+    attempt = JobAttempt(pk=1, number=1, started_at=started, finished_at=finished)
+    timeline = timeline_of(job, [attempt], {})
+    assert sum(part.took_ms for part in timeline.parts) == timeline.total_ms == 3
+
+
 def test_what_lies_between_two_attempts_is_told_by_why_the_first_ended():
     attempts = [
         attempt_of(1, 2, 10, Outcome.CONFLICTED),

@@ -1,0 +1,39 @@
+"""Spark's stages as they are kept in the row of a step, and read again."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lakeui.jobs.models import JobStage
+from lakeui.jobs.spark_stages import KEPT, SparkStage, longest, stages_in
+
+STAGE = SparkStage(
+    7, 1, "failed", 1_790_000_000_500, 1_790_000_001_000, 8, 6, 2, 900, 1, 2, 3, 4, 5
+)
+
+
+def test_a_stage_is_read_as_it_was_written():
+    assert SparkStage.recorded(STAGE.as_row()) == STAGE
+
+
+def test_what_is_as_usual_takes_no_room():
+    assert SparkStage(7, tasks=2, done=2).as_row() == {"stage_id": 7, "tasks": 2, "done": 2}
+
+
+def test_a_stage_says_when_it_ran_and_how_long():
+    assert STAGE.started_at == datetime(2026, 9, 21, 14, 13, 20, 500_000, UTC)
+    assert STAGE.took_ms == 500
+    runs = replace(STAGE, ended_ms=None)
+    assert (runs.ended_at, runs.took_ms) == (None, None)
+    assert replace(STAGE, ended_ms=1).took_ms == 0
+
+
+def test_what_another_version_wrote_is_read_as_far_as_it_is_known():
+    rows = [{"stage_id": 9, "mood": "good"}, "no stage", {"tasks": 4}, {"stage_id": 8}]
+    assert [stage.stage_id for stage in stages_in(JobStage(spark_stages=rows))] == [8, 9]
+    assert stages_in(JobStage(spark_stages={"stage_id": 1})) == []
+
+
+def test_the_longest_are_kept_in_the_order_in_which_they_began():
+    many = [SparkStage(n, started_ms=n, core_ms=n % 50) for n in range(100)]
+    kept = longest(many)
+    assert [stage.stage_id for stage in kept] == [n for n in range(100) if n % 50 >= 50 - KEPT // 2]

@@ -1,0 +1,99 @@
+"""Where the time of real jobs on Spark goes: every part has its name, and they add up."""
+
+import json
+
+import pytest
+
+from engine.schema.types import LONG, StructField, StructType
+from engine.table import DeltaTable
+from lakeui.catalog.models import Table
+from lakeui.catalog.registration import register_table
+from lakeui.jobs import leases
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import request_job
+from lakeui.jobs.spark_stages import stages_in
+from lakeui.jobs.timeline import PartKind, Timeline, timeline_of
+from tests.engine.conftest import spark  # noqa: F401 - a fixture
+from workers import spark_session
+from workers.job_run import run_attempt
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(240),
+    pytest.mark.django_db(transaction=True),
+]
+
+
+@pytest.fixture
+def table(lake) -> Table:
+    uri = str(lake / "lake/orders")
+    DeltaTable.create(uri, StructType((StructField("id", LONG),)))
+    return register_table(uri, "sales.orders")
+
+
+@pytest.fixture
+def here(spark, monkeypatch):  # noqa: F811
+    """This process has a Spark, as a Spark worker does."""
+    monkeypatch.setattr(spark_session._Held, "session", spark)
+    monkeypatch.setattr(spark_session._Held, "application", spark.sparkContext.applicationId)
+    return spark
+
+
+def ran(table: Table, **more) -> Job:
+    job = request_job(table=table, requested_by=None, **more)
+    lease = leases.claim(job.pk, "spark@here")
+    assert lease is not None
+    run_attempt(lease)
+    job.refresh_from_db()
+    assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
+    return job
+
+
+def timeline_of_job(job: Job) -> Timeline:
+    attempts = list(job.attempt_rows.all())
+    stages = {attempt.pk: list(attempt.stages.order_by("place")) for attempt in attempts}
+    return timeline_of(job, attempts, stages)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_load_with_an_inferred_schema_adds_up_to_its_time_by_named_parts(here, table, lake, kind):
+    rows = [{"id": n, "added": f"2026-11-{n % 28 + 1:02}"} for n in range(500)]
+    if kind == "csv":
+        text = "id,added\n" + "".join(f"{row['id']},{row['added']}\n" for row in rows)
+    else:
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+    (lake / f"uploads/rows.{kind}").write_text(text)
+    source = {"kind": "files", "uri": str(lake / f"uploads/rows.{kind}"), "format": kind}
+    job = ran(table, kind="append", parameters={"source": source, "merge_schema": True})
+
+    timeline = timeline_of_job(job)
+    named = {
+        part.stage.name if part.stage else part.kind.value: part.took_ms for part in timeline.parts
+    }
+    whole = (job.finished_at - job.created_at).total_seconds() * 1000
+    assert sum(named.values()) == timeline.total_ms
+    assert abs(timeline.total_ms - whole) <= 1
+    assert timeline.excess_ms == 0
+    assert {"queue", "start", "read the source", "infer the schema", "write files", "sync"} <= set(
+        named
+    )
+    unnamed = sum(named.get(kind.value, 0) for kind in (PartKind.BETWEEN, PartKind.UNRECORDED))
+    assert unnamed <= 20  # each moment is written down in whole milliseconds
+    assert named["infer the schema"] > 0
+
+
+def test_the_steps_of_a_job_say_which_stages_spark_ran_for_them(here, table, lake):
+    path = lake / "uploads/rows.csv"
+    path.write_text("id\n" + "".join(f"{n}\n" for n in range(500)))
+    source = {"kind": "files", "uri": str(path), "format": "csv"}
+    job = ran(table, kind="append", parameters={"source": source})
+    attempt = job.attempt_rows.get()
+    assert attempt.spark_application == here.sparkContext.applicationId
+    step = attempt.stages.get(name="write files")
+    stages = stages_in(step)
+    assert step.spark_stage_count == len(stages) > 0
+    assert sum(stage.tasks for stage in stages) == step.total
+    assert sum(stage.core_ms for stage in stages) == step.core_ms
+    for stage in stages:
+        assert step.started_at <= stage.started_at <= stage.ended_at <= step.finished_at
+    assert [other.spark_stages for other in attempt.stages.exclude(pk=step.pk)].count([]) >= 3
