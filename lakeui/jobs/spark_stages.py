@@ -70,7 +70,7 @@ _NAMES = tuple(_USUAL)
 
 
 def longest(stages: Iterable[SparkStage]) -> list[SparkStage]:
-    """Those to keep, in the order in which they began."""
+    """The stages to keep, in the order in which they began."""
     kept = nlargest(KEPT, stages, key=lambda stage: (stage.core_ms, -stage.stage_id))
     return sorted(kept, key=_place)
 

@@ -138,11 +138,11 @@ class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
     def get_spark_ui(self, attempt: JobAttempt) -> str | None:
         """Asked once for the attempts of one application."""
         shared = cast("dict[str, Any]", self.context)
-        known: dict[str, SparkPages | None] = shared.setdefault("spark_pages", {})
+        pages_of: dict[str, SparkPages | None] = shared.setdefault("spark_pages", {})
         application = attempt.spark_application
-        if application not in known:
-            known[application] = spark_pages(self.context["request"].user, application)
-        pages = known[application]
+        if application not in pages_of:
+            pages_of[application] = spark_pages(self.context["request"].user, application)
+        pages = pages_of[application]
         return pages.jobs if pages else None
 
 

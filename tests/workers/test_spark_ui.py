@@ -1,0 +1,71 @@
+"""Spark's own pages of a worker: served where they are wanted, and to this machine alone."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+_WORKER = """
+import json, os, socket, urllib.request
+from urllib.parse import urlsplit
+import django
+django.setup()
+from workers import spark_session
+spark_session.start()
+told = spark_session.cluster()
+said = {"ui": told.ui, "is_told": told.application == spark_session.application() != ""}
+if told.ui:
+    with urllib.request.urlopen(told.ui + "/stages/stage/?id=0&attempt=0") as answer:
+        said["page"] = answer.read().decode()
+    with socket.socket() as outside:
+        said["elsewhere"] = outside.connect_ex(("127.0.0.2", urlsplit(told.ui).port))
+    with urllib.request.urlopen(told.ui + "/executors/threadDump/?executorId=driver") as answer:
+        said["threads"] = "Thread dump" in answer.read().decode()
+spark_session.stop()
+os.write(3, json.dumps(said).encode())
+"""
+
+
+def started(tmp_path, **more: str) -> dict:
+    """What a worker's Spark says of itself, in a process of its own."""
+    told = tmp_path / "told.json"
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "lakeui.settings",
+        "LAKEUI_HOME": str(tmp_path),
+        "SECRET_KEY": "for-tests-only-for-tests-only-for-tests-only",
+        "SPARK_MASTER": "local[1]",
+        **more,
+    }
+    with told.open("wb") as output:
+        script = f"import os; os.dup2({output.fileno()}, 3)\n{_WORKER}"
+        subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-c", script],
+            env=environment, pass_fds=[output.fileno()], check=True, timeout=200, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    return json.loads(told.read_text())
+
+
+def test_sparks_pages_are_served_to_this_machine_alone_and_only_show(tmp_path):
+    told = started(tmp_path, SPARK_UI="true")
+    assert told["ui"].startswith("http://127.0.0.1:")
+    assert told["is_told"]
+    assert "Details for Stage 0" in told["page"]
+    assert told["elsewhere"] != 0
+    assert not told["threads"]
+
+
+def test_sparks_pages_are_not_served_unless_they_are_wanted(tmp_path):
+    assert started(tmp_path) == {"ui": "", "is_told": True}
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "spark.example.org", "//spark"])
+def test_an_address_of_them_that_no_browser_may_be_led_to_is_refused_at_the_start(
+    tmp_path, address
+):
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        started(tmp_path, SPARK_UI_URL=address)
+    assert b"SPARK_UI_URL is no address" in refused.value.stderr
