@@ -53,7 +53,7 @@ def _within_a_day(minute: str, hour: str) -> str:
 
 def _even_step(text: str, whole: int) -> int:
     """The step of `*/15`; 0 for none, or where the last one is shorter: `*/40` is due at :00 and :40."""
-    step = int(found[1]) if (found := _EVERY.match(text)) else 0
+    step = int(stepped[1]) if (stepped := _EVERY.match(text)) else 0
     return step if step and whole % step == 0 else 0
 
 
