@@ -12,7 +12,9 @@ from django.utils import timezone
 
 from engine.conflicts.runtimes import RUNTIMES
 from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.redaction import may_read_text
 from lakeui.conflicts.statements.clients import Client, client_of
 from lakeui.conflicts.statements.conditions import Condition, shape_of, understood
 
@@ -87,8 +89,8 @@ class RecentWrites:
         return Counter(users).most_common()
 
 
-def recent_writes(table: Table) -> RecentWrites:
-    """The writes of the last days, in two queries."""
+def recent_writes(table: Table, reader: Reader | None = None) -> RecentWrites:
+    """The writes of the last days, in two queries; of aborted ones the conditions that a reader may read."""
     since = timezone.now() - timedelta(days=DAYS)
     rows = (
         table.commits.filter(committed_at__gte=since)
@@ -104,7 +106,7 @@ def recent_writes(table: Table) -> RecentWrites:
     )  # fmt: skip
     recent = tuple(_writes(rows))
     writes = recent[:MAX_WRITES]
-    attempts = _aborted(table, since)
+    attempts = _aborted(table, since, reader)
     aborted = attempts[:MAX_WRITES]
     overlapping = [Asking(w.operation, w.predicate, w.user_name) for w in writes if w.overlapped]
     overlapping = [
@@ -116,13 +118,19 @@ def recent_writes(table: Table) -> RecentWrites:
     )
 
 
-def _aborted(table: Table, since: datetime) -> list[Asking]:
+def _aborted(table: Table, since: datetime, reader: Reader | None) -> list[Asking]:
     """Aborted attempts: each overlapped with its winning commit at least."""
     aborted = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
     rows = aborted.order_by("-occurred_at").values_list(
         "current_operation", "current_predicate", "current_user_name"
     )
-    return [Asking(*row) for row in rows[: MAX_WRITES + 1]]
+    asked = (Asking(*row) for row in rows[: MAX_WRITES + 1])
+    return [
+        one
+        if reader is None or may_read_text(one.predicate, reader)
+        else one._replace(predicate="")
+        for one in asked
+    ]
 
 
 def _uses(overlapping: Iterable[Asking], table: Table) -> tuple[ConditionUse, ...]:

@@ -1,5 +1,8 @@
 """Conflicts: aborted, resolved and reported."""
 
+from functools import cached_property
+from typing import Any
+
 from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework import serializers
@@ -11,9 +14,11 @@ from engine.conflict_facts import Rule
 from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
 from lakeui.api.of_table import OfTable
 from lakeui.api.serializers.conflict_costs import ConflictCostsSerializer
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.redaction import shown_conflict
 from lakeui.monitoring.partition_costs import costs_by_partition
 
 
@@ -47,6 +52,14 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
     row_level = RecordedField(
         help_text="Why rows could not resolve the conflict, where they were compared."
     )
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Whoever asked; one for all rows of a list."""
+        return Reader(self.context["request"].user)
+
+    def to_representation(self, instance: Conflict) -> dict[str, Any]:
+        return dict(super().to_representation(shown_conflict(instance, self.reader)))
 
     class Meta:
         model = Conflict

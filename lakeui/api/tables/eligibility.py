@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
 from lakeui.api.filtering import refuse_unknown
 from lakeui.api.of_table import OfTable
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.assessment import eligibility_of
 from lakeui.conflicts.eligibility.report import eligibility_report
 from lakeui.jobs.reading_streams import streams_reading
@@ -160,6 +161,8 @@ class Eligibility(OfTable):
         """The conditions as mirrored, beside what 30 days of writes and of aborted writes show."""
         refuse_unknown(request, frozenset())
         readers = streams_reading(self.table, request.user)
-        report = eligibility_report(self.table, throughput_of(self.table), readers)
+        report = eligibility_report(
+            self.table, throughput_of(self.table), readers, Reader(request.user)
+        )
         eligibility = report.eligibility if report else eligibility_of(self.table)
         return Response(EligibilitySerializer({**asdict(eligibility), "evidence": report}).data)

@@ -13,6 +13,7 @@ from lakeui.catalog import log_values
 from lakeui.catalog.models import Commit
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.models import Conflict, PipelineTransaction
+from lakeui.conflicts.redaction import shown_conflict
 from lakeui.conflicts.statements.text import statement_text
 from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job, JobAttempt
@@ -82,6 +83,7 @@ def both_sides(conflict: Conflict, reader: Reader) -> BothSides:
 
     Of a writer that names tables the reader may not see, only what the log says of it.
     """
+    conflict = shown_conflict(conflict, reader)
     decision, commit = decision_of(conflict), _winning_commit(conflict)
     return BothSides(
         _current(conflict, decision, reader),

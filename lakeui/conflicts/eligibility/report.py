@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from engine.conflict_facts import Verdict
 from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.assessment import TableEligibility, asked, eligibility_of
 from lakeui.conflicts.eligibility.conditions import Speed, locked_out_by, table_lines, write_lines
 from lakeui.conflicts.eligibility.lines import FAILS, ConditionLine
@@ -60,12 +61,18 @@ class EligibilityReport:
 
 
 def eligibility_report(
-    table: Table, speed: Speed | None = None, readers: Sequence[str] = ()
+    table: Table,
+    speed: Speed | None = None,
+    readers: Sequence[str] = (),
+    shown_to: Reader | None = None,
 ) -> EligibilityReport | None:
-    """None while the table's log was never read. `readers` are streams known to read it."""
+    """None while the table's log was never read. `readers` are streams known to read it.
+
+    Conditions of aborted writes are those that `shown_to` may read.
+    """
     if not table.schema or table.version is None:
         return None
-    eligibility, writes = asked(table), recent_writes(table)
+    eligibility, writes = asked(table), recent_writes(table, shown_to)
     clustered = bool(table.clustering_columns)
     later = bool(table.clustering_columns or table.partition_columns)
     return EligibilityReport(

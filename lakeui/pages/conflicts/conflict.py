@@ -21,6 +21,7 @@ from lakeui.conflicts.conflict_detail.later_commit import landed_later
 from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.redaction import shown_conflict
 from lakeui.pages.charts.overlap import draw_known_rows, draw_overlap
 from lakeui.pages.conflicts.conflict_rerun import rerun_context
 from lakeui.pages.conflicts.conflict_rows import rows_view
@@ -40,6 +41,7 @@ def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
     conflict = get_object_or_404(
         visible.select_related("table", "job", "transaction__pipeline"), pk=pk
     )
+    conflict = shown_conflict(conflict, Reader(request.user))
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         shared = rows_view(conflict, both_sides(conflict, Reader(request.user)))
         fragment = {"conflict": conflict, "shared": shared}

@@ -10,13 +10,15 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from engine.conflicts.checker import CHECKS
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.models import Conflict, ending_of
+from lakeui.conflicts.redaction import shown_conflicts
 from lakeui.monitoring.partition_costs import costs_by_partition
 from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.partition_heat import draw_partition_heat
-from lakeui.pages.exports import export
+from lakeui.pages.exports import CHUNK, export
 from lakeui.pages.list_table import one_table
 from lakeui.pages.listing import Listing
 from lakeui.pages.table_head import table_head
@@ -58,7 +60,8 @@ def conflict_list(request: HttpRequest) -> HttpResponseBase:
     conflicts = to_list(visible_conflicts(request.user))
     listing = Listing(request, ConflictFilter(request.GET, conflicts))
     if "export" in request.GET and listing.is_valid:
-        return export(listing.rows, COLUMNS, request.GET["export"], "conflicts")
+        rows = shown_conflicts(listing.rows.iterator(chunk_size=CHUNK), Reader(request.user))
+        return export(rows, COLUMNS, request.GET["export"], "conflicts")
     context = _list_context(request, listing)
     return render(request, "conflicts/conflicts.html", context, status=listing.status)
 

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.eligibility.lines import ConditionLine
 from lakeui.conflicts.eligibility.report import EligibilityReport, eligibility_report
 from lakeui.conflicts.eligibility.runtime_matrix import RuntimeCell, RuntimeColumn
@@ -46,7 +47,7 @@ def eligibility(request: HttpRequest, pk: int) -> HttpResponse:
     table = visible_table(request, pk)
     head = table_head(request, table, "eligibility")
     readers = streams_reading(table, request.user)
-    report = eligibility_report(table, throughput_of(table), readers)
+    report = eligibility_report(table, throughput_of(table), readers, Reader(request.user))
     context = {
         "table": table,
         "head": head,

@@ -131,7 +131,7 @@ def _rows(
     if not listing.is_valid or any(request.GET.get(name) for name in _NEVER_ABORTED):
         return history_rows(table, commits, ())
     low, high = _span(table, listing, commits)
-    aborted = aborted_attempts(table, low, high, request.GET)
+    aborted = aborted_attempts(request, table, low, high)
     if request.GET.get("beat"):
         aborted = [
             conflict

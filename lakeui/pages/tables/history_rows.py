@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Q
-from django.http import QueryDict
+from django.http import HttpRequest
 
 from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.row_counts import RowCounts, rows_of
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.redaction import may_read_condition
 from lakeui.conflicts.version_effects import aborted_by, resolved_by
 from lakeui.pages.operations import rows_text, short_rows, what_of
 
@@ -78,8 +80,9 @@ def history_rows(
     return _merged(rows, list(aborted))
 
 
-def aborted_attempts(table: Table, low: int, high: int, query: QueryDict) -> list[Conflict]:
+def aborted_attempts(request: HttpRequest, table: Table, low: int, high: int) -> list[Conflict]:
     """Attempts that a version of a span aborted and that fit the filters of the list."""
+    query, reader = request.GET, Reader(request.user)
     aborted = table.conflicts.filter(
         kind=Conflict.Kind.ABORTED, winning_version__range=(low, high)
     ).defer("facts")
@@ -87,10 +90,13 @@ def aborted_attempts(table: Table, low: int, high: int, query: QueryDict) -> lis
         aborted = aborted.filter(current_operation__iexact=operation)
     if user := query.get("user"):
         aborted = aborted.filter(current_user_name__iexact=user)
-    if text := query.get("q"):
+    text = query.get("q")
+    if text:
         said = Q(current_predicate__icontains=text) | Q(message__icontains=text)
         aborted = aborted.filter(said)
-    return list(aborted.order_by("-winning_version", "-occurred_at")[:ABORTED_SHOWN])
+    first = list(aborted.order_by("-winning_version", "-occurred_at")[:ABORTED_SHOWN])
+    # none is found by words that its reader may not read
+    return [c for c in first if not text or may_read_condition(c, reader)]
 
 
 def _merged(rows: list[HistoryRow], aborted: list[Conflict]) -> list[HistoryRow]:

@@ -1,6 +1,7 @@
 """A statement that names several tables is for those who may look at all of them."""
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from engine.commands.sql import parse_statement
@@ -173,3 +174,39 @@ def test_a_reader_asks_for_their_tables_once(orders, guest, django_assert_num_qu
     reader = Reader(guest)
     with django_assert_num_queries(2):
         assert not any(reader.may_read(job) for job in jobs)
+
+
+SUBQUERY = "DELETE FROM sales.orders WHERE a IN (SELECT a FROM hr.salaries WHERE b = 'boss')"
+
+
+@pytest.mark.parametrize(
+    ("sql", "predicate"),
+    [
+        (SUBQUERY, SUBQUERY.removeprefix("DELETE FROM sales.orders WHERE ")),
+        (MERGE, "s.hr_salaries_a = orders.a"),
+    ],
+    ids=["delete", "merge"],
+)
+def test_the_condition_of_an_aborted_write_is_for_who_may_read_its_statement(
+    orders, guest, sql, predicate
+):
+    job = _asked(orders, sql, error_message="")
+    operation = sql.split()[0]
+    facts = {"current": {"operation": operation, "predicate": predicate}}
+    lost = make_conflict(
+        orders, job=job, current_operation=operation, current_predicate=predicate, facts=facts,
+        winning_version=2, occurred_at=timezone.now(),
+    )  # fmt: skip
+    paths = (
+        "/conflicts/", f"/conflicts/{lost.pk}/", "/conflicts/?export=csv", "/conflicts/?export=json",
+        "/api/v1/conflicts/", f"/api/v1/conflicts/{lost.pk}/", f"/tables/{orders.pk}/eligibility/",
+        f"/api/v1/tables/{orders.pk}/conflicts/", f"/api/v1/tables/{orders.pk}/eligibility/",
+    )  # fmt: skip
+    told = {path for path in paths if "salaries" in _read(_client(guest), path)}
+    assert told == set()
+    link, history = f'"/conflicts/{lost.pk}/"', f"/tables/{orders.pk}/history/"
+    assert link in _read(_client(guest), history)
+    assert link not in _read(_client(guest), f"{history}?q=salaries")
+    everybody = _read(_client(person("ann", "viewer")), f"/api/v1/conflicts/{lost.pk}/")
+    assert everybody.count(predicate) >= 2
+    assert link in _read(_client(User.objects.get(username="ann")), f"{history}?q=salaries")

@@ -1,0 +1,48 @@
+"""Aborted writes without what tells of tables that their reader may not see.
+
+A log tells a condition to whoever sees its table, but an aborted write is in no log: its condition is
+for those who may read the statement.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from copy import copy
+
+from lakeui.catalog.named_tables import Reader
+from lakeui.conflicts.models import Conflict
+
+_HOLDS_QUERY = re.compile(r"\bSELECT\b", re.IGNORECASE)
+
+
+def shown_conflict(conflict: Conflict, reader: Reader) -> Conflict:
+    """The conflict; for who may not read the aborted statement a copy to show, without its condition."""
+    if may_read_condition(conflict, reader):
+        return conflict
+    told = copy(conflict)
+    told.current_predicate = ""
+    if "facts" not in told.get_deferred_fields() and isinstance(told.facts, dict):
+        current = told.facts.get("current")
+        if isinstance(current, dict):
+            told.facts = told.facts | {"current": current | {"predicate": None}}
+    return told
+
+
+def shown_conflicts(conflicts: Iterable[Conflict], reader: Reader) -> Iterator[Conflict]:
+    """Each as `shown_conflict` has it."""
+    return (shown_conflict(conflict, reader) for conflict in conflicts)
+
+
+def may_read_condition(conflict: Conflict, reader: Reader) -> bool:
+    """Whether they may see every table that the aborted write's condition can name."""
+    if reader.sees_all or not conflict.current_predicate:
+        return True
+    if conflict.current_operation.upper() == "MERGE":
+        return conflict.job is None or reader.may_read(conflict.job)
+    return may_read_text(conflict.current_predicate, reader)
+
+
+def may_read_text(predicate: str, reader: Reader) -> bool:
+    """Whether they may see every table that a condition names in a subquery."""
+    if reader.sees_all or not _HOLDS_QUERY.search(predicate):
+        return True
+    return reader.may_read_statement(f"DELETE FROM t WHERE {predicate}")  # noqa: S608 - parsed, not run
