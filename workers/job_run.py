@@ -79,6 +79,7 @@ def run_attempt(lease: leases.Lease) -> None:
 
 def _attempt(lease: leases.Lease) -> None:
     job = Job.objects.select_related("table", "requested_by").get(pk=lease.job_id)
+    _note_session(job, lease)
     with Heartbeat(lease, job.time_limit_s) as heartbeat:
         stages = heartbeat.progress.stages
         try:
@@ -89,6 +90,15 @@ def _attempt(lease: leases.Lease) -> None:
         finally:
             heartbeat.end_stages()
         patiently(partial(_finish, job, lease, ending))
+
+
+def _note_session(job: Job, lease: leases.Lease) -> None:
+    """Write down when Spark was started here, if the job was requested before it was ready."""
+    started = spark_session.started()
+    if started is not None and started[1] > job.created_at:
+        JobAttempt.objects.filter(job=job, number=lease.attempt).update(
+            session_from=started[0], session_until=started[1]
+        )
 
 
 def _ending(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Ending:

@@ -5,9 +5,11 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
+from django.utils import timezone
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
@@ -30,6 +32,7 @@ _UI = {
 class _Held:
     session: SparkSession | None = None
     application = ""
+    started: tuple[datetime, datetime] | None = None
     is_ending = False
 
 
@@ -39,6 +42,7 @@ def start() -> None:
     Raises:
         SparkUnavailableError: there is no Java, or Spark gives this worker no core.
     """
+    began = timezone.now()
     kill_after = {"spark.task.reaper.killTimeout": f"{settings.SPARK_TASK_KILL_SECONDS}s"}
     session = build_session(
         "lakeui",
@@ -52,7 +56,7 @@ def start() -> None:
         session.stop()
         raise
     _Held.application = session.sparkContext.applicationId
-    _Held.session = session
+    _Held.session, _Held.started = session, (began, timezone.now())
 
 
 def _ui_settings() -> Mapping[str, str]:
@@ -75,6 +79,11 @@ def stop() -> None:
 def application() -> str:
     """The id of the Spark application that this worker is; "" of a light worker."""
     return _Held.application
+
+
+def started() -> tuple[datetime, datetime] | None:
+    """From when until when this worker started Spark; None of a light worker."""
+    return _Held.started
 
 
 def cluster() -> Cluster | None:

@@ -185,7 +185,8 @@ class JobAttempt(models.Model):
     """One try at a job: what it read, how it ended, what it cost.
 
     Times of cores and bytes are those that Spark counted, null where it counted none.
-    `spark_application` is the id of the Spark application that it ran in, blank without Spark.
+    `spark_application` is the id of the Spark application that it ran in, blank without Spark. Where its
+    worker was still starting Spark after the request, `session_from` and `session_until` say when.
     """
 
     class Outcome(models.TextChoices):
@@ -211,6 +212,8 @@ class JobAttempt(models.Model):
     bytes_read = models.BigIntegerField(null=True, blank=True)
     bytes_shuffled = models.BigIntegerField(null=True, blank=True)
     spark_application = models.CharField(max_length=100, blank=True)
+    session_from = models.DateTimeField(null=True, blank=True)
+    session_until = models.DateTimeField(null=True, blank=True)
     message = models.TextField(blank=True)
 
     class Meta:

@@ -151,7 +151,7 @@ def facts_of(job: Job, timeline: Timeline) -> RunFacts:
         attempts=job.attempts,
         worker=job.worker,
         total_ms=timeline.total_ms,
-        queue_ms=parts.get(PartKind.QUEUE, 0),
+        queue_ms=parts.get(PartKind.QUEUE, 0) + parts.get(PartKind.SESSION, 0),
         rows=rows_in(job.kind, job.metrics if isinstance(job.metrics, dict) else {}),
         cost=cost_of(attempts, timeline.ended_at, dry_run=job.dry_run),
         parts=dict(parts),

@@ -20,6 +20,7 @@ class PartKind(StrEnum):
     """What a part of a job's time is."""
 
     QUEUE = "queue"  # until a worker took it
+    SESSION = "session"  # of the queue: the worker that took it was starting Spark
     EARLIER = "earlier"  # attempts before those that are listed
     TAKE = "take"  # from the start of an attempt to its first step
     STEP = "step"
@@ -105,7 +106,7 @@ def _parts(job: Job, spans: Sequence[AttemptSpan], end: datetime) -> Iterator[Pa
         )
         return
     begun = max(begun, job.created_at)
-    yield Part(PartKind.QUEUE, job.created_at, begun, _ms(job.created_at, begun))
+    yield from _queue(job.created_at, begun, spans)
     if not spans:
         yield Part(PartKind.UNRECORDED, begun, end, _ms(begun, end), is_open=job.is_active)
         return
@@ -119,6 +120,19 @@ def _parts(job: Job, spans: Sequence[AttemptSpan], end: datetime) -> Iterator[Pa
     if reached < end:
         kind = _pause(spans[-1].attempt) if job.is_active else PartKind.END
         yield Part(kind, reached, end, _ms(reached, end), is_open=job.is_active)
+
+
+def _queue(asked: datetime, begun: datetime, spans: Sequence[AttemptSpan]) -> Iterator[Part]:
+    """The time until a worker took the job, and what of it that worker needed to start Spark."""
+    first = spans[0].attempt if spans else None
+    if first and first.number == 1 and first.session_from and first.session_until:
+        start = min(max(first.session_from, asked), begun)
+        ready = min(max(first.session_until, start), begun)
+        if start > asked:
+            yield Part(PartKind.QUEUE, asked, start, _ms(asked, start))
+        yield Part(PartKind.SESSION, start, ready, _ms(start, ready))
+        asked = ready
+    yield Part(PartKind.QUEUE, asked, begun, _ms(asked, begun))
 
 
 def _before(first: AttemptSpan) -> PartKind:

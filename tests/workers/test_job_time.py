@@ -1,8 +1,10 @@
 """Where the time of real jobs on Spark goes: every part has its name, and they add up."""
 
 import json
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from engine.schema.types import LONG, StructField, StructType
 from engine.table import DeltaTable
@@ -80,6 +82,23 @@ def test_a_load_with_an_inferred_schema_adds_up_to_its_time_by_named_parts(here,
     unnamed = sum(named.get(kind.value, 0) for kind in (PartKind.BETWEEN, PartKind.UNRECORDED))
     assert unnamed <= 20  # each moment is written down in whole milliseconds
     assert named["infer the schema"] > 0
+
+
+def test_a_job_that_was_requested_while_spark_started_says_so(here, table, lake, monkeypatch):
+    path = lake / "uploads/rows.csv"
+    path.write_text("id\n1\n")
+    source = {"kind": "files", "uri": str(path), "format": "csv"}
+    now = timezone.now()
+    monkeypatch.setattr(
+        spark_session._Held, "started", (now - timedelta(seconds=9), now + timedelta(hours=1))
+    )
+    early = ran(table, kind="append", parameters={"source": source})
+    parts = timeline_of_job(early).parts
+    assert parts[0].kind == PartKind.SESSION
+    assert parts[0].ended_at == early.started_at
+    monkeypatch.setattr(spark_session._Held, "started", (now - timedelta(seconds=9), now))
+    later = ran(table, kind="append", parameters={"source": source})
+    assert PartKind.SESSION not in {part.kind for part in timeline_of_job(later).parts}
 
 
 def test_the_steps_of_a_job_say_which_stages_spark_ran_for_them(here, table, lake):

@@ -17,7 +17,9 @@ django.setup()
 from workers import spark_session
 spark_session.start()
 told = spark_session.cluster()
-said = {"ui": told.ui, "is_told": told.application == spark_session.application() != ""}
+since, until = spark_session.started()
+is_told = told.application == spark_session.application() != "" and since < until
+said = {"ui": told.ui, "is_told": is_told}
 if told.ui:
     with urllib.request.urlopen(told.ui + "/stages/stage/?id=0&attempt=0") as answer:
         said["page"] = answer.read().decode()

@@ -7,7 +7,7 @@ from datetime import datetime
 from lakeui.jobs.models import JobAttempt
 from lakeui.jobs.spark_stages import stages_in
 from lakeui.jobs.timeline import AttemptSpan, Part, PartKind, Timeline
-from lakeui.pages.jobs.run_steps import label_of
+from lakeui.pages.jobs.run_steps import label_of, tasks_in
 from lakeui.pages.units import format_duration
 
 _NARROWEST = 0.4  # of 100: what took no time can still be seen
@@ -25,6 +25,7 @@ _EVERY = (
 )
 LABELS = {
     PartKind.QUEUE: "Queue",
+    PartKind.SESSION: "Start Spark",
     PartKind.EARLIER: "Earlier attempts",
     PartKind.TAKE: "Take the job",
     PartKind.BETWEEN: "Between steps",
@@ -34,6 +35,7 @@ LABELS = {
     PartKind.REQUEUE: "Queue, again",
 }
 _WORDS = {
+    PartKind.SESSION: "in the worker that took the job",
     PartKind.TAKE: "before the first step",
     PartKind.BETWEEN: "in none of the steps",
     PartKind.END: "after the last step",
@@ -191,8 +193,7 @@ def _words(part: Part) -> str:
         return _WORDS.get(part.kind, "")
     if part.is_open and stage.total:
         return f"{stage.done:,} of {stage.total:,} {stage.unit}"
-    tasks = f"{stage.done:,} {stage.unit}" if stage.unit == "tasks" else ""
-    return ", ".join(text for text in (stage.found, tasks) if text)
+    return ", ".join(text for text in (stage.found, tasks_in(stage)) if text)
 
 
 def _words_of_attempt(span: AttemptSpan) -> str:

@@ -123,6 +123,13 @@ def label_of(name: str, read_version: int | None = None) -> str:
     return _NAMES.get(name) or name.capitalize()
 
 
+def tasks_in(stage: JobStage) -> str:
+    """How many tasks of Spark a stage took, in words; "" of one without Spark."""
+    if stage.unit != "tasks":
+        return ""
+    return f"{stage.done:,} {'task' if stage.done == 1 else 'tasks'}"
+
+
 def _queue(job: Job) -> Step:
     if job.started_at is None:
         ended = not job.is_active
@@ -178,7 +185,7 @@ def _words(job: Job, attempt: JobAttempt, stage: JobStage, state: str) -> str:
         return f"up to v{attempt.attempted_version - 1}"
     if state == "now" and stage.total:
         return f"{stage.done:,} of {stage.total:,} {stage.unit}"
-    return stage.found or (f"{stage.done:,} {stage.unit}" if stage.unit == "tasks" else "")
+    return stage.found or tasks_in(stage)
 
 
 def _waiting(job: Job, expected: Sequence[str], seen: set[str]) -> Iterator[Step]:

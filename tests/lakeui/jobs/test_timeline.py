@@ -60,6 +60,30 @@ def test_moments_of_parts_of_a_millisecond_add_up_too():
     assert sum(part.took_ms for part in timeline.parts) == timeline.total_ms == 3
 
 
+@pytest.mark.parametrize(
+    ("since", "until", "parts"),
+    [
+        (4, 9, [("queue", 4), ("session", 5), ("queue", 1)]),
+        (-30, 9, [("session", 9), ("queue", 1)]),
+        (4, 99, [("queue", 4), ("session", 6), ("queue", 0)]),
+        (None, None, [("queue", 10)]),
+    ],
+    ids=["while it waited", "since before", "another clock", "ready before"],
+)
+def test_the_start_of_spark_is_a_part_of_the_time_in_the_queue(since, until, parts):
+    attempt = attempt_of(started=10)
+    attempt.session_from, attempt.session_until = at(since), at(until)
+    timeline = timeline_of(job_of(started=10), [attempt], {})
+    assert told(timeline) == [*parts, ("unrecorded", 50)]
+    assert sum(part.took_ms for part in timeline.parts) == timeline.total_ms
+
+
+def test_the_start_of_spark_is_that_of_the_worker_which_took_the_job_first():
+    attempt = attempt_of(2, started=10)
+    attempt.session_from, attempt.session_until = at(0), at(5)
+    assert told(timeline_of(job_of(started=10), [attempt], {}))[0] == ("queue", 10)
+
+
 def test_what_lies_between_two_attempts_is_told_by_why_the_first_ended():
     attempts = [
         attempt_of(1, 2, 10, Outcome.CONFLICTED),

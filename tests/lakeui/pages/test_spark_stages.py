@@ -110,6 +110,20 @@ def test_a_stage_that_runs_takes_until_now_and_one_that_waits_has_no_bar(as_, la
     assert (waiting.stage.stage_id, waiting.is_open, waiting.took_ms) == (9, False, None)
 
 
+def test_the_timeline_names_the_start_of_spark_and_counts_one_task_as_one(as_, lake, attempt):
+    earlier = attempt.started_at - timedelta(seconds=20)
+    Job.objects.filter(pk=lake.job.pk).update(created_at=earlier)
+    JobAttempt.objects.filter(pk=attempt.pk).update(
+        session_from=earlier, session_until=earlier + timedelta(seconds=8)
+    )
+    attempt.stages.filter(place=1).update(done=1, total=1)
+    body = page(as_("viewer"), lake)
+    rows = {row.label: row for row in body.context["gantt"].rows}
+    assert list(rows)[:3] == ["Start Spark", "Queue", "Attempt 1"]
+    assert (rows["Start Spark"].took_ms, rows["Queue"].took_ms) == (8000, 12_000)
+    assert rows["Write"].words == "1 task"
+
+
 def test_a_job_without_spark_has_no_such_panel(as_, lake, attempt):
     attempt.stages.update(spark_stages=[], spark_stage_count=0)
     assert 'id="spark-stages"' not in page(as_("viewer"), lake).content.decode()
