@@ -1,6 +1,8 @@
 """Lineage of jobs that really ran and of transactions that were reported, as a server receives it."""
 
+import fcntl
 import json
+import os
 import resource
 import signal
 from datetime import timedelta
@@ -157,6 +159,14 @@ def test_a_failure_is_told_with_our_code(collector, orders):
     error = end["run"]["facets"]["errorMessage"]["message"]
     assert error == f"{failed.error_code}: {failed.error_message}"
     assert "version" not in end["outputs"][0]["facets"]
+
+
+def test_a_long_message_of_an_error_is_cut_as_over_rest(collector, orders):
+    long = {"error_code": "LAKE_SPARK_JOB_FAILED", "error_message": "x" * 1_000_000}
+    job = ended(orders, state=Job.State.FAILED, committed_version=None, **long)
+    told(collector)
+    end = of(told(collector), job.pk)["FAIL"]
+    assert len(end["run"]["facets"]["errorMessage"]["message"]) == 2_000
 
 
 @runs_jobs
@@ -377,11 +387,44 @@ def test_a_line_that_a_full_disk_cut_off_is_taken_back(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
         with pytest.raises(DeliveryError, match="a part of the event"):
-            append(str(target), b"x" * 500 + b"\n")
+            append(str(target), b"x" * 500 + b"\n", 1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
     assert target.read_bytes() == b"{}\n"
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_that_nobody_reads_holds_no_worker_up(orders, settings, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    settings.LINEAGE_URL = (tmp_path / "pipe").as_uri()
+    ended(orders)
+    note(timezone.now())
+    assert deliver() == 0
+    assert "no regular file" in LineageEvent.objects.get(tries=1).error
+
+
+@pytest.mark.timeout(20)
+def test_a_file_that_another_program_keeps_locked_is_tried_again(orders, settings, tmp_path):
+    settings.LINEAGE_URL = (tmp_path / "events").as_uri()
+    settings.LINEAGE_TIMEOUT_SECONDS = 0.1
+    ended(orders)
+    now = timezone.now()
+    note(now)
+    with (tmp_path / "events").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert deliver() == 0
+    assert "has it locked" in LineageEvent.objects.get(tries=1).error
+    assert deliver(lambda: now + timedelta(minutes=1)) == 2
+
+
+def test_a_line_that_a_killed_worker_left_unfinished_spoils_no_other(tmp_path):
+    target = tmp_path / "events"
+    target.write_bytes(b'{"whole": 1}\n{"half')
+    append(str(target), b'{"next": 1}\n', 1)
+    append(str(target), b'{"last": 1}\n', 1)
+    lines = target.read_bytes().splitlines()
+    assert lines == [b'{"whole": 1}', b'{"half', b'{"next": 1}', b'{"last": 1}']
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ PRODUCER = f"urn:lakeui:{OWN_VERSION}"
 READS_NOT = frozenset({"append", "create", "vacuum", "restore"})
 """Kinds that do not read rows of the table that they change."""
 _MAX_SQL = 100_000
+_MAX_ERROR = 2_000  # as over REST
 _ENDS_OF_JOBS: Mapping[str, Type] = {
     Job.State.SUCCEEDED: Type.COMPLETE,
     Job.State.FAILED: Type.FAIL,
@@ -107,7 +108,7 @@ class Told:
         }
         if self.error:
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
-                message=redacted(self.error), programmingLanguage="PYTHON"
+                message=redacted(self.error)[:_MAX_ERROR], programmingLanguage="PYTHON"
             )
         if self.parent is not None:
             run_id, name = self.parent

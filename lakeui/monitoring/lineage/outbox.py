@@ -4,8 +4,11 @@ import fcntl
 import json
 import logging
 import os
+import stat
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from threading import Event
+from time import monotonic
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
@@ -19,6 +22,7 @@ from lakeui.monitoring.models import LineageEvent
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 200  # events in one task
+_LOCK_PAUSE_S = 0.02  # between tries at a lock, which others hold for one line
 Clock = Callable[[], datetime]
 
 
@@ -49,7 +53,7 @@ def _delivered(event: LineageEvent, clock: Clock) -> bool:
     url = settings.LINEAGE_URL
     try:
         if urlsplit(url).scheme == "file":
-            append(_path_of(url), body + b"\n")
+            append(_path_of(url), body + b"\n", settings.LINEAGE_TIMEOUT_SECONDS)
         else:
             _post(url, body)
     except (DeliveryError, RequestError, OSError, ValueError) as error:
@@ -87,12 +91,24 @@ def _path_of(url: str) -> str:
     return path
 
 
-def append(path: str, line: bytes) -> None:
-    """A whole line or nothing: what a full disk cut off is taken back, and others wait meanwhile."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+def append(path: str, line: bytes, seconds: float) -> None:
+    """A whole line or nothing, within so many seconds: what a full disk cut off is taken back.
+
+    Others wait meanwhile. A line that a worker left without its end, killed while it wrote, is ended.
+
+    Raises:
+        DeliveryError, OSError: it was not appended.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o640)  # a pipe would wait for its reader
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            msg = "the file cannot be written: it is no regular file"
+            raise DeliveryError(msg)
+        _lock(descriptor, monotonic() + seconds)
         before = os.fstat(descriptor).st_size
+        if before and os.pread(descriptor, 1, before - 1) != b"\n":
+            line = b"\n" + line
         try:
             written = os.write(descriptor, line)
             if written < len(line):
@@ -105,10 +121,23 @@ def append(path: str, line: bytes) -> None:
         os.close(descriptor)
 
 
+def _lock(descriptor: int, until: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() >= until:
+                msg = "the file cannot be written: another process has it locked"
+                raise DeliveryError(msg) from None
+            Event().wait(_LOCK_PAUSE_S)
+        else:
+            return
+
+
 def _cut_back(descriptor: int, size: int) -> None:
     try:
         os.ftruncate(descriptor, size)
-    except OSError:  # a device, a pipe: nothing of it stays
+    except OSError:  # what stays is ended by the next line's writer
         return
 
 
