@@ -4,6 +4,7 @@ Entries are django-auditlog's: created with each change, shown in the admin, nev
 """
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 from auditlog.context import auditlog_value
@@ -13,11 +14,13 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db import DatabaseError, transaction
 from django.http import HttpRequest
+from django.utils import timezone
 
 from lakeui.catalog.models import Table
 from lakeui.monitoring.client_address import client_address
 
 logger = logging.getLogger(__name__)
+_ONE_REFUSAL_IN = timedelta(hours=1)  # of a person, from one address, for one reason
 
 
 class AuditMiddleware(AuditlogMiddleware):
@@ -67,12 +70,36 @@ def record_failed_sign_in(name: str, code: str) -> None:
 
     Names that nobody has go to the log without the name: it may be a password in the wrong field.
     """
-    user = User.objects.filter(username__iexact=name.strip()).first()
+    user = _called(name)
     if user is None:
         logger.warning("A sign-in by a name that nobody has was refused: %s", code)
         return
     logger.warning("A sign-in as user %s was refused: %s", user.pk, code)
     _record(**_person(user), action=LogEntry.Action.ACCESS, additional_data={"refused": code})
+
+
+def record_refused_sign_on(name: str, code: str, address: str | None) -> None:
+    """Record that a provider or a proxy named this person, who was not let in.
+
+    Once an hour: a proxy names whoever it names with every page, and whoever reloads would fill the
+    log.
+    """
+    user = _called(name)
+    if user is None:
+        logger.warning("A sign-on was refused: %s", code)
+        return
+    entry = {**_person(user), "action": LogEntry.Action.ACCESS, "remote_addr": address}
+    lately = LogEntry.objects.filter(timestamp__gt=timezone.now() - _ONE_REFUSAL_IN, **entry)
+    if any((row.additional_data or {}).get("refused") == code for row in lately):
+        return
+    logger.warning("A sign-on as user %s was refused: %s", user.pk, code)
+    _record(**entry, additional_data={"refused": code})
+
+
+def _called(name: str) -> User | None:
+    if not name.isprintable():  # PostgreSQL takes no NUL
+        return None
+    return User.objects.filter(username__iexact=name.strip()).first()
 
 
 def _person(user: User) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from lakeui.catalog.roles import Role
 
 EVERYBODY = "*"
 NO_ROLE = "none"
+_MAPPED_BITS = 96
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -64,9 +65,18 @@ def roles_of_groups() -> Mapping[str, Role | None]:
 def proxy_networks() -> tuple[IPv4Network | IPv6Network, ...]:
     """The addresses from which a proxy may say who is there."""
     try:
-        return tuple(ipaddress.ip_network(text.strip()) for text in settings.PROXY_ADDRESSES)
+        networks = [ipaddress.ip_network(text.strip()) for text in settings.PROXY_ADDRESSES]
     except ValueError as error:
         _refuse(f"PROXY_ADDRESSES: {error}. Name addresses or networks: 10.0.0.7,10.1.0.0/16.")
+    return tuple(map(_plain, networks))
+
+
+def _plain(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
+    """IPv4 as itself where it is written as IPv6 has it: peers are compared so."""
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is None or network.prefixlen < _MAPPED_BITS:
+        return network
+    return IPv4Network((mapped, network.prefixlen - _MAPPED_BITS))
 
 
 def _check_issuer() -> None:

@@ -1,5 +1,7 @@
 """Why nobody was let in: what happened, and what to do about it. Each is a page of its own."""
 
+_MAX_NAME = 150
+
 
 class SignOnError(Exception):
     """Sign-on was refused."""
@@ -73,6 +75,20 @@ class ProviderUnavailableError(SignOnError):
         )
 
 
+class ProxyHeaderError(SignOnError):
+    """A header of the proxy came twice: one of them may be the client's own."""
+
+    code = "LAKE_SIGN_ON_HEADER_TWICE"
+    status = 400
+    title = "The proxy's header came twice"
+
+    def __init__(self, header: str) -> None:
+        super().__init__(
+            f"The request has the header {header} more than once.",
+            "An administrator has the proxy remove it from what clients send before it sets its own.",
+        )
+
+
 class NoGroupError(SignOnError):
     """None of the person's groups may sign in."""
 
@@ -80,13 +96,14 @@ class NoGroupError(SignOnError):
     title = "None of your groups may sign in"
 
     def __init__(self, name: str, claim: str, *, is_said: bool) -> None:
+        shown = name[:_MAX_NAME]
         if is_said:
-            text = f"You are {name}, and none of your groups has a role here."
+            text = f"You are {shown}, and none of your groups has a role here."
             remedy = (
                 "Ask to be put into one that has; SIGN_ON_ROLES names them. Then sign in again."
             )
         else:
-            text = f"You are {name}, and the provider did not say which groups you are in."
+            text = f"You are {shown}, and the provider did not say which groups you are in."
             remedy = f"An administrator has the provider send {claim}, or names another claim."
         super().__init__(text, remedy, name)
 
@@ -143,6 +160,6 @@ class InvalidNameError(SignOnError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"{name[:150]!r} cannot be the name of an account: up to 150 letters, digits and @.+-_.",
+            f"{name[:_MAX_NAME]!r} cannot be the name of an account: up to 150 letters, digits and @.+-_.",
             "An administrator names another claim by OIDC_USERNAME_CLAIM.",
         )

@@ -6,6 +6,7 @@ no header can change. From anywhere else it is as if it were not there.
 
 import ipaddress
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import logout
@@ -14,13 +15,14 @@ from django.http.response import HttpResponseBase
 
 from lakeui.sign_on import sessions
 from lakeui.sign_on.configuration import by_proxy, proxy_networks
-from lakeui.sign_on.errors import SignOnError
+from lakeui.sign_on.errors import InvalidNameError, ProxyHeaderError, SignOnError
 from lakeui.sign_on.models import Way
 from lakeui.sign_on.people import Identity, account_of
 from lakeui.sign_on.refusals import refused
 
 ISSUER = "proxy"
 _SAID = "sign_on_said"
+_MAX_SUBJECT = 255
 _FOR_PROGRAMS = ("/api/", "/livez", "/readyz", "/metrics")
 
 
@@ -43,8 +45,12 @@ class ProxyMiddleware:
 
 
 def _follow(request: HttpRequest) -> None:
-    said = _said(request)
     came_so = request.session.get(sessions.WAY) == Way.PROXY
+    try:
+        said = _said(request)
+    except SignOnError:
+        logout(request)
+        raise
     if said is None:
         if came_so:
             logout(request)
@@ -53,25 +59,41 @@ def _follow(request: HttpRequest) -> None:
         return
     if request.user.is_authenticated:
         logout(request)
-    name, groups = said
-    listed = tuple(part.strip() for part in groups.split(",") if part.strip())
-    identity = Identity(Way.PROXY, ISSUER, name, name, groups=listed if groups else None)
+    name, *groups = said
+    identity = Identity(Way.PROXY, ISSUER, name, name, groups=tuple(groups) or None)
     sessions.begin(request, account_of(identity), Way.PROXY)
     request.session[_SAID] = said
 
 
 def _said(request: HttpRequest) -> list[str] | None:
-    """Name and groups by the proxy's headers; None where no named proxy says a name."""
+    """Name and groups, in one order, by the proxy's headers; None where no named proxy says a name.
+
+    Raises:
+        ProxyHeaderError: one of them is there twice, or is a name that nobody can have.
+    """
     name = request.headers.get(settings.PROXY_USER_HEADER, "").strip()
     if not name or not _is_proxy(request.META.get("REMOTE_ADDR", "")):
         return None
     header = settings.PROXY_GROUPS_HEADER
-    return [name, request.headers.get(header, "") if header else ""]
+    for used in filter(None, (settings.PROXY_USER_HEADER, header)):
+        if _count(request, used) > 1:
+            raise ProxyHeaderError(used)
+    if len(name) > _MAX_SUBJECT or not name.isprintable():
+        raise InvalidNameError(name)
+    groups = request.headers.get(header, "") if header else ""
+    return [name, *sorted({part.strip() for part in groups.split(",")} - {""})]
+
+
+def _count(request: HttpRequest, header: str) -> int:
+    """How often a header came: Django joins them by commas, as a list of groups is."""
+    name = header.lower().encode("latin-1")
+    scope: dict[str, Any] = getattr(request, "scope", {})  # of ASGI
+    return sum(key.lower() == name for key, _ in scope.get("headers", ()))
 
 
 def _is_proxy(peer: str) -> bool:
     try:
-        address = ipaddress.ip_address(peer)
+        address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:
         return False
     address = getattr(address, "ipv4_mapped", None) or address

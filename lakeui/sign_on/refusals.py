@@ -3,11 +3,12 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from lakeui.monitoring.audit import record_failed_sign_in
+from lakeui.monitoring.audit import record_refused_sign_on
+from lakeui.monitoring.client_address import client_address
 from lakeui.sign_on.errors import SignOnError
 
 
 def refused(request: HttpRequest, error: SignOnError) -> HttpResponse:
     """What happened and what to do about it."""
-    record_failed_sign_in(error.name, error.code)
+    record_refused_sign_on(error.name, error.code, client_address(request))
     return render(request, "access/refused.html", {"error": error}, status=error.status)

@@ -2,15 +2,17 @@
 
 import pytest
 from auditlog.models import LogEntry
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIRequest
 from django.core.management import call_command
+from django.http import HttpResponse
 
 from lakeui.catalog.access import role_of
 from lakeui.catalog.roles import Role
 from lakeui.sign_on.configuration import check
 from lakeui.sign_on.models import BrowserSession
+from lakeui.sign_on.proxy import ProxyMiddleware
 from tests.lakeui.page_client import PageClient
 from tests.lakeui.people import person
 
@@ -121,6 +123,49 @@ def test_a_header_with_underscores_is_not_the_proxys():
     for name, is_read in ((b"x-forwarded-user", True), (b"x_forwarded_user", False)):
         request = ASGIRequest(scope | {"headers": [(name, b"ada")]}, None)
         assert ("X-Forwarded-User" in request.headers) is is_read
+
+
+@pytest.mark.parametrize("name", [b"x-forwarded-user", b"x-forwarded-groups"])
+def test_a_header_that_came_twice_lets_nobody_in(client, proxy, name):
+    """A proxy that adds its header to the client's: Django joins both by a comma, as a list is."""
+    headers = [(b"x-forwarded-user", b"ada"), (b"x-forwarded-groups", b"engineers")]
+    scope = {"type": "http", "method": "GET", "path": "/tables/", "client": (PROXY, 1)}
+    request = ASGIRequest(scope | {"headers": [(name, b"leads"), *headers]}, None)
+    request.session, request.user = client.session, AnonymousUser()
+    answered = ProxyMiddleware(lambda _: HttpResponse("in"))(request)
+    assert answered.status_code == 400
+    assert "LAKE_SIGN_ON_HEADER_TWICE" in answered.content.decode()
+    assert not User.objects.exists()
+
+
+def test_groups_in_another_order_begin_no_other_session(client, proxy):
+    ask(client, groups="engineers, choir")
+    before = client.session.session_key
+    ask(client, groups="choir,engineers,")
+    assert client.session.session_key == before
+
+
+def test_a_proxys_address_may_be_written_as_ipv6_has_it(client, proxy, settings):
+    settings.PROXY_ADDRESSES = ["::ffff:10.1.2.3"]
+    assert ask(client).status_code == 200
+    assert ask(PageClient(), peer="10.1.2.4").status_code == 302
+
+
+@pytest.mark.parametrize("user", ["a\0b", "a" * 256, "ada,root"])
+def test_a_name_that_no_account_can_have_is_a_page(client, proxy, user):
+    answered = ask(client, user=user)
+    assert "LAKE_SIGN_ON_NAME" in answered.content.decode()
+    assert not User.objects.exists()
+
+
+def test_a_refused_person_who_reloads_is_on_record_once_an_hour(client, proxy):
+    ada = person("ada")
+    for address in ("/tables/", "/jobs/", "/tables/") * 3:
+        assert ask(client, address).status_code == 403
+    refusals = LogEntry.objects.filter(object_pk=str(ada.pk), additional_data__has_key="refused")
+    assert [entry.remote_addr for entry in refusals] == [PROXY]
+    ask(client, peer="10.1.99.99")
+    assert refusals.all().count() == 2
 
 
 def test_a_header_that_is_no_token_spares_nobody_from_what_the_proxy_says(client, proxy):
