@@ -14,12 +14,15 @@ from urllib.parse import urlencode
 
 from authlib.common.errors import AuthlibBaseError
 from authlib.integrations.base_client.errors import MismatchingStateError
-from authlib.integrations.django_client import OAuth, OAuthError
+from authlib.integrations.django_client import DjangoIntegration, OAuth, OAuthError
 from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db.models import EmailField
 from django.http import HttpRequest, HttpResponse
 from joserfc.errors import JoseError
 from requests import RequestException
 
+from lakeui.sign_on.bounded_answers import BoundedApp
 from lakeui.sign_on.errors import (
     NotBegunError,
     ProviderRefusedError,
@@ -32,6 +35,10 @@ from lakeui.sign_on.people import Identity
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _ASYMMETRIC = ("RS", "PS", "ES", "Ed")
 _LEEWAY_S = 60
+_NAME = "openid"  # in the session
+_MOST_BEGUN = 10  # sign-ins of one browser: tabs, and tries that were left
+_MAX_HINT = 4_000  # servers refuse addresses of 8,000
+_MAX_SUBJECT = 255  # as the specification has it
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
@@ -40,7 +47,7 @@ class Answer:
     """Who the provider says is there, and what signing out there needs."""
 
     identity: Identity
-    id_token: str
+    id_token: str  # "" where it is too long for an address, as with thousands of groups
     end_session_endpoint: str
 
 
@@ -52,7 +59,10 @@ def begin(request: HttpRequest, callback: str) -> HttpResponse:
     """
     with _refusals():
         response: HttpResponse = _client().authorize_redirect(request, callback)
-        return response
+    begun = [key for key in dict(request.session) if key.startswith(f"_state_{_NAME}_")]
+    for key in sorted(begun, key=lambda key: request.session[key]["exp"])[:-_MOST_BEGUN]:
+        del request.session[key]
+    return response
 
 
 def finish(request: HttpRequest) -> Answer:
@@ -61,6 +71,11 @@ def finish(request: HttpRequest) -> Answer:
     Raises:
         SignOnError: nobody is let in, and why.
     """
+    states, state = DjangoIntegration(_NAME), request.GET.get("state", "")
+    if not states.get_state_data(request.session, state):  # nothing that a link says is repeated
+        raise NotBegunError
+    if "error" in request.GET:  # Authlib would keep the state for another answer
+        states.clear_state_data(request.session, state)
     said = request.GET.get("iss", "")  # RFC 9207
     if said and said != settings.OIDC_ISSUER:
         reason = f"it comes from {said}, not from {settings.OIDC_ISSUER}"
@@ -82,13 +97,15 @@ def finish(request: HttpRequest) -> Answer:
             raise TokenRefusedError(reason)
         identity = _identity(_with_groups(client, token, claims))
         endpoint = str(client.server_metadata.get("end_session_endpoint") or "")
-        return Answer(identity, str(token["id_token"]), endpoint)
+        id_token = str(token["id_token"])
+        return Answer(identity, id_token if len(id_token) <= _MAX_HINT else "", endpoint)
 
 
 def end_address(endpoint: str, id_token: str, back: str) -> str:
     """Where to sign out at the provider, which then leads to the address `back`."""
-    hints = {"id_token_hint": id_token, "post_logout_redirect_uri": back}
-    values = urlencode({"client_id": settings.OIDC_CLIENT_ID, **hints})
+    hint = {"id_token_hint": id_token} if id_token else {}
+    client = {"client_id": settings.OIDC_CLIENT_ID}
+    values = urlencode({**client, **hint, "post_logout_redirect_uri": back})
     return f"{endpoint}{'&' if '?' in endpoint else '?'}{values}"
 
 
@@ -105,7 +122,8 @@ def reach() -> None:
 def _client() -> Any:  # noqa: ANN401 - Authlib has no types
     """A client that has the provider's metadata, and has compared them with the settings."""
     client = OAuth().register(
-        "openid",
+        _NAME,
+        client_cls=BoundedApp,
         client_id=settings.OIDC_CLIENT_ID,
         client_secret=settings.OIDC_CLIENT_SECRET or None,
         server_metadata_url=settings.OIDC_ISSUER.rstrip("/") + _WELL_KNOWN,
@@ -144,14 +162,38 @@ def _with_groups(client: Any, token: Any, claims: Mapping[str, Any]) -> Mapping[
 def _identity(claims: Mapping[str, Any]) -> Identity:
     names = (settings.OIDC_USERNAME_CLAIM, "preferred_username", "email", "sub")
     is_verified = claims.get("email_verified", True) is True
+    subject = _subject(claims["sub"])
     return Identity(
         way=Way.OPENID,
         issuer=settings.OIDC_ISSUER,
-        subject=str(claims["sub"]),
-        name=next(str(claims[name]) for name in names if claims.get(name)),
-        email=str(claims.get("email") or "") if is_verified else "",
+        subject=subject,
+        name=next((str(claims[name]) for name in names if claims.get(name)), subject),
+        email=_email(claims.get("email")) if is_verified else "",
         groups=_groups(claims.get(settings.OIDC_GROUPS_CLAIM)),
     )
+
+
+def _subject(value: object) -> str:
+    """The subject; some providers send a number.
+
+    Raises:
+        TokenRefusedError: it is none, or none that can be kept.
+    """
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if not text or len(text) > _MAX_SUBJECT or not text.isprintable():
+        reason = f"its subject is no text of up to {_MAX_SUBJECT} printable characters"
+        raise TokenRefusedError(reason)
+    return text
+
+
+def _email(value: object) -> str:
+    """An address; "" for what is none."""
+    text = value if isinstance(value, str) else ""
+    try:
+        EmailField(blank=True).run_validators(text)
+    except ValidationError:
+        return ""
+    return text
 
 
 def _groups(value: object) -> tuple[str, ...] | None:

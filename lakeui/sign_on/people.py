@@ -78,7 +78,7 @@ def _link_of(identity: Identity) -> LinkedIdentity | None:
 
 
 def _made(identity: Identity) -> User:
-    name = identity.name.strip()
+    name = User.normalize_username(identity.name.strip())  # as it will be kept
     _check_name(name)
     taken = NameTakenError(name, identity.issuer, identity.subject)
     if User.objects.filter(username__iexact=name).exists():

@@ -13,12 +13,18 @@ from django.core.management import CommandError, call_command
 
 from lakeui.catalog.access import role_of
 from lakeui.catalog.roles import Role
+from lakeui.sign_on.bounded_answers import MAX_BYTES
 from lakeui.sign_on.errors import SignOnError
 from lakeui.sign_on.models import BrowserSession, LinkedIdentity
+from tests.lakeui.monitoring.webhook_server import hanging_webhook
 from tests.lakeui.people import person
 from tests.lakeui.sign_on.provider import CLIENT, OTHER_KEY
 
 pytestmark = pytest.mark.django_db
+
+
+def state_of(address):
+    return parse_qs(urlsplit(address).query)["state"][0]
 
 
 def signed_in(client):
@@ -161,10 +167,29 @@ def test_a_code_without_its_verifier_is_refused_by_the_provider(client, provider
 
 
 def test_what_the_provider_refused_is_said_in_its_words(client, provider):
-    client.get("/sign-on/")
-    said = "/sign-on/callback/?error=access_denied&error_description=%3Cb%3Enot+you"
-    page = refused(client, client.get(said), "LAKE_SIGN_ON_REFUSED", "&lt;b&gt;not you")
+    state = state_of(client.get("/sign-on/").headers["Location"])
+    said = "error=access_denied&error_description=%3Cb%3Enot+you"
+    address = f"/sign-on/callback/?{said}&state={state}"
+    page = refused(client, client.get(address), "LAKE_SIGN_ON_REFUSED", "&lt;b&gt;not you")
     assert "<b>not you" not in page
+    refused(client, client.get(address), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+
+
+@pytest.mark.parametrize("said", ["error=x&error_description=Call+555", "code=c&iss=Call+555"])
+@pytest.mark.parametrize("state", ["", "&state=", "&state=made-up"])
+def test_a_link_puts_no_words_on_a_page_here(client, provider, said, state):
+    client.get("/sign-on/")
+    provider.answer = (500, {})  # nor is the provider asked
+    answered = client.get(f"/sign-on/callback/?{said}{state}")
+    page = refused(client, answered, "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+    assert "555" not in page
+
+
+def test_a_browser_keeps_the_sign_ins_it_began_last(client, provider):
+    asked = [client.get("/sign-on/").headers["Location"] for _ in range(14)]
+    kept = [key for key in dict(client.session) if key.startswith("_state_")]
+    assert sorted(kept) == sorted(f"_state_openid_{state_of(one)}" for one in asked[-10:])
+    assert client.get(provider.authorize(asked[-10])).status_code == 302
 
 
 def test_an_answer_of_another_issuer_is_refused(client, provider):
@@ -186,6 +211,62 @@ def test_a_provider_that_does_not_answer_as_one_lets_nobody_in(client, provider,
     spoil(provider)
     page = client.get("/sign-on/")
     refused(client, page, "LAKE_SIGN_ON_UNAVAILABLE", words, 503)
+
+
+def test_a_provider_that_sends_without_end_fills_no_memory(client, provider):
+    provider.answer = (200, {"issuer": "x" * (MAX_BYTES + 1)})
+    page = client.get("/sign-on/")
+    refused(client, page, "LAKE_SIGN_ON_UNAVAILABLE", "ConnectionError", 503)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("drip", [b"", b"HTTP/1.1 200 OK\r\nX: x", b"H"])
+def test_a_provider_that_drips_is_cut_off(client, provider, settings, drip):
+    settings.OIDC_TIMEOUT_SECONDS = 0.3
+    with hanging_webhook(drip) as url:
+        settings.OIDC_ISSUER = url
+        refused(client, client.get("/sign-on/"), "LAKE_SIGN_ON_UNAVAILABLE", "provider", 503)
+
+
+@pytest.mark.parametrize("subject", ["x" * 256, "a\0b", ["s-1"], {"a": 1}, True, ""])
+def test_a_subject_that_cannot_be_kept_lets_nobody_in(client, come, provider, subject):
+    provider.claims["sub"] = subject
+    refused(client, come(), "LAKE_SIGN_ON_TOKEN", "refused")
+    assert not LinkedIdentity.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "email", ["a@" + "b" * 300 + ".example", "no address", "a\0@b.example", [1]]
+)
+def test_an_address_that_is_none_is_not_kept(client, come, provider, email):
+    provider.claims["email"] = email
+    assert come().status_code == 302
+    assert (User.objects.get().email, LinkedIdentity.objects.get().email) == ("", "")
+
+
+def test_a_name_without_a_group_may_be_anything(client, come, provider):
+    provider.claims |= {"groups": ["choir"], "preferred_username": "a\0" + "b" * 10_000}
+    page = refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
+    assert "b" * 200 not in page
+
+
+def test_groups_of_other_shapes_and_in_thousands_are_no_role_by_accident(client, come, provider):
+    for groups in ({"engineers": 1}, [["engineers"]], [None], 7, "leads,engineers"):
+        provider.claims["groups"] = groups
+        refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
+    provider.claims["groups"] = [f"group-{number}" for number in range(10_000)] + ["engineers"]
+    refused(client, come(), "LAKE_SIGN_ON_TOKEN", "size exceeds")
+
+
+def test_thousands_of_groups_neither_hide_one_nor_make_the_sign_out_too_long(
+    client, come, provider
+):
+    provider.claims["groups"] = [f"group-{number}" for number in range(3_000)] + ["engineers"]
+    assert come().status_code == 302
+    assert role_of(User.objects.get()) is Role.OPERATOR
+    page = client.post("/logout/").content.decode()
+    assert f"{provider.issuer}/end?client_id=lakeui" in page
+    assert "id_token_hint" not in page
 
 
 def test_whoever_is_in_no_group_of_the_map_is_not_let_in(client, come, provider):
@@ -215,6 +296,13 @@ def test_a_name_that_is_taken_here_is_not_taken_over(client, come, provider, cap
     come()
     assert signed_in(client) == str(ada.pk)
     assert role_of(User.objects.get(pk=ada.pk)) is Role.OPERATOR
+
+
+def test_a_name_in_other_letters_of_the_same_is_taken_too(client, come, provider):
+    person("ada", "admin")
+    provider.claims["preferred_username"] = "\uff21\uff24\uff21"  # normalized: ADA
+    refused(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "link_identity ADA")
+    assert User.objects.count() == 1
 
 
 def test_a_subject_is_linked_to_one_account(provider):
