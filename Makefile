@@ -49,12 +49,12 @@ check: install-test ## Lint, templates, types, layers, migrations
 	@$(BIN)/mypy
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 
-unit: install-test ## Tests but for the browser's, each in whichever of three processes is free
+unit: install-test ## Tests but for the browser's, each in whichever of four processes is free
 	@$(BIN)/python -m tests.prerequisites
-	@$(BIN)/pytest -n 3 --dist loadgroup
+	@$(BIN)/pytest -n 4 --dist loadgroup
 
 e2e: install-test ## Journeys in Chromium; skipped aloud where it is missing
-	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/pytest -n 2 --dist loadfile -m e2e tests/e2e
+	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/pytest -n 3 --dist loadfile -m e2e tests/e2e
 
 screenshots: install-test ## Pictures of every page into screenshots/
 	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/python -m tests.e2e.screenshots

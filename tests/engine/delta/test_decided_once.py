@@ -5,6 +5,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.engine.delta.conftest import rows_of
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 TOKENS = "key string, value bigint, token string"
@@ -66,7 +67,7 @@ def test_a_random_source_is_read_once_for_conditions_rows_and_the_change_feed(sp
     assert len(_changes(spark, table, "delete")) == 8 - len(updated)
 
 
-@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("vectorized", one_in(2, [True, False]))
 def test_functions_are_asked_once_for_each_row_of_a_merge(spark, make, calls, vectorized):
     table = make(enableChangeDataFeed="true")
     of_source, source_calls = calls(lambda value: value * 10, "bigint", vectorized)
@@ -84,7 +85,7 @@ def test_functions_are_asked_once_for_each_row_of_a_merge(spark, make, calls, ve
     assert value_calls.value in {2, 3}  # a batch of pandas may hold the rows that no clause takes
 
 
-@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("vectorized", one_in(2, [True, False]))
 def test_functions_are_asked_once_for_each_row_of_an_update(make, calls, vectorized):
     table = make(enableChangeDataFeed="true")
     picks, pick_calls = calls(lambda value: value > 2, "boolean", vectorized)

@@ -135,7 +135,7 @@ def test_progress_is_told_and_can_cancel(spark):
 @pytest.mark.spark
 def test_what_is_cancelled_is_left_when_its_tasks_have_ended(spark):
     """java.util.regex heeds no interrupt, and takes seconds here: Spark's own LIKE is given to it."""
-    letters = F.expr("repeat(chr(97 + CAST(id AS INT) * 0), 1500 + CAST(id AS INT))")
+    letters = F.expr("repeat(chr(97 + CAST(id AS INT) * 0), 1300 + CAST(id AS INT))")
     frame = spark.range(0, 1, 1, 1).select(letters.like("%a%a%b"))
 
     def progress(step: Progress) -> None:
@@ -150,7 +150,7 @@ def test_what_is_cancelled_is_left_when_its_tasks_have_ended(spark):
 
 @pytest.mark.spark
 def test_what_failed_is_left_when_its_other_tasks_have_ended(spark):
-    letters = F.expr("repeat(chr(97 + CAST(id AS INT) * 0), 1500 + CAST(id AS INT))")
+    letters = F.expr("repeat(chr(97 + CAST(id AS INT) * 0), 900 + CAST(id AS INT))")
     fails = F.when(F.col("id") == 1, F.raise_error(F.lit("no"))).cast("boolean")
     frame = spark.range(0, 2, 1, 2).select(F.coalesce(fails, letters.like("%a%a%b")))
     with pytest.raises(PySparkException), job_group(spark, "deaf", no_progress):
