@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from django.db import transaction
+from django.db.models import Model
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
 from engine.expressions.parse import parse_condition
@@ -45,6 +47,7 @@ def ask_for_preview(
     now = timezone.now()
     request: dict[str, Any] = {"version": version, "where": where, **more}
     digest = Preview(**request).digest_of_request()
+    earlier = Preview.objects.filter(table=table, digest=digest).first()
     with transaction.atomic():
         preview, is_new = Preview.objects.get_or_create(
             table=table, digest=digest, defaults=request | {"asked_at": now}
@@ -55,9 +58,27 @@ def ask_for_preview(
             asked_at=now, read_at=None, columns=[], rows=[], answer={}, error_code="",
             error_message="",
         )  # fmt: skip
-    app.send_task(PREVIEW_TABLE, [preview.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
+    send_or_undo(PREVIEW_TABLE, preview, earlier)
     preview.refresh_from_db()
     return preview
+
+
+def send_or_undo(task: str, asked: Model, earlier: Model | None) -> None:
+    """Have a worker answer what was just written down, or leave it as it was before.
+
+    Else whoever asks again once the broker is back would wait for an answer that nobody gives.
+
+    Raises:
+        OperationalError, OSError: the broker cannot be reached.
+    """
+    try:
+        app.send_task(task, [asked.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
+    except (OperationalError, OSError):
+        if earlier is None:
+            asked.delete()
+        else:
+            earlier.save()
+        raise
 
 
 def find_preview(table: Table, **request: Any) -> Preview | None:  # noqa: ANN401 - fields of a request

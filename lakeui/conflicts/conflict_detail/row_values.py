@@ -12,10 +12,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from engine.conflict_facts import Rule
-from lakeui.catalog.previews import PATIENCE, is_waiting
-from lakeui.celery import app
+from lakeui.catalog.previews import is_waiting, send_or_undo
 from lakeui.conflicts.models import Conflict, ConflictRows
-from lakeui.task_names import LIGHT_QUEUE, READ_CONFLICT_ROWS
+from lakeui.task_names import READ_CONFLICT_ROWS
 
 MAX_ROWS = 50
 _ADDED = re.compile(r"added(?: by version (\d+))?")
@@ -51,6 +50,7 @@ def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
     shared, now = shared_rows(conflict), timezone.now()
     if shared is None:
         return None
+    earlier = ConflictRows.objects.filter(conflict=conflict).first()
     with transaction.atomic():
         rows, is_new = ConflictRows.objects.get_or_create(
             conflict=conflict, defaults={"asked_at": now}
@@ -66,7 +66,7 @@ def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
         rows.positions = list(shared.positions)
         rows.columns, rows.rows, rows.error_code, rows.error_message = [], [], "", ""
         rows.save()
-    app.send_task(READ_CONFLICT_ROWS, [rows.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
+    send_or_undo(READ_CONFLICT_ROWS, rows, earlier)
     rows.refresh_from_db()
     return rows
 

@@ -18,14 +18,13 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.remedy_trials import AS_IT_WAS, CHANGES, ELSEWHERE, SERIALIZABLE, WHY_NOT
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.named_tables import Reader
-from lakeui.catalog.previews import PATIENCE, PREVIEW_CONDITION, check_condition, is_waiting
-from lakeui.celery import app
+from lakeui.catalog.previews import PREVIEW_CONDITION, check_condition, is_waiting, send_or_undo
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.conflict_detail.narrowing import narrowing
 from lakeui.conflicts.models import Conflict, ConflictTrials, PipelineTransaction
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.models import Job
-from lakeui.task_names import LIGHT_QUEUE, TRY_FIXES
+from lakeui.task_names import TRY_FIXES
 
 CONTROL, NARROW, CONDITION, LEVEL = "as_it_was", "narrow", "condition", "serializable"
 _LATER = RemedyKind.RETRY
@@ -147,6 +146,7 @@ def ask_for_trials(conflict: Conflict, reader: Reader, condition: str = "") -> C
         raise RequestError(msg, f"Use at most {PREVIEW_CONDITION:,}.", field="condition")
     check_condition(conflict.table, condition)
     now = timezone.now()
+    earlier = ConflictTrials.objects.filter(conflict=conflict).first()
     with transaction.atomic():
         trials, is_new = ConflictTrials.objects.get_or_create(
             conflict=conflict, defaults={"asked_at": now, "condition": condition}
@@ -156,7 +156,7 @@ def ask_for_trials(conflict: Conflict, reader: Reader, condition: str = "") -> C
         trials.asked_at, trials.read_at, trials.condition = now, None, condition
         trials.answers, trials.error_code, trials.error_message = {}, "", ""
         trials.save()
-    app.send_task(TRY_FIXES, [trials.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
+    send_or_undo(TRY_FIXES, trials, earlier)
     trials.refresh_from_db()
     return trials
 

@@ -80,7 +80,6 @@ def _ask(request: HttpRequest, conflict: Conflict) -> HttpResponse:
     try:
         ask_for_rows(conflict)
     except (OperationalError, OSError):
-        ConflictRows.objects.filter(conflict=conflict, read_at=None).delete()
         messages.error(request, NO_WORKER_ASKED)
     return redirect(f"{reverse('conflict', args=[conflict.pk])}#overlap")
 

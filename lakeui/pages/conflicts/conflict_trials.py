@@ -15,7 +15,7 @@ from lakeui.conflicts.conflict_detail.later_commit import landed_later
 from lakeui.conflicts.conflict_detail.similar import similar_conflicts
 from lakeui.conflicts.conflict_detail.trials import ask_for_trials
 from lakeui.conflicts.filters import visible_conflicts
-from lakeui.conflicts.models import Conflict, ConflictTrials
+from lakeui.conflicts.models import Conflict
 from lakeui.pages.conflicts.fixes import fixes_context
 from lakeui.pages.jobs.jobs import STOP_POLLING
 from lakeui.task_names import NO_WORKER_ASKED
@@ -49,5 +49,4 @@ def _ask(request: HttpRequest, conflict: Conflict) -> None:
     except EngineError as error:
         messages.error(request, str(error))
     except (OperationalError, OSError):
-        ConflictTrials.objects.filter(conflict=conflict, read_at=None).delete()
         messages.error(request, NO_WORKER_ASKED)

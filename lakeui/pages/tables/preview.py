@@ -243,9 +243,6 @@ def ask_worker(request: HttpRequest, table: Table, version: int, **request_of_ro
     except ExpressionError as error:
         messages.error(request, f"The condition was not understood. {error}")
     except (OperationalError, OSError):
-        stored = find_preview(table, version=version, **request_of_rows)
-        if stored is not None and stored.read_at is None:
-            stored.delete()
         messages.error(request, NO_WORKER_ASKED)
 
 

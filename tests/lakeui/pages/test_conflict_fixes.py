@@ -7,9 +7,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from engine.conflict_facts import SideChanges, SideReads
+from lakeui.catalog.models import Preview
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
-from lakeui.conflicts.models import Conflict, ConflictTrials
+from lakeui.conflicts.models import Conflict, ConflictRows, ConflictTrials
 from lakeui.jobs.models import Job
 from lakeui.pages.conflicts.set_words import set_words
 from tests.lakeui.conflicts.aborted_jobs import aborted_job
@@ -273,3 +274,34 @@ def test_rest_tells_what_was_tried(as_, aborted):
         ("as_it_was", "conflict", "14"),
         ("retry", "passes", "14"),
     ]
+
+
+def test_without_a_broker_earlier_answers_stay_and_nobody_is_made_to_wait(
+    as_, aborted, unreachable_broker
+):
+    client, address = as_("viewer"), f"/api/v1/conflicts/{aborted.pk}/trials/"
+    asked = {"condition": "id >= 10"}
+    for _ in range(2):
+        refused = client.post(address, asked, content_type="application/json")
+        assert (refused.status_code, ConflictTrials.objects.count()) == (503, 0)
+    _answered(aborted, as_it_was="conflict", retry="passes")
+    assert client.post(address, asked, content_type="application/json").status_code == 503
+    kept = client.get(address).json()
+    assert (kept["state"], kept["condition"], len(kept["answers"])) == ("read", "", 2)
+    page = client.post(f"/conflicts/{aborted.pk}/trials/", asked, follow=True).text
+    assert "Tried: it would have landed." in page
+    assert "so no worker was asked" in page
+
+
+def test_without_a_broker_no_rows_are_waited_for(as_, aborted, unreachable_broker):
+    client, table = as_("viewer"), f"/tables/{aborted.table_id}/"
+    aborted.facts |= {"files": [{"path": "a.parquet", "rows": [5], "version": 1}]}
+    aborted.save()
+    for path in ("preview/", "diff/0...1/rows/"):
+        for _ in range(2):
+            assert client.post(f"/api/v1{table}{path}").status_code == 503
+        assert "so no worker was asked" in client.post(f"{table}{path}", follow=True).text
+    for _ in range(2):
+        assert client.post(f"/api/v1/conflicts/{aborted.pk}/rows/").status_code == 503
+    assert not Preview.objects.exists()
+    assert not ConflictRows.objects.exists()
