@@ -54,6 +54,10 @@ _INFERRED_CELLS = 100_000
 _FEWEST_ROWS = 20
 _MAX_DEPTH = 30
 _VOID = PrimitiveType("void")
+_WIDE = DecimalType(38, 0)
+"""Of whole numbers that do not fit 64 bits."""
+_WIDE_LIMIT = 10**38
+_WIDE_WHOLE = re.compile(r"^[+-]?(?:0|[1-9][0-9]{0,37})\Z")
 _WHOLE = re.compile(
     r"[+-]?(0|[1-9][0-9]{0,18})\Z"
 )  # a leading zero is part of a code, not a number
@@ -266,11 +270,17 @@ def _type_of_texts(texts: Sequence[str]) -> DataType:
 
 _TEXT_TYPES: tuple[tuple[DataType, Callable[[str], bool]], ...] = (
     (LONG, lambda text: bool(_WHOLE.match(text)) and -(2**63) <= int(text) < 2**63),
+    (_WIDE, lambda text: bool(_WIDE_WHOLE.match(text))),
     (DOUBLE, lambda text: bool(_FLOATING.match(text)) and any(c.isdigit() for c in text)),
     (BOOLEAN, lambda text: text.lower() in {"true", "false"}),
     (DATE, lambda text: bool(_DAY.match(text)) and parse_date(text) is not None),
     (TIMESTAMP, lambda text: bool(_MOMENT.match(text)) and parse_timestamp(text) is not None),
 )
+
+
+def _is_wide(number: int) -> bool:
+    """Whether 38 digits hold it: an id of twenty digits is another one as a double."""
+    return abs(number) < _WIDE_LIMIT
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -288,7 +298,9 @@ def _json_type(value: Any, depth: int) -> DataType:  # noqa: ANN401, PLR0911 - a
         case bool():
             return BOOLEAN
         case int():
-            return LONG if -(2**63) <= value < 2**63 else DOUBLE
+            if -(2**63) <= value < 2**63:
+                return LONG
+            return _WIDE if _is_wide(value) else DOUBLE
         case float():
             return DOUBLE
         case dict() if depth < _MAX_DEPTH:
@@ -322,7 +334,9 @@ def _common(one: DataType, other: DataType) -> DataType:
         case ArrayType(left), ArrayType(right):
             return ArrayType(_common(left, right))
         case _:
-            return DOUBLE if {one, other} == {LONG, DOUBLE} else STRING
+            if {one, other} == {LONG, _WIDE}:
+                return _WIDE
+            return DOUBLE if {one, other} <= {LONG, _WIDE, DOUBLE} else STRING
 
 
 def _settled(kind: DataType) -> DataType:

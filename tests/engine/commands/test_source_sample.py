@@ -38,7 +38,10 @@ def types_of(sample):
     ("texts", "expected"),
     [
         (["1", "-20"], "BIGINT"),
-        (["1", "9223372036854775808"], "DOUBLE"),
+        (["1", "9223372036854775808"], "DECIMAL(38,0)"),
+        (["-" + "9" * 38, "7"], "DECIMAL(38,0)"),
+        (["1" + "0" * 38], "DOUBLE"),
+        (["1.5", "9223372036854775808"], "DOUBLE"),
         (["1.5", "2e3", "7"], "DOUBLE"),
         (["007", "12"], "STRING"),
         (["true", "FALSE"], "BOOLEAN"),
@@ -169,3 +172,14 @@ def test_too_many_columns_are_refused(look, name, columns):
 def test_too_many_columns_of_parquet_are_refused(look):
     with pytest.raises(TooManyColumnsError):
         look("rows.parquet", pa.table({f"c{number}": [1] for number in range(10_001)}))
+
+
+def test_whole_numbers_beyond_64_bits_keep_their_digits(look):
+    ids = ["12345678901234567890", "12345678901234567891"]
+    for sample in (
+        look("rows.csv", ("id,x\n" + "".join(f"{one},y\n" for one in ids)).encode()),
+        look("rows.json", "".join(f'{{"id": {one}}}\n' for one in ids).encode()),
+        look("rows.json", f'{{"id": {ids[0]}}}\n{{"id": {ids[1]}}}\n{{"id": 1}}\n'.encode()),
+    ):
+        assert types_of(sample)["id"] == "DECIMAL(38,0)"
+        assert [row.values[0] for row in sample.rows[:2]] == ids
