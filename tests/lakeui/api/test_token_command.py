@@ -50,6 +50,18 @@ def test_tokens_are_listed_and_revoked(olga, capsys):
     assert _status(secret) == 401
 
 
+def test_the_tokens_of_whoever_left_are_listed_and_revoked(olga, capsys):
+    call_command("token", "olga")
+    olga.is_active = False
+    olga.save()
+    call_command("token", "olga", "--list")
+    assert str(ApiToken.objects.get().public_id) in capsys.readouterr().out
+    call_command("token", "olga", "--revoke", "all")
+    assert not ApiToken.objects.exists()
+    with pytest.raises(CommandError, match="is not active"):
+        call_command("token", "olga", "--create-account")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -38,12 +38,13 @@ class Command(BaseCommand):
             msg = f"--days is a number from 1 to {MAX_DAYS}."
             raise CommandError(msg)
         with transaction.atomic():
-            user = _account(str(options["username"]), role if options["create_account"] else None)
+            username = str(options["username"])
             if options["list"]:
-                self._list(user)
+                self._list(_user(username))
             elif options["revoke"]:
-                self._revoke(user, str(options["revoke"]))
+                self._revoke(_user(username), str(options["revoke"]))
             else:
+                user = _account(username, role if options["create_account"] else None)
                 self._make(user, role, days, str(options["name"]))
 
     def _make(self, user: User, role: Role, days: int, name: str) -> None:
@@ -77,13 +78,25 @@ class Command(BaseCommand):
         self.stdout.write(f"{len(chosen)} revoked.")
 
 
+def _user(username: str) -> User:
+    """The user of the name, active or not: tokens of whoever left are to be revoked."""
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        msg = f"There is no user {username}."
+        raise CommandError(msg)
+    return user
+
+
 def _account(username: str, role: Role | None) -> User:
     """The active user of the name; made in a role's group where one is given and there is none."""
     user = User.objects.filter(username=username).first()
     if user is None and role is not None:
         user = User.objects.create_user(username)  # without a password nobody signs in with it
         user.groups.add(Group.objects.get_or_create(name=role.label)[0])
-    if user is None or not user.is_active:
+    if user is not None and not user.is_active:
+        msg = f"The account {username} is not active: an administrator can make it so again."
+        raise CommandError(msg)
+    if user is None:
         msg = (
             f"There is no active user {username}: give --create-account to make a service account."
         )
