@@ -4,6 +4,7 @@ Entries are django-auditlog's: created with each change, shown in the admin, nev
 """
 
 import logging
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from lakeui.catalog.models import Table
 from lakeui.monitoring.client_address import client_address
 
 logger = logging.getLogger(__name__)
-_ONE_REFUSAL_IN = timedelta(hours=1)  # of a person, from one address, for one reason
+_ONE_REFUSAL_IN = timedelta(hours=1)  # of a person, for one reason
 
 
 class AuditMiddleware(AuditlogMiddleware):
@@ -44,15 +45,18 @@ def name_actor(user: User) -> None:
 
 
 def record_refusal(request: HttpRequest, user: User, code: str) -> None:
-    """Keep that somebody requested what they may not do."""
-    _record(
-        content_type=ContentType.objects.get_for_model(Table),
-        object_pk="",
-        object_repr=request.path[:500],
-        action=LogEntry.Action.ACCESS,
-        actor=user,
-        additional_data={"refused": code, "method": request.method, "path": request.path[:500]},
-    )
+    """Keep that somebody requested what they may not do: once an hour the same."""
+    path = request.path[:500]
+    refused = {"refused": code, "method": request.method, "path": path}
+    entry = {
+        "content_type": ContentType.objects.get_for_model(Table),
+        "object_pk": "",
+        "object_repr": path,
+        "action": LogEntry.Action.ACCESS,
+        "actor": user,
+    }
+    if not _is_on_record(entry, refused):
+        _record(**entry, additional_data=refused)
 
 
 def record_session(user: User, did: str, by: User | None = None) -> None:
@@ -89,11 +93,16 @@ def record_refused_sign_on(name: str, code: str, address: str | None) -> None:
         logger.warning("A sign-on was refused: %s", code)
         return
     entry = {**_person(user), "action": LogEntry.Action.ACCESS, "remote_addr": address}
-    lately = LogEntry.objects.filter(timestamp__gt=timezone.now() - _ONE_REFUSAL_IN, **entry)
-    if any((row.additional_data or {}).get("refused") == code for row in lately):
-        return
-    logger.warning("A sign-on as user %s was refused: %s", user.pk, code)
-    _record(**entry, additional_data={"refused": code})
+    if not _is_on_record(entry, {"refused": code}):
+        logger.warning("A sign-on as user %s was refused: %s", user.pk, code)
+        _record(**entry, additional_data={"refused": code})
+
+
+def _is_on_record(entry: Mapping[str, Any], refused: Mapping[str, object]) -> bool:
+    """Whether the log has it of the last hour: a program that tries again and again would fill it."""
+    since = timezone.now() - _ONE_REFUSAL_IN
+    lately = LogEntry.objects.filter(timestamp__gt=since, **entry)
+    return refused in lately.values_list("additional_data", flat=True)
 
 
 def _called(name: str) -> User | None:

@@ -1,7 +1,10 @@
 """The audit log: who, what, when, on which table; refusals too."""
 
+from datetime import timedelta
+
 import pytest
 from auditlog.models import LogEntry
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from lakeui.api.models import ApiToken
@@ -60,6 +63,17 @@ def test_a_refusal_is_in_the_audit_trail(request, table, ann, how):
     [entry] = LogEntry.objects.filter(action=LogEntry.Action.ACCESS)
     assert (entry.actor, entry.object_repr) == (ann, path)
     assert entry.additional_data["refused"] in ("LAKE_NOT_PERMITTED", "PERMISSION_DENIED")
+
+
+def test_a_refusal_again_and_again_is_on_record_once_an_hour(table, by_token):
+    path = f"/api/v1/tables/{table.pk}/jobs/"
+    restore = {"kind": "restore", "parameters": {"version": 0}}
+    assert {by_token.post(path, restore, format="json").status_code for _ in range(4)} == {403}
+    refusals = LogEntry.objects.filter(action=LogEntry.Action.ACCESS)
+    assert refusals.count() == 1
+    refusals.update(timestamp=timezone.now() - timedelta(minutes=61))
+    by_token.post(path, restore, format="json")
+    assert refusals.count() == 2
 
 
 def test_a_page_view_leaves_no_entry_in_the_audit_trail(table, by_session):
