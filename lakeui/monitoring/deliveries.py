@@ -4,17 +4,33 @@ Where a worker dies, what it claimed is due again when the lease ends. So each r
 once, or given up, and never waits unseen.
 """
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from django.db.models import F, QuerySet
+from django.db.models import Count, F, Min, QuerySet
 
-from lakeui.monitoring.models import Delivery
+from lakeui.monitoring.models import AlertDelivery, Delivery, LineageEvent
 
 LEASE = timedelta(minutes=3)  # longer than a try can take
 LINEAGE_KEPT = timedelta(days=7)  # events of lineage; longer than their rounds look back
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
 _Row = TypeVar("_Row", bound=Delivery)
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """What waits to be delivered, and why the latest try of it failed: "" if none did."""
+
+    name: str
+    waiting: int
+    oldest_at: datetime | None
+    error: str
+
+
+def outboxes() -> tuple[Outbox, ...]:
+    """The outbox of alerts and the outbox of lineage."""
+    return _outbox("alerts", AlertDelivery), _outbox("lineage", LineageEvent)
 
 
 def claim(due: QuerySet[_Row], now: datetime) -> _Row | None:
@@ -46,6 +62,14 @@ def failed(
         _write(row, outcome=Delivery.Outcome.GIVEN_UP, **ended)
     else:
         _write(row, next_try_at=now + pause, error=what)
+
+
+def _outbox(name: str, model: type[Delivery]) -> Outbox:
+    waiting = model._default_manager.filter(next_try_at__isnull=False)
+    sums = waiting.aggregate(count=Count("pk"), oldest=Min("created_at"))
+    failed = waiting.exclude(error="").order_by("-next_try_at").values_list("error", flat=True)
+    error = failed.first() if sums["count"] else None
+    return Outbox(name, sums["count"], sums["oldest"], error or "")
 
 
 def _write(row: Delivery, **fields: object) -> None:

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt
+from lakeui.monitoring.deliveries import outboxes
 from lakeui.monitoring.histograms import histograms
 from lakeui.monitoring.operations import mirror_lag_s, queues, stale_jobs, workers
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
@@ -41,6 +42,7 @@ class LakeCollector(Collector):
         yield from _cost()
         yield from _tables()
         yield from _jobs()
+        yield from _outboxes()
         yield from histograms()
 
 
@@ -176,6 +178,22 @@ def _jobs() -> Iterator[Metric]:
     stale.add_metric([], stale_jobs().count())
     yield stale
     yield _workers()
+
+
+def _outboxes() -> Iterator[Metric]:
+    waiting = GaugeMetricFamily(
+        "lakeui_outbox_waiting", "Alerts and events of lineage to deliver.", labels=["outbox"]
+    )
+    oldest = GaugeMetricFamily(
+        "lakeui_outbox_oldest_seconds", "Age of what waits longest.", labels=["outbox"]
+    )
+    now = timezone.now()
+    for outbox in outboxes():
+        waiting.add_metric([outbox.name], outbox.waiting)
+        age = (now - outbox.oldest_at).total_seconds() if outbox.oldest_at else 0
+        oldest.add_metric([outbox.name], age)
+    yield waiting
+    yield oldest
 
 
 def _workers() -> Metric:

@@ -12,8 +12,9 @@ from rest_framework.views import APIView
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.filtering import refuse_unknown
-from lakeui.catalog.access import visible_tables
+from lakeui.catalog.access import may, visible_tables
 from lakeui.monitoring.alerts import current_alerts
+from lakeui.monitoring.deliveries import outboxes
 from lakeui.monitoring.operations import queues
 from lakeui.monitoring.worker_state import spark_sum, throughput, worker_states
 
@@ -40,6 +41,15 @@ class QueueSerializer(serializers.Serializer[Any]):
     running = serializers.IntegerField()
     oldest_waiting_at = serializers.DateTimeField(allow_null=True)
     last_heartbeat_at = serializers.DateTimeField(allow_null=True)
+
+
+class OutboxSerializer(serializers.Serializer[Any]):
+    """What waits to be delivered: alerts, and events of lineage."""
+
+    name = serializers.CharField()
+    waiting = serializers.IntegerField()
+    oldest_at = serializers.DateTimeField(allow_null=True)
+    error = RecordedField(help_text="Why the latest try failed.")
 
 
 class WorkerSerializer(serializers.Serializer[Any]):
@@ -105,6 +115,7 @@ class MonitoringSerializer(serializers.Serializer[Any]):
 
     alerts = AlertSerializer(many=True)
     queues = QueueSerializer(many=True)
+    outboxes = OutboxSerializer(many=True, help_text="For maintainers of all tables.")
     workers = WorkerSerializer(many=True)
     spark = SparkSerializer(allow_null=True)
     hours = HourSerializer(many=True, help_text="The last 24, the one that runs last.")
@@ -130,6 +141,7 @@ class Monitoring(APIView):
         body = {
             "alerts": current_alerts(user),
             "queues": queues(),
+            "outboxes": outboxes() if may(user, "maintain") else (),
             "workers": states,
             "spark": spark_sum(states),
             "hours": jobs.hours,

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from lakeui.catalog.access import may, visible_tables
 from lakeui.monitoring.alerts import MANY_CONFLICTS, current_alerts
+from lakeui.monitoring.deliveries import outboxes
 from lakeui.monitoring.health import readiness
 from lakeui.monitoring.operations import queues
 from lakeui.monitoring.worker_state import Hour, spark_sum, throughput, worker_states
@@ -29,6 +30,7 @@ def monitoring(request: HttpRequest) -> HttpResponse:
         return render(request, "monitoring/_answers.html", parts)
     context = _now(request) | parts | {"twin": "/api/v1/monitoring/"}
     context["may_see_alerts"] = may(request.user, "maintain")
+    context["outboxes"] = outboxes() if context["may_see_alerts"] else ()
     template = "monitoring/_now.html" if is_fragment else "monitoring/monitoring.html"
     return render(request, template, context)
 

@@ -4,6 +4,7 @@ import json
 import re
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -12,8 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from engine.operations.execution import COMMIT
 from lakeui.jobs.models import Job, JobAttempt, JobStage
+from lakeui.monitoring.deliveries import outboxes
 from lakeui.monitoring.histograms import CHECK_STAGE, COMMIT_STAGE
 from lakeui.monitoring.metrics import exposition
+from lakeui.monitoring.models import LineageEvent
 from tests.lakeui.people import NOON, make_conflict, make_job, make_table
 from workers.observation import CHECK
 
@@ -37,6 +40,25 @@ def test_stages_are_found_by_the_names_that_workers_give_them():
 
 def test_an_empty_installation_has_metrics():
     assert samples()["lakeui_jobs_stale"] == {(): 0}
+
+
+def test_what_could_not_be_delivered_is_counted_by_outbox():
+    now = timezone.now()
+    for number, error in enumerate(("", "answered 500")):
+        LineageEvent.objects.create(
+            run_id=uuid4(),
+            type="START",
+            at=now,
+            created_at=now - timedelta(minutes=10 * number),
+            next_try_at=now,
+            error=error,
+        )
+    metrics = samples()
+    assert metrics["lakeui_outbox_waiting"] == {("alerts",): 0, ("lineage",): 2}
+    assert metrics["lakeui_outbox_oldest_seconds"][("lineage",)] >= 600
+    assert [outbox.error for outbox in outboxes()] == ["", "answered 500"]
+    LineageEvent.objects.update(next_try_at=None)
+    assert [(outbox.waiting, outbox.error) for outbox in outboxes()] == [(0, ""), (0, "")]
 
 
 def test_transactions_are_counted_by_how_they_ended():

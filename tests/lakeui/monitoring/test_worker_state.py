@@ -1,12 +1,14 @@
 """Workers as they reported, jobs by the hour, and the page and the answer that tell of both."""
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 
 from lakeui.catalog.roles import Role
 from lakeui.jobs.models import Job, WorkerReport
+from lakeui.monitoring.models import LineageEvent
 from lakeui.monitoring.worker_state import spark_sum, throughput, worker_states
 from lakeui.pages.monitoring.monitoring import draw_outcomes
 from tests.lakeui.factories import make_job, make_table, make_user
@@ -103,6 +105,22 @@ def test_the_page_and_its_twin_tell_the_same(viewer, table):
     assert [worker["is_here"] for worker in told["workers"]] == [True, False]
     assert len(told["hours"]) == 24
     assert told["mirror"][0]["table"] == "sales.orders"
+
+
+@pytest.mark.parametrize(
+    ("role", "names"), [(Role.MAINTAINER, ["alerts", "lineage"]), (Role.VIEWER, [])]
+)
+def test_deliveries_are_told_to_whoever_may_see_the_alerts(table, role, names):
+    now = timezone.now()
+    LineageEvent.objects.create(
+        run_id=uuid4(), type="START", at=now, created_at=now, next_try_at=now, error="answered 500"
+    )
+    client = Client()
+    client.force_login(make_user("rita", role))
+    assert ("answered 500" in client.get("/monitoring/").content.decode()) is bool(names)
+    told = client.get("/api/v1/monitoring/").json()["outboxes"]
+    assert [outbox["name"] for outbox in told] == names
+    assert [outbox["error"] for outbox in told] == [None, "answered 500"][: len(names)]
 
 
 def test_the_page_renews_itself_without_its_frame(viewer, table):
