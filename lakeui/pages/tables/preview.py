@@ -45,6 +45,7 @@ VERSION_IS_GONE = frozenset(
     }
 )
 """Errors of a version that can no longer be read."""
+_SIGNS = ("-", "+")  # before the name of a column: how it is sorted
 
 
 @never_cache
@@ -144,11 +145,11 @@ def _sheet(request: HttpRequest, stored: Preview | None) -> dict[str, Any]:
     numbers = [is_number(column) for column in stored.columns]
     names = [str(column["name"]) for column in stored.columns]
     sort = request.GET.get("sort", "")
-    rows = list(stored.rows)
-    if (by := sort.removeprefix("-")) in names:
+    rows, descending = list(stored.rows), sort.startswith("-")
+    if (by := sort[1:] if sort[:1] in _SIGNS else sort) in names:
         place = names.index(by)
-        rows = sorted_rows(rows, place, numbers[place], descending=sort != by)
-    marks = {by: "descending" if sort.startswith("-") and sort != by else "ascending"}
+        rows = sorted_rows(rows, place, numbers[place], descending=descending)
+    marks = {by: "descending" if descending else "ascending"}
     return {
         "columns": [
             SheetColumn(column, number, marks.get(name, ""), _toggled(request, name, sort))
@@ -193,7 +194,8 @@ def _rank(text: str) -> tuple[int, Decimal | str]:
 
 def _toggled(request: HttpRequest, name: str, sort: str) -> str:
     query = request.GET.copy()
-    query["sort"] = f"-{name}" if sort == name else name
+    ascending = f"+{name}" if name[:1] in _SIGNS else name  # else `-x` would be x, descending
+    query["sort"] = f"-{name}" if sort == ascending else ascending
     return f"?{query.urlencode()}"
 
 

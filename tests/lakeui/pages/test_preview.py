@@ -185,3 +185,17 @@ def test_a_condition_that_does_not_parse_is_told_where_it_was_typed(as_, lake, a
     assert not Preview.objects.exists()
     later = as_("viewer").post(address, {"version": "3", "where": "gone_column = 3"}, follow=True)
     assert "A worker is reading" in later.text
+
+
+def test_columns_that_begin_with_a_sign_are_sorted_by_the_links_at_their_heads(as_, lake, address):
+    names = ["x", "-x", "+x"]
+    columns = [{"name": name, "type": "long"} for name in names]
+    rows = [["1", "3", "2"], ["2", "1", "3"], ["3", "2", "1"]]
+    _previewed(lake, columns=columns, rows=rows, read_at=timezone.now())
+    client = as_("viewer")
+    for place in range(3):
+        page = client.get(address).context["columns"]
+        for order in (["1", "2", "3"], ["3", "2", "1"]):
+            shown = client.get(f"{address.partition('?')[0]}{page[place].address}").context
+            assert [line[place][0] for line in shown["lines"]] == order
+            page = shown["columns"]
