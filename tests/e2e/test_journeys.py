@@ -20,7 +20,8 @@ from engine.table import DeltaTable
 from lakeui.catalog.models import Preview, Table
 from lakeui.conflicts.models import ConflictTrials
 from lakeui.jobs.command_rules import command_of
-from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
+from lakeui.jobs.spark_stages import SparkStage
 from lakeui.local_stack.login_links import make_link_token
 from tests.e2e.keyboard import Keyboard
 from tests.e2e.test_every_page import RULES
@@ -112,25 +113,33 @@ def test_a_slow_run_is_explained_and_run_again_on_its_page(signed_in, story):
     page, table = signed_in, Table.objects.get(name="web.events")
     for hours, took in ((30, 60), (20, 60), (10, 300)):
         began = timezone.now() - timedelta(hours=hours)
-        ended = began + timedelta(seconds=took)
+        ended, at = began + timedelta(seconds=took), int(began.timestamp() * 1000)
         job = make_job(
             table, "optimize", requested_by=story.owner, attempts=1, created_at=began,
             started_at=began, finished_at=ended, committed_version=table.version,
         )  # fmt: skip
         attempt = JobAttempt.objects.create(
-            job=job, number=1, started_at=began, finished_at=ended, outcome="committed"
-        )
+            job=job, number=1, started_at=began, finished_at=ended, outcome="committed",
+            spark_application="app-20261120001700-0002",
+        )  # fmt: skip
         JobStage.objects.create(
             attempt=attempt, place=0, name="compact files", started_at=began, finished_at=ended,
-            took_ms=took * 1000, found="83 files in 9 bins",
+            took_ms=took * 1000, found="83 files in 9 bins", spark_stage_count=1,
+            spark_stages=[SparkStage(12, tasks=9, done=9, started_ms=at, ended_ms=at + took * 1000).as_row()],
         )  # fmt: skip
     JobEvent.objects.create(job=job, at=began, message="83 files are small")
+    WorkerReport.objects.update(seen_at=timezone.now())
     page.goto(f"/jobs/{job.pk}/")
     time = page.get_by_role("region", name="Where the time went")
     expect(time.get_by_role("rowheader")).to_have_text(["Queue", "Attempt 1", "Compact"])
     expect(time.get_by_text("83 files in 9 bins")).to_be_visible()
     time.get_by_role("link", name="Compact").click()
     expect(page.locator("li.log-step:target")).to_have_text("Compact")
+    stage = page.get_by_role("region", name="Spark stages").first.locator("tbody tr")
+    expect(stage).to_contain_text("9 of 9")
+    expect(stage.get_by_role("link", name="12")).to_have_attribute(
+        "href", "http://lake-2:4040/stages/stage/?id=12&attempt=0"
+    )
     expect(page.get_by_text("Compact took 4 min longer: 5 min, usually 1 min.")).to_be_visible()
     page.get_by_text("The runs one by one").click()
     expect(page.locator(".beside tbody tr[aria-selected]")).to_contain_text("This run")
