@@ -136,6 +136,14 @@ _REFUSED = _Failure(
     "The store of {where} refused Spark: {told}",
     "Check the credentials in the table's storage options, and their rights.",
 )
+_REGION = _Failure(
+    re.compile(
+        r"Status Code: 301\b|PermanentRedirect|AuthorizationHeaderMalformed|is in this region"
+    ),
+    StorageError,
+    "The store of {where} is in another region than Spark asks: {told}",
+    "Set aws_region in the table's storage options to the bucket's region.",
+)
 _MISSING = _Failure(
     re.compile(r"PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException|NoSuchKey"),
     DataFileMissingError,
@@ -146,7 +154,9 @@ _UNREACHABLE = _Failure(
     re.compile(
         r"UnknownHostException|\bConnectException|SocketTimeoutException|NoRouteToHostException"
         r"|ConnectTimeoutException|Unable to execute HTTP request|UnknownStoreException"
-        r"|NoSuchBucket"
+        r"|NoSuchBucket|ConnectionClosedException|Premature end of|NoHttpResponseException"
+        r"|failed to respond|SocketException|Connection reset|Connection refused|SSLException"
+        r"|Status Code: 5\d\d\b|AWSServiceIOException|AWSClientIOException|AWSStatus5\d\dException"
     ),
     StorageError,
     "The store of {where} cannot be reached by Spark: {told}",
@@ -193,6 +203,7 @@ _FAILURES = (
     _MALFORMED,
     _MEMORY,
     _LOST,
+    _REGION,
     _REFUSED,
     _MISSING,
     _UNREACHABLE,

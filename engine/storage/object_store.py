@@ -6,9 +6,8 @@ Put-if-absent is the store's own conditional put. A put whose answer was lost ra
 
 import io
 import re
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -33,6 +32,7 @@ from engine.errors import (
     StorageOutcomeUnknownError,
 )
 from engine.storage.base import FileStatus, Store, checked_path
+from engine.storage.conditional_puts import check_conditional_puts, is_commit
 
 _CLIENT_KEYS = frozenset(
     {
@@ -233,6 +233,8 @@ class ObjectStore:
             remedy = "Check the connection, then try again."
             if _NO_BUCKET in words:
                 remedy = "Create the bucket, or check its name."
+            elif self._root.startswith("s3://") and _OTHER_REGION.search(words):
+                remedy = "Set aws_region in the storage options to the bucket's region."
             msg = f"Could not {verb} {path} in {self._root}: {words}."
             raise kind(msg, remedy) from error
 
@@ -339,6 +341,10 @@ def _first_line(error: Exception) -> str:
 
 
 _NO_BUCKET = "NoSuchBucket"
+_OTHER_REGION = re.compile(
+    r"redirect without LOCATION|PermanentRedirect|AuthorizationHeaderMalformed"
+    r"|status code: 400 Bad Request$"  # an answer to HEAD has no words
+)
 _FIRST_TRY = "retries: 0,"
 _REFUSED = re.compile(r"status code: 40[13]\b")
 _STORE_SAYS = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
@@ -357,48 +363,3 @@ def _words_of(error: Exception) -> str:
     if match is None:
         return _first_line(error).rstrip(" .:")
     return f"{match[1]}: {match[2]}"[:500].removesuffix(".")
-
-
-_COMMIT = re.compile(r"_delta_log/\d{20}\.json")
-_proven: set[str] = set()
-
-
-def is_commit(path: str) -> bool:
-    """Whether a file of the store is a version of the table."""
-    return _COMMIT.fullmatch(path) is not None
-
-
-def check_conditional_puts(
-    place: str, put_if_absent: Callable[[str, bytes], None], delete: Callable[[str], None]
-) -> None:
-    """Make sure once that a second put-if-absent of a name is refused.
-
-    Args:
-        place: what is known of one table is known of all others of the same place.
-        put_if_absent: the store's.
-        delete: the store's; what it leaves, log cleanup takes.
-
-    Raises:
-        StorageError: it is not refused.
-    """
-    if place in _proven:
-        return
-    probe = f"_delta_log/.put_if_absent.{uuid.uuid4().hex}.tmp"
-    put_if_absent(probe, b"first")
-    try:
-        put_if_absent(probe, b"second")
-    except FileExistsAlreadyError:
-        _proven.add(place)
-        return
-    finally:
-        with suppress(StorageError):
-            delete(probe)
-    what = (
-        f"{place} overwrites what it was told to write only if absent: of two writers that commit"
-        " the same version one would be lost unseen. Nothing was written."
-    )
-    remedy = (
-        "Keep the table in a store that honours If-None-Match. Where never more than one process"
-        " writes, the storage option allow_unsafe_commits = true lets it."
-    )
-    raise StorageError(what, remedy)

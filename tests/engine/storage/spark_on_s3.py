@@ -20,6 +20,7 @@ from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.spark.session import build_session
 from engine.storage.connectors import connector_jars
 from engine.table import DeltaTable
+from tests.engine.storage.mortal_proxy import mortal_proxy
 
 SCHEMA = StructType(
     (StructField("id", LONG), StructField("day", STRING), StructField("note", STRING))
@@ -53,9 +54,10 @@ def main(bucket: str, options: dict[str, str], home: str, layouts: Sequence[str]
         seen = {
             layout: _story(spark, f"{bucket}/{layout} t", layout, options) for layout in layouts
         }
+        away = _away(spark, f"{bucket}-away/t", options)
     finally:
         spark.stop()
-    return {**seen, "errors": errors}
+    return {**seen, "errors": errors, "away": away}
 
 
 def _story(spark: SparkSession, uri: str, layout: str, options: dict[str, str]) -> dict[str, Any]:
@@ -96,6 +98,28 @@ def _errors(spark: SparkSession, uri: str, options: dict[str, str]) -> dict[str,
     except EngineError as error:
         errors["spark"] = str(error)
     return {**errors, "version after": str(table.version())}
+
+
+def _away(spark: SparkSession, uri: str, options: dict[str, str]) -> dict[str, Any]:
+    """An UPDATE while the endpoint ends in the middle of a file, and again when it is back."""
+    update = parse_statement("UPDATE t SET note = concat(note, '!') WHERE id > 2")
+    with mortal_proxy(options["aws_endpoint_url"]) as (address, proxy):
+        table = DeltaTable.create(
+            uri, SCHEMA, storage_options={**options, "aws_endpoint_url": address}
+        )
+        for rows in ("(1, 'a', 'x'), (2, 'a', 'y')", "(3, 'a', 'x'), (4, 'a', 'y')"):
+            run(parse_statement("INSERT INTO t VALUES " + rows), table, None)  # noqa: S608 - rows from here
+        proxy.die_at(1)
+        try:
+            run(update, table, spark, RunOptions(in_process_bytes=0))
+            told = {}
+        except EngineError as error:
+            told = {"code": error.code, "text": str(error)}
+        proxy.live()
+        told |= {"dropped": proxy.dropped, "version": table.version()}
+        run(update, table, spark, RunOptions(in_process_bytes=0))
+        rows = table.snapshot().to_arrow().sort_by("id").to_pylist()
+        return {**told, "rerun": table.version(), "notes": [row["note"] for row in rows]}
 
 
 if __name__ == "__main__":

@@ -54,16 +54,30 @@ def test_every_operation_runs_on_spark_in_an_s3_server(s3_options: dict[str, str
         aws_secret_access_key=options["aws_secret_access_key"],
         region_name=options["aws_region"],
     )
-    client.create_bucket(Bucket="lake-other")
+    for bucket in ("lake-other", "lake-away"):
+        client.create_bucket(Bucket=bucket)
     told = _program(options, "vectors")
     assert told["vectors"]["rows"] == END
+    _check_that_an_endpoint_may_end(told["away"])
+
+
+def _check_that_an_endpoint_may_end(told: dict[str, Any]) -> None:
+    """It is the store's trouble and not the file's, nothing is committed, and a rerun commits once."""
+    assert told["dropped"] > 0
+    assert told["code"] == "LAKE_STORAGE_ERROR", told["text"]
+    assert "cannot be reached by Spark" in told["text"]
+    assert "Restore" not in told["text"]
+    assert (told["version"], told["rerun"]) == (2, 3)
+    assert told["notes"] == ["x", "y", "x!", "y!"]
 
 
 @pytest.fixture(scope="module")
 def versity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     if not EXECUTABLE:
         pytest.skip("make s3 starts the other S3 server")
-    with versity_buckets(tmp_path_factory.mktemp("s3"), "lake", "lake-other") as options:
+    with versity_buckets(
+        tmp_path_factory.mktemp("s3"), "lake", "lake-other", "lake-away"
+    ) as options:
         yield _program(options, "plain", "vectors", "partitioned")
 
 
@@ -73,6 +87,11 @@ def test_every_operation_ends_with_the_same_rows_in_another_server(
     versity: dict[str, Any], layout: str
 ) -> None:
     assert versity[layout]["rows"] == END
+
+
+@pytest.mark.s3
+def test_another_server_that_ends_is_the_store_s_trouble(versity: dict[str, Any]) -> None:
+    _check_that_an_endpoint_may_end(versity["away"])
 
 
 @pytest.mark.s3

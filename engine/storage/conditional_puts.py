@@ -1,0 +1,52 @@
+"""Whether a store keeps its promise that of two puts of one name, if absent, one is refused."""
+
+import re
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+
+from engine.errors import FileExistsAlreadyError, StorageError
+
+_COMMIT = re.compile(r"_delta_log/\d{20}\.json")
+_proven: set[str] = set()
+
+
+def is_commit(path: str) -> bool:
+    """Whether a file of the store is a version of the table."""
+    return _COMMIT.fullmatch(path) is not None
+
+
+def check_conditional_puts(
+    place: str, put_if_absent: Callable[[str, bytes], None], delete: Callable[[str], None]
+) -> None:
+    """Make sure once that a second put-if-absent of a name is refused.
+
+    Args:
+        place: what is known of one table is known of all others of the same place.
+        put_if_absent: the store's.
+        delete: the store's; what it leaves, log cleanup takes.
+
+    Raises:
+        StorageError: it is not refused.
+    """
+    if place in _proven:
+        return
+    probe = f"_delta_log/.put_if_absent.{uuid.uuid4().hex}.tmp"
+    put_if_absent(probe, b"first")
+    try:
+        put_if_absent(probe, b"second")
+    except FileExistsAlreadyError:
+        _proven.add(place)
+        return
+    finally:
+        with suppress(StorageError):
+            delete(probe)
+    what = (
+        f"{place} overwrites what it was told to write only if absent: of two writers that commit"
+        " the same version one would be lost unseen. Nothing was written."
+    )
+    remedy = (
+        "Keep the table in a store that honours If-None-Match. Where never more than one process"
+        " writes, the storage option allow_unsafe_commits = true lets it."
+    )
+    raise StorageError(what, remedy)
