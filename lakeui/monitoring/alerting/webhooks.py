@@ -243,6 +243,8 @@ def _is_plain(url: str, authority: str) -> bool:
 
 def _words_of(error: Exception) -> str:
     """What went wrong on the line; the error's own text where it is one of the system's."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"TLS: {error.verify_message.rstrip('.')}"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or type(error).__name__}"
     if isinstance(error, OSError) and error.strerror:
