@@ -43,7 +43,7 @@ MORE = {
 QUERIES = {
     "overview": 56, "attention": 24, "tables": 11, "table": 25, "schema": 17, "history": 21, "version": 26, "diff": 22, "concurrency": 31,
     "isolation": 23, "eligibility": 21, "what-if": 19, "files": 18, "jobs": 10, "job": 25, "schedules": 8,
-    "lanes": 18, "monitoring": 21, "conflicts": 12, "conflict": 24, "explain": 7, "search": 15, "audit": 14, "tokens": 10, "sessions": 14, "preview": 18,
+    "lanes": 18, "monitoring": 23, "conflicts": 12, "conflict": 24, "explain": 7, "search": 15, "audit": 14, "tokens": 10, "sessions": 14, "preview": 18,
 }  # fmt: skip
 
 QUERIES_OF_A_PAGE = 25  # where the table above does not say
