@@ -45,14 +45,14 @@ def _of_nobody(name, version):
     raise TableNotFoundError(what, "Register it.")
 
 
-@pytest.mark.timeout(5)
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("text", HOSTILE, ids=_IDS)
 def test_hostile_conditions_are_refused(text):
     with pytest.raises(ExpressionError):
         parse_condition(text, SCHEMA)
 
 
-@pytest.mark.timeout(5)
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "text", _WRITTEN, ids=[f"{n}-{words[:40]!r}" for n, words in enumerate(_WRITTEN)]
 )
