@@ -269,7 +269,7 @@ def dead_file_fields(table: Table, snapshot: Snapshot, files: pa.Table) -> dict[
     """
     retention = surely_ms(snapshot.properties.deleted_file_retention_ms)
     dead = _dead(snapshot.state.tombstones, files, _vacuumed_up_to(table, retention))
-    first = pc.min(dead.column("deletion_timestamp_min")).as_py()
+    first = pc.min(dead.column("deletion_timestamp_max")).as_py()
     return {
         "dead_file_count": dead.num_rows,
         "dead_bytes": log_values.integer(pc.sum(dead.column("size_max")).as_py()) or 0,
@@ -288,9 +288,9 @@ def _vacuumed_up_to(table: Table, retention_ms: int) -> int:
 
 
 def _dead(tombstones: pa.Table, files: pa.Table, since_ms: int) -> pa.Table:
-    """One row a path: a file that only got another deletion vector lives on."""
+    """One row a path, as of its last removal: until then other deletion vectors kept it alive."""
     removed = pc.fill_null(tombstones.column("deletion_timestamp"), 0)
     recent = pc.greater_equal(removed, pa.scalar(since_ms, pa.int64()))
     alive = pc.is_in(tombstones.column("path"), value_set=files.column("path").combine_chunks())
     chosen = tombstones.filter(pc.and_not(recent, alive))
-    return chosen.group_by("path").aggregate([("size", "max"), ("deletion_timestamp", "min")])
+    return chosen.group_by("path").aggregate([("size", "max"), ("deletion_timestamp", "max")])

@@ -102,7 +102,7 @@ def _retry_text(conflict: Conflict) -> str:
     text = f"{winner} stays as it is; run again on the latest version, the {conflict.current_operation} reads what it wrote."
     if conflict.row_count and conflict.winner_operation.upper() in _DELETES:
         rows = "the row is" if conflict.row_count == 1 else f"{conflict.rows_text} are"
-        text = f"{winner} stays as it is; {rows} gone or changed, and the {conflict.current_operation} meets them as they are now."
+        text = f"{winner} stays as it is; {rows} gone or changed, and the {conflict.current_operation} reads them as they are now."
     return text
 
 
@@ -156,7 +156,7 @@ def _move(conflict: Conflict, sides: BothSides, like: Similar) -> Iterator[Advic
         kind=RemedyKind.APART_IN_TIME,
         title="Move one of the two",
         text=f"Begun after {who} had committed, the {conflict.current_operation} reads"
-        f" v{conflict.winning_version} and does not meet it.",
+        f" v{conflict.winning_version} and does not conflict with it.",
         verdict=PASSES,
         helped=len(same),
         of=like.count,

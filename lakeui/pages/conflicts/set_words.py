@@ -68,16 +68,17 @@ def _meeting(conflict: Conflict, decision: Decision) -> Iterator[str]:
     shared = decision.shared_files
     count = max(conflict.file_count, len(shared))  # those whose rows were compared, too
     if not count:
-        yield "No file is in both: the two meet in the table's definition or its progress marks."
+        yield "No file is in both: both changed the table's definition or its progress marks."
         return
     yield f"Both touched {_number(count, 'file')}."
     for file in shared[:_FILES_TOLD]:
         yield _of_file(file, conflict)
     if len(shared) > _FILES_TOLD:
-        yield f"The other {format_count(len(shared) - _FILES_TOLD)} stand in the table of files."
+        others = _number(len(shared) - _FILES_TOLD, "more file")
+        yield f"The table of files lists {others}."
     if not shared:
         yield "Rows were not compared: sharing a file decided."
-    elif conflict.row_count:
+    elif conflict.row_count and any(file.common_count for file in shared):
         yield f"So both touched {conflict.rows_text} in all."
 
 

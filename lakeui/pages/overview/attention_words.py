@@ -11,6 +11,7 @@ from lakeui.catalog.models import Table
 from lakeui.monitoring.attention_items import AttentionItem
 from lakeui.monitoring.checks import Check
 from lakeui.pages.moments import clock_text
+from lakeui.pages.short_words import plain_condition
 from lakeui.pages.units import format_ago, format_bytes, format_count, format_duration
 
 _AROUND = 20  # versions of the swim-lane after the one that is shown
@@ -84,7 +85,7 @@ def _reordered(item: AttentionItem) -> Said:
     table, facts = _table(item), item.facts
     rows = facts["rows_at_most"]
     count = f"Up to {format_count(rows)} rows" if rows else "Rows"
-    condition = f" {facts['predicate']}" if facts["predicate"] else ""
+    condition = f" {plain_condition(facts['predicate'])}" if facts["predicate"] else ""
     return Said(
         item=item,
         mark="x",

@@ -51,6 +51,22 @@ def test_files_of_older_versions_are_counted_once_and_live_ones_are_not(rewritte
     assert rewritten.vacuum_from - first == timedelta(hours=10 + 1)  # two clocks tell it
 
 
+def test_a_file_is_kept_from_its_last_removal_whatever_vectors_it_had(lake):
+    new_table(lake / "t", configuration={"delta.deletedFileRetentionDuration": "interval 10 hours"})
+    append_commit(lake / "t", 1, [add("a")])
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+    marked = add("a")
+    marked["add"]["deletionVector"] = vector | {"sizeInBytes": 40, "cardinality": 6}
+    append_commit(lake / "t", 2, [removed("a", 9), marked])
+    gone = removed("a", 2)
+    gone["remove"]["deletionVector"] = marked["add"]["deletionVector"]
+    append_commit(lake / "t", 3, [gone])
+    table = register_table(str(lake / "t"))
+    assert (table.dead_file_count, table.dead_bytes) == (1, 4000)
+    last = datetime.fromtimestamp((NOW_MS - 2 * HOUR_MS) / 1000, UTC)
+    assert table.vacuum_from - last == timedelta(hours=10 + 1)
+
+
 def test_a_table_is_due_for_vacuum_once_its_retention_has_passed(rewritten):
     assert health_of(rewritten) == Health.HEALTHY
     earlier = timezone.now() - timedelta(hours=1)

@@ -26,7 +26,7 @@ def body_of(client, path="/attention/"):
 def test_rows_that_outlived_an_erasure_are_told_until_it_ran_again(as_):
     table = make_table()
     row = Erasure.objects.create(
-        table=table, append_version=9, delete_version=10, predicate="customer_id = 7",
+        table=table, append_version=9, delete_version=10, predicate="`customer_id` = 7",
         delete_writer="gdpr-eraser", rows_at_most=5120, at=timezone.now(),
     )  # fmt: skip
     body = body_of(as_("viewer"))

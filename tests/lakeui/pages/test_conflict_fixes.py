@@ -227,6 +227,18 @@ def test_the_numbers_are_said_in_words(lake):
     assert "3 are in both." in text
 
 
+def test_files_without_a_row_in_common_have_no_sum_of_rows(lake):
+    conflict, decision = lake.conflict, story_decision()
+    conflict.row_count = 340
+    apart = tuple(replace(file, common_count=0) for file in decision.shared_files)
+    assert "So both touched" in "\n".join(set_words(conflict, decision))
+    text = "\n".join(set_words(conflict, replace(decision, shared_files=apart)))
+    assert "none is in both." in text
+    assert "So both touched" not in text
+    many = replace(decision, shared_files=(*apart, *apart, *apart, *apart, *apart)[:4])
+    assert "The table of files lists 1 more file." in "\n".join(set_words(conflict, many))
+
+
 def test_huge_and_missing_numbers_read_as_sentences_too(lake):
     huge = 9_223_372_036_854_775_807
     decision = replace(
