@@ -259,6 +259,7 @@ def test_options_come_in_any_case_and_tables_from_allowed_places_alone(tmp_path)
         LakeOptions.parse({"path": "/elsewhere"}, Place(table_roots=(str(tmp_path),)))
 
 
+@pytest.mark.stress  # `make test` has such a stream in engine.delta's tests
 def test_a_stream_copies_a_table_and_goes_on_where_it_was(lake, ddl, source, tmp_path):
     target = ddl("target", f"CREATE TABLE t ({COLUMNS})")
     checkpoint = tmp_path / "checkpoint"

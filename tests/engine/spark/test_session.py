@@ -134,9 +134,12 @@ def test_progress_is_told_and_can_cancel(spark):
 
 @pytest.mark.spark
 def test_what_is_cancelled_is_left_when_its_tasks_have_ended(spark):
-    """java.util.regex heeds no interrupt, and takes seconds here: Spark's own LIKE is given to it."""
-    letters = F.expr("repeat(chr(97 + CAST(id AS INT) * 0), 1300 + CAST(id AS INT))")
-    frame = spark.range(0, 1, 1, 1).select(letters.like("%a%a%b"))
+    """java.util.regex heeds no interrupt, and takes long here: Spark's own LIKE is given to it.
+
+    There are more tasks than cores, so that some have not begun when the first look cancels them.
+    """
+    letters = F.expr("repeat(chr(97 + CAST(id AS INT) * 0), 900 + CAST(id AS INT))")
+    frame = spark.range(0, 12, 1, 12).select(letters.like("%a%a%b"))
 
     def progress(step: Progress) -> None:
         if step.counts is not None and step.counts.running:
