@@ -17,6 +17,7 @@ from workers import spark_session
 
 logger = logging.getLogger(__name__)
 
+app.conf.broker_transport_options |= {"socket_timeout": 30}  # nobody waits for a worker's answer
 app.conf.imports = (
     "workers.jobs",
     "workers.mirror",

@@ -67,7 +67,7 @@ class StageRows:
         counts, times = stage.counts, stage.times
         tell = partial(log_event, self._job_id, attempt=stage.attempt, step=stage.place)
         if counts.total or stage.found:
-            took = f"{stage.took_ms(self._clock.now_ms()) / 1000:,.1f} s"
+            took = _duration(stage.took_ms(self._clock.now_ms()))
             tasks = (
                 f"{counts.done:,} {'task' if counts.done == 1 else 'tasks'}" if counts.total else ""
             )
@@ -75,7 +75,7 @@ class StageRows:
             tell(f"{stage.name.capitalize()}: {said}")
         if times and times.slowest_ms >= max(_SLOW_MS, _SLOW_TIMES * times.median_ms):
             tell(
-                f"Task {times.slowest_task} took {times.slowest_ms / 1000:,.1f} s, "
+                f"Task {times.slowest_task} took {_duration(times.slowest_ms)}, "
                 f"{times.slowest_ms / max(times.median_ms, 1):,.1f} times the median",
                 level=JobEvent.Level.WARNING,
             )
@@ -278,3 +278,8 @@ class Heartbeat:
         if stage != self._stage:
             self._stage = stage
             log_event(self._lease.job_id, stage.capitalize())
+
+
+def _duration(milliseconds: float) -> str:
+    """For a log's line: 2 ms, 1,204.5 s."""
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:,.1f} s"

@@ -33,7 +33,7 @@ from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
 from engine.operations.early_conflicts import EarlyConflicts
 from engine.operations.options import RunOptions
-from engine.operations.result import OperationResult
+from engine.operations.result import OperationResult, counted
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot
@@ -231,11 +231,11 @@ class Execution:
 
     def chose(self, files: int, snapshot: Snapshot) -> None:
         """Say how many of the table's files are left to look at."""
-        self.found(f"{files:,} of {snapshot.file_count:,} files", READ)
+        self.found(f"{files:,} of {counted(snapshot.file_count, 'file')}", READ)
 
     def wrote_in_words(self, files: Sequence[AddFile]) -> None:
         """Say how many files a stage wrote."""
-        self.found(f"{len(files):,} {'file' if len(files) == 1 else 'files'} written")
+        self.found(f"{counted(len(files), 'file')} written")
 
     def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
         """Data files that this run wrote: they go if it fails."""

@@ -16,7 +16,14 @@ from engine.operations.auto_compaction import CompactionTerms, settings_of, wort
 from engine.operations.cluster import files_to_cluster, rewrite_ordered
 from engine.operations.execution import Execution, keeps_row_ids, removal
 from engine.operations.file_bins import Bin, BinRule, batches, digest, pack
-from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of, size_metrics
+from engine.operations.result import (
+    OperationResult,
+    Plan,
+    PlannedFile,
+    counted,
+    plan_of,
+    size_metrics,
+)
 from engine.operations.row_deletion import split_by_partition
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.compaction import Compacted, compact
@@ -166,7 +173,7 @@ def _plan(snapshot: Snapshot, bins: Sequence[Bin]) -> OperationResult:
         for add in bin_
     ]
     summary = (
-        f"{len(files)} of {snapshot.file_count} files would become {len(bins)}."
+        f"{len(files):,} of {counted(snapshot.file_count, 'file')} would become {len(bins):,}."
         if bins
         else NOTHING_TO_DO
     )

@@ -20,7 +20,7 @@ from engine.operations.delete import rewrite_without
 from engine.operations.execution import Execution, removal
 from engine.operations.incoming import incoming_rows
 from engine.operations.query_tables import QueryTables
-from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.result import OperationResult, PlannedFile, counted, plan_of
 from engine.operations.row_deletion import find_rows, split_by_partition
 from engine.operations.source_rows import source_rows
 from engine.operations.write_rows import (
@@ -250,5 +250,5 @@ def _plan(command: Overwrite, snapshot: Snapshot, condition: Expression | None) 
     whole, unsure = split_by_partition(snapshot, condition, snapshot.add_files(condition))
     files = [PlannedFile.of(add, "replaced whole") for add in whole]
     files += [PlannedFile.of(add, "may hold rows that are replaced") for add in unsure]
-    summary = f"{len(whole)} of {snapshot.file_count} files would be replaced, {len(unsure)} read."
+    summary = f"{len(whole):,} of {counted(snapshot.file_count, 'file')} would be replaced, {len(unsure)} read."
     return OperationResult(plan=plan_of(summary, files))

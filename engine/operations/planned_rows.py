@@ -19,7 +19,7 @@ from engine.operations.execution import Execution
 from engine.operations.in_process import matching_positions
 from engine.operations.merge_in_process import ArrowMerge, MergeRowsByArrow
 from engine.operations.query_tables import open_table
-from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
+from engine.operations.result import OperationResult, Plan, PlannedFile, counted, plan_of
 from engine.operations.row_deletion import split_by_partition
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
@@ -57,10 +57,8 @@ def plan_of_matches(
         if count
     ]
     plan = plan_of("", files)
-    rows = "All rows" if plan.rows is None else _counted(plan.rows, "row")
-    summary = (
-        f"{rows} in {len(files):,} of {_counted(snapshot.file_count, 'file')} would be {verb}."
-    )
+    rows = "All rows" if plan.rows is None else counted(plan.rows, "row")
+    summary = f"{rows} in {len(files):,} of {counted(snapshot.file_count, 'file')} would be {verb}."
     return replace(plan, summary=summary, is_counted=plan.rows is not None)
 
 
@@ -76,7 +74,7 @@ def plan_of_merge(
     if work is None or merged is None:
         candidates = snapshot.add_files() if work is None else work.candidates
         files = [PlannedFile.of(add, "may be read") for add in candidates]
-        summary = f"Up to {_counted(len(files), 'file')} would be read; {NOT_COUNTED}."
+        summary = f"Up to {counted(len(files), 'file')} would be read; {NOT_COUNTED}."
         return OperationResult(plan=plan_of(summary, files))
     changed = {index: len(rows) for index, rows in merged.bitmaps().items()}
     files = [
@@ -86,10 +84,10 @@ def plan_of_merge(
     ]
     said = {"updated": 0, "deleted": 0} | _by_action(work, merged.by_clause)
     facts = {f"rows_{name}": count for name, count in {**said, "inserted": merged.inserted}.items()}
-    words = ", ".join(f"{_counted(facts[f'rows_{name}'], 'row')} {name}" for name in _ACTIONS)
+    words = ", ".join(f"{counted(facts[f'rows_{name}'], 'row')} {name}" for name in _ACTIONS)
     summary = (
-        f"{words}, from {_counted(work.source.num_rows, 'source row')};"
-        f" {len(files):,} of {_counted(snapshot.file_count, 'file')} would change."
+        f"{words}, from {counted(work.source.num_rows, 'source row')};"
+        f" {len(files):,} of {counted(snapshot.file_count, 'file')} would change."
     )
     return OperationResult(plan=replace(plan_of(summary, files, **facts), is_counted=True))
 
@@ -143,7 +141,3 @@ def _by_action(work: ArrowMerge, by_clause: Mapping[int, int]) -> dict[str, int]
         name = "deleted" if work.merge.clauses[number].action == DELETE else "updated"
         counts[name] = counts.get(name, 0) + count
     return counts
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,6 +1,7 @@
 """What people do to a job that is there: cancel it, or have it run again."""
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Case, F, Value, When
 from django.utils import timezone
 
@@ -59,7 +60,7 @@ def retry_job(job: Job, by: User | None, changed: Command | None = None, reason:
     A script goes on with the steps left.
 
     Raises:
-        JobStateError: it is not over, or it succeeded.
+        JobStateError: it is not over, it succeeded, or it runs again already.
         NotPermittedError, ReadOnlyError, RequestError: see `requests.request_job`.
     """
     if job.state not in RETRYABLE:
@@ -73,7 +74,7 @@ def rerun_job(job: Job, by: User | None) -> Job:
     One that did not succeed is retried, see `retry_job`.
 
     Raises:
-        JobStateError: it is not over, or it made its table.
+        JobStateError: it is not over, it made its table, or it runs again already.
         NotPermittedError, ReadOnlyError, RequestError: see `requests.request_job`.
     """
     if job.is_active or (job.state == Job.State.SUCCEEDED and job.kind == Create.kind):
@@ -103,8 +104,12 @@ def _run_again(job: Job, by: User | None, changed: Command | None = None, reason
     has_rest = job.state != Job.State.SUCCEEDED
     if has_rest and (may_have_landed or (changed is None and isinstance(command, Script))):
         again.txn_id, again.base_version = job.txn_id, job.base_version
-    made = write_job(again, command)
-    record_act("retried", by, job)
+    with transaction.atomic():  # of two requests at once, the second finds the job of the first
+        Job.objects.select_for_update().get(pk=job.pk)
+        if job.reruns.filter(state__in=Job.ACTIVE).exists():
+            raise JobStateError("run once more", "running again")  # noqa: EM101, TRY003 - its words
+        made = write_job(again, command)
+        record_act("retried", by, job)
     return made
 
 

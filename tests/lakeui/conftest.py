@@ -1,4 +1,6 @@
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -17,10 +19,25 @@ def unreachable_broker():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    with _pointed_to(port):
+        yield
+
+
+@pytest.fixture
+def silent_broker():
+    """Celery pointed at somebody who takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, _pointed_to(silent.getsockname()[1]):
+        yield
+
+
+@contextmanager
+def _pointed_to(port: int) -> Iterator[None]:
     before = app.conf.broker_url
     _point_to(f"redis://127.0.0.1:{port}/0")
-    yield
-    _point_to(before)
+    try:
+        yield
+    finally:
+        _point_to(before)
 
 
 def _point_to(url: str) -> None:

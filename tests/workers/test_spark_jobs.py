@@ -97,7 +97,7 @@ def its_steps_and_cost_are_recorded(job: Job) -> None:
     attempt = job.attempt_rows.get()
     steps = {stage.name: stage for stage in attempt.stages.all()}
     assert list(steps) == ["read the table", "find rows", "check", "commit"]
-    assert steps["read the table"].found == "1 of 1 files"
+    assert steps["read the table"].found == "1 of 1 file"
     matching = steps["find rows"]
     assert (matching.found, matching.unit, matching.running) == ("1 file holds a match", "tasks", 0)
     assert 0 < matching.done == matching.total

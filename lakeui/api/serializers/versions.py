@@ -81,6 +81,13 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
             "lost_to_it",
             "resolved",
         ]
+        extra_kwargs = {
+            "files_added": {"help_text": "Its add actions, those of restated files among them."},
+            "files_removed": {"help_text": "Its remove actions, as above."},
+            "files_restated": {
+                "help_text": "The same file in both, with another deletion vector or none."
+            },
+        }
 
 
 class VersionDetailSerializer(VersionSerializer):

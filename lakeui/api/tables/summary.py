@@ -31,6 +31,7 @@ class TableSerializer(serializers.ModelSerializer[Table]):
     health = serializers.ChoiceField(choices=Health.values, read_only=True)
     isolation_level = RecordedField(help_text="The level in force, the default filled in.")
     size_bytes = Int64Field()
+    dead_bytes = Int64Field(help_text="Of files that only versions before this one name.")
     row_count = Int64Field(allow_null=True, help_text="null: some file has no statistics.")
     last_operation = RecordedField()
     last_writer = RecordedField()

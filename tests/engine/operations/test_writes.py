@@ -287,7 +287,7 @@ def test_steps_of_a_write_report_the_files_they_found(do, empty_table):
     told: list[Progress] = []
     do("UPDATE t SET p = 'c' WHERE id = 1", progress=told.append)
     assert [(progress.stage, progress.detail) for progress in told if progress.detail] == [
-        ("read the table", "1 of 1 files"),
+        ("read the table", "1 of 1 file"),
         ("find rows", "1 file holds a match"),
         ("write new rows", "1 file written"),
     ]

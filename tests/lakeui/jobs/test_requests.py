@@ -11,7 +11,7 @@ from engine.errors import PathOutsideRootError, RequestError, TableExistsError
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.jobs import leases
-from lakeui.jobs.cancel_retry import cancel_job, retry_job
+from lakeui.jobs.cancel_retry import cancel_job, rerun_job, retry_job
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.errors import (
     IdempotencyMismatchError,
@@ -237,9 +237,22 @@ def test_a_retry_after_a_failure_keeps_the_transaction_and_after_a_conflict_draw
     job.refresh_from_db()
     again = retry_job(job, maintainer)
     assert (again.txn_id, again.base_version, again.retry_of) == (job.txn_id, 4, job)
+    Job.objects.filter(pk=again.pk).update(state=Job.State.FAILED)
     Job.objects.filter(pk=job.pk).update(state=Job.State.CONFLICTED)
     job.refresh_from_db()
     assert retry_job(job, maintainer).txn_id != job.txn_id
+
+
+def test_a_job_runs_again_once_at_a_time(table, maintainer):
+    job = optimize(table, maintainer)
+    Job.objects.filter(pk=job.pk).update(state=Job.State.CANCELLED)
+    job.refresh_from_db()
+    again = retry_job(job, maintainer)
+    for ask in (retry_job, rerun_job):
+        with pytest.raises(JobStateError, match="running again cannot be run once more"):
+            ask(job, maintainer)
+    Job.objects.filter(pk=again.pk).update(state=Job.State.SUCCEEDED)
+    assert rerun_job(job, maintainer).retry_of == job
 
 
 def test_what_succeeded_or_still_runs_is_not_retried(table, maintainer):
@@ -357,6 +370,13 @@ def test_while_the_broker_is_down_a_job_stays_queued_and_says_so(table, unreacha
     assert send_job(job.pk) is False
     job.refresh_from_db()
     assert (job.state, job.sent_at) == (Job.State.QUEUED, None)
+    assert "broker" in job.events.last().message
+
+
+@pytest.mark.timeout(20)
+def test_a_broker_that_never_answers_holds_a_request_for_seconds(table, silent_broker):
+    job = optimize(table, None)
+    assert send_job(job.pk) is False
     assert "broker" in job.events.last().message
 
 
