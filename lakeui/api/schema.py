@@ -87,6 +87,10 @@ def describe_problems(
     for operations in result["paths"].values():
         for method, operation in operations.items():
             operation["responses"]["default"] = answer
-            if method == "get":
+            if method == "get" and not _is_stream(operation):
                 operation["responses"]["304"] = NOT_MODIFIED
     return result
+
+
+def _is_stream(operation: dict[str, Any]) -> bool:
+    return "text/event-stream" in operation["responses"].get("200", {}).get("content", {})

@@ -20,6 +20,7 @@ from lakeui.api.jobs.jobs import (
     JobForecast,
     JobList,
     JobRetry,
+    JobStream,
     TableJobList,
 )
 from lakeui.api.jobs.schedules import (
@@ -43,6 +44,7 @@ from lakeui.api.overview.attention import AttentionView, MuteDetail, MuteList
 from lakeui.api.overview.glossary import Glossary
 from lakeui.api.overview.overview import Overview
 from lakeui.api.overview.search import Search
+from lakeui.api.streaming import streamed
 from lakeui.api.tables.concurrency import Concurrency, ConcurrencyLanes
 from lakeui.api.tables.diff import Diff
 from lakeui.api.tables.discover import (
@@ -67,7 +69,7 @@ from lakeui.api.tables.preview import TablePreview
 from lakeui.api.tables.quiet_hours import QuietHoursOfTable
 from lakeui.api.tables.row_diff import RowDiff
 from lakeui.api.tables.schema import ColumnList, KeyDetail, KeyList, TableSchema
-from lakeui.api.tables.summary import TableDetail
+from lakeui.api.tables.summary import TableDetail, TableStream
 from lakeui.api.tables.tables import TableList
 from lakeui.api.tables.uploads import UploadPreview, Uploads
 from lakeui.api.tables.version import VersionDetail, VersionFileList
@@ -85,6 +87,7 @@ urlpatterns: list[URLPattern] = [
     path("attention/mutes/<int:mute_id>/", MuteDetail.as_view(), name="mute"),
     path("tables/", TableList.as_view(), name="tables"),
     path("tables/<int:table_id>/", held(TableDetail.as_view()), name="table"),
+    path("tables/<int:table_id>/stream/", streamed(TableStream.as_view()), name="table-stream"),
     path("tables/<int:table_id>/versions/", VersionList.as_view(), name="versions"),
     path("tables/<int:table_id>/versions/<int:version>/", VersionDetail.as_view(), name="version"),
     path(
@@ -142,6 +145,7 @@ urlpatterns: list[URLPattern] = [
     ),
     path("jobs/", JobList.as_view(), name="jobs"),
     path("jobs/<uuid:job_id>/", held(JobDetail.as_view()), name="job"),
+    path("jobs/<uuid:job_id>/stream/", streamed(JobStream.as_view()), name="job-stream"),
     path("jobs/<uuid:job_id>/events/", JobEventList.as_view(), name="job-events"),
     path("jobs/<uuid:job_id>:cancel", JobCancel.as_view(), name="job-cancel"),
     path("jobs/<uuid:job_id>:retry", JobRetry.as_view(), name="job-retry"),

@@ -7,6 +7,7 @@ expired, gets the answer of that moment.
 
 import asyncio
 import functools
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from time import monotonic
@@ -25,7 +26,8 @@ from rest_framework.response import Response
 from lakeui.api.problems import Problem, problem_response
 
 LONGEST_S = 60
-MOST_WAITING = 200  # in one web process
+MOST_WAITING = 200  # in one web process, streams among them
+MOST_OF_ONE = 100  # person: nobody keeps everybody else from waiting
 PAUSE_S = 0.5
 IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match",
@@ -39,7 +41,7 @@ TOO_MANY = Problem(
     detail="Too many requests wait here already. Ask again later, or without `wait`.",
     headers={"Retry-After": "5"},
 )
-_waiting = 0
+_waiting: Counter[Any] = Counter()  # by person
 
 
 class WaitSerializer(serializers.Serializer[Any]):
@@ -78,17 +80,23 @@ def held(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any,
         seconds, is_news = getattr(response, "hold", (0, None))
         if is_news is None:
             return response
-        if _waiting >= MOST_WAITING:
-            return problem_response(request, TOO_MANY)
-        await _wait(seconds, is_news)
+        if (refusal := full(request)) is not None:
+            return refusal
+        await wait_for(is_news, seconds, request.user.pk)
         request.was_held = True  # type: ignore[attr-defined]  # read by `was_held`
-        _forget_who_asks(request)
+        forget_who_asks(request)
         return await ask(request, *args, **kwargs)
 
     return answer
 
 
-def _forget_who_asks(request: HttpRequest) -> None:
+def full(request: HttpRequest) -> HttpResponse | None:
+    """The refusal where as many wait already as a process, or a person, may have."""
+    is_full = _waiting.total() >= MOST_WAITING or _waiting[request.user.pk] >= MOST_OF_ONE
+    return problem_response(request, TOO_MANY) if is_full else None
+
+
+def forget_who_asks(request: HttpRequest) -> None:
     """Have the session and its person be looked up again: they are those of the request's begin."""
     session = getattr(request, "session", None)
     if session is not None:
@@ -97,11 +105,10 @@ def _forget_who_asks(request: HttpRequest) -> None:
         request.user = SimpleLazyObject(lambda: get_user(request))  # type: ignore[assignment]
 
 
-async def _wait(seconds: float, is_news: Callable[[], bool]) -> None:
+async def wait_for(is_news: Callable[[], bool], seconds: float, who: Any) -> None:
     """Until there is news or the time is over. The caller who goes away ends it."""
-    global _waiting
     until = monotonic() + seconds
-    _waiting += 1
+    _waiting[who] += 1
     try:
         while not await sync_to_async(_asked)(is_news):
             left = until - monotonic()
@@ -109,7 +116,9 @@ async def _wait(seconds: float, is_news: Callable[[], bool]) -> None:
                 return
             await asyncio.sleep(min(PAUSE_S, left))
     finally:
-        _waiting -= 1
+        _waiting[who] -= 1
+        if not _waiting[who]:
+            del _waiting[who]
 
 
 def _asked(is_news: Callable[[], bool]) -> bool:

@@ -23,6 +23,7 @@ from lakeui.api.serializers.jobs import (
     JobSerializer,
 )
 from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecastSerializer
+from lakeui.api.streaming import ENDED, LAST_EVENT_ID, EventStreamRenderer, News, stream_of, tell
 from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.cancel_retry import cancel_job, retry_job
@@ -149,6 +150,28 @@ def _is_news(job_id: Any, step: tuple[Any, ...] | None) -> bool:
     """Whether the job is another step further or, where none is given, has ended or is gone."""
     now = step_of(job_id)
     return now != step if step is not None else now is None or now[0] in Job.ENDED
+
+
+class JobStream(GenericAPIView[Job]):
+    """A job as in `jobs/`, at once and after each of its steps, as server-sent events `job`."""
+
+    queryset = Job.objects.none()
+    renderer_classes = (EventStreamRenderer,)
+
+    @extend_schema(parameters=[LAST_EVENT_ID], responses=stream_of("Job") | ENDED)
+    def get(self, request: Request, job_id: Any) -> Response:
+        """Ends after the event of a job that has ended, when you may see it no longer, and after five minutes."""
+        step = step_of(job_id)
+        job = get_object_or_404(jobs_to_list(visible_jobs(request.user)), pk=job_id)
+        return tell(
+            News(
+                event="job",
+                state=digest_of((job.pk, step)),
+                body=JobSerializer(job, context={"request": request}).data,
+                is_over=job.state in Job.ENDED,
+                differs=lambda: step_of(job.pk) != step,
+            )
+        )
 
 
 class JobEventList(ListAPIView[JobEvent]):

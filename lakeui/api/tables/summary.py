@@ -13,9 +13,10 @@ from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
 from lakeui.api.filtering import asked
 from lakeui.api.of_table import OfTable, require
-from lakeui.api.preconditions import check_if_match, etag_of, has_state, state_of
+from lakeui.api.preconditions import check_if_match, digest_of, etag_of, has_state, state_of
 from lakeui.api.schema import IF_MATCH
 from lakeui.api.serializers.request import RequestSerializer
+from lakeui.api.streaming import LAST_EVENT_ID, EventStreamRenderer, News, stream_of, tell
 from lakeui.api.tables.schema import COLUMNS_SHOWN
 from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold
 from lakeui.catalog.health import Health
@@ -242,3 +243,35 @@ class TableDetail(OfTable):
     def _answer(self, table: Table) -> Response:
         body = TableDetailSerializer(table).data
         return Response(body, headers={"ETag": etag_of(state_of(table), body)})
+
+
+class TableStream(OfTable):
+    """A table as in `tables/`, at once and after each new version, as server-sent events `table`."""
+
+    queryset = Table.objects.none()
+    renderer_classes = (EventStreamRenderer,)
+
+    @extend_schema(parameters=[LAST_EVENT_ID], responses=stream_of("Table"))
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Ends when you may see the table no longer, and after five minutes."""
+        table = self.table
+        return tell(
+            News(
+                event="table",
+                state=_told_of(table),
+                body=TableSerializer(table).data,
+                is_over=False,
+                differs=partial(_is_told_otherwise, table.pk, _told_of(table)),
+            )
+        )
+
+
+def _told_of(table: Table) -> str:
+    """A stream tells of versions and descriptions, and of a log that cannot be read, or can again."""
+    return digest_of((state_of(table), table.mirror_error_code))
+
+
+def _is_told_otherwise(table_id: int, told: str) -> bool:
+    fields = ("version", "description", "mirror_error_code")
+    table = Table.objects.only(*fields).filter(pk=table_id).first()
+    return table is None or _told_of(table) != told

@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from lakeui.api import streaming
 from lakeui.api.command_schemas import REQUESTS
 from lakeui.api.models import ApiToken
 from lakeui.catalog.models import Discovery, Preview, TableKey
@@ -44,6 +45,9 @@ CHECKS = [
     response_schema_conformance,
     status_code_conformance,
 ]
+pytestmark = pytest.mark.filterwarnings(  # a stream over WSGI, which nobody serves it by
+    "ignore:StreamingHttpResponse must consume asynchronous"
+)
 RATES = ("API_RATE_PERSON", "API_RATE_REPORTS", "API_RATE_ANONYMOUS")
 ROLES = {"admin": Role.ADMIN, "operator": Role.OPERATOR}
 
@@ -60,8 +64,9 @@ def one_connection(db):
 
 
 @pytest.fixture
-def lake(one_connection) -> dict[str, Any]:
+def lake(one_connection, monkeypatch) -> dict[str, Any]:
     """What addresses can name, each with all that can hang on it."""
+    monkeypatch.setattr(streaming, "LONGEST_S", 0)
     owner, now = person("owner", "admin"), timezone.now()
     table = replayable(make_table())
     table.commits.filter(version=1).update(operation="WRITE", is_blind_append=True)

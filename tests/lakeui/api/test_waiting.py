@@ -219,6 +219,6 @@ def test_who_goes_away_waits_no_longer(people, running):
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        return waiting._waiting
+        return waiting._waiting.total()
 
     assert asyncio.run(go_away()) == 0
