@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -89,6 +89,11 @@ def is_gone(stored: Preview | None) -> bool:
     return stored is not None and stored.error_code in VERSION_IS_GONE
 
 
+def said(request: HttpRequest) -> QueryDict:
+    """What a form says, and nothing of the address it was sent from; else what the address says."""
+    return request.POST if request.method == "POST" else request.GET
+
+
 def condition_asked(request: HttpRequest) -> str:
     """The condition of the rows, "" for all; 404 for one that nobody would read."""
     return _text_asked(request, "where", PREVIEW_CONDITION)
@@ -100,7 +105,7 @@ def names_asked(request: HttpRequest, name: str) -> list[str]:
 
 
 def _text_asked(request: HttpRequest, name: str, longest: int) -> str:
-    text = (request.POST.get(name) or request.GET.get(name, "")).strip()
+    text = said(request).get(name, "").strip()
     if len(text) > longest or "\0" in text:
         msg = "That is too long."
         raise Http404(msg)
@@ -207,7 +212,7 @@ def _columns(stored: Preview) -> Columns:
 
 def _address(request: HttpRequest, version: int | None, asked: dict[str, Any]) -> str:
     """The query string of the page as it is shown."""
-    more = {name: request.GET.get(name) or request.POST.get(name) for name in ("profile", "sort")}
+    more = {name: said(request).get(name) for name in ("profile", "sort")}
     return _query(version, asked, **more)
 
 
@@ -250,7 +255,7 @@ def ask_worker(request: HttpRequest, table: Table, version: int, **request_of_ro
 
 def version_asked(request: HttpRequest, table: Table) -> int | None:
     """The one requested, else the latest mirrored; 404 for one that the mirror has not."""
-    text = request.GET.get("version") or request.POST.get("version", "")
+    text = said(request).get("version", "")
     if not text:
         return table.version
     is_number = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS

@@ -26,7 +26,7 @@ from lakeui.pages.conflicts.conflict_rows import is_number
 from lakeui.pages.exports import export
 from lakeui.pages.jobs.jobs import STOP_POLLING
 from lakeui.pages.table_head import table_head, visible_table
-from lakeui.pages.tables.preview import ask_worker, condition_asked, is_gone, names_asked
+from lakeui.pages.tables.preview import ask_worker, condition_asked, is_gone, names_asked, said
 
 _ROWS_A_PAGE = 50
 _KINDS = ("changed", "removed", "added")
@@ -113,8 +113,7 @@ def declared_key(table: Table) -> list[str]:
 
 def _asked(request: HttpRequest, table: Table) -> dict[str, Any]:
     """Condition and keys; a primary key that was declared, where the address says nothing of keys."""
-    says = "keys" in request.GET or "keys" in request.POST
-    keys = names_asked(request, "keys") if says else declared_key(table)
+    keys = names_asked(request, "keys") if "keys" in said(request) else declared_key(table)
     return {"where": condition_asked(request), "keys": keys}
 
 

@@ -176,6 +176,19 @@ def test_the_profile_of_a_column_is_asked_for_beside_the_rows(as_, lake, address
         assert said in page.text
 
 
+def test_a_form_says_what_is_wanted_and_not_the_address_it_was_sent_from(as_, lake, address):
+    """Another version, another column's profile, and no condition any more."""
+    client, before = as_("viewer"), f"{address}?version=3&where=id+%3D+41&profile=id&sort=id"
+    form = {"version": "2", "where": "", "columns": "", "sort": "id"}
+    response = client.post(before, form | {"profile": ["id", "name"]})  # the last is the button's
+    assert response.headers["Location"] == f"{address}?version=2&profile=name&sort=id"
+    assert Preview.objects.get().profiled == "name"
+    response = client.post(before, form | {"profile": "id", "ask": "rows"})
+    assert response.headers["Location"] == f"{address}?version=2&profile=id&sort=id"
+    asked = Preview.objects.get(profiled="")
+    assert (asked.version, asked.where) == (2, "")
+
+
 def test_a_condition_that_does_not_parse_is_told_where_it_was_typed(as_, lake, address):
     lake.table.schema = json.loads(StructType((StructField("id", LONG),)).to_json())
     lake.table.save()

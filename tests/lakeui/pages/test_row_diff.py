@@ -54,6 +54,14 @@ def test_asking_leaves_a_request_and_the_page_waits(as_, lake, address):
     assert client.get(where, headers=HTMX).status_code == 200
 
 
+def test_keys_and_a_condition_can_be_taken_away_again(as_, address):
+    form = {"keys": "", "where": ""}
+    response = as_("viewer").post(f"{address}?keys=id&where=id+%3E+1", form)
+    assert response.headers["Location"] == f"{address}?keys="
+    asked = Preview.objects.get()
+    assert (asked.keys, asked.where) == ([], "")
+
+
 def test_old_and_new_values_stand_side_by_side(as_, lake, address):
     compared(lake)
     page = as_("viewer").get(address, headers=HTMX)
