@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Max
+from django.db.models.functions import Substr
 from django.utils import timezone
 
 from engine.clock import surely_ms
@@ -38,6 +39,8 @@ logger = logging.getLogger(__name__)
 MAINTENANCE = {"last_optimize_at": "OPTIMIZE", "last_vacuum_at": "VACUUM END"}
 
 _BATCH = 1000
+_COMPARED = 4096  # bytes of a commit that tell it from another: its time, ids and paths
+_CUT = 3  # characters at their end that one of two equal texts may have half
 _Read = tuple[LogCommit, bytes]
 
 
@@ -90,10 +93,12 @@ def _recorded(table: Table, progress: Progress, *, rebuild: bool) -> int:
 def _refresh(table: Table, progress: Progress, *, rebuild: bool) -> int:
     uri = allowed_table_uri(table.uri)
     store = open_store(uri, storage_options(uri))
-    if not rebuild and _is_current(table, store):
+    holds = None if rebuild or table.version is None else _holds_newest(table, store)
+    if holds and not table.mirror_error_code and _ends_with_mirror(table, store):
         _record_success(table)
         return 0
-    if rebuild and list_versions(store):  # a store that cannot be reached forgets nothing
+    is_stale = rebuild or holds is False  # rebuilt on request, or the directory was replaced
+    if is_stale and list_versions(store):  # a store that cannot be reached forgets nothing
         forget_mirror(table)
     # first: readable even where the snapshot is not
     mirrored = _mirror_commits(table, store, progress)
@@ -112,14 +117,28 @@ def _refresh(table: Table, progress: Progress, *, rebuild: bool) -> int:
     return mirrored
 
 
-def _is_current(table: Table, store: Store) -> bool:
-    """The log ends where the mirror does, with the same commit: listing the directory shows it."""
-    if table.version is None or table.mirror_error_code:
-        return False
-    status = store.stat(commit_path(table.version))
-    newest = Commit.objects.filter(table=table, version=table.version)
-    same = status is not None and newest.filter(raw_bytes=status.size_bytes).exists()
-    return same and list_versions(store, table.version) == [table.version]
+def _ends_with_mirror(table: Table, store: Store) -> bool:
+    return list_versions(store, table.version or 0) == [table.version]
+
+
+def _holds_newest(table: Table, store: Store) -> bool | None:
+    """Whether the newest mirrored commit is the log's of that version, by how both begin.
+
+    None: one of them is not there.
+    """
+    version = table.version or 0
+    kept = Commit.objects.filter(table=table, version=version)
+    row = kept.values_list("raw_bytes", Substr("raw", 1, _COMPARED)).first()
+    if row is None:
+        return None
+    try:
+        begin = store.read(commit_path(version), 0, _COMPARED)
+    except FileMissingError:
+        return None
+    raw_bytes, raw = row
+    text = log_values.text(begin.decode("utf-8", "replace"))
+    same = min(len(text), len(raw)) - _CUT
+    return bool(len(begin) == min(raw_bytes, _COMPARED) and text[:same] == raw[:same])
 
 
 def _mirror_commits(table: Table, store: Store, progress: Progress) -> int:

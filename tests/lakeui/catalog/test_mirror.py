@@ -188,6 +188,38 @@ def test_another_table_put_in_its_place_is_mirrored_from_its_beginning(lake):
     assert list(Commit.objects.values_list("version", flat=True)) == [0]
 
 
+@pytest.mark.parametrize("later_versions", [0, 1])
+def test_a_table_of_the_same_id_and_sizes_in_its_place_is_mirrored_from_its_beginning(
+    lake, later_versions
+):
+    new_table(lake / "orders")
+    append_commit(lake / "orders", 1, [add("a.parquet")])
+    table = register_table(str(lake / "orders"))
+    shutil.rmtree(lake / "orders")
+    new_table(lake / "orders")
+    append_commit(lake / "orders", 1, [add("b.parquet")])
+    for version in range(2, 2 + later_versions):
+        append_commit(lake / "orders", version, [add(f"{version}.parquet")])
+    assert refresh_table(table) == 2 + later_versions
+    assert refresh_table(table) == 0
+    mirrored = CommitFile.objects.filter(commit__version=1).values_list("path", flat=True)
+    assert list(mirrored) == ["b.parquet"]
+    assert LiveFile.objects.filter(path="b.parquet").exists()
+
+
+def test_a_long_commit_beyond_ascii_is_known_again(lake):
+    new_table(lake / "orders")
+    append_commit(
+        lake / "orders",
+        1,
+        [add(f"ähm-{n}-\N{GREEK CAPITAL LETTER DELTA}.parquet") for n in range(100)],
+    )
+    table = register_table(str(lake / "orders"))
+    before = Commit.objects.get(table=table, version=1).pk
+    assert refresh_table(table) == 0
+    assert Commit.objects.get(table=table, version=1).pk == before
+
+
 def test_files_over_the_caps_are_counted_but_not_mirrored(lake, settings):
     settings.MIRROR_MAX_LIVE_FILES, settings.MIRROR_MAX_FILES_A_COMMIT = 3, 2
     settings.MIRROR_MAX_RAW_BYTES = 40
