@@ -11,7 +11,12 @@ from django.utils import timezone
 
 from engine.actions.table import Protocol
 from engine.conflicts.isolation import IsolationLevel
-from engine.protocol.features import supported_features
+from engine.protocol.features import (
+    FEATURES,
+    WRITER_FEATURES_VERSION,
+    supported_features,
+)
+from engine.schema.column_mapping import MODE_KEY
 from lakeui.catalog.line_differences import Section
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import protocol_of
@@ -22,6 +27,7 @@ from lakeui.conflicts.isolation.proposal import (
     Proposal,
     committed,
     eligible_under,
+    needed_features,
     proposal_of,
     protocol_under,
     undone_by,
@@ -40,7 +46,6 @@ PROMISES: Mapping[str, str] = {
     ),
 }
 _UNSET = {LEVEL: str(IsolationLevel.WRITE_SERIALIZABLE), VECTORS: "false", ROW_TRACKING: "false"}
-_FOR_READERS = frozenset({"deletionVectors"})
 _CLIENTS = {
     "deletionVectors": "such as delta-spark before 2.3 and Databricks Runtime before 12.2 LTS",
     "rowTracking": "such as delta-spark before 3.2 and delta-rs",
@@ -107,7 +112,7 @@ def impact_of(
     """The impact of settings on a table as mirrored. `readers` are streams known to read it."""
     proposal = proposal_of(table, properties, clustering)
     protocol = protocol_under(table, proposal) if proposal else protocol_of(table)
-    features = tuple(_new_features(table, protocol))
+    features = tuple(sorted(needed_features(proposal) - supported_features(protocol_of(table))))
     stops = bool(proposal.properties or features)
     return Impact(
         changes=proposal.properties,
@@ -116,8 +121,8 @@ def impact_of(
         aborted_jobs=_aborted_jobs(table) if stops else (),
         streams=tuple(_streams(table, proposal, readers)) if stops else (),
         new_features=features,
-        locked_out=tuple(_locked_out(features)),
-        irreversible=tuple(_irreversible(features)),
+        locked_out=tuple(_locked_out(protocol, features)),
+        irreversible=tuple(_irreversible(proposal, features)),
         undone_by=undone_by(table, proposal),
         warnings=tuple(_warnings(table, proposal)),
     )
@@ -162,19 +167,26 @@ def _streams(table: Table, proposal: Proposal, readers: Iterable[str]) -> Iterat
         yield SeenStream(name or "", False, user, last_at)
 
 
-def _new_features(table: Table, protocol: Protocol) -> Iterator[str]:
-    have = supported_features(protocol_of(table))  # by its versions too, if not by name
-    yield from sorted(supported_features(protocol) - have)
-
-
-def _locked_out(features: tuple[str, ...]) -> Iterator[str]:
+def _locked_out(protocol: Protocol, features: tuple[str, ...]) -> Iterator[str]:
+    """Who would be locked out by the protocol that has these features beside those of now."""
+    if features and protocol.min_writer_version < WRITER_FEATURES_VERSION:  # versions alone
+        reads = any(FEATURES[feature].reader for feature in features)
+        readers = f"readers below version {protocol.min_reader_version} and " if reads else ""
+        writers = f"writers below version {protocol.min_writer_version}"
+        yield f"{readers}{writers} of the protocol, which {', '.join(features)} needs"
+        return
     for feature in features:
-        who = "readers and writers" if feature in _FOR_READERS else "writers"
+        who = "readers and writers" if FEATURES[feature].reader else "writers"
         such = f", {_CLIENTS[feature]}" if feature in _CLIENTS else ""
         yield f"{who} that do not know the table feature {feature}{such}"
 
 
-def _irreversible(features: tuple[str, ...]) -> Iterator[str]:
+def _irreversible(proposal: Proposal, features: tuple[str, ...]) -> Iterator[str]:
+    if MODE_KEY in proposal.properties:
+        yield (
+            "Column mapping cannot be switched off by a property: its files then have column names"
+            " of their own."
+        )
     if features:
         yield (
             f"The protocol keeps {', '.join(features)} when the property is unset: dropping a"

@@ -9,7 +9,9 @@ from engine.commands.model import ClusterBy, Command, SetProperties, UnsetProper
 from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.sample_table import Setting
-from engine.protocol.features import upgrade
+from engine.protocol.features import FEATURES, required_features, upgrade
+from engine.schema.column_mapping import MODE_KEY
+from engine.schema.types import StructType
 from lakeui.catalog.line_differences import Line, Section
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import metadata_of, protocol_of, setting_of
@@ -17,7 +19,7 @@ from lakeui.conflicts.assessment import metadata_of, protocol_of, setting_of
 LEVEL = "delta.isolationLevel"
 VECTORS = "delta.enableDeletionVectors"
 ROW_TRACKING = "delta.enableRowTracking"
-FEATURES = {VECTORS: "deletionVectors", ROW_TRACKING: "rowTracking"}
+_FOR_GOOD = frozenset({MODE_KEY})  # the engine refuses to take these back
 _DOMAIN = "clustering"
 
 
@@ -89,12 +91,14 @@ def setting_under(table: Table, proposal: Proposal) -> Setting:
 
 def protocol_under(table: Table, proposal: Proposal) -> Protocol:
     """The protocol it would have: that of now, with the features that the settings need."""
-    features = {
-        FEATURES[k] for k, v in proposal.properties.items() if k in FEATURES and v == "true"
-    }
-    if proposal.clustering is not None:
-        features.add(_DOMAIN)
-    return upgrade(protocol_of(table), features)
+    return upgrade(protocol_of(table), needed_features(proposal))
+
+
+def needed_features(proposal: Proposal) -> set[str]:
+    """The table features that the settings need."""
+    no_columns = StructType(())
+    needed = required_features(no_columns, proposal.properties) - required_features(no_columns, {})
+    return needed if proposal.clustering is None else needed | {_DOMAIN, *FEATURES[_DOMAIN].needs}
 
 
 def eligible_under(table: Table, proposal: Proposal) -> bool:
@@ -116,10 +120,9 @@ def committed(table: Table, proposal: Proposal) -> tuple[Section, ...]:
 
 def undone_by(table: Table, proposal: Proposal) -> tuple[str, ...]:
     """The statements that would put the settings back, as far as a statement can."""
-    kept = {
-        name: table.properties[name] for name in proposal.properties if name in table.properties
-    }
-    gone = tuple(name for name in proposal.properties if name not in table.properties)
+    names = [name for name in proposal.properties if name not in _FOR_GOOD]
+    kept = {name: table.properties[name] for name in names if name in table.properties}
+    gone = tuple(name for name in names if name not in table.properties)
     commands: list[Command] = []
     if kept:
         commands.append(SetProperties(table=table.name, properties=kept))

@@ -8,7 +8,13 @@ from django.utils import timezone
 from engine.commands.model import Command
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.assessment import eligibility_of
-from lakeui.conflicts.isolation.level_impact import LEVEL, ROW_TRACKING, VECTORS, impact_of
+from lakeui.conflicts.isolation.level_impact import (
+    LEVEL,
+    ROW_TRACKING,
+    VECTORS,
+    impact_of,
+    impact_of_command,
+)
 from lakeui.jobs.models import Job
 from tests.lakeui.people import make_conflict, make_job, make_table
 
@@ -97,6 +103,46 @@ def test_an_upgrade_names_features_who_is_locked_out_and_what_stays():
     assert impact.locked_out[0].startswith("readers and writers")
     assert impact.locked_out[1].startswith("writers")
     assert "DROP FEATURE" in impact.irreversible[0]
+
+
+MAPPING, CLOCK = "delta.columnMapping.mode", "delta.enableInCommitTimestamps"
+
+
+@pytest.mark.parametrize(
+    ("properties", "feature", "locked_out"),
+    [
+        (
+            {MAPPING: "name"},
+            "columnMapping",
+            "readers below protocol version 2 and writers below 5",
+        ),
+        (
+            {"delta.enableChangeDataFeed": "true"},
+            "changeDataFeed",
+            "writers below version 4 of the protocol",
+        ),
+        ({CLOCK: "true"}, "inCommitTimestamp", "writers that do not know"),
+        ({"delta.checkpointPolicy": "v2"}, "v2Checkpoint", "readers and writers that do not know"),
+    ],
+)
+def test_any_property_that_needs_a_feature_upgrades_the_protocol(properties, feature, locked_out):
+    impact = impact_of(make_table(**OLD), properties)
+    assert impact.new_features == (feature,)
+    [clients] = impact.locked_out
+    assert clients.startswith(locked_out)
+    assert any("DROP FEATURE" in text for text in impact.irreversible)
+
+
+def test_column_mapping_is_not_said_to_be_undone():
+    impact = impact_of(make_table(**OLD), {MAPPING: "name", LEVEL: "Serializable"})
+    [statement] = impact.undone_by
+    assert MAPPING not in statement
+    mapped = make_table(
+        "other", min_reader_version=2, min_writer_version=5, properties={MAPPING: "name"}
+    )
+    unset = impact_of_command(mapped, "unset_properties", {"keys": [MAPPING]})
+    assert (unset.undone_by, unset.locked_out) == ((), ())
+    assert "cannot be switched off" in unset.irreversible[0]
 
 
 def test_serializable_is_told_to_add_conflicts():
