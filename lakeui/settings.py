@@ -306,6 +306,8 @@ ALERT_WEBHOOK_HOSTS = env.list("ALERT_WEBHOOK_HOSTS", default=[])
 EMAIL_URL = env.str("EMAIL_URL", default="")  # smtp+tls://user:password@host:587
 if EMAIL_URL:
     vars().update(env.email_url("EMAIL_URL"))
+    if "smtp" in vars()["EMAIL_BACKEND"]:
+        EMAIL_BACKEND = "lakeui.monitoring.alerting.mail.BoundedBackend"
 EMAIL_TIMEOUT = ALERT_TIMEOUT_SECONDS
 DEFAULT_FROM_EMAIL = env.str("EMAIL_FROM", default="lakeui@localhost")
 

@@ -38,6 +38,9 @@ from lakeui.local_stack.preflight import (
     java_problem,
     storage_problem,
 )
+from lakeui.monitoring.alerting.mail import server_problem
+from lakeui.monitoring.lineage.checks import check_lineage
+from lakeui.monitoring.lineage.outbox import reach_problem
 from lakeui.monitoring.worker_count import MISSED
 from lakeui.sign_on import openid
 from lakeui.sign_on.configuration import by_openid
@@ -45,6 +48,7 @@ from lakeui.sign_on.errors import SignOnError
 
 MAX_SKEW_S = 5.0
 _TIMEOUT_S = 3
+_LONG_S = 8  # of mail servers, which make strangers wait
 _ZONES = ("UTC", "Europe/Berlin", "America/New_York")
 
 
@@ -90,7 +94,7 @@ def database_problem() -> str:
     return f"{len(waiting)} migrations wait." if waiting else ""
 
 
-def reach_problem() -> str:
+def broker_problem() -> str:
     """Empty if the broker answers."""
     try:
         with app.connection_for_write() as broker:
@@ -200,6 +204,19 @@ def provider_problem() -> str:
     return ""
 
 
+def mail_problem() -> str:
+    """Empty if the mail server takes a message of the sender, or there is none. None is sent."""
+    return server_problem(_LONG_S) if settings.EMAIL_URL else ""
+
+
+def lineage_problem() -> str:
+    """Empty if events of lineage can be made, and sent where they go, or lineage is off."""
+    if faults := check_lineage():
+        return f"{faults[0].msg.rstrip('.')}."
+    problem = reach_problem(settings.LINEAGE_URL, _LONG_S) if settings.LINEAGE_URL else ""
+    return f"Lineage goes nowhere: {problem.rstrip('.')}." if problem else ""
+
+
 def _other_clocks() -> Iterator[tuple[str, datetime]]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT CURRENT_TIMESTAMP")
@@ -225,7 +242,7 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[], str]], ...] = (
     ("cluster", (), cluster_problem),
     ("jars", (), jar_problem),
     ("database", (), database_problem),
-    ("broker", (), reach_problem),
+    ("broker", (), broker_problem),
     ("workers", ("broker",), worker_problem),
     ("versions", ("database",), lambda: version_problem(code_version())),
     ("clocks", ("database",), lambda: clock_problem(SystemClock())),
@@ -234,6 +251,8 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[], str]], ...] = (
     ("disk", (), full_disk_problem),
     ("storage", (), roots_problem),
     ("sign-on", (), provider_problem),
+    ("mail", (), mail_problem),
+    ("lineage", (), lineage_problem),
 )
 
 _EMBEDDED_REMEDIES: Mapping[str, str] = {
@@ -261,6 +280,10 @@ _REMEDIES: Mapping[str, str] = {
     "jars": "Run manage.py connectors NAME --fetch where Spark workers run, and start them again.",
     "time zone": "Install the system's tzdata, or pip install tzdata.",
     "home": "Make it writable, or set LAKEUI_HOME to a directory that is.",
+    "mail": "Check EMAIL_URL (host, port, smtp+tls:// or smtp+ssl://, user and password) and "
+    "EMAIL_FROM, and that this machine reaches the server.",
+    "lineage": "Check OPENLINEAGE_URL, OPENLINEAGE_ENDPOINT and OPENLINEAGE_API_KEY, that this "
+    "machine reaches the server or may write the file, and that lakeui[server,lineage] is installed.",
     "sign-on": "Check OIDC_ISSUER, and that this machine reaches it.",
 }
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.core.mail import get_connection
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from engine.errors import RequestError
 from lakeui.monitoring import deliveries
+from lakeui.monitoring.alerting.mail import send
 from lakeui.monitoring.alerting.messages import headers_of, json_of, mail_of
 from lakeui.monitoring.alerting.sealed import unseal
 from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at
@@ -68,9 +68,7 @@ def _send(delivery: AlertDelivery, now_s: int) -> None:
     channel, seconds = delivery.channel, settings.ALERT_TIMEOUT_SECONDS
     target = unseal(channel.sealed_target)
     if channel.kind == AlertChannel.Kind.EMAIL:
-        mail = mail_of(delivery, target.split(","))
-        mail.connection = get_connection(timeout=seconds)
-        mail.send()
+        send(mail_of(delivery, target.split(",")), seconds)
         return
     body = json_of(delivery)
     secret = unseal(channel.sealed_secret) if channel.sealed_secret else ""

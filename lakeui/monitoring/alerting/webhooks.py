@@ -8,7 +8,6 @@ import http.client
 import ipaddress
 import socket
 import ssl
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,15 +17,24 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from engine.errors import RequestError
+from lakeui.monitoring.alerting.deadlines import Address, Cutter, reached, resolved
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 MAX_URL = 2000
 _PORTS = {"http": 80, "https": 443}
-_METADATA = tuple(
-    map(ipaddress.ip_network, ("100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::254/128"))
+_REFUSED = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "100.64.0.0/10",  # between a provider and its customers; Alibaba's metadata too
+            "168.63.129.16/32",  # metadata of Azure
+            "192.0.0.192/32",  # of Oracle
+            "fd00:ec2::254/128",  # of Amazon
+        ),
+    )
 )
-"""Where clouds tell a machine its credentials, beside link-local addresses."""
+"""Where clouds tell a machine its credentials, and networks of providers, beside link-local addresses."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 class DeliveryError(Exception):
@@ -101,13 +109,7 @@ def post(webhook: Webhook, body: bytes, headers: Mapping[str, str], seconds: flo
     Raises:
         DeliveryError: it was not answered by a status from 200 to 299.
     """
-    until = monotonic() + seconds
-    try:
-        status, wait = _posted(webhook, body, headers, until)
-    except (OSError, http.client.HTTPException) as error:
-        late = monotonic() >= until or isinstance(error, TimeoutError)
-        what = f"no answer within {seconds:g} s" if late else _words_of(error)
-        raise DeliveryError(what) from error
+    status, wait = _asked(webhook, "POST", body, headers, seconds)
     if 300 <= status < 400:
         msg = f"answered {status}: redirects are not followed"
         raise DeliveryError(msg)
@@ -116,59 +118,53 @@ def post(webhook: Webhook, body: bytes, headers: Mapping[str, str], seconds: flo
         raise DeliveryError(msg, wait)
 
 
-def _posted(
-    webhook: Webhook, body: bytes, headers: Mapping[str, str], until: float
+def status_of(webhook: Webhook, headers: Mapping[str, str], seconds: float) -> int:
+    """What a HEAD is answered by, which changes nothing there.
+
+    Raises:
+        DeliveryError: nothing.
+    """
+    return _asked(webhook, "HEAD", None, headers, seconds)[0]
+
+
+def _asked(
+    webhook: Webhook, method: str, body: bytes | None, headers: Mapping[str, str], seconds: float
 ) -> tuple[int, int]:
     """The status, and the seconds after which to try again where the webhook says so."""
-    with _connected(webhook, until) as line:
-        connection = http.client.HTTPConnection(webhook.host, webhook.port)
-        connection.sock = line
-        connection.request("POST", webhook.path, body, {"Host": webhook.authority, **headers})
-        answer = connection.getresponse()
-        if monotonic() >= until:  # to http.client the end of a line that was cut ends the headers
-            raise TimeoutError
-        wait = answer.headers.get("Retry-After", "")
-        return answer.status, int(wait) if wait.isdecimal() and len(wait) < 6 else 0
+    until = monotonic() + seconds
+    try:
+        with _connected(webhook, until) as line:
+            connection = http.client.HTTPConnection(webhook.host, webhook.port)
+            connection.sock = line
+            connection.request(method, webhook.path, body, {"Host": webhook.authority, **headers})
+            answer = connection.getresponse()
+            if (
+                monotonic() >= until
+            ):  # to http.client the end of a line that was cut ends the headers
+                raise TimeoutError
+            wait = answer.headers.get("Retry-After", "")
+            return answer.status, int(wait) if wait.isdecimal() and len(wait) < 6 else 0
+    except (OSError, http.client.HTTPException) as error:
+        late = monotonic() >= until or isinstance(error, TimeoutError)
+        what = f"no answer within {seconds:g} s" if late else _words_of(error)
+        raise DeliveryError(what) from error
 
 
 @contextmanager
 def _connected(webhook: Webhook, until: float) -> Iterator[socket.socket]:
-    """A line to one of the webhook's addresses, cut at the deadline: per read, a drip never ends."""
-    line = _reached(_addresses_of(webhook), until)
-    if webhook.scheme == "https":
-        line = _context().wrap_socket(
-            line, server_hostname=webhook.host, do_handshake_on_connect=False
-        )
-    cutter = threading.Timer(max(0.0, until - monotonic()), _cut, [line])
-    cutter.daemon = True
-    cutter.start()
+    """A line to one of the webhook's addresses, cut at the deadline."""
+    line = reached(_addresses_of(webhook), until)
+    cutter = Cutter(line, until)
     try:
-        if isinstance(line, ssl.SSLSocket):
+        if webhook.scheme == "https":
+            line = _context().wrap_socket(
+                line, server_hostname=webhook.host, do_handshake_on_connect=False
+            )
             line.do_handshake()
         yield line
     finally:
-        cutter.cancel()
+        cutter.stop()
         line.close()
-
-
-def _reached(addresses: list[tuple[Address, int]], until: float) -> socket.socket:
-    failure: OSError | None = None
-    for address, port in addresses:
-        left = until - monotonic()
-        if left <= 0:
-            break
-        try:
-            return socket.create_connection((str(address), port), timeout=left)
-        except OSError as error:
-            failure = error
-    raise failure or TimeoutError
-
-
-def _cut(line: socket.socket) -> None:
-    try:
-        socket.socket.shutdown(line, socket.SHUT_RDWR)
-    except OSError:  # closed already
-        return
 
 
 def _context() -> ssl.SSLContext:
@@ -182,11 +178,10 @@ def _addresses_of(webhook: Webhook) -> list[tuple[Address, int]]:
         DeliveryError: it has none, or one that alerts are not sent to.
     """
     try:
-        places = socket.getaddrinfo(webhook.host, webhook.port, type=socket.SOCK_STREAM)
+        addresses = resolved(webhook.host, webhook.port)
     except (OSError, UnicodeError) as error:
         msg = f"{webhook.host} cannot be resolved"
         raise DeliveryError(msg) from error
-    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in places]
     refused = [address for address in addresses if not _is_allowed(webhook, address)]
     if refused or not addresses:
         where = str(refused[0]) if refused else "no address"
@@ -196,33 +191,37 @@ def _addresses_of(webhook: Webhook) -> list[tuple[Address, int]]:
 
 
 def _is_allowed(webhook: Webhook, address: Address) -> bool:
-    """Addresses of this machine, of the link and of cloud metadata are for those who are named."""
+    """Addresses of this machine, of the link, of providers and of cloud metadata are for those named."""
     return (
         webhook.of_settings
-        or not _is_dangerous(address)
+        or not any(map(_is_dangerous, _meant_by(address)))
         or any(_names(entry, webhook.host, address) for entry in settings.ALERT_WEBHOOK_HOSTS)
     )
 
 
 def _is_dangerous(address: Address) -> bool:
-    inner = _inside(address)
     return (
-        inner.is_loopback
-        or inner.is_link_local
-        or inner.is_multicast
-        or inner.is_unspecified
-        or inner.is_reserved
-        or any(inner in network for network in _METADATA)
+        address.is_loopback
+        or address.is_link_local
+        or address.is_multicast
+        or address.is_unspecified
+        or address.is_reserved
+        or any(address in network for network in _REFUSED)
     )
 
 
-def _inside(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for, where it does."""
+def _meant_by(address: Address) -> tuple[Address, ...]:
+    """The IPv4 addresses that an IPv6 one leads to or by, where it does: else itself."""
     if isinstance(address, ipaddress.IPv4Address):
-        return address
+        return (address,)
+    low = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+        return (low,)
+    if address.teredo:
+        return address.teredo
+    if (int(address) >> 32) & 0xFFFFFFFF in _ISATAP:
+        return (address, low)
+    return (address.ipv4_mapped or address.sixtofour or address,)
 
 
 def _names(entry: str, host: str, address: Address) -> bool:

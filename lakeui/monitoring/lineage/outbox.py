@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from threading import Event
 from time import monotonic
 from urllib.parse import unquote, urlsplit
@@ -16,7 +17,7 @@ from django.utils import timezone
 
 from engine.errors import RequestError
 from lakeui.monitoring import deliveries
-from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at
+from lakeui.monitoring.alerting.webhooks import DeliveryError, post, status_of, webhook_at
 from lakeui.monitoring.models import LineageEvent
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,43 @@ def place_problem(url: str) -> str:
     return ""
 
 
+def reach_problem(url: str, seconds: float) -> str:
+    """Why nothing can be sent there now, in words; "" where it can. Nothing is sent."""
+    try:
+        if urlsplit(url).scheme == "file":
+            _check_writable(Path(_path_of(url)))
+            return ""
+        webhook = webhook_at(_address_of(url), of_settings=True)
+        status = status_of(webhook, _headers(), seconds)
+    except (DeliveryError, RequestError, OSError, ValueError) as error:
+        return _words_of(error)
+    if status in (401, 403):
+        return f"{webhook.shown} refuses the key (answered {status})"
+    return f"{webhook.shown} answered {status}" if status >= 500 else ""
+
+
+def _check_writable(path: Path) -> None:
+    """Raises DeliveryError or OSError where no line can be appended. A file that is not there is not made."""
+    if path.exists():
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            _check_regular(descriptor)
+        finally:
+            os.close(descriptor)
+    elif not path.parent.is_dir():
+        msg = f"there is no directory {path.parent}"
+        raise DeliveryError(msg)
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        msg = f"no file can be made in {path.parent}"
+        raise DeliveryError(msg)
+
+
+def _check_regular(descriptor: int) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        msg = "the file cannot be written: it is no regular file"
+        raise DeliveryError(msg)
+
+
 def _delivered(event: LineageEvent, clock: Clock) -> bool:
     body = json.dumps(event.content, ensure_ascii=False, separators=(",", ":")).encode()
     url = settings.LINEAGE_URL
@@ -67,15 +105,16 @@ def _delivered(event: LineageEvent, clock: Clock) -> bool:
 
 
 def _post(url: str, body: bytes) -> None:
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "lakeui",
-        "Connection": "close",
-    }
+    webhook = webhook_at(_address_of(url), of_settings=True)
+    headers = {"Content-Type": "application/json", **_headers()}
+    post(webhook, body, headers, settings.LINEAGE_TIMEOUT_SECONDS)
+
+
+def _headers() -> dict[str, str]:
+    headers = {"User-Agent": "lakeui", "Connection": "close"}
     if settings.LINEAGE_API_KEY:
         headers["Authorization"] = f"Bearer {settings.LINEAGE_API_KEY}"
-    webhook = webhook_at(_address_of(url), of_settings=True)
-    post(webhook, body, headers, settings.LINEAGE_TIMEOUT_SECONDS)
+    return headers
 
 
 def _address_of(url: str) -> str:
@@ -102,9 +141,7 @@ def append(path: str, line: bytes, seconds: float) -> None:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     descriptor = os.open(path, flags | os.O_NONBLOCK, 0o640)  # a pipe would wait for its reader
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            msg = "the file cannot be written: it is no regular file"
-            raise DeliveryError(msg)
+        _check_regular(descriptor)
         _lock(descriptor, monotonic() + seconds)
         before = os.fstat(descriptor).st_size
         if before and os.pread(descriptor, 1, before - 1) != b"\n":

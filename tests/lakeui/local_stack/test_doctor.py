@@ -2,10 +2,14 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import zoneinfo
+from contextlib import contextmanager
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import StringIO
 from pathlib import Path
 
@@ -195,3 +199,71 @@ def test_a_provider_that_is_down_is_told(settings):
     assert checkup.provider_problem() == ""
     settings.OIDC_ISSUER = f"http://127.0.0.1:{free_port()}"
     assert "provider is unreachable" in checkup.provider_problem()
+
+
+# Lineage
+
+
+@contextmanager
+def answering(status, seen):
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            seen.append((self.path, self.headers.get("Authorization")))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *args):
+            """Says nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(204, ""), (405, ""), (401, "refuses the key (answered 401)"), (503, "answered 503")],
+)
+def test_a_server_of_lineage_is_asked_and_gets_no_event(settings, status, words):
+    settings.LINEAGE_API_KEY, seen = "lake-key", []
+    with answering(status, seen) as url:
+        settings.LINEAGE_URL = url
+        problem = checkup.lineage_problem()
+    assert words in problem
+    assert bool(problem) == bool(words)
+    assert seen == [("/api/v1/lineage", "Bearer lake-key")]
+    assert "lake-key" not in problem
+
+
+def test_a_server_of_lineage_that_is_away_or_hangs_is_told_in_time(settings, monkeypatch):
+    monkeypatch.setattr(checkup, "_LONG_S", 0.3)
+    settings.LINEAGE_URL = f"http://127.0.0.1:{free_port()}"
+    assert checkup.lineage_problem() == "Lineage goes nowhere: Connection refused."
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings.LINEAGE_URL = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert checkup.lineage_problem() == "Lineage goes nowhere: no answer within 0.3 s."
+
+
+def test_a_file_of_lineage_is_checked_and_not_made(settings, tmp_path):
+    file = tmp_path / "lineage.ndjson"
+    settings.LINEAGE_URL = file.as_uri()
+    assert checkup.lineage_problem() == ""
+    assert not file.exists()
+    file.write_text("{}\n")
+    assert checkup.lineage_problem() == ""
+    assert file.read_text() == "{}\n"
+    settings.LINEAGE_URL = (tmp_path / "nowhere/lineage.ndjson").as_uri()
+    assert "there is no directory" in checkup.lineage_problem()
+    settings.LINEAGE_URL = tmp_path.as_uri()
+    assert "Is a directory" in checkup.lineage_problem()
+    os.mkfifo(tmp_path / "pipe")
+    settings.LINEAGE_URL = (tmp_path / "pipe").as_uri()
+    assert "no regular file" in checkup.lineage_problem()
+    settings.LINEAGE_URL = "ftp://elsewhere"
+    assert "OPENLINEAGE_URL cannot be used" in checkup.lineage_problem()

@@ -477,7 +477,7 @@ def test_people_get_a_mail(settings, unused_port):
     controller = Controller(Handler(), hostname="127.0.0.1", port=unused_port)
     controller.start()
     settings.EMAIL_URL = "set"
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_BACKEND = "lakeui.monitoring.alerting.mail.BoundedBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", unused_port
     try:
         channel = channel_to("ann@example.org; bob@example.org", "email")
@@ -500,7 +500,7 @@ def test_people_get_a_mail(settings, unused_port):
 
 def test_a_mail_server_that_is_away_is_tried_again(settings, unused_port):
     settings.EMAIL_URL = "set"
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_BACKEND = "lakeui.monitoring.alerting.mail.BoundedBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", unused_port
     channel = channel_to("ann@example.org", "email")
     delivery = send_test(channel, "ann", NOON)
@@ -526,6 +526,11 @@ def unused_port():
         "127.0.0.1", "127.9.9.9", "localhost", "[::1]", "0.0.0.0", "169.254.169.254", "[fe80::1]",  # noqa: S104
         "[::ffff:169.254.169.254]", "[::ffff:127.0.0.1]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::]",
         "[fd00:ec2::254]", "100.100.100.200", "168.63.129.16", "224.0.0.1", "2130706433", "0x7f.1",
+        "100.64.0.1", "100.127.255.254", "[::ffff:100.64.0.1]", "[64:ff9b::6440:1]", "192.0.0.192",
+        "[2002:7f00:1::]", "[2002:6440:1::]", "[64:ff9b:1::7f00:1]", "[::127.0.0.1]",
+        "[2001:0:7f00:1::f7f7:f7f7]",  # Teredo by a server on this machine
+        "[2001:0:808:808:0:ffff:5601:5601]",  # and to 169.254.169.254 behind another
+        "[2001:db8::5efe:a9fe:a9fe]", "[2001:db8::200:5efe:7f00:1]",  # ISATAP
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -538,7 +543,13 @@ def test_this_machine_the_link_and_cloud_metadata_are_refused(settings, host, sc
     assert not AlertChannel.objects.exists()
 
 
-@pytest.mark.parametrize("host", ["10.1.2.3", "192.168.0.9", "[fd12::1]", "8.8.8.8"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "10.1.2.3", "192.168.0.9", "[fd12::1]", "8.8.8.8", "100.63.0.1", "100.128.0.1",
+        "[2001:0:808:808:0:ffff:f7f7:f7f7]", "[2002:808:808::]", "[64:ff9b::808:808]",
+    ],
+)  # fmt: skip
 def test_private_networks_and_others_are_allowed(settings, host):
     settings.ALERT_WEBHOOK_HOSTS = []
     check_webhook(webhook_at(f"https://{host}/hook"))

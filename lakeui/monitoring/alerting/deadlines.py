@@ -1,0 +1,60 @@
+"""Connections that end at a deadline, whatever the other side does: per read, a drip never ends."""
+
+import ipaddress
+import socket
+import threading
+from collections.abc import Sequence
+from time import monotonic
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Cutter:
+    """Shuts a connection down at a moment, unless it is stopped before."""
+
+    def __init__(self, line: socket.socket, until: float) -> None:
+        self._line = line.dup()  # TLS takes the descriptor of the first away
+        self._timer = threading.Timer(max(0.0, until - monotonic()), self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Leave the connection to itself."""
+        self._timer.cancel()
+        self._line.close()
+
+    def _cut(self) -> None:
+        try:
+            self._line.shutdown(socket.SHUT_RDWR)
+        except OSError:  # closed already
+            return
+        finally:
+            self._line.close()
+
+
+def reached(addresses: Sequence[tuple[Address, int]], until: float) -> socket.socket:
+    """A line to the first address that takes one.
+
+    Raises:
+        OSError: none does, or not in time.
+    """
+    failure: OSError | None = None
+    for address, port in addresses:
+        left = until - monotonic()
+        if left <= 0:
+            break
+        try:
+            return socket.create_connection((str(address), port), timeout=left)
+        except OSError as error:
+            failure = error
+    raise failure or TimeoutError
+
+
+def resolved(host: str, port: int) -> list[Address]:
+    """The addresses of a name.
+
+    Raises:
+        OSError, UnicodeError: it has none.
+    """
+    places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ipaddress.ip_address(str(place[4][0]).partition("%")[0]) for place in places]

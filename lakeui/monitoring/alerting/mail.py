@@ -1,0 +1,111 @@
+"""Django's way to a mail server, bounded as a whole by its timeout, which is else one of each read."""
+
+import smtplib
+import socket
+import ssl
+from email.utils import parseaddr
+from functools import cached_property
+from time import monotonic
+
+from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
+from django.core.mail.backends.smtp import EmailBackend
+
+from lakeui.monitoring.alerting.deadlines import Cutter, reached, resolved
+from lakeui.monitoring.alerting.webhooks import DeliveryError
+
+
+class _Bounded(smtplib.SMTP):
+    """A conversation that is cut its timeout after it began."""
+
+    _cutter: Cutter | None = None
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        until = monotonic() + timeout
+        line = reached([(address, port) for address in resolved(host, port)], until)
+        self._cutter = Cutter(line, until)
+        return line
+
+    def close(self) -> None:
+        super().close()
+        if self._cutter is not None:
+            self._cutter.stop()
+
+
+class _BoundedByTLS(smtplib.SMTP_SSL, _Bounded):
+    """The same where TLS comes first."""
+
+
+class BoundedBackend(EmailBackend):
+    """Django's backend of SMTP, whose whole conversation ends in time."""
+
+    @cached_property
+    def connection_class(self) -> type[smtplib.SMTP]:
+        """What talks to the server."""
+        return _BoundedByTLS if self.use_ssl else _Bounded
+
+
+def send(mail: EmailMessage, seconds: float) -> None:
+    """Send a mail within so many seconds.
+
+    Raises:
+        DeliveryError: the mail server took too long.
+        OSError, smtplib.SMTPException: it cannot be reached, or took no message.
+    """
+    until = monotonic() + seconds
+    mail.connection = get_connection(timeout=seconds)
+    try:
+        mail.send()
+    except (OSError, smtplib.SMTPException) as error:
+        if monotonic() < until and not isinstance(error, TimeoutError):
+            raise
+        msg = f"the mail server did not take it within {seconds:g} s"
+        raise DeliveryError(msg) from error
+
+
+def server_problem(seconds: float) -> str:
+    """Why the mail server of the settings takes no message, in words; "" where it would.
+
+    It is gone as far as a message goes, to its sender, and none is sent.
+    """
+    backend, until = get_connection(timeout=seconds), monotonic() + seconds
+    if not isinstance(backend, BoundedBackend):  # a file, say
+        return ""
+    where = f"The mail server {backend.host}:{backend.port}"
+    try:
+        backend.open()
+        code = _told_the_sender(backend.connection)
+        if code != 250:
+            return f"{where} refuses the sender {settings.DEFAULT_FROM_EMAIL} ({code})."
+    except (OSError, smtplib.SMTPException) as error:
+        if monotonic() >= until or isinstance(error, TimeoutError):
+            return f"{where} did not answer within {seconds:g} s."
+        return f"{where} {_words_of(error)}."
+    finally:
+        backend.fail_silently = True
+        backend.close()
+    return ""
+
+
+def _told_the_sender(conversation: smtplib.SMTP | None) -> int:
+    if conversation is None:
+        return 0
+    conversation.ehlo_or_helo_if_needed()
+    return conversation.mail(parseaddr(settings.DEFAULT_FROM_EMAIL)[1])[0]
+
+
+_WORDS: tuple[tuple[type[Exception], str], ...] = (
+    (smtplib.SMTPAuthenticationError, "refuses the login ({0.smtp_code})"),
+    (smtplib.SMTPNotSupportedError, "lacks what EMAIL_URL asks for: {0}"),
+    (smtplib.SMTPServerDisconnected, "ended the conversation: it may want smtp+ssl://"),
+    (smtplib.SMTPResponseException, "answered {0.smtp_code}"),
+    (ssl.SSLCertVerificationError, "has a certificate that is not trusted: {0.verify_message}"),
+    (ssl.SSLError, "does not speak TLS as EMAIL_URL has it ({0.reason})"),
+    (OSError, "is unreachable: {0.strerror}"),
+)
+"""By the first class that fits; without what a server repeats of the conversation."""
+
+
+def _words_of(error: Exception) -> str:
+    words = (words.format(error) for kind, words in _WORDS if isinstance(error, kind))
+    return next(words, f"answered as no mail server does ({type(error).__name__})").rstrip(".")
