@@ -17,7 +17,7 @@ from engine.errors import RequestError
 from engine.expressions.render import to_sql
 from engine.expressions.tree import Expression
 from engine.operations.execution import Execution, keeps_row_ids, removal
-from engine.operations.file_bins import digest, has_many_deleted
+from engine.operations.file_bins import has_many_deleted
 from engine.operations.result import OperationResult, PlannedFile, plan_of, size_metrics
 from engine.schema.types import ArrayType, MapType, StructType
 from engine.snapshot.snapshot import Snapshot
@@ -67,7 +67,7 @@ def rewrite_ordered(
         listed = [PlannedFile.of(add, "its rows are ordered anew") for add in files]
         plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
         return OperationResult(plan=plan)
-    txn = execution.begin(digest([tuple(files)]), operation="OPTIMIZE")
+    txn = execution.begin(operation="OPTIMIZE")
     current = execution.snapshot_of(txn)
     live = {add.key for add in current.add_files(paths=[add.path for add in files])}
     present = [add for add in files if add.key in live]

@@ -237,7 +237,7 @@ def _landed_before(
     if options.application is not None and _applied_before(table, *options.application):
         return OperationResult(message=_APPLIED)
     txn_id, since_version = options.txn_id, options.since_version
-    if txn_id is None or since_version is None or isinstance(command, _SEVERAL_COMMITS):
+    if txn_id is None or since_version is None or _has_several_commits(command):
         return None
     with suppress(FileMissingError, TableNotFoundError):
         own = find_own_commit(table.store, txn_id, since_version, table.version())
@@ -247,6 +247,12 @@ def _landed_before(
                 own.version, metrics, recognised=True, versions=(own.version,), message=_LANDED
             )
     return None
+
+
+def _has_several_commits(command: Command) -> bool:
+    """Those find out by what is left to do what an earlier run has done; order always has all to do."""
+    orders_all = isinstance(command, Optimize) and bool(command.zorder_by or command.full)
+    return isinstance(command, _SEVERAL_COMMITS) and not orders_all
 
 
 _APPLIED = "The application has written this version already."

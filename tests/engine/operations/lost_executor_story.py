@@ -1,27 +1,38 @@
-"""Executors that are killed while operations run, in a process of its own.
+"""Executors that are lost while operations run, in a process of its own.
 
-`python -m … DIRECTORY CLUSTER`, with SPARK_MASTER set, CLUSTER being the directory that the cluster's
-executors work in. It prints, as JSON, how each run ended whose executors were killed as a stage began.
+`python -m … DIRECTORY CLUSTER MODE`, with SPARK_MASTER set, CLUSTER being the directory that the
+cluster's executors work in. It prints, as JSON, how each run ended. MODE says what becomes of whom:
+`begin` kills all executors as a stage of an operation begins; `optimize` kills them in the midst of
+each of Spark's stages of each kind of OPTIMIZE; `decommission` has one of them decommissioned as a
+stage begins, `idle` waits before each run until all of them have been given back. The latter two
+leave Spark's settings to `spark-defaults.conf`.
 """
 
 import json
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.clock import SystemClock
+from engine.commands.command import Command
 from engine.commands.sql import parse_statement
 from engine.errors import EngineError
 from engine.operations.options import RunOptions
 from engine.operations.run import run
-from engine.spark.jobs import Progress
+from engine.spark.jobs import Progress, ProgressCallback
 from engine.spark.session import build_session
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from tests.engine.made_tables import write_commit, write_rows
 
 BY_SPARK = RunOptions(in_process_bytes=0)
 _SETTINGS = {
@@ -29,10 +40,15 @@ _SETTINGS = {
     "spark.driver.memory": "700m",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
-    "spark.task.maxFailures": "1",
+    "spark.ui.liveUpdate.period": "0",  # so that no stage begins and ends unseen
 }
+_AT_THE_FIRST_FAILURE = {"spark.task.maxFailures": "1"}
 _CREATE = """CREATE TABLE t (id BIGINT, n BIGINT GENERATED ALWAYS AS IDENTITY, v BIGINT)
 TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"""
+_CREATE_PLAIN = "CREATE TABLE t (id BIGINT, v BIGINT)"
+_VECTORS = (
+    "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.targetFileSize' = '300kb')"
+)
 _FILL = "INSERT INTO t (id, v) VALUES (1, 0), (2, 0), (3, 0), (4, 0)"
 INSERT = "INSERT INTO t (id, v) VALUES (5, 0), (6, 0)"
 DELETE = "DELETE FROM t WHERE id = 1"
@@ -47,23 +63,56 @@ RUNS = (
     (UPDATE, "write new rows"),  # nothing any more
 )
 """Statements, and the stages as which begin the executors are killed."""
+OPTIMIZES = {
+    "compaction": ("", "OPTIMIZE t"),
+    "zorder": ("", "OPTIMIZE t ZORDER BY (id, v)"),
+    "clustering": ("CLUSTER BY (v, id)", "OPTIMIZE t"),
+}
+FILES, ROWS_OF_A_FILE = 8, 10_000
 _PATIENCE_S = 60
 
 
 class Killer:
-    """Kills the cluster's executors as a stage of a run begins, and sees them gone."""
+    """Has the cluster's executors end as a stage of a run begins, and sees them gone."""
 
-    def __init__(self, cluster: Path, stage: str) -> None:
-        self._cluster, self._stage = cluster, stage
+    def __init__(self, cluster: Path, stage: str, *, by: int = signal.SIGKILL, most: int = 9):
+        self._cluster, self._stage, self._by, self._most = cluster, stage, by, most
         self.killed: list[int] = []
 
     def __call__(self, progress: Progress) -> None:
-        if progress.stage != self._stage or self.killed:
-            return
-        self.killed = executors(self._cluster)
+        if progress.stage == self._stage and not self.killed:
+            self.kill()
+
+    def kill(self) -> None:
+        self.killed = executors(self._cluster)[: self._most]
         for pid in self.killed:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, self._by)
         wait(lambda: not {*self.killed} & {*executors(self._cluster)})
+
+
+@contextmanager
+def killing_in_stage(spark: SparkSession, killer: Killer, number: int) -> Iterator[None]:
+    """Kill as soon as the n-th stage is seen that Spark begins from now on, if it comes to that."""
+    tracker, over = spark.sparkContext.statusTracker(), threading.Event()
+    seen = set(tracker.getActiveStageIds())
+    begun: list[int] = []
+
+    def watch() -> None:
+        while not over.wait(0.002):
+            for stage in sorted(set(tracker.getActiveStageIds()) - seen):
+                seen.add(stage)
+                begun.append(stage)
+                if len(begun) == number:
+                    killer.kill()
+                    return
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def executors(cluster: Path) -> list[int]:
@@ -90,16 +139,30 @@ def wait(condition: Any) -> None:
         clock.pause(0.1)
 
 
-def main(place: Path, cluster: Path) -> list[dict[str, Any]]:
+def main(place: Path, cluster: Path, mode: str) -> list[dict[str, Any]]:
     """How each run ends."""
-    spark = build_session("lost executors", settings=_SETTINGS)
+    settings = _SETTINGS | (_AT_THE_FIRST_FAILURE if mode == "begin" else {})
+    spark = build_session("lost executors", settings=settings)
     try:
+        if mode == "optimize":
+            return [ending for kind in OPTIMIZES for ending in _sweep(spark, place, cluster, kind)]
         return [
-            _ending(spark, place / str(number), statement, Killer(cluster, stage))
+            _ending(spark, place / str(number), statement, _fate(spark, cluster, stage, mode))
             for number, (statement, stage) in enumerate(RUNS)
         ]
     finally:
         spark.stop()
+
+
+def _fate(spark: SparkSession, cluster: Path, stage: str, mode: str) -> Killer:
+    if mode == "idle":
+        wait(lambda: not executors(cluster))
+        return Killer(cluster, "")
+    if mode == "decommission":  # where there is another one that takes what it kept
+        status = spark.sparkContext._jsc.sc()
+        wait(lambda: int(status.getExecutorMemoryStatus().size()) == 3)
+        return Killer(cluster, stage, by=signal.SIGPWR, most=1)
+    return Killer(cluster, stage)
 
 
 def _ending(spark: SparkSession, place: Path, statement: str, killer: Killer) -> dict[str, Any]:
@@ -107,11 +170,7 @@ def _ending(spark: SparkSession, place: Path, statement: str, killer: Killer) ->
     for words in (_CREATE, _FILL):
         run(parse_statement(words), table, spark)
     before, command = table.version(), parse_statement(statement)
-    code = ""
-    try:
-        run(command, table, spark, BY_SPARK, txn_id="job", since_version=before, progress=killer)
-    except EngineError as error:
-        code = error.code
+    code = _code_of(command, table, spark, killer)
     failed_at = table.version()
     run(command, table, spark, BY_SPARK, txn_id="job", since_version=before)
     rows = table.snapshot().to_arrow().sort_by("id")
@@ -126,5 +185,65 @@ def _ending(spark: SparkSession, place: Path, statement: str, killer: Killer) ->
     }
 
 
+def _code_of(
+    command: Command, table: DeltaTable, spark: SparkSession, told: ProgressCallback
+) -> str:
+    before = table.version()
+    try:
+        run(command, table, spark, BY_SPARK, txn_id="job", since_version=before, progress=told)
+    except EngineError as error:
+        return error.code
+    return ""
+
+
+def _sweep(spark: SparkSession, place: Path, cluster: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """One run for each of Spark's stages, and a last one that none was left for."""
+    number, killed = 0, True
+    while killed:
+        number += 1
+        ending = _optimized(spark, place / f"{kind} {number}", cluster, kind, number)
+        killed = ending["killed"] > 0
+        yield ending
+
+
+def _optimized(
+    spark: SparkSession, place: Path, cluster: Path, kind: str, number: int
+) -> dict[str, Any]:
+    order, statement = OPTIMIZES[kind]
+    table = DeltaTable(open_store(str(place)))
+    _fill(spark, table, order)
+    before, rows = table.version(), _rows(table)
+    command, killer = parse_statement(statement), Killer(cluster, "")
+    with killing_in_stage(spark, killer, number):
+        code = _code_of(command, table, spark, lambda _: None)
+    failed_at, files = table.version(), {add.path for add in table.snapshot().add_files()}
+    run(command, table, spark, BY_SPARK, txn_id="job", since_version=before)
+    return {
+        "kind": kind,
+        "stage": number,
+        "killed": len(killer.killed),
+        "code": code,
+        "committed": failed_at - before,
+        "committed after the rerun": table.version() - before,
+        "is the same": _rows(table).equals(rows),
+        "rows": rows.num_rows,
+        "files": len(files),
+    }
+
+
+def _fill(spark: SparkSession, table: DeltaTable, order: str) -> None:
+    """Files whose rows are in no order; a fifth of the rows is marked deleted."""
+    run(parse_statement(f"{_CREATE_PLAIN} {order} {_VECTORS}"), table, spark)
+    ids = np.random.default_rng(1).permutation(FILES * ROWS_OF_A_FILE).reshape(FILES, -1)
+    for number, mine in enumerate(ids):
+        rows = pa.table({"id": mine, "v": mine % 97})
+        write_commit(table.store, table.version() + 1, write_rows(table.store, f"{number}", rows))
+    run(parse_statement("DELETE FROM t WHERE id % 5 = 0"), table, spark)
+
+
+def _rows(table: DeltaTable) -> pa.Table:
+    return table.snapshot().to_arrow().sort_by("id")
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(Path(sys.argv[1]), Path(sys.argv[2]))))
+    sys.stdout.write(json.dumps(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])))

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.operations.lost_executor_story import DELETE, INSERT, MERGE, RUNS, UPDATE
+from tests.engine.operations.lost_executor_story import (
+    DELETE,
+    FILES,
+    INSERT,
+    MERGE,
+    OPTIMIZES,
+    ROWS_OF_A_FILE,
+    RUNS,
+    UPDATE,
+)
 from tests.engine.operations.standalone_cluster import standalone_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,14 +33,13 @@ ROWS = {
 }
 
 
-def test_a_lost_executor_is_the_trouble_of_the_machine_and_a_rerun_commits_once(tmp_path):
-    """What they kept of a local checkpoint is gone with them; another run does not miss it."""
+def _endings(tmp_path, mode, **variables):
     cluster = tmp_path / "cluster"
     with standalone_cluster(cluster) as url:
         module = "tests.engine.operations.lost_executor_story"
         done = subprocess.run(  # noqa: S603 - this interpreter, a module of ours
-            [sys.executable, "-m", module, str(tmp_path / "tables"), str(cluster)],
-            env={**os.environ, "SPARK_MASTER": url},
+            [sys.executable, "-m", module, str(tmp_path / "tables"), str(cluster), mode],
+            env={**os.environ, "SPARK_MASTER": url, **variables},
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -39,13 +47,73 @@ def test_a_lost_executor_is_the_trouble_of_the_machine_and_a_rerun_commits_once(
             check=False,
         )
     assert done.returncode == 0, done.stderr[-3000:]
-    endings = json.loads(done.stdout)
+    return json.loads(done.stdout), done.stderr
+
+
+def _check(endings):
     assert [ending["statement"] for ending in endings] == [statement for statement, _ in RUNS]
     for ending in endings:
-        assert ending["killed"] > 0, ending
         assert ending["committed"] == (0 if ending["code"] else 1), ending
         assert ending["committed after the rerun"] == 1, ending
         assert [tuple(row) for row in ending["rows"]] == ROWS[ending["statement"]], ending
         assert ending["numbers"] == len(ending["rows"]), ending
+
+
+def test_a_lost_executor_is_the_trouble_of_the_machine_and_a_rerun_commits_once(tmp_path):
+    """What they kept of a local checkpoint is gone with them; another run does not miss it."""
+    endings, _ = _endings(tmp_path, "begin")
+    _check(endings)
+    assert all(ending["killed"] > 0 for ending in endings)
     codes = [ending["code"] for ending in endings]
     assert codes == [*["LAKE_SPARK_LOST"] * 3, "", ""], "Spark computes again what was not kept"
+
+
+def test_optimize_commits_once_whichever_stage_loses_its_executors(tmp_path):
+    """Each kind has as many runs as Spark has stages for it, and one more that loses none."""
+    endings, _ = _endings(tmp_path, "optimize")
+    for kind in OPTIMIZES:
+        of_kind = [ending for ending in endings if ending["kind"] == kind]
+        assert [ending["killed"] > 0 for ending in of_kind] == [*[True] * (len(of_kind) - 1), False]
+        assert len(of_kind) > (1 if kind == "compaction" else 2), of_kind
+    for ending in endings:
+        assert ending["code"] in ("", "LAKE_SPARK_LOST"), ending
+        assert ending["committed"] == (0 if ending["code"] else 1), ending
+        assert ending["committed after the rerun"] == 1, ending
+        assert ending["is the same"], ending
+        assert ending["rows"] == FILES * ROWS_OF_A_FILE * 4 // 5, ending
+
+
+DYNAMIC = """
+spark.dynamicAllocation.enabled true
+spark.dynamicAllocation.shuffleTracking.enabled true
+spark.dynamicAllocation.shuffleTracking.timeout 2s
+spark.dynamicAllocation.executorIdleTimeout 2s
+spark.dynamicAllocation.cachedExecutorIdleTimeout 2s
+"""
+DECOMMISSION = """
+spark.decommission.enabled true
+spark.storage.decommission.enabled true
+spark.storage.decommission.rddBlocks.enabled true
+spark.storage.decommission.shuffleBlocks.enabled true
+"""
+
+
+def _configured(tmp_path, text):
+    place = tmp_path / "conf"
+    place.mkdir()
+    (place / "spark-defaults.conf").write_text(text)
+    return {"SPARK_CONF_DIR": str(place)}
+
+
+def test_executors_that_come_and_go_by_dynamic_allocation_change_nothing(tmp_path):
+    """Each run begins without any: they were idle, and given back."""
+    endings, _ = _endings(tmp_path, "idle", **_configured(tmp_path, DYNAMIC))
+    _check(endings)
+    assert [ending["code"] for ending in endings] == [""] * len(RUNS)
+
+
+def test_an_executor_that_is_decommissioned_hands_over_what_it_kept(tmp_path):
+    endings, log = _endings(tmp_path, "decommission", **_configured(tmp_path, DECOMMISSION))
+    _check(endings)
+    assert [ending["killed"] for ending in endings] == [1] * len(RUNS)
+    assert [ending["code"] for ending in endings] == [""] * len(RUNS), log[-3000:]

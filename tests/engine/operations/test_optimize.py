@@ -95,3 +95,25 @@ def test_reorg_purges_deleted_rows_from_the_files(do, empty_table):
     assert result.metrics["numDeletionVectorsRemoved"] == 1
     assert not any(add.deletion_vector for add in empty_table.snapshot().add_files())
     assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == [0, 1, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("layout", "statement"),
+    [
+        ("", "OPTIMIZE t"),
+        ("", "OPTIMIZE t ZORDER BY (id)"),
+        ("CLUSTER BY (id)", "OPTIMIZE t"),
+        ("CLUSTER BY (id)", "OPTIMIZE t FULL"),
+    ],
+)
+def test_a_job_that_is_run_again_after_its_commit_rewrites_nothing_twice(
+    do, empty_table, layout, statement
+):
+    _created(do, layout)
+    before = empty_table.version()
+    first = do(statement, txn_id="job", since_version=before)
+    again = do(statement, txn_id="job", since_version=before)
+    assert empty_table.version() == first.version == before + 1
+    assert again.version == (
+        first.version if "BY (id)" in statement or "FULL" in statement else None
+    )
