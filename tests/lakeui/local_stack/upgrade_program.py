@@ -1,27 +1,36 @@
-"""Makes a database of the first schema, fills it, migrates it, and prints what pages then say of it.
+"""Makes a database as of a release, fills it, migrates it, and prints what it then says.
 
-Run by `test_keeping.py` as a process of its own, over the database that DATABASE_URL names.
+`python -m … RELEASE` over the database that DATABASE_URL names; `first` is the first schema there was.
+`upgrades.upgraded` runs it.
 """
 
 import json
 import sys
-from datetime import UTC, datetime
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
 
 import django
 
 django.setup()
 
 from django.contrib.auth.models import User  # noqa: E402 - after the set-up
-from django.db import connection  # noqa: E402
+from django.db import connection, models  # noqa: E402
 from django.db.migrations.executor import MigrationExecutor  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.test.utils import setup_test_environment  # noqa: E402
 
-FIRST = [
+from tests.lakeui.local_stack.upgrades import released  # noqa: E402
+
+OF_DJANGO = [
     ("auth", "0012_alter_user_first_name_max_length"),
     ("contenttypes", "0002_remove_content_type_name"),
 ]
-FIRST += [(app, "0001_initial") for app in ("catalog", "jobs", "conflicts")]
+FIRST = dict.fromkeys(("catalog", "jobs", "conflicts"), "0001_initial")
+OTHERS = {"auth.user", "auth.group", "contenttypes.contenttype", "auditlog.logentry"}
+ROWS = 3  # of each model
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
@@ -56,12 +65,107 @@ def fill(apps) -> dict[str, object]:
     return {"table": table.pk, "job": str(job.pk), "conflict": conflict.pk}
 
 
-def main() -> dict[str, object]:
+def fill_all(apps, names) -> dict[str, list[dict[str, Any]]]:
+    """Rows of every model, with a value of its own in each field, by the model's name."""
+    waiting = [model for model in apps.get_models() if _is_ours(model, names)]
+    while waiting:
+        ready = [model for model in waiting if not _needed(model) & {*waiting}]
+        assert ready, waiting
+        for model in ready:
+            for number in range(1, ROWS + 1):
+                model._default_manager.create(**dict(_values(model, number)))
+            waiting.remove(model)
+    models_ = [model for model in apps.get_models() if _is_ours(model, names)]
+    return {model._meta.label_lower: list(model._default_manager.values()) for model in models_}
+
+
+def _is_ours(model, names) -> bool:
+    of_ours = model._meta.app_label in names or model._meta.label_lower in OTHERS
+    return of_ours and not model._meta.auto_created and not model._meta.proxy
+
+
+def _needed(model) -> set[Any]:
+    keys = [field for field in _keys(model) if not field.null]
+    return {field.related_model for field in keys if field.related_model is not model}
+
+
+def _keys(model) -> list[models.ForeignKey]:
+    return [field for field in model._meta.concrete_fields if field.is_relation]
+
+
+def _values(model, number: int) -> Iterator[tuple[str, Any]]:
+    for field in model._meta.concrete_fields:
+        if field.is_relation:
+            row = field.related_model._default_manager.order_by("pk")[number - 1 : number].first()
+            if row is not None or not field.null:  # two that name each other: the first names none
+                yield field.name, row
+        elif not isinstance(field, models.AutoField):
+            yield field.name, _value(field, number)
+
+
+def _value(field, number: int) -> Any:
+    if field.choices:
+        choices = [choice[0] for choice in field.flatchoices]
+        return choices[number % len(choices)]
+    kinds: list[tuple[type[models.Field], Any]] = [
+        (models.DateTimeField, AT + timedelta(hours=number)),
+        (models.DateField, date(2026, 11, number)),
+        (models.TimeField, time(number)),
+        (models.DurationField, timedelta(seconds=number)),
+        (models.BooleanField, number % 2 == 0),
+        (models.UUIDField, uuid.UUID(int=number)),
+        (models.JSONField, _json(field, number)),
+        (models.DecimalField, Decimal(number)),
+        (models.FloatField, number + 0.5),
+        (models.IntegerField, number),
+        (models.BinaryField, bytes([number])),
+        (models.CharField, f"{field.name}{number}"[-(field.max_length or 50) :]),
+        (models.GenericIPAddressField, f"10.0.0.{number}"),
+        (models.TextField, f"{field.name} {number}"),
+    ]
+    fitting = [value for kind, value in kinds if isinstance(field, kind)]
+    assert fitting, field
+    return fitting[0]
+
+
+def _json(field, number: int) -> Any:
+    return [str(number)] if field.get_default() == [] else {"n": number}
+
+
+def differences(apps, before: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """What became of the rows: which are gone, and which fields have another value."""
+    for label, rows in before.items():
+        try:
+            model = apps.get_model(label)
+        except LookupError:
+            yield f"{label} is gone"
+            continue
+        kept = {field.attname for field in model._meta.concrete_fields}
+        by_key = {row[model._meta.pk.attname]: row for row in model._default_manager.values()}
+        for row in rows:
+            now = by_key.get(row[model._meta.pk.attname])
+            if now is None:
+                yield f"{label}: a row is gone"
+                continue
+            for name in sorted(row.keys() - kept):
+                yield f"{label}.{name} is gone"
+            for name in sorted(row.keys() & kept):
+                if row[name] != now[name]:
+                    yield f"{label}.{name}: {row[name]!r} is {now[name]!r}"
+
+
+def main(release: str) -> dict[str, object]:
+    names = FIRST if release == "first" else released()[release]
+    start = OF_DJANGO + sorted(names.items())
     executor = MigrationExecutor(connection)
-    executor.migrate(FIRST)
-    made = fill(executor.loader.project_state(FIRST).apps)
+    executor.migrate(start)
+    apps = executor.loader.project_state(start).apps
+    before = fill_all(apps, names) if release != "first" else {}
+    made = fill(apps)
     executor = MigrationExecutor(connection)
-    executor.migrate(executor.loader.graph.leaf_nodes())
+    leaves = executor.loader.graph.leaf_nodes()
+    executor.migrate(leaves)
+    changed = sorted({*differences(executor.loader.project_state(leaves).apps, before)})
     setup_test_environment()
     client = Client()
     client.force_login(User.objects.get(username="ada"))
@@ -83,9 +187,11 @@ def main() -> dict[str, object]:
     return {
         "statuses": {place: client.get(place).status_code for place in places},
         "conflict": [told["kind"], told["row_count_is_minimum"], told["job_id"] == job],
-        "person": User.objects.get().username,
+        "people": sorted(User.objects.values_list("username", flat=True)),
+        "rows": {label: len(rows) for label, rows in before.items()},
+        "changed": changed,
     }
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n" + json.dumps(main()) + "\n")
+    sys.stdout.write("\n" + json.dumps(main(sys.argv[1]), default=str) + "\n")

