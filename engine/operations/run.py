@@ -250,7 +250,7 @@ def _landed_before(
 
 
 def _has_several_commits(command: Command) -> bool:
-    """Those find out by what is left to do what an earlier run has done; order always has all to do."""
+    """Whether a rerun sees by what is left to do what the earlier run has done, and not by one commit."""
     orders_all = isinstance(command, Optimize) and bool(command.zorder_by or command.full)
     return isinstance(command, _SEVERAL_COMMITS) and not orders_all
 
