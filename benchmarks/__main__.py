@@ -18,6 +18,7 @@ from benchmarks import (
     open_table,
     reads,
     small_statements,
+    worker_jobs,
 )
 from benchmarks.measuring import HEAD, Comparison, show
 
@@ -31,6 +32,7 @@ _MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
     "Committing": commits.measure,
     "Compaction": compaction.measure,
     "Deletion": deletion.measure,
+    "Workers": worker_jobs.measure,
 }
 _NUMBERS = {
     "B1": "Opening",
@@ -42,6 +44,7 @@ _NUMBERS = {
     "B12": "Small statements and concurrent writers",
     "B13": "Compaction",
     "B15": "Batch reads",
+    "B16": "Workers",
 }
 _RESULTS = Path(__file__).with_name("results.md")
 _INTRODUCTION = """# Measurements

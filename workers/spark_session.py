@@ -13,6 +13,7 @@ from django.utils import timezone
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from engine.spark.class_archive import ClassArchive
 from engine.spark.session import SparkUnavailableError, build_session, run_first_task
 from engine.spark.task_counts import Cluster, cluster_of
 from engine.storage.connectors import connector_jars
@@ -31,6 +32,7 @@ _UI = {
 
 class _Held:
     session: SparkSession | None = None
+    archive: ClassArchive | None = None
     application = ""
     started: tuple[datetime, datetime] | None = None
     is_ending = False
@@ -44,19 +46,23 @@ def start() -> None:
     """
     began = timezone.now()
     kill_after = {"spark.task.reaper.killTimeout": f"{settings.SPARK_TASK_KILL_SECONDS}s"}
-    session = build_session(
-        "lakeui",
-        master=settings.SPARK_MASTER,
-        settings={**kill_after, **_ui_settings()},
-        jars=connector_jars(settings.SPARK_CONNECTORS),
-    )
+    jars = connector_jars(settings.SPARK_CONNECTORS)
+    archive = ClassArchive(settings.LAKEUI_HOME / "classes", jars)
+    with archive.used():
+        session = build_session(
+            "lakeui",
+            master=settings.SPARK_MASTER,
+            settings={**kill_after, **_ui_settings()},
+            jars=jars,
+        )
     try:
         run_first_task(session, settings.SPARK_START_SECONDS)
     except SparkUnavailableError:
         session.stop()
         raise
     _Held.application = session.sparkContext.applicationId
-    _Held.session, _Held.started = session, (began, timezone.now())
+    _Held.session, _Held.archive = session, archive
+    _Held.started = (began, timezone.now())
 
 
 def _ui_settings() -> Mapping[str, str]:
@@ -69,8 +75,10 @@ def _ui_settings() -> Mapping[str, str]:
 
 
 def stop() -> None:
-    """End the JVM, if there is one."""
+    """End the JVM, if there is one; the first to end keeps its classes for the next to start."""
     if _Held.session is not None:
+        if _Held.archive is not None:
+            _Held.archive.keep(_Held.session)
         with suppress(Py4JError, OSError):  # it may have died before
             _Held.session.stop()
         _Held.session = None

@@ -220,8 +220,7 @@ def check_java() -> None:
         SparkUnavailableError: naming the remedy in one line.
     """
     remedy = f"Install Java {MINIMUM_JAVA} or later (apt install openjdk-17-jre-headless) or set JAVA_HOME."
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    java = java_on_path()
     if java is None:
         msg = "Spark needs Java and none was found."
         raise SparkUnavailableError(msg, remedy)
@@ -229,6 +228,12 @@ def check_java() -> None:
     if version < MINIMUM_JAVA:
         msg = f"Spark needs Java {MINIMUM_JAVA} and {java} is version {version}."
         raise SparkUnavailableError(msg, remedy)
+
+
+def java_on_path() -> str | None:
+    """The Java that Spark starts, None where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=str(Path(home) / "bin") if home else None)
 
 
 def _java_version(java: str) -> int:
