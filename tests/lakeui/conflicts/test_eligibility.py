@@ -114,7 +114,7 @@ MAPPING, CLOCK = "delta.columnMapping.mode", "delta.enableInCommitTimestamps"
         (
             {MAPPING: "name"},
             "columnMapping",
-            "readers below protocol version 2 and writers below 5",
+            "readers below version 2 and writers below version 5 of the protocol",
         ),
         (
             {"delta.enableChangeDataFeed": "true"},
