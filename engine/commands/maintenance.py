@@ -85,7 +85,7 @@ class Reorg(Command):
     """Rewrite files to purge what is marked deleted, or to fit another format's readers."""
 
     kind: ClassVar[str] = "reorg"
-    label: ClassVar[str] = "Reorganise"
+    label: ClassVar[str] = "Reorganize"
     help: ClassVar[str] = "Rewrite files that hold deleted rows. No row changes."
     where: str | None = parameter(
         "Only partitions where", "condition", default=None, help="Partition columns only."

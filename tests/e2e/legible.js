@@ -56,5 +56,15 @@
     if (/hidden|clip/.test(style.overflowY) && !clamped && box.scrollHeight > box.clientHeight + 2)
       faults.add(`cut below: ${words(box.innerText)}`);
   }
+
+  // A sign that stands on a line of its own above the words that it belongs to.
+  for (const sign of document.body.querySelectorAll("p > svg[width='12'], h3 > svg[width='12']")) {
+    const range = document.createRange();
+    range.setStartAfter(sign);
+    range.setEndAfter(sign.parentElement.lastChild);
+    const first = [...range.getClientRects()].find((rect) => rect.width > 2);
+    if (seen(sign) && first && first.top >= sign.getBoundingClientRect().bottom - 2)
+      faults.add(`a sign above its words: ${words(sign.parentElement.innerText)}`);
+  }
   return [...faults];
 }

@@ -78,12 +78,14 @@ def test_text_that_cannot_be_read_is_found(page):
         <p style="height: 10px; overflow: hidden">high<br>letters</p>
         <p style="width: 30px; overflow: hidden; white-space: nowrap; text-overflow: ellipsis">shortened</p>
         <p>under</p><p style="margin-top: -2em; opacity: 0">nothing</p>
+        <p>A <svg width="12" height="12" style="display: block"></svg> ended</p>
         <dialog open style="position: fixed; inset: 0">a question</dialog>
     """)
     assert page.evaluate(LEGIBLE) == [
         "overprinted: one | two",
         "cut: much too long a name",
         "cut below: high letters",
+        "a sign above its words: A ended",
     ]
 
 

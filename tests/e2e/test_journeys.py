@@ -24,7 +24,7 @@ from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
 from lakeui.jobs.spark_stages import SparkStage
 from lakeui.local_stack.login_links import make_link_token
 from tests.e2e.keyboard import Keyboard
-from tests.e2e.test_every_page import RULES
+from tests.e2e.test_every_page import LEGIBLE, RULES
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
 from tests.lakeui.conflicts.aborted_jobs import aborted_job
 from tests.lakeui.factories import make_commit, make_job, make_table
@@ -190,7 +190,7 @@ def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(signe
     page.reload()
     page.get_by_role("link", name="With your condition").click()
     expect(page.locator("#rerun pre")).to_contain_text("(id >= 5) AND (id >= 10)")
-    expect(page.get_by_text("nobody at work here now")).to_be_visible()
+    expect(page.get_by_text("no running job")).to_be_visible()
     page.locator("#id_rerun_confirm").fill(Table.objects.get(pk=conflict.table_id).name)
     page.get_by_role("button", name="Run again").click()
     expect(page.get_by_text("It waits for a worker")).to_be_visible()
@@ -200,6 +200,7 @@ def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(signe
         state=Job.State.SUCCEEDED, committed_version=result.version, finished_at=timezone.now()
     )
     expect(page.locator("#rerun").get_by_text("It has committed as v3")).to_be_visible()
+    assert page.evaluate(LEGIBLE) == []
     assert page.url.endswith(f"/conflicts/{conflict.pk}/#rerun")
     Table.objects.filter(pk=conflict.table_id).delete()
     shutil.rmtree(place)

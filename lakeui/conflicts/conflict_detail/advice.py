@@ -115,14 +115,16 @@ def _narrow(
     decided = [verdict for verdict in judged if verdict is not None]
     about = "≈ " if proposed.is_sample else ""
     where = proposed.low if proposed.low == proposed.high else f"{proposed.low} to {proposed.high}"
+    fewer = f": {about}{proposed.files_after:,} of {proposed.files_before:,} are left"
+    if proposed.files_after == proposed.files_before:
+        fewer = ""
     is_time = proposed.bound[4:5] == "-"
     words = ("before", "after") if is_time else ("below", "above")
     side = words[proposed.is_above]
     text = (
         f"Add `AND {proposed.condition}`. The files that both touched hold {proposed.column} {where};"
         f" {about}{100 * proposed.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
-        f" and files outside are not even opened: {about}{proposed.files_before:,} become"
-        f" {proposed.files_after:,}."
+        f" and files outside are not even opened{fewer}."
     )
     yield Advice(
         kind="narrow",
@@ -132,7 +134,7 @@ def _narrow(
         helped=sum(decided) if decided else None,
         of=len(decided) if decided else None,
         undecidable=len(judged) - len(decided),
-        history="{helped} of {of} losses of this write would have passed",
+        history="{helped} of {of} aborted attempts of this write would have passed",
         act="schedule" if _schedule(conflict) else "sql",
         sql=narrowed_statement(conflict, proposed.condition)
         if sides.current.statement_is_whole
@@ -188,7 +190,7 @@ def _recorded(
             verdict=PASSES if timed else COSTS_MORE if kind in _COSTLY else "",
             helped=same_rule if timed and conflict.rule else None,
             of=like.count if timed and conflict.rule else None,
-            history="{helped} of {of} losses of this write were by the same rule",
+            history="{helped} of {of} aborted attempts of this write were by the same rule",
             act=_act_of(conflict, kind, own),
             sql=own,
         )

@@ -27,7 +27,7 @@ def set_words(conflict: Conflict, decision: Decision | None) -> tuple[str, ...]:
 def _read(operation: str, conflict: Conflict, decision: Decision) -> str:
     among = f" of the {format_count(decision.table_files)} in" if decision.table_files else " of"
     version = "the table" if conflict.read_version is None else f"v{conflict.read_version}"
-    return f"The {operation} read {_reads(decision.reads, f'{among} {version}')}."
+    return f"This {operation} read {_reads(decision.reads, f'{among} {version}')}."
 
 
 def _reads(reads: SideReads, of: str) -> str:
@@ -97,8 +97,8 @@ def _of_file(file: SharedFile, conflict: Conflict) -> str:
         f"{format_count(file.common_count)} {'is' if file.common_count == 1 else 'are'}"
     )  # fmt: skip
     return (
-        f"In {name}{size} the {conflict.current_operation} {did} {format_count(file.current_count)}"
-        f" and the {conflict.winner_operation} {took} {format_count(file.winner_count)}{gone}:"
+        f"In {name}{size} this {conflict.current_operation} {did} {format_count(file.current_count)}"
+        f" and v{conflict.winning_version} {took} {format_count(file.winner_count)}{gone}:"
         f" {both} in both."
     )
 

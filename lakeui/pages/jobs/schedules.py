@@ -69,7 +69,7 @@ class ScheduleForm(forms.Form):
         widget=forms.Textarea(attrs=_MONO | {"rows": 5}),
     )
     retries = forms.IntegerField(
-        label="Runs again after a conflict", min_value=0, max_value=10, initial=2
+        label="Retries after a conflict", min_value=0, max_value=10, initial=2
     )
     time_limit = forms.IntegerField(
         label="Time limit, minutes",
@@ -227,7 +227,7 @@ def _changeable(request: HttpRequest, pk: int) -> Schedule:
     schedules = visible_schedules(request.user).select_related("table", "owner")
     schedule = get_object_or_404(schedules, pk=pk)
     if not _is_theirs(request, schedule):
-        msg = "Its owner may change it, or whoever may ask for such a job."
+        msg = "Its owner may change it, or whoever may request such a job."
         raise PermissionDenied(msg)
     return schedule
 

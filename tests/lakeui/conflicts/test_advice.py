@@ -71,7 +71,7 @@ def _advised(lost: Conflict) -> dict[str, object]:
 def test_a_condition_beyond_the_shared_files_passes_and_is_ready_to_run(lost):
     advised = _advised(lost)["narrow"]
     assert (advised.verdict, advised.condition) == ("passes", "order_date > '2026-09-28'")
-    assert "46 become 20" in advised.text
+    assert "not even opened: 20 of 46 are left." in advised.text
     command = parse_statement(advised.sql)
     assert command.where == "(status = 'open' OR channel = 'web') AND order_date > '2026-09-28'"
 

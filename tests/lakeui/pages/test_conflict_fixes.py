@@ -218,10 +218,11 @@ def test_the_numbers_are_said_in_words(lake):
     conflict.facts |= {"decision": asdict(story_decision())}
     conflict.read_version = 4793
     text = "\n".join(set_words(conflict, decision_of(conflict)))
-    assert "The UPDATE read 212 files of the 1,204 in v4793 by 1 condition." in text
+    assert "This UPDATE read 212 files of the 1,204 in v4793 by 1 condition." in text
     assert "It was to change 46 files by deletion vectors (812,406 rows in all)" in text
     assert (
-        "the UPDATE changes 4,118 and the DELETE took 212; 1,006 rows had been deleted before"
+        f"this UPDATE changes 4,118 and v{conflict.winning_version} took 212; 1,006 rows had been"
+        " deleted before"
         in text
     )
     assert "3 are in both." in text

@@ -223,7 +223,7 @@ def test_a_schedule_says_its_words_and_its_next_five_runs(as_, lake):
     htmx = {"HX-Request": "true"}
     typed = client.get("/schedules/new/?cron=0+2+*+*+1-5", headers=htmx).text
     assert "Mondays to Fridays at 02:00 UTC" in typed
-    assert "This is no schedule yet" in client.get("/schedules/new/?cron=0+2", headers=htmx).text
+    assert "This is not a schedule yet" in client.get("/schedules/new/?cron=0+2", headers=htmx).text
     assert client.get("/schedules/new/?cron=", headers=htmx).status_code == 200
     assert as_("viewer").get("/schedules/new/?cron=0+2", headers=htmx).status_code == 403
     owner = User.objects.get(username="owner")
