@@ -15,6 +15,7 @@ from django.utils.dateparse import parse_datetime
 from engine.commands.model import Script
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from lakeui.jobs.spans import span_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def write_ms(
 def _span_ms(began: datetime | None, ended: datetime | None) -> int | None:
     if began is None or ended is None:
         return None
-    return max(0, int((ended - began).total_seconds() * 1000))
+    return span_ms(began, ended)
 
 
 def makers_of(table: Table, first: int, last: int) -> Mapping[int, Maker]:

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from lakeui.jobs.models import Job, JobAttempt
+from lakeui.jobs.spans import span_ms
 
 _USEFUL = frozenset(
     {
@@ -62,10 +63,9 @@ def costs_of(jobs: Iterable[Job]) -> dict[UUID, RunCost]:
 
 
 def _of_attempt(attempt: JobAttempt, now: datetime) -> Cost:
-    wall = ((attempt.finished_at or now) - attempt.started_at).total_seconds()
     return Cost(
         attempts=1,
-        wall_ms=int(wall * 1000),
+        wall_ms=span_ms(attempt.started_at, attempt.finished_at or now),
         core_ms=attempt.core_ms,
         bytes_read=attempt.bytes_read,
         bytes_written=attempt.bytes_written,

@@ -114,7 +114,7 @@ WASTED_ATTEMPTS = "wasted attempts"
 def comparison_of(job: Job, timeline: Timeline) -> Comparison | None:
     """With runs of the same statement that were requested before and succeeded; None where none did.
 
-    The same is the same kind on the same table with the same parameters, a dry run with dry runs. A
+    None, too, where this one failed, was aborted or cancelled in less time than they took. The same is the same kind on the same table with the same parameters, a dry run with dry runs. A
     job that runs is slower once it has taken longer; it is never faster.
     """
     if job.started_at is None:
@@ -126,8 +126,10 @@ def comparison_of(job: Job, timeline: Timeline) -> Comparison | None:
     this = facts_of(job, timeline)
     usual = round(median(run.total_ms for run in runs))
     verdict = _verdict(this.total_ms - usual, usual)
-    if job.is_active and verdict == FASTER:
+    if verdict == FASTER and job.is_active:
         verdict = AS_USUAL
+    elif verdict == FASTER and job.state != Job.State.SUCCEEDED:
+        return None  # it ended before it was done
     return Comparison(
         this=this,
         runs=runs,

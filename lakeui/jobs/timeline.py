@@ -6,14 +6,13 @@ The parts add up to the whole. Where the clocks of two hosts disagree they add u
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from django.utils import timezone
 
 from lakeui.jobs.models import Job, JobAttempt, JobStage
-
-_EPOCH, _A_MS = datetime.fromtimestamp(0, UTC), timedelta(milliseconds=1)
+from lakeui.jobs.spans import span_ms
 
 
 class PartKind(StrEnum):
@@ -56,7 +55,7 @@ class AttemptSpan:
 
     @property
     def took_ms(self) -> int:
-        return _ms(self.started_at, self.ended_at)
+        return span_ms(self.started_at, self.ended_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class Timeline:
 
     @property
     def total_ms(self) -> int:
-        return _ms(self.started_at, self.ended_at)
+        return span_ms(self.started_at, self.ended_at)
 
     @property
     def excess_ms(self) -> int:
@@ -102,24 +101,24 @@ def _parts(job: Job, spans: Sequence[AttemptSpan], end: datetime) -> Iterator[Pa
     begun = job.started_at or (spans[0].started_at if spans else None)
     if begun is None:
         yield Part(
-            PartKind.QUEUE, job.created_at, end, _ms(job.created_at, end), is_open=job.is_active
+            PartKind.QUEUE, job.created_at, end, span_ms(job.created_at, end), is_open=job.is_active
         )
         return
     begun = max(begun, job.created_at)
     yield from _queue(job.created_at, begun, spans)
     if not spans:
-        yield Part(PartKind.UNRECORDED, begun, end, _ms(begun, end), is_open=job.is_active)
+        yield Part(PartKind.UNRECORDED, begun, end, span_ms(begun, end), is_open=job.is_active)
         return
     reached = begun
     for place, span in enumerate(spans):
         if span.started_at > reached:
             kind = _pause(spans[place - 1].attempt) if place else _before(span)
-            yield Part(kind, reached, span.started_at, _ms(reached, span.started_at))
+            yield Part(kind, reached, span.started_at, span_ms(reached, span.started_at))
         yield from span.parts
         reached = max(reached, span.ended_at)
     if reached < end:
         kind = _pause(spans[-1].attempt) if job.is_active else PartKind.END
-        yield Part(kind, reached, end, _ms(reached, end), is_open=job.is_active)
+        yield Part(kind, reached, end, span_ms(reached, end), is_open=job.is_active)
 
 
 def _queue(asked: datetime, begun: datetime, spans: Sequence[AttemptSpan]) -> Iterator[Part]:
@@ -129,10 +128,10 @@ def _queue(asked: datetime, begun: datetime, spans: Sequence[AttemptSpan]) -> It
         start = min(max(first.session_from, asked), begun)
         ready = min(max(first.session_until, start), begun)
         if start > asked:
-            yield Part(PartKind.QUEUE, asked, start, _ms(asked, start))
-        yield Part(PartKind.SESSION, start, ready, _ms(start, ready))
+            yield Part(PartKind.QUEUE, asked, start, span_ms(asked, start))
+        yield Part(PartKind.SESSION, start, ready, span_ms(start, ready))
         asked = ready
-    yield Part(PartKind.QUEUE, asked, begun, _ms(asked, begun))
+    yield Part(PartKind.QUEUE, asked, begun, span_ms(asked, begun))
 
 
 def _before(first: AttemptSpan) -> PartKind:
@@ -169,7 +168,7 @@ def _of_attempt(
     runs: bool,
 ) -> Iterator[Part]:
     """The steps, and what of the attempt lay before, between and after them."""
-    number, whole = attempt.number, _ms(started, ended)
+    number, whole = attempt.number, span_ms(started, ended)
     if not stages:
         yield Part(PartKind.UNRECORDED, started, ended, whole, number, is_open=runs)
         return
@@ -177,8 +176,8 @@ def _of_attempt(
     rest = max(whole - sum(step.took_ms for step in steps), 0)
     first, last = steps[0].started_at, max(step.ended_at for step in steps)
     is_open = any(step.is_open for step in steps)
-    before = min(_ms(started, first), rest)
-    after = 0 if is_open else min(_ms(last, ended), rest - before)
+    before = min(span_ms(started, first), rest)
+    after = 0 if is_open else min(span_ms(last, ended), rest - before)
     between = rest - before - after
     if before:
         yield Part(PartKind.TAKE, started, started + timedelta(milliseconds=before), before, number)
@@ -194,12 +193,7 @@ def _step(number: int, stage: JobStage, ended: datetime, *, runs: bool) -> Part:
     took = max(stage.took_ms, 0)
     is_open = stage.finished_at is None and runs
     if is_open:
-        took = max(took, _ms(stage.started_at, ended)) if stage.unit != "tasks" else took
+        took = max(took, span_ms(stage.started_at, ended)) if stage.unit != "tasks" else took
         return Part(PartKind.STEP, stage.started_at, ended, took, number, stage, is_open=True)
     until = stage.finished_at or stage.started_at + timedelta(milliseconds=took)
     return Part(PartKind.STEP, stage.started_at, max(until, stage.started_at), took, number, stage)
-
-
-def _ms(start: datetime, end: datetime) -> int:
-    """Between two moments in whole milliseconds, so that spans which follow each other add up."""
-    return max((end - _EPOCH) // _A_MS - (start - _EPOCH) // _A_MS, 0)

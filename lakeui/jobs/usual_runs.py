@@ -13,6 +13,7 @@ from django.db.models.functions import RowNumber
 
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job, JobAttempt
+from lakeui.jobs.spans import span_ms
 
 _LATEST = 200
 _OF_A_KIND = 20
@@ -80,7 +81,7 @@ def _of_tables(tables: Iterable[int]) -> Any:  # noqa: ANN401 - a query of mappi
 def _spans(rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
     for row in rows:
         began = row["last_try_at"] or row["started_at"]
-        yield row["kind"], int((row["finished_at"] - began).total_seconds() * 1000)
+        yield row["kind"], span_ms(began, row["finished_at"])
 
 
 def _usual(spans: Iterable[int]) -> Usual | None:

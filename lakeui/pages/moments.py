@@ -7,6 +7,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from lakeui.jobs.spans import span_ms
 from lakeui.pages import units
 
 NOT_RECORDED = format_html('<span class="none">{}</span>', "not recorded")
@@ -104,7 +105,7 @@ def since(later: datetime | None, earlier: datetime | None) -> str:
     """The span from one moment to another; to now if the later is missing."""
     if earlier is None:
         return ""
-    return units.format_duration(((later or timezone.now()) - earlier).total_seconds() * 1000)
+    return units.format_duration(span_ms(earlier, later or timezone.now()))
 
 
 def clock_text(moment: datetime) -> str:

@@ -30,10 +30,11 @@ def format_position(per_cent: float) -> str:
 
 def format_duration(milliseconds: float) -> str:
     """7 min 42 s: two units at most."""
-    seconds = abs(milliseconds) / 1000
-    if seconds < 1:
-        return f"{round(seconds * 1000)} ms"
-    if seconds < 10:
+    whole_ms = round(abs(milliseconds))
+    seconds = whole_ms / 1000
+    if whole_ms < 1000:
+        return f"{whole_ms} ms"
+    if whole_ms < 9950:  # from there on it would read 10.0 s
         return f"{seconds:.1f} s"
     whole = round(seconds)
     for size, unit, smaller, small_unit in (

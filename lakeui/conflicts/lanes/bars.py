@@ -16,6 +16,7 @@ from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_abo
 from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.statements.kinds import logged_kind
 from lakeui.jobs.made_versions import Maker, write_ms
+from lakeui.jobs.spans import span_ms
 
 NOT_RECORDED = "not recorded"
 OURS = "lakeui"  # of an attempt of ours, which has not said its version
@@ -95,7 +96,7 @@ class Bar:
             return self.recorded_ms
         if self.started_at is None or self.finished_at is None or self.read_version is None:
             return None
-        return max(0, round((self.finished_at - self.started_at).total_seconds() * 1000))
+        return span_ms(self.started_at, self.finished_at)
 
 
 @dataclass(frozen=True, slots=True)

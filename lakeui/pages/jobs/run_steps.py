@@ -7,6 +7,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from lakeui.jobs.models import Job, JobAttempt, JobStage
+from lakeui.jobs.spans import span_ms
 
 READ, CHECK, COMMIT, SYNC = "read the table", "check", "commit", "sync"
 MAX_CELLS = 400
@@ -148,8 +149,8 @@ def _rest(attempt: JobAttempt, steps: Sequence[Step]) -> list[Step]:
     """What the attempt took beside its steps, so that all add up to it."""
     if attempt.finished_at is None:
         return []
-    took = (attempt.finished_at - attempt.started_at).total_seconds() * 1000
-    rest = int(took) - sum(step.took_ms or 0 for step in steps)
+    took = span_ms(attempt.started_at, attempt.finished_at)
+    rest = took - sum(step.took_ms or 0 for step in steps)
     return [Step("Other", "done", rest, "between the steps")] if rest >= _SHOWN_MS else []
 
 
@@ -174,7 +175,7 @@ def _lost(job: Job) -> bool:
 def _took(stage: JobStage, state: str, now: datetime) -> int:
     """One that runs without Spark is not written again while it does."""
     if state == "now" and stage.unit != "tasks":
-        return max(stage.took_ms, int((now - stage.started_at).total_seconds() * 1000))
+        return max(stage.took_ms, span_ms(stage.started_at, now))
     return stage.took_ms
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
+from lakeui.jobs.spans import span_ms
 from lakeui.jobs.spark_stages import SparkStage, stages_in
 from lakeui.jobs.timeline import AttemptSpan, Part
 from lakeui.monitoring.spark_ui import SparkPages
@@ -65,7 +66,7 @@ def _rows(span: AttemptSpan, part: Part, pages: SparkPages | None) -> Iterator[S
             step=label_of_part(part, span.attempt.read_version),
             x=x,
             width=width,
-            took_ms=max(round((end - start).total_seconds() * 1000), 0) if start else None,
+            took_ms=span_ms(start, end) if start else None,
             is_open=part.is_open and stage.ended_ms is None and start is not None,
             address=pages.stage(stage.stage_id, stage.attempt) if pages else "",
         )

@@ -6,8 +6,10 @@ import pytest
 from django.utils import timezone
 
 from lakeui.jobs.models import Job, JobAttempt, JobStage
+from lakeui.jobs.run_costs import cost_of
 from lakeui.jobs.same_runs import ENOUGH_TO_TELL_MS, comparison_of
 from lakeui.jobs.timeline import timeline_of
+from lakeui.pages.moments import since
 from tests.lakeui.factories import make_job, make_table
 
 STATEMENT = "DELETE FROM sales.orders WHERE order_id = 1"
@@ -143,6 +145,24 @@ def test_a_job_that_runs_is_slower_once_it_took_longer_and_never_faster(table, s
     JobAttempt.objects.create(job=running, number=1, started_at=NOW)
     comparison = compared(running, NOW + timedelta(seconds=seconds))
     assert (comparison.verdict, comparison.measures) == (verdict, ())
+
+
+@pytest.mark.parametrize("state", [Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED])
+def test_a_run_that_did_not_succeed_is_slower_or_not_compared(table, state):
+    run_of(table, 1)
+    assert compared(run_of(table, 0.5, steps=(1, 1), state=state)) is None
+    assert compared(run_of(table, 0.4, steps=(10, 90), state=state)).verdict == "slower"
+
+
+def test_an_attempt_took_as_long_in_its_cost_as_in_its_timeline(table):
+    """1.4507 s are 1.4 s cut off and 1.5 s rounded: one rule for all."""
+    job = run_of(table, 1)
+    began = job.started_at + timedelta(microseconds=900)
+    job.attempt_rows.update(started_at=began, finished_at=began + timedelta(microseconds=1_450_700))
+    [attempt] = job.attempt_rows.all()
+    [span] = timeline_of(job, [attempt], {}, NOW).attempts
+    assert span.took_ms == cost_of([attempt]).useful.wall_ms == 1451
+    assert since(attempt.finished_at, attempt.started_at) == "1.5 s"
 
 
 def test_a_difference_below_a_second_tells_nothing(table):

@@ -222,8 +222,7 @@ def test_the_numbers_are_said_in_words(lake):
     assert "It was to change 46 files by deletion vectors (812,406 rows in all)" in text
     assert (
         f"this UPDATE changes 4,118 and v{conflict.winning_version} took 212; 1,006 rows had been"
-        " deleted before"
-        in text
+        " deleted before" in text
     )
     assert "3 are in both." in text
 

@@ -32,7 +32,7 @@ def test_bytes_are_shown_in_iec_units(size, text):
 
 @pytest.mark.parametrize(
     ("ms", "text"),
-    [(0, "0 ms"), (812, "812 ms"), (9_400, "9.4 s"), (59_400, "59 s"), (462_000, "7 min 42 s"),
+    [(0, "0 ms"), (812, "812 ms"), (999.6, "1.0 s"), (9_400, "9.4 s"), (9_960, "10 s"), (59_400, "59 s"), (462_000, "7 min 42 s"),
      (9_684_000, "2 h 41 min"), (93_600_000, "1 d 2 h"), (60_000, "1 min")],
 )  # fmt: skip
 def test_spans_have_two_units_at_most(ms, text):
