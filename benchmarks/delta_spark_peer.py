@@ -28,15 +28,19 @@ def statements(spark: SparkSession, scratch: str, work: dict[str, Any]) -> dict[
     _few_rows(spark, f"{scratch}/small", work["rows"])
     took = {}
     for kind, texts in work["statements"].items():
-        times = [_seconds(lambda text=text: _do(spark, text, f"{scratch}/small")) for text in texts]
+        times = [
+            seconds_of(lambda text=text: do(spark, text, f"{scratch}/small")) for text in texts
+        ]
         took[kind] = median(times[work["warm_up"] :])
     _few_rows(spark, f"{scratch}/writers", work["rows"])
     began = time.perf_counter()
     with ThreadPoolExecutor(len(work["writers"])) as pool:
-        landed = sum(pool.map(lambda texts: _landed(spark, texts, scratch), work["writers"]))
+        count = sum(
+            pool.map(lambda texts: landed(spark, texts, f"{scratch}/writers"), work["writers"])
+        )
     spent = time.perf_counter() - began
-    total = _sum_of_ids(spark, f"{scratch}/small")
-    return {"took": took, "landed": landed, "seconds": spent, "sum": total}
+    total = sum_of_ids(spark, f"{scratch}/small")
+    return {"took": took, "landed": count, "seconds": spent, "sum": total}
 
 
 def frames(spark: SparkSession, scratch: str, work: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +55,7 @@ def frames(spark: SparkSession, scratch: str, work: dict[str, Any]) -> dict[str,
             "MERGE INTO {table} AS t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
             " WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
         )
-        _do(spark, text, small)
+        do(spark, text, small)
 
     def scan(_turn: int) -> None:
         rows = spark.read.format("delta").load(large)
@@ -59,13 +63,13 @@ def frames(spark: SparkSession, scratch: str, work: dict[str, Any]) -> dict[str,
 
     def warm(action: Callable[[int], None]) -> float:
         turns = range(work["repetitions"] + work["warm_up"])
-        times = [_seconds(lambda turn=turn: action(turn)) for turn in turns]
+        times = [seconds_of(lambda turn=turn: action(turn)) for turn in turns]
         return median(times[work["warm_up"] :])
 
-    took = {"merge": warm(merge), "sum": _sum_of_ids(spark, small)}
+    took = {"merge": warm(merge), "sum": sum_of_ids(spark, small)}
     _fill(spark, large, work["read"])
     took["read"] = warm(scan)
-    _do(spark, "DELETE FROM {table} WHERE id % 1000 = 7", large)
+    do(spark, "DELETE FROM {table} WHERE id % 1000 = 7", large)
     took["masked"] = warm(scan)
     return took
 
@@ -83,30 +87,34 @@ def turns(spark: SparkSession, _scratch: str, _work: dict[str, Any]) -> dict[str
     return {}
 
 
-def _seconds(action: Callable[[], None]) -> float:
+def seconds_of(action: Callable[[], None]) -> float:
+    """How long one run takes."""
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
 
 
-def _do(spark: SparkSession, text: str, place: str) -> None:
+def do(spark: SparkSession, text: str, place: str) -> None:
+    """Run a statement on the table at a place."""
     spark.sql(text.format(table=f"delta.`{place}`")).collect()
 
 
-def _sum_of_ids(spark: SparkSession, place: str) -> int:
+def sum_of_ids(spark: SparkSession, place: str) -> int:
+    """Of what the table at a place holds."""
     return int(spark.read.format("delta").load(place).agg({"id": "sum"}).collect()[0][0])
 
 
-def _landed(spark: SparkSession, texts: list[str], scratch: str) -> int:
-    landed = 0
+def landed(spark: SparkSession, texts: list[str], place: str) -> int:
+    """How many of a writer's statements were committed; the others lost to another writer."""
+    count = 0
     for text in texts:
         try:
-            _do(spark, text, f"{scratch}/writers")
-            landed += 1
+            do(spark, text, place)
+            count += 1
         except Exception as error:
-            if "concurrent" not in str(error).lower():
+            if not any(word in str(error).lower() for word in _LOST):
                 raise
-    return landed
+    return count
 
 
 def _few_rows(spark: SparkSession, place: str, rows: int) -> None:
@@ -147,6 +155,9 @@ def _session(jars: Path, scratch: Path) -> SparkSession:
     session.sparkContext.setLogLevel("OFF")
     return session
 
+
+_LOST = ("concurrent", "failed to commit transaction")
+"""How delta-spark and Sail say it."""
 
 _PARTS = {"statements": statements, "frames": frames, "turns": turns}
 

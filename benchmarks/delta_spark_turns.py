@@ -1,16 +1,17 @@
-"""delta-spark in a process of its own that waits for its turn, so that load meets both engines alike."""
+"""delta-spark and Sail, each in a process of its own that waits for its turn, so that load meets all engines."""
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import IO, Any
 
 from benchmarks.measuring import Comparison, seconds
-from tests.interop.fetch import fetch_delta_spark
+from tests.interop.fetch import OutOfReachError, fetch_delta_spark, fetch_sail
 
 REPETITIONS, WARM_UP = 5, 2
 
@@ -30,7 +31,7 @@ class Peer:
             if line.startswith("{"):
                 answer: dict[str, Any] = json.loads(line)
                 return answer
-        msg = "delta-spark ended"
+        msg = "the other engine ended"
         raise RuntimeError(msg)
 
 
@@ -44,7 +45,35 @@ def delta_spark(scratch: Path) -> Iterator[Peer]:
     peer = fetch_delta_spark()
     scratch.mkdir(parents=True, exist_ok=True)
     script = str(Path(__file__).with_name("delta_spark_peer.py"))
-    command = [str(peer.python), script, "turns", str(peer.jars), str(scratch), "{}"]
+    with _waiting([str(peer.python), script, "turns", str(peer.jars), str(scratch), "{}"]) as there:
+        yield there
+
+
+@contextmanager
+def sail() -> Iterator[Peer]:
+    """A warm session of Sail's server of Spark Connect. It changes tables that are there.
+
+    Raises:
+        OutOfReachError: Sail cannot be had here.
+    """
+    script = str(Path(__file__).with_name("sail_peer.py"))
+    with _waiting([str(fetch_sail()), script, "turns", "{}"]) as there:
+        yield there
+
+
+def peers(stack: ExitStack, scratch: Path) -> dict[str, Peer]:
+    """Those that can be had here, by name; what is left out is said."""
+    found: dict[str, Peer] = {}
+    for name, way in {"delta-spark": lambda: delta_spark(scratch / "peer"), "Sail": sail}.items():
+        try:
+            found[name] = stack.enter_context(way())
+        except OutOfReachError as reason:
+            sys.stderr.write(f"{name} is left out: {reason}\n")
+    return found
+
+
+@contextmanager
+def _waiting(command: list[str]) -> Iterator[Peer]:
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
     assert process.stdin is not None  # noqa: S101
     assert process.stdout is not None  # noqa: S101

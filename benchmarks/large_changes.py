@@ -1,11 +1,12 @@
-"""B7 and B8: DELETE and UPDATE of 0.01 % of a table, MERGE of 1 %, append of 100 rows, beside delta-spark.
+"""B7 and B8: DELETE and UPDATE of 0.01 % of a table, MERGE of 1 %, append of 100 rows, beside others.
 
-Each engine changes a copy of its own, in turns; the rows left are compared.
+delta-spark and Sail change copies of their own, in turns; the rows left are compared. Sail writes no
+deletion vectors: its copy has none.
 """
 
-import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -13,15 +14,15 @@ from pyspark.sql import SparkSession
 from benchmarks.delta_spark_turns import (
     REPETITIONS,
     WARM_UP,
+    Peer,
     compared,
-    delta_spark,
     in_turns,
+    peers,
     timed,
 )
 from benchmarks.measuring import Comparison, show
 from benchmarks.spark_lake import local_session
 from engine.delta import enable
-from tests.interop.fetch import OutOfReachError
 
 ROWS, FILES = 10_000_000, 10
 _TURNS = WARM_UP + REPETITIONS
@@ -31,31 +32,27 @@ def measure() -> list[Comparison]:
     """Every kind of change, in turns."""
     spark = local_session()
     enable(spark)
-    with tempfile.TemporaryDirectory() as scratch:
-        places = {name: Path(scratch) / name for name in ("engine", "delta-spark")}
-        for place in places.values():
-            _fill(spark, place)
-        try:
-            with delta_spark(Path(scratch) / "peer") as peer:
-                results: list[Comparison] = []
-                for what, text in _statements().items():
-                    ways = {
-                        "engine": _of_ours(spark, text, places["engine"]),
-                        "delta-spark": _turn_by_turn(
-                            text,
-                            places["delta-spark"],
-                            lambda sql: float(peer.ask(sql=sql)["took"]),
-                        ),
-                    }
-                    results += compared(what, in_turns(ways), ["delta-spark"])
-                left = "SELECT count(*), sum(id), sum(v) FROM delta.`{}`"
-                ours = spark.sql(left.format(places["engine"])).collect()
-                theirs = peer.ask(sql=[left.format(places["delta-spark"])])["rows"]
-                assert [list(row) for row in ours] == theirs, (ours, theirs)  # noqa: S101
-                return results
-        except OutOfReachError as reason:
-            sys.stderr.write(f"delta-spark is left out: {reason}\n")
-            return []
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        others = peers(stack, Path(scratch))
+        places = {name: Path(scratch) / name for name in ("engine", *others)}
+        for name, place in places.items():
+            _fill(spark, place, vectors=name != "Sail")
+        results: list[Comparison] = []
+        for what, text in _statements().items():
+            ways = {"engine": _of_ours(spark, text, places["engine"])}
+            for name, peer in others.items():
+                ways[name] = _turn_by_turn(text, places[name], _asked(peer))
+            results += compared(what, in_turns(ways), list(others))
+        left = "SELECT count(*), sum(id), sum(v) FROM delta.`{}`"
+        ours = [list(row) for row in spark.sql(left.format(places["engine"])).collect()]
+        for name, peer in others.items():
+            theirs = peer.ask(sql=[left.format(places[name])])["rows"]
+            assert ours == theirs, (name, ours, theirs)  # noqa: S101
+        return results
+
+
+def _asked(peer: Peer) -> Callable[[list[str]], float]:
+    return lambda sql: float(peer.ask(sql=sql)["took"])
 
 
 def _statements() -> dict[str, Callable[[int], list[str]]]:
@@ -96,11 +93,11 @@ def _turn_by_turn(
     return lambda: run([one.format(f"delta.`{place}`") for one in text(next(turns))])
 
 
-def _fill(spark: SparkSession, place: Path) -> None:
+def _fill(spark: SparkSession, place: Path, *, vectors: bool) -> None:
     frame = spark.range(0, ROWS, 1, FILES).selectExpr(
         "id", "concat('name ', CAST(id % 1000 AS STRING)) AS name", "0.5D AS v"
     )
-    writer = frame.write.format("delta").option("delta.enableDeletionVectors", "true")
+    writer = frame.write.format("delta").option("delta.enableDeletionVectors", str(vectors).lower())
     writer.mode("append").save(str(place))
 
 

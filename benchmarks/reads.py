@@ -1,18 +1,16 @@
-"""B15: batch reads of a table as a PySpark program asks for them, beside Parquet's and delta-spark's."""
+"""B15: batch reads of a table as a PySpark program asks for them, beside Parquet's, delta-spark's and Sail's."""
 
-import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.delta_spark_turns import Peer, compared, delta_spark, in_turns, timed
+from benchmarks.delta_spark_turns import Peer, compared, in_turns, peers, timed
 from benchmarks.measuring import Comparison, show
 from benchmarks.spark_lake import local_session
 from engine.delta import enable
-from tests.interop.fetch import OutOfReachError
 
 ROWS, COLUMNS = 4_000_000, 50
 TABLES = {
@@ -32,17 +30,15 @@ def measure() -> list[Comparison]:
     enable(spark)
     results: list[Comparison] = []
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
-        peer = None
-        try:
-            peer = stack.enter_context(delta_spark(Path(scratch) / "peer"))
-        except OutOfReachError as reason:
-            sys.stderr.write(f"delta-spark is left out: {reason}\n")
+        others = peers(stack, Path(scratch))
         for number, what in enumerate(TABLES):
-            results += _measured(spark, peer, Path(scratch) / str(number), what)
+            results += _measured(spark, others, Path(scratch) / str(number), what)
     return results
 
 
-def _measured(spark: SparkSession, peer: Peer | None, place: Path, what: str) -> list[Comparison]:
+def _measured(
+    spark: SparkSession, others: Mapping[str, Peer], place: Path, what: str
+) -> list[Comparison]:
     layout, selected, condition, masked = TABLES[what]
     _fill(spark, place, layout)
     rows: dict[str, object] = {}
@@ -62,20 +58,24 @@ def _measured(spark: SparkSession, peer: Peer | None, place: Path, what: str) ->
     ways: dict[str, Callable[[], float]] = {"engine": timed(ours)}
     if layout in {"", "wide", "partitioned"}:
         ways["spark.read.parquet"] = timed(parquet)
-    if peer is not None:
-        text = f"SELECT {selected} FROM delta.`{place}` WHERE {condition or 'true'}"
-        ways["delta-spark"] = lambda: float(_asked(peer, text, rows))
+    text = f"SELECT {selected} FROM delta.`{place}` WHERE {condition or 'true'}"
+    for name, peer in others.items():
+        ways[name] = _asked(name, peer, text, rows)
     times = in_turns(ways)
-    assert peer is None or rows["delta-spark"] == rows["engine"], rows  # noqa: S101
+    for name in others:
+        assert rows[name] == rows["engine"], rows  # noqa: S101
     assert masked or "parquet" not in rows or rows["parquet"] == rows["engine"], rows  # noqa: S101
     read = f"B15 read {ROWS:,} rows, {what}"
-    return compared(read, times, ["spark.read.parquet", "delta-spark"])
+    return compared(read, times, ["spark.read.parquet", *others])
 
 
-def _asked(peer: Peer, text: str, rows: dict[str, object]) -> float:
-    answer = peer.ask(sql=[text])
-    rows["delta-spark"] = answer["rows"]
-    return float(answer["took"])
+def _asked(name: str, peer: Peer, text: str, rows: dict[str, object]) -> Callable[[], float]:
+    def ask() -> float:
+        answer = peer.ask(sql=[text])
+        rows[name] = answer["rows"]
+        return float(answer["took"])
+
+    return ask
 
 
 def _answer(frame: object, selected: str) -> list[list[object]]:

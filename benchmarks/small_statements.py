@@ -1,7 +1,8 @@
 """Statements that change a row or a few of a small table, and eight writers of one file.
 
 Each engine does the same statements on a table of its own, warm; the rows left are compared. deltalake
-is always there; delta-spark is fetched by Maven, and left out aloud where it cannot be.
+is always there; delta-spark is fetched by Maven, Sail from the package index, and left out aloud where
+they cannot be.
 """
 
 import json
@@ -27,7 +28,7 @@ from engine.errors import ConflictError
 from engine.operations.run import run
 from engine.table import DeltaTable
 from tests.engine.other_engines import deltalake_rows
-from tests.interop.fetch import OutOfReachError, fetch_delta_spark
+from tests.interop.fetch import OutOfReachError, fetch_delta_spark, fetch_sail
 
 ROWS, REPETITIONS, WARM_UP, WRITERS, EACH = 10_000, 12, 3, 8, 6
 _COUNT = REPETITIONS + WARM_UP
@@ -66,10 +67,11 @@ def measure() -> list[Comparison]:
     with tempfile.TemporaryDirectory() as scratch:
         ours = _engine(Path(scratch) / "engine")
         others = {"deltalake": _deltalake(Path(scratch) / "deltalake")}
-        try:
-            others["delta-spark"] = _delta_spark(Path(scratch) / "delta-spark")
-        except OutOfReachError as reason:
-            sys.stderr.write(f"delta-spark is left out: {reason}\n")
+        for name, way in {"delta-spark": _delta_spark, "Sail": _sail}.items():
+            try:
+                others[name] = way(Path(scratch) / name)
+            except OutOfReachError as reason:
+                sys.stderr.write(f"{name} is left out: {reason}\n")
     results = []
     for name, other in others.items():
         assert other.sum == ours.sum, f"{name} left other rows"  # noqa: S101
@@ -178,9 +180,9 @@ def _landed(do: Callable[[str], bool], texts: Sequence[str]) -> int:
     return sum(map(do, texts))
 
 
-def _filled(place: Path) -> Path:
+def _filled(place: Path, *, vectors: bool = True) -> Path:
     rows = {"id": pa.array(range(ROWS), pa.int64()), "name": ["a"] * ROWS, "v": [0.5] * ROWS}
-    properties = {"delta.enableDeletionVectors": "true"}
+    properties = {"delta.enableDeletionVectors": str(vectors).lower()}
     write_deltalake(str(place), pa.table(rows), configuration=properties)
     return place
 
@@ -188,23 +190,26 @@ def _filled(place: Path) -> Path:
 def _delta_spark(place: Path) -> Outcome:
     peer = fetch_delta_spark()
     place.mkdir(parents=True)
-    plan = {
-        "rows": ROWS,
-        "warm_up": WARM_UP,
-        "statements": statements(),
-        "writers": writers(),
-    }
-    script = Path(__file__).with_name("delta_spark_peer.py")
-    command = [
-        str(peer.python),
-        str(script),
-        "statements",
-        str(peer.jars),
-        str(place),
-        json.dumps(plan),
-    ]
+    arguments = ["statements", str(peer.jars), str(place), json.dumps(_plan())]
+    return _of_peer(peer.python, "delta_spark_peer.py", *arguments)
+
+
+def _sail(place: Path) -> Outcome:
+    """Sail writes no deletion vectors, and its tables have none."""
+    tables = {name: str(_filled(place / name, vectors=False)) for name in ("small", "shared")}
+    return _of_peer(fetch_sail(), "sail_peer.py", "statements", json.dumps(_plan() | tables))
+
+
+def _plan() -> dict[str, object]:
+    said = {"statements": statements(), "writers": writers()}
+    return {"rows": ROWS, "warm_up": WARM_UP, **said}
+
+
+def _of_peer(python: Path, script: str, *arguments: str) -> Outcome:
+    command = [str(python), str(Path(__file__).with_name(script)), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900)  # noqa: S603 - ourselves
-    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
+    line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
+    return Outcome(**json.loads(line))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""delta-spark for the sweep: its jars by Maven, its PySpark in an environment of its own.
+"""delta-spark for the sweep and Sail for the benchmarks: jars by Maven, Pythons of their own.
 
 All of it lies under `var/interop`, outside version control. `DELTA_SPARK_VERSION` names another version.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 
 DELTA_VERSION = os.environ.get("DELTA_SPARK_VERSION", "4.4.0")
 GENERATOR_VERSION = "7.17.0"
+SAIL_VERSION, SAIL_CLIENT = "0.7.2", "pyspark-client==4.2.0"
 SCALA = "2.13"
 HOME = Path(__file__).resolve().parents[2] / "var" / "interop"
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -52,8 +53,17 @@ def fetch_delta_spark(home: Path = HOME) -> DeltaSpark:
     if not (jars / f"delta-spark_{SCALA}-{DELTA_VERSION}.jar").is_file():
         _copy_jars(place, jars)
     spark_version = _paired_spark(place)
-    python = _environment(home / f"pyspark-{spark_version}", spark_version)
+    python = _environment(home / f"pyspark-{spark_version}", f"pyspark=={spark_version}")
     return DeltaSpark(python, jars, DELTA_VERSION, spark_version)
+
+
+def fetch_sail(home: Path = HOME) -> Path:
+    """A Python that has Sail and the client of Spark Connect, installed on first use.
+
+    Raises:
+        OutOfReachError: the package index cannot be reached.
+    """
+    return _environment(home / f"sail-{SAIL_VERSION}", f"pysail=={SAIL_VERSION}", SAIL_CLIENT)
 
 
 def fetch_openapi_generator(home: Path = HOME) -> Path:
@@ -120,7 +130,7 @@ def _paired_spark(place: Path) -> str:
     return version_file.read_text("utf-8")
 
 
-def _environment(place: Path, spark_version: str) -> Path:
+def _environment(place: Path, *packages: str) -> Path:
     python = place / "bin" / "python"
     done = place / ".installed"
     if not done.is_file():
@@ -129,8 +139,8 @@ def _environment(place: Path, spark_version: str) -> Path:
             "A virtual environment cannot be made",
         )
         _run(
-            [str(python), "-m", "pip", "install", "-q", f"pyspark=={spark_version}"],
-            f"pip cannot install PySpark {spark_version}",
+            [str(python), "-m", "pip", "install", "-q", *packages],
+            f"pip cannot install {' '.join(packages)}",
         )
         done.touch()
     return python
