@@ -11,6 +11,8 @@ from lakeui.pages.units import MINUS, format_count
 
 __all__ = ["FAMILIES", "family_of", "name_of", "rows_text", "short_rows", "tick_height", "what_of"]
 _SHORTEN = 100_000
+_SAYS_NOTHING = frozenset({"none", "", "[]", "{}", "false"})
+_STREAM = "lake-stream"
 _HEIGHTS = {"write": 8, "optimize": 12, "vacuum": 12, "meta": 24}
 
 
@@ -48,25 +50,44 @@ def what_of(commit: Commit) -> str:
         return commit.predicate
     parameters = commit.operation_parameters or {}
     if "epochId" in parameters:
-        return f"epoch {parameters['epochId']} of {str(parameters.get('queryId', ''))[:8]}"
+        return f"epoch {parameters['epochId']} of {_query(str(parameters.get('queryId', '')))}"
     names = _names(parameters)
     if names:
         return ", ".join(names)
     mode = str(parameters.get("mode", "")).lower()
     if mode:
         return mode
-    return ", ".join(f"{k} {v}" for k, v in parameters.items() if v not in (None, "", "[]", "{}"))
+    return ", ".join(
+        f"{k} {v}" for k, v in parameters.items() if str(v).lower() not in _SAYS_NOTHING
+    )
+
+
+def _query(name: str) -> str:
+    """A stream of ours by its name, a query of Spark by the beginning of its id."""
+    ours, _, rest = name.partition(":")
+    return rest.rpartition(":")[0] if ours == _STREAM else name[:8]
 
 
 def _names(parameters: Mapping[str, Any]) -> list[str]:
     properties = _value(parameters.get("properties"))
     if isinstance(properties, Mapping):
         return [str(name) for name in properties]
+    columns = _value(parameters.get("columns"))
+    if columns and isinstance(columns, list):
+        return [_column(column) for column in columns]
     for key, word in (("zOrderBy", "order by"), ("clusterBy", "cluster by")):
         columns = _value(parameters.get(key))
         if columns and isinstance(columns, list):
             return [f"{word} {', '.join(map(str, columns))}"]
     return []
+
+
+def _column(said: object) -> str:
+    """A column that was added, with its type, or the name of one."""
+    if isinstance(said, Mapping) and isinstance(column := said.get("column"), Mapping):
+        kind = column.get("type")
+        return f"{column.get('name')} {kind}" if isinstance(kind, str) else str(column.get("name"))
+    return str(said)
 
 
 def _value(said: object) -> object:

@@ -181,6 +181,10 @@ def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(signe
     )
     page = signed_in
     page.goto(f"/conflicts/{conflict.pk}/")
+    field, button = (page.locator(f".try {part}").bounding_box() for part in (".field", "button"))
+    assert (
+        button["x"] > field["x"] + field["width"] or button["y"] > field["y"] + field["height"] + 4
+    )
     page.get_by_label("Also try this condition").fill("id >= 10")
     page.get_by_role("button", name="Try the fixes").click()
     expect(page.get_by_text("A worker is trying the fixes")).to_be_visible()

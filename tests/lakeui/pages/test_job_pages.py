@@ -393,6 +393,9 @@ def test_a_rerun_says_beforehand_whether_it_would_land(as_, lake):
     body, told = forecast()
     assert "it would land as v4" in body
     assert (told["forecast"], told["next_version"], told["coming"]) == ("never", 4, [])
+    Job.objects.filter(pk=done.pk).update(state=Job.State.FAILED)
+    assert "it fails again unless its cause is gone" in forecast()[0]
+    Job.objects.filter(pk=done.pk).update(state=Job.State.SUCCEEDED)
     Job.objects.filter(pk=done.pk).update(created_at=timezone.now() - timedelta(hours=1))
     other = make_job(
         lake.table, "update", state=Job.State.RUNNING, started_at=timezone.now(),

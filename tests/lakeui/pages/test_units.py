@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lakeui.catalog.models import Commit
 from lakeui.conflicts.commit_timeline import timeline_of
 from lakeui.monitoring.partition_costs import PartitionCost
 from lakeui.pages.charts.heat import draw_heat
@@ -13,7 +14,7 @@ from lakeui.pages.charts.ruler import draw_ruler
 from lakeui.pages.charts.swim_axes import clock_texts
 from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.file_names import file_head
-from lakeui.pages.operations import family_of, name_of
+from lakeui.pages.operations import family_of, name_of, what_of
 from lakeui.pages.templatetags.lake import short_path
 from lakeui.pages.units import MINUS, format_ago, format_bytes, format_duration
 
@@ -176,3 +177,18 @@ def test_an_operation_shows_as_the_log_writes_it(written, shown):
 )
 def test_a_file_is_named_by_what_tells_it_from_others(path, head):
     assert file_head(path) == head
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"isManaged": False, "auto": "false", "partitionBy": "[]"}, ""),
+        ({"columns": '[{"column": {"name": "note", "type": "string"}, "position": ""}]'}, "note string"),
+        ({"columns": '["a", "b"]'}, "a, b"),
+        ({"epochId": 7, "queryId": "lake-stream:s3://lake/returns:7f09"}, "epoch 7 of s3://lake/returns"),
+        ({"epochId": 7, "queryId": "7f0936b0-5292-4258-bd9e-ce81603d7de6"}, "epoch 7 of 7f0936b0"),
+        ({"oldColumnPath": "a", "newColumnPath": "b"}, "oldColumnPath a, newColumnPath b"),
+    ],
+)  # fmt: skip
+def test_what_a_version_was_asked_to_do_is_told_without_what_says_nothing(parameters, text):
+    assert what_of(Commit(operation_parameters=parameters)) == text
