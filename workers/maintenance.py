@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from lakeui.api.idempotency import WINDOW
 from lakeui.api.models import IdempotentAnswer
-from lakeui.catalog.discovery import wake_all
+from lakeui.catalog.discovery import repeat_due, wake_all
 from lakeui.celery import app
 from lakeui.conflicts.models import Pipeline, PipelineTransaction
 from lakeui.jobs.delivery import send_job, send_overdue
@@ -33,6 +33,7 @@ def sweep_leases() -> None:
     for job_id in requeue_expired():
         send_job(job_id)
     send_overdue()
+    repeat_due(timezone.now())
     wake_all()
 
 

@@ -1,5 +1,6 @@
 """What a session's own catalogue says of tables: asked in SQL, which every catalogue answers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,35 @@ def find_table(session: SparkSession, name: str) -> CataloguedTable | None:
     if parts is not None:
         return _in_session_catalogue(session, name, parts)
     return _described(session, name)
+
+
+def iter_tables(session: SparkSession) -> Iterator[CataloguedTable]:
+    """The tables and views of a session's own catalogue, by database and name; temporary ones aside.
+
+    Names are `database.table`.
+    """
+    inside: Any = session
+    catalogue, jvm = inside._jsparkSession.sessionState().catalog(), inside._jvm
+    for database in sorted(map(str, iter_seq(catalogue.listDatabases()))):
+        identifiers = iter_seq(catalogue.listTables(database, "*", False))
+        for identifier in sorted(identifiers, key=lambda one: str(one.table())):
+            try:
+                table = catalogue.getTableMetadata(identifier)
+            except AnalysisException:  # it was dropped meanwhile
+                continue
+            provider, place = table.provider(), table.storage().locationUri()
+            yield CataloguedTable(
+                f"{database}.{identifier.table()}",
+                str(table.tableType().name()),
+                _place(jvm, place.get()) if place.isDefined() else "",
+                str(provider.get()) if provider.isDefined() else "",
+            )
+
+
+def _place(jvm: Any, uri: Any) -> str:  # noqa: ANN401 - py4j's
+    """A place as stores are named: `file:` is a URI with escapes, names in buckets have none."""
+    is_local = uri.getScheme() in (None, "file")
+    return str(uri.toString() if is_local else jvm.org.apache.hadoop.fs.Path(uri).toString())
 
 
 def _parts_in_session_catalogue(session: SparkSession, name: str) -> list[str] | None:

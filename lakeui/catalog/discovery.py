@@ -8,7 +8,7 @@ begin with `_` or `.`, and those of partitions (`day=1`), are not entered.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from time import monotonic
 
@@ -23,6 +23,7 @@ from engine.errors import EngineError, RequestError, StorageError
 from engine.storage.base import Store
 from engine.storage.directories import child_directories, has_files
 from engine.storage.uri import open_store
+from lakeui.catalog.access import may
 from lakeui.catalog.models import DiscoveredTable, Discovery, Table
 from lakeui.catalog.registration import request_registration
 from lakeui.catalog.roots import allowed_table_uri, storage_options
@@ -32,7 +33,9 @@ from lakeui.task_names import DISCOVER_TABLES, LIGHT_QUEUE
 DEEPEST = 12
 MOST_FOUND = 10_000  # of one search
 MOST_KEPT = 20  # searches
+MOST_REPEATED = 20  # searches that are repeated
 MOST_REGISTERED = 500  # at once
+MOST_HOURS = 24 * 365
 PATIENCE = timedelta(minutes=2)
 """How long a worker that says nothing may still be listing."""
 SLICE_S = 20.0
@@ -91,26 +94,75 @@ def check_search(root: str, naming: str) -> str:
     return allowed_table_uri(root.strip(), field="root")
 
 
-def request_discovery(root: str, match: str, naming: str, by: User | None) -> Discovery:
-    """Have a light worker search.
+def request_discovery(
+    root: str,
+    match: str,
+    naming: str,
+    by: User | None,
+    *,
+    every_hours: int | None = None,
+    registers: bool = False,
+) -> Discovery:
+    """Have a light worker search, once or again and again.
+
+    Args:
+        root: a place under TABLE_ROOTS.
+        match: a pattern of paths; blank fits all.
+        naming: how tables are called.
+        by: who asks, and registers.
+        every_hours: it is repeated so long after it ended.
+        registers: what a complete search has found is registered.
 
     Raises:
-        RequestError: as `check_search`.
+        RequestError: as `check_search`; or too many searches are repeated.
     """
     place = check_search(root, naming)
+    repeated = Discovery.objects.filter(every_hours__isnull=False)
+    if every_hours is not None and repeated.count() >= MOST_REPEATED:
+        msg = f"{MOST_REPEATED} searches are repeated already."
+        raise RequestError(msg, "Remove one.", field="every_hours")
     with transaction.atomic():
-        kept = Discovery.objects.values_list("pk", flat=True)[: MOST_KEPT - 1]
-        Discovery.objects.exclude(pk__in=list(kept)).delete()
+        once = Discovery.objects.filter(every_hours=None)
+        kept = list(once.values_list("pk", flat=True)[: MOST_KEPT - 1])
+        once.exclude(pk__in=kept).delete()
         discovery = Discovery.objects.create(
             root=place,
             match=match,
             naming=naming,
+            every_hours=every_hours,
+            registers=registers,
             requested_by=by,
             requested_at=timezone.now(),
             bound=settings.DISCOVER_MAX_DIRECTORIES,
         )
         transaction.on_commit(lambda: wake(discovery.pk), robust=True)
     return discovery
+
+
+def repeat_due(now: datetime) -> int:
+    """Begin the searches that are to be repeated by now; how many. One that rests at a bound goes on."""
+    if settings.READ_ONLY:
+        return 0
+    ended = Discovery.objects.filter(every_hours__isnull=False, finished_at__isnull=False)
+    return sum(_repeated(discovery, now) for discovery in ended)
+
+
+def _repeated(discovery: Discovery, now: datetime) -> bool:
+    ended = discovery.finished_at
+    if ended is None or ended + timedelta(hours=discovery.every_hours or 0) > now:
+        return False
+    if not discovery.is_complete:
+        go_on(discovery)
+        return True
+    with transaction.atomic():
+        mine = Discovery.objects.filter(pk=discovery.pk, finished_at=ended)
+        anew = {"cursor": "", "examined": 0, "unreadable": 0, "problem": "", "is_complete": False}
+        bound = settings.DISCOVER_MAX_DIRECTORIES
+        if not mine.update(requested_at=now, finished_at=None, seen_at=None, bound=bound, **anew):
+            return False  # another clock was first
+        discovery.tables.all().delete()
+        transaction.on_commit(lambda: wake(discovery.pk), robust=True)
+    return True
 
 
 def go_on(discovery: Discovery) -> None:
@@ -199,8 +251,22 @@ def _search(discovery: Discovery, until: float) -> bool:
                 _write(discovery, seen_at=None)
                 return True
     _keep(discovery, batch)
-    _write(discovery, finished_at=timezone.now(), is_complete=True)
+    problem = _register_new(discovery) if discovery.registers else ""
+    told = {"problem": problem[:1000]} if problem else {}
+    _write(discovery, finished_at=timezone.now(), is_complete=True, **told)
     return False
+
+
+def _register_new(discovery: Discovery) -> str:
+    """Register what is new, as whoever asked for the search; what went wrong, in words."""
+    by = discovery.requested_by
+    if settings.READ_ONLY or by is None or not may(by, "maintain"):
+        return "Nothing was registered: who requested this may not register tables any more."
+    new = not_registered(discovery)[:MOST_REGISTERED]
+    done = register_found([(row.place, row.name) for row in new], by)
+    for error in done.refused.values():
+        return f"{len(done.refused)} of {len(new)} tables were not registered. One of them: {error}"
+    return ""
 
 
 def _keep(discovery: Discovery, batch: list[Directory]) -> int:

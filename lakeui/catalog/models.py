@@ -144,6 +144,8 @@ class Discovery(models.Model):
     root = models.CharField(max_length=2000)
     match = models.CharField(max_length=255, blank=True)  # a pattern of paths: sales/*; blank: all
     naming = models.CharField(max_length=255, default="{path}")
+    every_hours = models.PositiveSmallIntegerField(null=True, blank=True)  # null: once
+    registers = models.BooleanField(default=False)  # what it finds, as `requested_by`
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

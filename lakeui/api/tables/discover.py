@@ -16,6 +16,7 @@ from lakeui.api.filtering import refuse_unknown
 from lakeui.api.of_table import require
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.catalog.discovery import (
+    MOST_HOURS,
     MOST_REGISTERED,
     go_on,
     not_registered,
@@ -41,6 +42,8 @@ class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
             "root",
             "match",
             "naming",
+            "every_hours",
+            "registers",
             "requested_by",
             "requested_at",
             "finished_at",
@@ -72,6 +75,20 @@ class DiscoveryRequestSerializer(RequestSerializer):
         required=False,
         default="{path}",
         help_text="Names from {path} (with dots), {name} and {parent}.",
+    )
+
+    every_hours = serializers.IntegerField(
+        required=False,
+        default=None,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST_HOURS,
+        help_text="Search again so long after a search ended; null: once.",
+    )
+    registers = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Register what a complete search has found, as you, as long as you may.",
     )
 
 
@@ -128,7 +145,7 @@ class DiscoveryList(ListAPIView[Discovery]):
 
     @extend_schema(request=DiscoveryRequestSerializer, responses={202: DiscoverySerializer})
     def post(self, request: Request) -> Response:
-        """A light worker searches. The latest 20 searches are kept."""
+        """A light worker searches. Of searches that are not repeated the latest 20 are kept."""
         require(request, "maintain")
         body = DiscoveryRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
@@ -145,6 +162,12 @@ class DiscoveryDetail(GenericAPIView[Discovery]):
     def get(self, request: Request, discovery_id: int) -> Response:
         refuse_unknown(request, frozenset())
         return Response(DiscoverySerializer(_discovery(request, discovery_id)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, discovery_id: int) -> Response:
+        """Forget the search: it is repeated no more. Tables that are registered stay."""
+        _discovery(request, discovery_id).delete()
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class DiscoveryContinue(GenericAPIView[Discovery]):

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 from engine.errors import EngineError
 from lakeui.catalog.access import may
 from lakeui.catalog.discovery import (
+    MOST_HOURS,
     MOST_REGISTERED,
     go_on,
     not_registered,
@@ -51,6 +52,18 @@ class DiscoverForm(forms.Form):
         "lake.{name}.",
         widget=forms.TextInput(attrs=_MONO),
     )
+    every_hours = forms.IntegerField(
+        label="Search again after (hours)",
+        required=False,
+        min_value=1,
+        max_value=MOST_HOURS,
+        help_text="Left empty, it searches once.",
+    )
+    registers = forms.BooleanField(
+        label="Register what is found",
+        required=False,
+        help_text="As you, when a search is complete, as long as you may register tables.",
+    )
 
 
 @login_required
@@ -77,11 +90,14 @@ def discover(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def discover_act(request: HttpRequest, pk: int) -> HttpResponse:
-    """Register what is chosen, or everything, or have the search go on."""
+    """Register what is chosen, or everything, have the search go on, or forget it."""
     _must_maintain(request)
     refuse_when_read_only()
     discovery = get_object_or_404(Discovery, pk=pk)
     act = request.POST.get("act", "")
+    if act == "remove":
+        discovery.delete()
+        return redirect("table-discover")
     if act == "continue":
         go_on(discovery)
     else:

@@ -75,6 +75,7 @@ ROWS = [
     ("get", "discoveries/", None, (401, 403, 403, 403, 200, 200)),
     ("post", "discoveries/", {"root": "/nowhere"}, (401, 403, 403, 403, 422, 422)),
     ("get", "discoveries/1/", None, (401, 403, 403, 403, 404, 404)),
+    ("delete", "discoveries/1/", None, (401, 403, 403, 403, 404, 404)),
     ("get", "discoveries/1/tables/", None, (401, 403, 403, 403, 404, 404)),
     ("post", "discoveries/1:continue", None, (401, 403, 403, 403, 404, 404)),
     ("post", "discoveries/1:register", {}, (401, 403, 403, 403, 404, 404)),

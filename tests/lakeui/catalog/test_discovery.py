@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+from datetime import timedelta
 from io import StringIO
 
 import boto3
@@ -17,6 +19,7 @@ from lakeui.catalog.discovery import (
     iter_directories,
     name_for,
     register_found,
+    repeat_due,
     request_discovery,
     search,
     wake_all,
@@ -289,3 +292,66 @@ def test_the_command_tells_what_was_refused(lake):
     text = output(str(lake), "--naming", "{name}", "--register")
     assert "refused: The name orders or the place" in text
     assert Table.objects.count() == 3
+
+
+# Again and again
+
+
+def repeated(lake, by=None, *, registers=False):
+    return request_discovery(str(lake), "", NAMING, by, every_hours=6, registers=registers)
+
+
+def test_a_search_is_repeated_when_its_hours_are_over_and_finds_what_came(lake):
+    discovery = repeated(lake)
+    search(discovery.pk)
+    ended = done(discovery).finished_at
+    assert repeat_due(ended + timedelta(hours=5)) == 0
+    new_table(lake / "late/one")
+    shutil.rmtree(lake / "crm")
+    assert repeat_due(ended + timedelta(hours=6)) == 1
+    assert repeat_due(ended + timedelta(hours=6)) == 0
+    search(discovery.pk)
+    assert done(discovery).is_complete
+    assert found(discovery) == ["late.one", "sales.2026.returns", "sales.orders"]
+    assert not Table.objects.exists()
+
+
+def test_a_repeated_search_that_rests_at_its_bound_goes_on(lake, settings):
+    settings.DISCOVER_MAX_DIRECTORIES = 4
+    discovery = repeated(lake)
+    search(discovery.pk)
+    assert not done(discovery).is_complete
+    assert repeat_due(discovery.finished_at + timedelta(hours=6)) == 1
+    search(discovery.pk)
+    assert done(discovery).is_complete
+    assert len(found(discovery)) == 3
+
+
+def test_what_is_found_is_registered_as_who_asked_as_long_as_they_may(lake, django_user_model):
+    ada = django_user_model.objects.create_superuser("ada")
+    Table.objects.create(name="sales.orders", uri="/elsewhere")  # the name is taken
+    discovery = repeated(lake, ada, registers=True)
+    search(discovery.pk)
+    names = set(Table.objects.filter(registered_by=ada).values_list("name", flat=True))
+    assert names == {"crm", "sales.2026.returns"}
+    assert done(discovery).problem.startswith("1 of 3 tables were not registered.")
+    new_table(lake / "late/one")
+    django_user_model.objects.update(is_superuser=False)
+    repeat_due(discovery.finished_at + timedelta(hours=6))
+    search(discovery.pk)
+    assert "may not register tables" in done(discovery).problem
+    assert "late.one" in found(discovery)
+    assert not Table.objects.filter(name="late.one").exists()
+
+
+def test_repeated_searches_are_bounded_and_outlast_others(lake, settings):
+    for _ in range(discoveries.MOST_REPEATED):
+        repeated(lake)
+    with pytest.raises(EngineError, match="repeated already"):
+        repeated(lake)
+    for _ in range(25):
+        requested(lake)
+    assert Discovery.objects.filter(every_hours=6).count() == discoveries.MOST_REPEATED
+    settings.READ_ONLY = True
+    Discovery.objects.update(finished_at=discoveries.timezone.now(), is_complete=True)
+    assert repeat_due(discoveries.timezone.now() + timedelta(days=9)) == 0

@@ -1,6 +1,8 @@
-"""`manage.py discover ROOT`: the Delta tables below a root, and registering them."""
+"""`manage.py discover`: the Delta tables below a root or of Spark's catalogue, and registering them."""
 
 import json
+import subprocess
+import sys
 from itertools import islice
 
 from django.conf import settings
@@ -19,14 +21,20 @@ from lakeui.catalog.discovery import (
 )
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
-from lakeui.catalog.roots import storage_options
+from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.task_names import CATALOG_TABLES
 
 
 class Command(BaseCommand):
     help = "List the Delta tables below a root under TABLE_ROOTS; with --register, register them."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("root", help="a directory or URL")
+        parser.add_argument("root", nargs="?", default="", help="a directory or URL")
+        parser.add_argument(
+            "--catalog",
+            metavar="NAMES",
+            help="the tables of Spark's session catalogue instead (Hive's metastore): 'sales.*'",
+        )
         parser.add_argument("--match", default="", help="only paths like this: 'sales/*'")
         parser.add_argument(
             "--naming", default="{path}", help="names from {path}, {name} and {parent}"
@@ -43,6 +51,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, **options: object) -> None:
         del args
+        if options["catalog"] is not None:
+            self._of_catalog(options)
+            return
         naming, limit = str(options["naming"]), int(str(options["limit"]))
         try:
             root = check_search(str(options["root"]), naming)
@@ -71,6 +82,20 @@ class Command(BaseCommand):
         else:
             self._write_lines(answer, examined)
 
+    def _of_catalog(self, options: dict[str, object]) -> None:
+        if options["root"]:
+            msg = "Give a root or --catalog, not both."
+            raise CommandError(msg)
+        rows = _in_catalog(str(options["catalog"]))
+        if options["register"]:
+            _register(rows)
+        if options["output"] == "json":
+            self.stdout.write(json.dumps({"catalog": options["catalog"], "tables": rows}))
+            return
+        for row in rows:
+            self.stdout.write(f"{row['state']:12} {row['name']:40} {row['place']}")
+        self.stdout.write(f"{len(rows)} tables in the catalogue.")
+
     def _write_lines(self, answer: dict[str, object], examined: list[Directory]) -> None:
         rows: list[dict[str, str]] = answer["tables"]  # type: ignore[assignment]
         for row in rows:
@@ -83,12 +108,35 @@ class Command(BaseCommand):
             self.stdout.write(f"There are more: go on with --after '{answer['after']}'.")
 
 
+def _in_catalog(pattern: str) -> list[dict[str, str]]:
+    """The tables as Spark's catalogue has them, by a program of its own: Spark is none of this one's."""
+    command = [sys.executable, "-m", CATALOG_TABLES, pattern or "*"]
+    done = subprocess.run(  # noqa: S603 - this interpreter, a program of ours
+        command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        msg = "Spark's catalogue cannot be read: see above, and SPARK_CONF_DIR/hive-site.xml."
+        raise CommandError(msg)
+    rows = []
+    for table in json.loads(done.stdout.splitlines()[-1]):
+        try:
+            place = allowed_table_uri(table["place"])
+        except EngineError as error:
+            rows.append({**table, "state": f"refused: {error}"})
+            continue
+        rows.append({"place": place, "name": table["name"], "state": _state_of(place)})
+    return rows
+
+
+def _state_of(place: str) -> str:
+    return "registered" if Table.objects.filter(uri=place).exists() else "new"
+
+
 def _rows(root: str, tables: list[Directory], naming: str) -> list[dict[str, str]]:
-    registered = set(Table.objects.values_list("uri", flat=True))
     rows = []
     for one in tables:
         place = place_of(root, one.path)
-        state = "registered" if place in registered else "new"
+        state = _state_of(place)
         rows.append({"place": place, "name": name_for(root, one.path, naming), "state": state})
     return rows
 

@@ -1,0 +1,32 @@
+"""The Delta tables of Spark's session catalogue, as JSON: `python -m workers.catalog_tables 'sales.*'`.
+
+A program of its own, which `manage.py discover --catalog` runs: it starts a Spark with Hive's support,
+and as `SPARK_CONF_DIR` says (`hive-site.xml`, `spark-defaults.conf`).
+"""
+
+import json
+import sys
+from fnmatch import fnmatchcase
+
+from engine.delta.names import PROVIDERS
+from engine.spark.catalogue import iter_tables
+from engine.spark.session import build_session
+
+_HIVE = {"spark.sql.catalogImplementation": "hive"}
+
+
+def main(pattern: str) -> list[dict[str, str]]:
+    """Name and place of each Delta table whose name fits the pattern."""
+    session = build_session("discover", master="local[1]", settings=_HIVE)
+    try:
+        return [
+            {"name": table.name, "place": table.location}
+            for table in iter_tables(session)
+            if table.provider.lower() in PROVIDERS and fnmatchcase(table.name, pattern)
+        ]
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(sys.argv[1])) + "\n")
