@@ -71,8 +71,9 @@ azure: install-test ## Test the stores against an Azure emulator; skipped aloud 
 s3: install-test ## Test Spark on a second S3 server; skipped aloud without Go or Maven
 	@$(BIN)/python -m tests.engine.storage.versitygw
 
-bench: install-test ## Side-by-side ratios into benchmarks/results.md; S=B15 shows one of them
-	@$(BIN)/python -m benchmarks $(S)
+bench: install-test ## Side-by-side ratios into benchmarks/results.md; S=B15 shows one, WRITE=1 writes it
+	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
+	@$(BIN)/python -m benchmarks $(S) $(if $(WRITE),--write)
 
 bench-pages: install-test ## Pages over ten million mirrored commits, into the same file (minutes, 10 GB)
 	@$(BIN)/python -m benchmarks.dashboard_load --write

@@ -1,4 +1,4 @@
-"""Every measurement, written to `benchmarks/results.md`; or one, by its name or number, shown alone."""
+"""Every measurement, each written to its part of `results.md`; or one, by its name or number."""
 
 import os
 import platform
@@ -20,7 +20,9 @@ from benchmarks import (
     small_statements,
     worker_jobs,
 )
+from benchmarks.chart import draw
 from benchmarks.measuring import HEAD, Comparison, show
+from benchmarks.results_file import write_part
 
 _MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
     "Small statements and concurrent writers": small_statements.measure,
@@ -46,49 +48,38 @@ _NUMBERS = {
     "B15": "Batch reads",
     "B16": "Workers",
 }
-_RESULTS = Path(__file__).with_name("results.md")
-_INTRODUCTION = """# Measurements
-
-Written by `make bench`: this engine and another way, side by side in one run on one machine. A ratio
-above 1 is in this engine's favour. Absolute numbers are of this machine, on the day; ratios are what
-to compare. Nothing in the tests depends on time.
-
-{machine}
-"""
+_CHART = Path(__file__).parents[1] / "docs" / "benchmarks.svg"
 
 
 def main() -> None:
-    """Measure, show, write; what is named in the arguments is shown alone."""
-    if len(sys.argv) > 1:
-        show(_named(" ".join(sys.argv[1:]))())
+    """Measure and write each part; what is named in the arguments is shown, and written with `--write`."""
+    words = [word for word in sys.argv[1:] if word != "--write"]
+    if not words:
+        for title in _MEASUREMENTS:
+            sys.stdout.write(f"{title} …\n")
+            sys.stdout.flush()
+            _measure(title, write=True)
         return
-    parts = [_INTRODUCTION.format(machine=_machine())]
-    for title, measure in _MEASUREMENTS.items():
-        sys.stdout.write(f"{title} …\n")
-        sys.stdout.flush()
-        parts.append(
-            "\n".join([f"## {title}\n", HEAD, *(result.row() for result in measure()), ""])
-        )
-    text = "\n".join(parts) + _kept()
-    _RESULTS.write_text(text, "utf-8")
-    sys.stdout.write(text)
+    _measure(_named(" ".join(words)), write="--write" in sys.argv)
 
 
-def _named(name: str) -> Callable[[], list[Comparison]]:
+def _measure(title: str, *, write: bool) -> None:
+    results = _MEASUREMENTS[title]()
+    show(results)
+    if write:
+        rows = [HEAD, *(result.row() for result in results)]
+        write_part(title, "\n".join([f"{_machine()}\n", *rows]), list(_MEASUREMENTS))
+        draw(_CHART)
+
+
+def _named(name: str) -> str:
     title = _NUMBERS.get(name.upper(), name)
     for known, measure in _MEASUREMENTS.items():
         module = measure.__module__.rpartition(".")[2]
         if title.lower() in {known.lower(), module}:
-            return measure
+            return known
     names = ", ".join([*_NUMBERS, *_MEASUREMENTS])
     sys.exit(f"No measurement is called {name}: there are {names}.")
-
-
-def _kept() -> str:
-    """The part that `make bench-pages` writes."""
-    before = _RESULTS.read_text("utf-8") if _RESULTS.is_file() else ""
-    _, title, rest = before.partition("## The dashboard\n")
-    return f"\n{title}{rest}" if title else ""
 
 
 def _machine() -> str:
