@@ -233,7 +233,8 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
     if table.deletion_vectors:
         both = "Deletion vectors, row tracking" if table.row_tracking else "Deletion vectors"
         changed = sides.current.changes.files_changed if sides.current.changes else 0
-        by_file = f" Without them {changed:,} files would have decided." if changed else ""
+        files = "1 file" if changed == 1 else f"{changed:,} files"
+        by_file = f" Without them {files} would have decided." if changed else ""
         text = f"{'Both are' if table.row_tracking else 'They are'} enabled.{by_file}"
         yield Advice(kind="vectors_on", title=both, text=text, verdict=ON_ALREADY, is_advised=False)
         if not table.partition_columns:

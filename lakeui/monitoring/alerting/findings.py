@@ -205,10 +205,9 @@ def _small_files(item: AttentionItem) -> Finding:
 
 
 def _vacuum_due(item: AttentionItem) -> Finding:
-    text = (
-        f"{item.facts['dead_file_count']:,} files with {_mib(item.facts['dead_bytes'])} are needed by "
-        "older versions alone. A dry run says which versions would be lost."
-    )
+    count, size = item.facts["dead_file_count"], _mib(item.facts["dead_bytes"])
+    files = f"1 file with {size} is" if count == 1 else f"{count:,} files with {size} are"
+    text = f"{files} needed by older versions alone. A dry run says which versions would be lost."
     return _of_item(item, "VACUUM of {table} is due", text)
 
 

@@ -264,14 +264,15 @@ def _small_files(item: AttentionItem) -> Said:
 
 def _vacuum_due(item: AttentionItem) -> Said:
     table, facts = _table(item), item.facts
-    last = facts["last_vacuum_at"]
+    last, count = facts["last_vacuum_at"], facts["dead_file_count"]
+    files = "1 file" if count == 1 else f"{format_count(count)} files"
     when = f"The last VACUUM ended {format_ago(last, timezone.now())}." if last else ""
     return Said(
         item=item,
         mark="warn",
         label="warning",
         before=f"{format_bytes(facts['dead_bytes'])} lie in files it no longer names",
-        text=f"{format_count(facts['dead_file_count'])} files that only older versions need. "
+        text=f"{files} that only older versions need. "
         f"VACUUM deletes those past their retention; a dry run says which versions are lost. {when}",
         step="Dry run",
         address=f"{reverse('job-new')}?table={table.pk}&kind=vacuum&dry_run=on",

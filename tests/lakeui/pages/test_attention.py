@@ -165,6 +165,17 @@ def test_small_files_say_when_they_were_packed_last(as_):
     assert "80 of 100 files, last OPTIMIZE 11 d ago." in body_of(as_("viewer"))
 
 
+@pytest.mark.parametrize(("count", "said"), [(1, "1 file that only"), (2, "2 files that only")])
+def test_files_that_vacuum_would_delete_are_counted_in_words(as_, count, said):
+    due = {
+        "vacuum_from": timezone.now() - timedelta(hours=1),
+        "size_bytes": 1000,
+        "dead_bytes": 900,
+    }
+    make_table("web.events", dead_file_count=count, **due)
+    assert f"{said} older versions need." in body_of(as_("viewer"))
+
+
 def test_a_check_muted_for_one_table_still_tells_of_the_others(as_):
     first, second = (
         make_table(name, file_count=100, small_file_count=80) for name in ("web.a", "web.b")
