@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # both need Django to be set up
 TARGET_MS = 150
 _RESULTS = Path(__file__).with_name("results.md")
 _TITLE = "## The dashboard"
-_TWIN = re.compile(r'href="([^"]+)" title="This page as JSON"')
+_TWIN = re.compile(r'href="([^"]+)"\s+title="This page as JSON"')
 PAGES = {
     "overview": ("/", "/?range=24h", "/?range=7d", "/?range=30d"),
     "tables": ("/tables/", "/tables/?page={page}", "/tables/?sort=-size&page_size=100"),
@@ -66,6 +66,15 @@ PAGES = {
         "/jobs/?table={table}",
         "/jobs/?since={since}&user=owner",
     ),
+    "a conflict": ("/conflicts/{conflict}/",),
+    "a job": ("/jobs/{job}/",),
+    "a new job": ("/jobs/new/?table={table}", "/jobs/new/?table={table}&kind=merge"),
+    "rows, before they are read": ("/tables/{table}/preview/",),
+    "attention": ("/attention/",),
+    "alerts": ("/monitoring/alerts/",),
+    "discover": ("/tables/discover/",),
+    "load a file": ("/tables/upload/",),
+    "glossary": ("/glossary/",),
     "audit": ("/audit/", "/audit/?act=0&since={since}", "/audit/?table={table}"),
     "schedules": ("/schedules/",),
     "monitoring": ("/monitoring/",),
@@ -188,9 +197,16 @@ def _address(address: str, options: argparse.Namespace, chance: random.Random) -
         version=version,
         later=version + 20,
         page=chance.randrange(min(options.tables, options.jobs, options.conflicts) // 50) + 1,
+        conflict=chance.randrange(options.conflicts) + 1,
+        job=_job(chance.randrange(options.jobs)) if "{job}" in address else "",
         digit=chance.randrange(10),
         since=time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(time.time() - 7 * 86_400)),
     )
+
+
+def _job(place: int) -> str:
+    jobs = import_module("lakeui.jobs.models").Job.objects
+    return str(jobs.order_by("pk").values_list("pk", flat=True)[place])
 
 
 def _ask(client: "Client", address: str, options: argparse.Namespace) -> tuple[float, int, str]:

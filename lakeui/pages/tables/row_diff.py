@@ -97,10 +97,10 @@ def row_diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpRespo
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         status = 200 if waits else STOP_POLLING
         return render(request, "tables/_row_diff.html", context, status=status)
-    query = urlencode({name: value for name, value in _given(asked).items() if value})
-    context["twin"] = f"/api/v1/tables/{table.pk}/diff/{older}...{newer}/rows/" + (
-        f"?{query}" if query else ""
-    )
+    if stored is not None:  # REST answers with what was compared
+        query = urlencode({name: value for name, value in _given(asked).items() if value})
+        address = f"/api/v1/tables/{table.pk}/diff/{older}...{newer}/rows/"
+        context["twin"] = f"{address}?{query}" if query else address
     context["head"] = table_head(request, table, "history", newer)
     return render(request, "tables/row_diff.html", context)
 

@@ -33,6 +33,15 @@ def test_asking_leaves_a_request_and_the_page_waits(as_, lake, address):
     assert client.get(f"{address}?version=2", headers=HTMX).status_code == 200
 
 
+def test_the_page_leads_to_its_json_once_there_is_any(as_, lake, address):
+    client = as_("viewer")
+    twin = f"/api/v1{address}?version=3"
+    assert twin not in client.get(f"{address}?version=3").text
+    _previewed(lake, read_at=timezone.now())
+    assert twin in client.get(f"{address}?version=3").text
+    assert client.get(twin).status_code == 200
+
+
 def test_rows_show_with_their_age_and_polling_ends(as_, lake, address):
     columns = [{"name": "id", "type": "long"}, {"name": "<b>", "type": "string"}]
     _previewed(lake, read_at=timezone.now(), columns=columns, rows=[["41", None]])
