@@ -49,11 +49,13 @@ class ChannelForm(forms.Form):
         help_text="The webhook's URL, or e-mail addresses with commas between.",
         widget=forms.TextInput(attrs=_MONO),
     )
-    quiet_from = forms.TimeField(label="Quiet from", required=False, widget=forms.TimeInput)
+    quiet_from = forms.TimeField(
+        label="Quiet from", required=False, help_text="As 22:00.", widget=forms.TimeInput
+    )
     quiet_to = forms.TimeField(
         label="Quiet to",
         required=False,
-        help_text="What is found meanwhile is sent afterwards, in one message.",
+        help_text="As 06:30. What is found meanwhile is sent afterwards, in one message.",
     )
     zone = forms.CharField(
         label="Time zone",

@@ -9,6 +9,7 @@ from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from lakeui.jobs.cron_words import cron_in_words
+from lakeui.jobs.models import Job
 from lakeui.pages import units
 from lakeui.pages.jobs.run_steps import TaskField, label_of
 from lakeui.pages.moments import NOT_RECORDED, clock_text
@@ -63,6 +64,12 @@ def until(moment: datetime | None) -> str:
         return ""
     left = (moment - timezone.now()).total_seconds()
     return units.format_duration(round(abs(left)) * 1000).replace(".0 s", " s")
+
+
+@register.filter
+def ended(state: str) -> str:
+    """How a job or an attempt ended, or how it stands: a conflict aborts."""
+    return "aborted" if state == Job.State.CONFLICTED else str(state)
 
 
 @register.filter
