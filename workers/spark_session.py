@@ -48,13 +48,14 @@ def start() -> None:
     kill_after = {"spark.task.reaper.killTimeout": f"{settings.SPARK_TASK_KILL_SECONDS}s"}
     jars = connector_jars(settings.SPARK_CONNECTORS)
     archive = ClassArchive(settings.LAKEUI_HOME / "classes", jars)
-    with archive.used():
-        session = build_session(
+    session = archive.start(
+        lambda: build_session(
             "lakeui",
             master=settings.SPARK_MASTER,
             settings={**kill_after, **_ui_settings()},
             jars=jars,
         )
+    )
     try:
         run_first_task(session, settings.SPARK_START_SECONDS)
     except SparkUnavailableError:

@@ -6,21 +6,33 @@ otherwise.
 """
 
 import hashlib
+import logging
 import os
-from collections.abc import Iterator, Sequence
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from engine.spark.session import java_on_path
 
+logger = logging.getLogger(__name__)
+
 _OPTIONS = "SPARK_SUBMIT_OPTS"  # Spark gives them to the driver's JVM beside its own
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _BEAN, _DUMP = "com.sun.management:type=DiagnosticCommand", "vmCds"
+_ROOM = (
+    512 * 1024**2
+)  # an archive has 100 MiB; a JVM whose disk is full while it dumps exits at once
+_UNNAMEABLE = frozenset('"\\\n' + os.pathsep)  # in a path, to Spark's launcher or to the JVM
+_ABANDONED_S = 3600
 
 
 class ClassArchive:
@@ -29,9 +41,25 @@ class ClassArchive:
     def __init__(self, directory: Path, jars: Sequence[Path] = ()) -> None:
         self._path = directory / f"spark-{_digest(jars)}.jsa"
 
+    def start(self, build: Callable[[], SparkSession]) -> SparkSession:
+        """The session that is built; its JVM uses the archive, or notes its classes where there is none.
+
+        A JVM that refuses is started once more, as it would be without archives: it has no archive of
+        its own classes (images without `classes.jsa`), or options of its user that are at odds with it.
+        """
+        if not _UNNAMEABLE.isdisjoint(str(self._path)):
+            return build()
+        try:
+            with self._used():
+                return build()
+        except PySparkRuntimeError as error:
+            if error.getCondition() != "JAVA_GATEWAY_EXITED":
+                raise
+        logger.warning("Java does not start with an archive of classes: it is started without")
+        return build()
+
     @contextmanager
-    def used(self) -> Iterator[None]:
-        """Let the JVM that starts meanwhile use it, or note its classes where there is none yet."""
+    def _used(self) -> Iterator[None]:
         before = os.environ.get(_OPTIONS)
         share = f'"-XX:SharedArchiveFile={self._path}"'
         ours = share if self._path.is_file() else "-XX:+RecordDynamicDumpInfo"
@@ -49,11 +77,14 @@ class ClassArchive:
 
         It takes some seconds, in which the JVM stands still.
         """
-        if self._path.is_file():
+        if self._path.is_file() or not _UNNAMEABLE.isdisjoint(str(self._path)):
             return False
         fresh = self._path.with_suffix(f".{os.getpid()}")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._forget_abandoned()
+            if shutil.disk_usage(self._path.parent).free < _ROOM:
+                return False
             _dump(session, fresh)
             fresh.chmod(0o600)
             for stale in self._path.parent.glob("spark-*.jsa"):
@@ -65,13 +96,26 @@ class ClassArchive:
             return False
         return True
 
+    def _forget_abandoned(self) -> None:
+        """Delete what workers began that were killed meanwhile."""
+        until = time.time() - _ABANDONED_S
+        for begun in self._path.parent.glob("spark-*.*[0-9]"):
+            if begun.stat().st_mtime < until:
+                begun.unlink(missing_ok=True)
+
 
 def _digest(jars: Sequence[Path]) -> str:
-    """Another one for another Java, PySpark or connector."""
+    """Another one for another Java, PySpark or connector, and for jars of another time, as a JVM has it."""
     java = Path(java_on_path() or "java").resolve()
-    built = java.stat().st_mtime_ns if java.is_file() else 0
-    parts = (java, built, version("pyspark"), *sorted(jars))
-    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]
+    own = sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
+    files = [java, *sorted(jars), *own]
+    parts = [version("pyspark"), *((file, _built(file)) for file in files)]
+    return hashlib.sha256("\n".join(map(str, parts)).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _built(file: Path) -> tuple[int, int]:
+    found = file.stat() if file.is_file() else None
+    return (found.st_mtime_ns, found.st_size) if found else (0, 0)
 
 
 def _dump(session: SparkSession, place: Path) -> None:

@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
+from engine.spark import class_archive
 from engine.spark.class_archive import ClassArchive
 
 PROGRAM = """
@@ -15,8 +17,7 @@ from pathlib import Path
 from engine.spark.class_archive import ClassArchive
 from engine.spark.session import build_session
 archive = ClassArchive(Path(sys.argv[1]))
-with archive.used():
-    session = build_session("archive", master="local[1]")
+session = archive.start(lambda: build_session("archive", master="local[1]"))
 rows = session.range(3).count()
 options = session._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
 print(json.dumps({"rows": rows, "options": list(options), "kept": archive.keep(session)}))
@@ -57,12 +58,63 @@ def test_a_jvm_starts_without_an_archive_that_is_damaged(tmp_path):
     assert (damaged["rows"], _uses(tmp_path, damaged["options"])) == (3, True)
 
 
-def test_the_environment_is_as_before(tmp_path, monkeypatch):
+@pytest.mark.stress
+def test_a_jvm_that_takes_no_archives_starts_without(tmp_path, monkeypatch):
+    """As one that was built without an archive of its own classes."""
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xshare:off")
+    plain = _run(tmp_path)
+    assert (plain["rows"], plain["kept"]) == (3, False)
+
+
+def _options_at_start(archive) -> list[str]:
+    """What `SPARK_SUBMIT_OPTS` is at each try to start, of which the first fails."""
+    seen = []
+
+    def build():
+        seen.append(os.environ.get("SPARK_SUBMIT_OPTS", ""))
+        if len(seen) == 1:
+            raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+        return seen
+
+    return archive.start(build)
+
+
+@pytest.mark.parametrize("theirs", ["", "-Dtheirs=1"])
+def test_a_jvm_that_refuses_is_started_as_its_user_has_it(tmp_path, monkeypatch, theirs):
     monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
-    with ClassArchive(tmp_path).used():
-        assert "RecordDynamicDumpInfo" in os.environ["SPARK_SUBMIT_OPTS"]
-    assert "SPARK_SUBMIT_OPTS" not in os.environ
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dtheirs=1")
-    with ClassArchive(tmp_path).used():
-        assert os.environ["SPARK_SUBMIT_OPTS"].startswith("-Dtheirs=1 ")
-    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dtheirs=1"
+    if theirs:
+        monkeypatch.setenv("SPARK_SUBMIT_OPTS", theirs)
+    first, second = _options_at_start(ClassArchive(tmp_path))
+    assert first.startswith(theirs)
+    assert "RecordDynamicDumpInfo" in first
+    assert second == os.environ.get("SPARK_SUBMIT_OPTS", "") == theirs
+
+
+@pytest.mark.parametrize("name", ["a:b:c", 'a"b', "a\\b"])
+def test_a_path_that_a_jvm_cannot_be_told_is_not_used(tmp_path, monkeypatch, name):
+    """Java takes a colon for the end of a path."""
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
+    archive = ClassArchive(tmp_path / name)
+    assert archive.start(lambda: os.environ.get("SPARK_SUBMIT_OPTS")) is None
+    assert not archive.keep(None)
+    assert not (tmp_path / name).exists()
+
+
+def test_no_classes_are_kept_where_the_disk_is_nearly_full(tmp_path, monkeypatch):
+    """A JVM exits at once where it is full meanwhile, and leaves its scratch files."""
+    monkeypatch.setattr(class_archive, "_ROOM", 2**62)
+    abandoned, fresh = tmp_path / "spark-abc.4711", tmp_path / "spark-abc.4712"
+    abandoned.touch(), fresh.touch()
+    os.utime(abandoned, (1, 1))
+    assert not ClassArchive(tmp_path).keep(None)
+    assert list(tmp_path.iterdir()) == [fresh]
+
+
+def test_jars_of_another_time_have_another_archive(tmp_path):
+    """A JVM takes no archive of jars that were installed again, whatever their version is."""
+    jar = tmp_path / "connector.jar"
+    jar.touch()
+    before = ClassArchive(tmp_path, [jar])._path
+    assert ClassArchive(tmp_path, [jar])._path == before
+    os.utime(jar, (1, 1))
+    assert ClassArchive(tmp_path, [jar])._path != before
