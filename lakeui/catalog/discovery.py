@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from time import monotonic
 
+from auditlog.models import LogEntry
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -25,7 +26,7 @@ from engine.storage.directories import child_directories, has_files
 from engine.storage.uri import open_store
 from lakeui.catalog.access import may
 from lakeui.catalog.models import DiscoveredTable, Discovery, Table
-from lakeui.catalog.registration import request_registration
+from lakeui.catalog.registration import LONGEST_PLACE, request_registration
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.task_names import DISCOVER_TABLES, LIGHT_QUEUE
@@ -195,9 +196,11 @@ def search(discovery_id: int, seconds: float = SLICE_S) -> bool:
     mine = Discovery.objects.filter(idle, pk=discovery_id, finished_at=None)
     if not mine.update(seen_at=now):
         return False
-    discovery = Discovery.objects.get(pk=discovery_id)
     try:
+        discovery = Discovery.objects.get(pk=discovery_id)
         return _search(discovery, monotonic() + seconds)
+    except Discovery.DoesNotExist:  # somebody forgot it meanwhile
+        return False
     except EngineError as error:  # the root itself is unreachable, or is allowed no more
         _write(discovery, finished_at=timezone.now(), problem=str(error)[:1000])
         return False
@@ -262,26 +265,38 @@ def _register_new(discovery: Discovery) -> str:
     by = discovery.requested_by
     if settings.READ_ONLY or by is None or not may(by, "maintain"):
         return "Nothing was registered: who requested this may not register tables any more."
-    new = not_registered(discovery)[:MOST_REGISTERED]
+    taken_off = _taken_off()
+    found = not_registered(discovery)
+    new = [row for row in found if row.place not in taken_off][:MOST_REGISTERED]
     done = register_found([(row.place, row.name) for row in new], by)
     for error in done.refused.values():
         return f"{len(done.refused)} of {len(new)} tables were not registered. One of them: {error}"
     return ""
 
 
+def _taken_off() -> set[str]:
+    """The places of tables that somebody unregistered, as the audit has them."""
+    entries = LogEntry.objects.get_for_model(Table).filter(action=LogEntry.Action.DELETE)
+    return set(entries.values_list("changes__place__0", flat=True))
+
+
 def _keep(discovery: Discovery, batch: list[Directory]) -> int:
     """Write down what was examined, in one transaction with how far it is; how many were found so far."""
+    fitting = [one for one in batch if one.is_table and matches(one.path, discovery.match)]
     tables = [
         DiscoveredTable(
             discovery=discovery,
-            place=place_of(discovery.root, one.path),
+            place=place,
             name=name_for(discovery.root, one.path, discovery.naming),
         )
-        for one in batch
-        if one.is_table and matches(one.path, discovery.match)
+        for one in fitting
+        if len(place := place_of(discovery.root, one.path)) <= LONGEST_PLACE
     ]
     problems = [one.problem for one in batch if one.problem]
+    if len(tables) < len(fitting):
+        problems.append(f"The path of a table has more than {LONGEST_PLACE} characters.")
     with transaction.atomic():
+        Discovery.objects.select_for_update().get(pk=discovery.pk)
         DiscoveredTable.objects.bulk_create(tables, ignore_conflicts=True)
         discovery.examined += len(batch) - len(problems)
         discovery.unreadable += len(problems)

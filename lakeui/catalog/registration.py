@@ -15,6 +15,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.catalog.syncs import ask_for_sync
 
+LONGEST_PLACE = 2000
 _MAX_NAME = 255
 
 
@@ -61,6 +62,9 @@ def _checked(uri: str, name: str) -> tuple[str, str]:
         msg = "No location was given."
         raise RequestError(msg, "Name the table's directory or URL.", field="uri")
     place = allowed_table_uri(uri.strip(), field="uri")
+    if len(place) > LONGEST_PLACE:
+        msg = f"The location has more than {LONGEST_PLACE} characters."
+        raise RequestError(msg, "Move the table, or mount it elsewhere.", field="uri")
     return place, _checked_name(name or _name_of(place))
 
 

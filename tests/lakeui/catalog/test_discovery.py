@@ -9,6 +9,7 @@ from io import StringIO
 import boto3
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from engine.errors import EngineError, StorageError
 from engine.storage.memory import MemoryStore
@@ -25,6 +26,8 @@ from lakeui.catalog.discovery import (
     wake_all,
 )
 from lakeui.catalog.models import Discovery, Table
+from lakeui.catalog.registration import request_registration
+from lakeui.conflicts.unregistering import unregister_table
 from tests.engine.storage.conftest import s3_options  # noqa: F401 - a fixture
 from tests.lakeui.catalog.log_writer import new_table
 
@@ -342,6 +345,43 @@ def test_what_is_found_is_registered_as_who_asked_as_long_as_they_may(lake, djan
     assert "may not register tables" in done(discovery).problem
     assert "late.one" in found(discovery)
     assert not Table.objects.filter(name="late.one").exists()
+
+
+def test_what_somebody_unregistered_stays_off_the_list(lake, django_user_model):
+    ada = django_user_model.objects.create_superuser("ada")
+    discovery = repeated(lake, ada, registers=True)
+    search(discovery.pk)
+    unregister_table(Table.objects.get(name="crm"), ada, "nobody needs it")
+    new_table(lake / "late/one")
+    repeat_due(done(discovery).finished_at + timedelta(hours=6))
+    search(discovery.pk)
+    names = set(Table.objects.values_list("name", flat=True))
+    assert names == {"late.one", "sales.2026.returns", "sales.orders"}
+    assert "crm" in found(discovery)
+    [left] = discoveries.not_registered(discovery)
+    assert register_found([(left.place, left.name)], ada).tables[0].name == "crm"
+
+
+def test_a_search_that_is_forgotten_meanwhile_ends(lake, django_user_model, monkeypatch):
+    discovery = repeated(lake, django_user_model.objects.create_superuser("ada"), registers=True)
+    monkeypatch.setattr(discoveries, "matches", lambda *_: Discovery.objects.all().delete())
+    assert not search(discovery.pk)
+    connection.check_constraints()
+    assert not Table.objects.exists()
+
+
+def test_a_place_that_is_too_long_for_the_list_is_told_and_passed_over(lake):
+    deep = lake / "deep"
+    for letter in "abcdefghi":
+        deep /= letter * 250
+    new_table(deep)
+    discovery = requested(lake)
+    assert not search(discovery.pk)
+    assert done(discovery).is_complete
+    assert discovery.problem == "The path of a table has more than 2000 characters."
+    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+    with pytest.raises(EngineError, match="more than 2000"):
+        request_registration(str(deep))
 
 
 def test_repeated_searches_are_bounded_and_outlast_others(lake, settings):
