@@ -196,10 +196,12 @@ def search(discovery_id: int, seconds: float = SLICE_S) -> bool:
     mine = Discovery.objects.filter(idle, pk=discovery_id, finished_at=None)
     if not mine.update(seen_at=now):
         return False
+    discovery = Discovery.objects.filter(pk=discovery_id).first()
+    if discovery is None:  # somebody forgot it meanwhile
+        return False
     try:
-        discovery = Discovery.objects.get(pk=discovery_id)
         return _search(discovery, monotonic() + seconds)
-    except Discovery.DoesNotExist:  # somebody forgot it meanwhile
+    except Discovery.DoesNotExist:  # or just now
         return False
     except EngineError as error:  # the root itself is unreachable, or is allowed no more
         _write(discovery, finished_at=timezone.now(), problem=str(error)[:1000])
