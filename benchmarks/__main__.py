@@ -11,13 +11,18 @@ from pathlib import Path
 from benchmarks import (
     commits,
     compaction,
+    compaction_among_writers,
     deletion,
     frames,
+    growth,
     history,
     large_changes,
+    mirroring,
     open_table,
     reads,
+    rebase,
     small_statements,
+    vacuum,
     worker_jobs,
 )
 from benchmarks.chart import draw
@@ -35,18 +40,28 @@ _MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
     "Compaction": compaction.measure,
     "Deletion": deletion.measure,
     "Workers": worker_jobs.measure,
+    "Compaction among writers": compaction_among_writers.measure,
+    "Rebase": rebase.measure,
+    "Vacuum": vacuum.measure,
+    "Mirroring": mirroring.measure,
+    "Growth": growth.measure,
 }
 _NUMBERS = {
     "B1": "Opening",
     "B2": "Opening",
     "B4": "Committing",
     "B5": "Small statements and concurrent writers",
+    "B6": "Compaction among writers",
     "B7": "Large changes",
     "B8": "Large changes",
+    "B9": "Vacuum",
+    "B10": "Mirroring",
     "B12": "Small statements and concurrent writers",
     "B13": "Compaction",
+    "B14": "Rebase",
     "B15": "Batch reads",
     "B16": "Workers",
+    "B18": "Growth",
 }
 _CHART = Path(__file__).parents[1] / "docs" / "benchmarks.svg"
 

@@ -87,13 +87,17 @@ def _waiting(command: list[str]) -> Iterator[Peer]:
             process.wait()
 
 
-def in_turns(ways: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
+def in_turns(
+    ways: Mapping[str, Callable[[], float]],
+    repetitions: int = REPETITIONS,
+    warm_up: int = WARM_UP,
+) -> dict[str, list[float]]:
     """Seconds of each way, each time after the others; the first times are left out."""
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(WARM_UP + REPETITIONS):
+    for turn in range(warm_up + repetitions):
         for name, way in ways.items():
             took = way()
-            if turn >= WARM_UP:
+            if turn >= warm_up:
                 times[name].append(took)
     return times
 
@@ -110,7 +114,7 @@ def compared(
     ours = times["engine"]
     return [
         Comparison(
-            f"{what} ({_spread(ours)} and {_spread(times[other])})",
+            f"{what} ({spread(ours)} and {spread(times[other])})",
             median(ours),
             other,
             median(times[other]),
@@ -121,5 +125,6 @@ def compared(
     ]
 
 
-def _spread(times: Sequence[float]) -> str:
+def spread(times: Sequence[float]) -> str:
+    """The shortest and the longest."""
     return f"{min(times):.2f} to {max(times):.2f}"

@@ -29,7 +29,8 @@ class Comparison:
     @property
     def ratio(self) -> float:
         """Above 1: this engine needs less, or does more."""
-        return self.ours / self.other if self.more_is_better else self.other / self.ours
+        over, under = (self.ours, self.other) if self.more_is_better else (self.other, self.ours)
+        return over / under if under else float("inf")
 
     def row(self) -> str:
         """A row of a Markdown table."""

@@ -80,6 +80,11 @@ def added_file(number: int) -> dict[str, Any]:
     }
 
 
+def removed_file(number: int) -> dict[str, Any]:
+    """The remove action of file `number`, years ago."""
+    return {"path": _path(number), "deletionTimestamp": 1_600_000_000_000, "dataChange": True}
+
+
 def _path(number: int) -> str:
     return f"day=d{number % _DAYS}/part-{number:08}-3f1c2b7a-aaaa-4bbb-8ccc-{number:012}-c000.snappy.parquet"
 

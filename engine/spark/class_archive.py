@@ -114,8 +114,8 @@ def _digest(jars: Sequence[Path]) -> str:
 
 
 def _built(file: Path) -> tuple[int, int]:
-    found = file.stat() if file.is_file() else None
-    return (found.st_mtime_ns, found.st_size) if found else (0, 0)
+    status = file.stat() if file.is_file() else None
+    return (status.st_mtime_ns, status.st_size) if status else (0, 0)
 
 
 def _dump(session: SparkSession, place: Path) -> None:

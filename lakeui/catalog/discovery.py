@@ -268,8 +268,8 @@ def _register_new(discovery: Discovery) -> str:
     if settings.READ_ONLY or by is None or not may(by, "maintain"):
         return "Nothing was registered: who requested this may not register tables any more."
     taken_off = _taken_off()
-    found = not_registered(discovery)
-    new = [row for row in found if row.place not in taken_off][:MOST_REGISTERED]
+    unregistered = not_registered(discovery)
+    new = [row for row in unregistered if row.place not in taken_off][:MOST_REGISTERED]
     done = register_found([(row.place, row.name) for row in new], by)
     for error in done.refused.values():
         return f"{len(done.refused)} of {len(new)} tables were not registered. One of them: {error}"

@@ -98,16 +98,17 @@ def _refresh(table: Table, progress: Progress, *, rebuild: bool) -> int:
         _record_success(table)
         return 0
     is_stale = rebuild or holds is False  # rebuilt on request, or the directory was replaced
-    if is_stale and list_versions(store):  # a store that cannot be reached forgets nothing
+    forgets = is_stale and bool(list_versions(store))  # a store out of reach forgets nothing
+    if forgets:
         forget_mirror(table)
     # first: readable even where the snapshot is not
-    mirrored = _mirror_commits(table, store, progress)
+    mirrored = _mirror_commits(table, store, progress, anew=forgets)
     progress(TableSync.Stage.SNAPSHOT)
     snapshot = DeltaTable(store).snapshot()
     renewed = table.table_uuid not in ("", snapshot.metadata.id)
     if renewed or snapshot.version < (table.version or 0):  # another table is in its place
         forget_mirror(table)
-        mirrored = _mirror_commits(table, store, progress)
+        mirrored = _mirror_commits(table, store, progress, anew=True)
     if mirrored or table.version != snapshot.version or table.mirror_error_code:
         files = snapshot.files()
         progress(TableSync.Stage.ROWS)
@@ -141,9 +142,13 @@ def _holds_newest(table: Table, store: Store) -> bool | None:
     return bool(len(begin) == min(raw_bytes, _COMPARED) and text[:same] == raw[:same])
 
 
-def _mirror_commits(table: Table, store: Store, progress: Progress) -> int:
+def _mirror_commits(table: Table, store: Store, progress: Progress, *, anew: bool = False) -> int:
+    """Mirror the versions after the newest that is there; `anew` all of the log's.
+
+    Another refresh may have added the newest since the mirror was forgotten.
+    """
     mirrored = Commit.objects.filter(table=table).aggregate(newest=Max("version"))["newest"]
-    newest = -1 if mirrored is None else mirrored
+    newest = -1 if mirrored is None or anew else mirrored
     versions = [version for version in list_versions(store, newest + 1) if version > newest]
     size = settings.MIRROR_COMMITS_A_BATCH
     for begin in range(0, len(versions), size):

@@ -105,12 +105,26 @@ def _run_again(job: Job, by: User | None, changed: Command | None = None, reason
     if has_rest and (may_have_landed or (changed is None and isinstance(command, Script))):
         again.txn_id, again.base_version = job.txn_id, job.base_version
     with transaction.atomic():  # of two requests at once, the second finds the job of the first
-        Job.objects.select_for_update().get(pk=job.pk)
-        if job.reruns.filter(state__in=Job.ACTIVE).exists():
+        if _runs_again(job):
             raise JobStateError("run once more", "running again")  # noqa: EM101, TRY003 - its words
         made = write_job(again, command)
         record_act("retried", by, job)
     return made
+
+
+def _runs_again(job: Job) -> bool:
+    """Whether a run of the same request is under way: this job's, its reruns', or one between them."""
+    first = job
+    while first.retry_of is not None:
+        first = first.retry_of
+    Job.objects.select_for_update().get(pk=first.pk)
+    family = [first.pk]
+    while family:
+        reruns = Job.objects.filter(retry_of__in=family)
+        if reruns.filter(state__in=Job.ACTIVE).exists():
+            return True
+        family = list(reruns.values_list("pk", flat=True))
+    return False
 
 
 def _may_have_landed(job: Job) -> bool:

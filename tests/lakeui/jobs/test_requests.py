@@ -251,7 +251,13 @@ def test_a_job_runs_again_once_at_a_time(table, maintainer):
     for ask in (retry_job, rerun_job):
         with pytest.raises(JobStateError, match="running again cannot be run once more"):
             ask(job, maintainer)
-    Job.objects.filter(pk=again.pk).update(state=Job.State.SUCCEEDED)
+    Job.objects.filter(pk=again.pk).update(state=Job.State.FAILED)
+    again.refresh_from_db()
+    third = retry_job(again, maintainer)
+    for earlier in (job, again):  # a rerun of a rerun is one of the first job, too
+        with pytest.raises(JobStateError, match="running again"):
+            retry_job(earlier, maintainer)
+    Job.objects.filter(pk=third.pk).update(state=Job.State.SUCCEEDED)
     assert rerun_job(job, maintainer).retry_of == job
 
 

@@ -1,0 +1,190 @@
+"""B18: how the time of an operation grows with a table's files, its versions and its writers.
+
+Every table is synthetic but for the rows that are changed. Writes `docs/growth.md`; the results show
+how much a tenfold table costs at most, beside the ten that would be linear.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, pairwise
+from math import log
+from pathlib import Path
+from statistics import median
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.measuring import Comparison, seconds, show
+from benchmarks.synthetic_logs import (
+    added_file,
+    table_with_checkpoint,
+    table_with_commits,
+    write_commit,
+)
+from engine.actions.files import AddFile
+from engine.commands.model import Delete, SetProperties
+from engine.operations.run import run
+from engine.schema.types import PrimitiveType, StructField, StructType
+from engine.table import DeltaTable
+
+FILES = (1_000, 10_000, 100_000, 1_000_000)
+VERSIONS = (10, 100, 1_000, 10_000, 100_000)
+WRITERS = (1, 2, 4, 8, 16, 32)
+REPETITIONS, _EACH, _ROWS = 5, 8, 10_000
+_SCHEMA = StructType((StructField("id", PrimitiveType("long"), nullable=True),))
+_PAGE = Path(__file__).parent.parent / "docs" / "growth.md"
+Curve = dict[int, dict[str, float]]
+"""Milliseconds of each operation, by size."""
+
+
+def measure(
+    files: Sequence[int] = FILES, versions: Sequence[int] = VERSIONS, page: Path = _PAGE
+) -> list[Comparison]:
+    """Every curve; the page is written anew."""
+    curves = {
+        "Live files, in one checkpoint": _curve(table_with_checkpoint, files),
+        "Versions, without a checkpoint": _curve(table_with_commits, versions),
+        "Writers of one table": {writers: _writing(writers) for writers in WRITERS},
+    }
+    page.write_text(_HEAD + "".join(_section(*named) for named in curves.items()), "utf-8")
+    return [
+        Comparison(
+            f"B18 {title.lower()}: {operation}, what ten times as many multiply it by at most",
+            10 ** _power([(size, times[operation]) for size, times in curve.items()]),
+            "linear",
+            10.0,
+            "times",
+        )
+        for title, curve in curves.items()
+        for operation in next(iter(curve.values()))
+    ]
+
+
+def _curve(make: Callable[[Path, int], Path], sizes: Sequence[int]) -> Curve:
+    curve: Curve = {}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as scratch:
+            curve[size] = _operations(make(Path(scratch) / "t", size), size)
+    return curve
+
+
+def _operations(place: Path, size: int) -> dict[str, float]:
+    """Medians over the table; refresh, append and DELETE begin with a handle that has seen it."""
+    opened = _median(lambda: DeltaTable.open(str(place)).snapshot().file_count)
+    table = DeltaTable.open(str(place))
+    vectors = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "1000000"}
+    run(SetProperties(vectors), table, None)
+    for day in ("real", "new"):
+        (place / f"day={day}").mkdir()
+    _append(table, _rows(place / "day=real" / "rows.parquet", "real"))
+    times = []
+    for number in range(REPETITIONS):
+        write_commit(place, table.version() + 1, [{"add": added_file(2 * size + number)}])
+        times.append(seconds(table.version))
+    appended, row = count(), count()
+    return {
+        "open": opened,
+        "refresh by one commit": median(times) * 1000,
+        "append": _median(
+            lambda: _append(table, _rows(place / "day=new" / f"{next(appended)}.parquet", "new"))
+        ),
+        "DELETE of one row": _median(lambda: _delete(table, f"day = 'real' AND id = {next(row)}")),
+    }
+
+
+def _writing(writers: int) -> dict[str, float]:
+    """Milliseconds until so many threads have committed what each has; every commit must land."""
+    result = {}
+    for kind in ("append", "DELETE of one row"):
+        with tempfile.TemporaryDirectory() as scratch:
+            place = str(DeltaTable.create(f"{scratch}/t", _SCHEMA).uri)
+            _append(DeltaTable.open(place), _rows(Path(place) / "rows.parquet"))
+
+            def work(writer: int, place: str = place, kind: str = kind) -> None:
+                table = DeltaTable.open(place)
+                for turn in range(writer * _EACH, (writer + 1) * _EACH):
+                    if kind == "append":
+                        _append(table, _rows(Path(place) / f"{turn}.parquet"))
+                    else:
+                        _delete(table, f"id = {turn}")
+
+            with ThreadPoolExecutor(writers) as pool:
+                took = seconds(lambda pool=pool, work=work: list(pool.map(work, range(writers))))
+            landed = DeltaTable.open(place).version() - 1
+            assert landed == writers * _EACH, landed  # noqa: S101
+            result[f"{kind}, {_EACH} by each"] = took * 1000
+    return result
+
+
+def _median(action: Callable[[], object]) -> float:
+    return median(seconds(action) for _ in range(REPETITIONS)) * 1000
+
+
+def _append(table: DeltaTable, add: AddFile) -> None:
+    txn = table.start_transaction()
+    txn.stage(add)
+    txn.commit("WRITE", {"mode": "Append"})
+
+
+def _delete(table: DeltaTable, condition: str) -> None:
+    done = run(Delete(where=condition), table, None)
+    assert done.metrics["numDeletedRows"] == 1, done.metrics  # noqa: S101
+
+
+def _rows(file: Path, day: str | None = None) -> AddFile:
+    """A new file of rows."""
+    pq.write_table(pa.table({"id": pa.array(range(_ROWS), pa.int64())}), file)
+    bounds = f'"minValues":{{"id":0}},"maxValues":{{"id":{_ROWS - 1}}},"nullCount":{{"id":0}}'
+    return AddFile(
+        path=file.name if day is None else f"day={day}/{file.name}",
+        partition_values={} if day is None else {"day": day},
+        size=file.stat().st_size,
+        modification_time=0,
+        data_change=True,
+        stats=f'{{"numRecords":{_ROWS},{bounds}}}',
+    )
+
+
+def _power(points: Sequence[tuple[int, float]]) -> float:
+    """The steepest step as a power of the size: 1 is linear. Steps that end below 10 ms say nothing."""
+    steps = [
+        log(after / before) / log(larger / smaller)
+        for (smaller, before), (larger, after) in pairwise(points)
+        if after >= 10
+    ]
+    return max([0.0, *steps])
+
+
+_HEAD = """# Growth
+
+Written by `make bench S=B18`: milliseconds, medians, in one process on the machine that
+benchmarks/results.md names. A power of 1 is linear in the size, 0 is constant; it is the steepest
+step between two sizes that ends at 10 ms or more. A power above 1.2 is called superlinear.
+"""
+
+
+def _section(title: str, curve: Curve) -> str:
+    operations = list(next(iter(curve.values())))
+    rows = [
+        f"| {size:,} | " + " | ".join(f"{times[name]:,.1f}" for name in operations) + " |"
+        for size, times in curve.items()
+    ]
+    powers = {
+        name: _power([(size, times[name]) for size, times in curve.items()]) for name in operations
+    }
+    steep = [name for name, power in powers.items() if power > 1.2]
+    said = f"Superlinear: {', '.join(steep)}." if steep else "Nothing is superlinear."
+    lines = [
+        f"\n## {title}\n",
+        f"| {title.partition(',')[0].lower()} | {' | '.join(operations)} |",
+        "|---:" * (len(operations) + 1) + "|",
+        *rows,
+        f"| power | {' | '.join(f'{powers[name]:.2f}' for name in operations)} |",
+        f"\n{said}\n",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    show(measure())
