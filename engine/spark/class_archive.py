@@ -28,9 +28,8 @@ logger = logging.getLogger(__name__)
 _OPTIONS = "SPARK_SUBMIT_OPTS"  # Spark gives them to the driver's JVM beside its own
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _BEAN, _DUMP = "com.sun.management:type=DiagnosticCommand", "vmCds"
-_ROOM = (
-    512 * 1024**2
-)  # an archive has 100 MiB; a JVM whose disk is full while it dumps exits at once
+_ROOM = 512 * 1024**2
+"""An archive has 100 MiB; a JVM whose disk is full while it dumps exits at once."""
 _UNNAMEABLE = frozenset('"\\\n' + os.pathsep)  # in a path, to Spark's launcher or to the JVM
 _ABANDONED_S = 3600
 

@@ -114,8 +114,9 @@ WASTED_ATTEMPTS = "wasted attempts"
 def comparison_of(job: Job, timeline: Timeline) -> Comparison | None:
     """With runs of the same statement that were requested before and succeeded; None where none did.
 
-    None, too, where this one failed, was aborted or cancelled in less time than they took. The same is the same kind on the same table with the same parameters, a dry run with dry runs. A
-    job that runs is slower once it has taken longer; it is never faster.
+    None, too, where this one failed, was aborted or cancelled in less time than they took. The same is
+    the same kind on the same table with the same parameters, a dry run with dry runs. A job that runs is
+    slower once it has taken longer; it is never faster.
     """
     if job.started_at is None:
         return None
