@@ -20,6 +20,7 @@ from lakeui.conflicts.recording import Origin, record_aborted, record_resolved
 from lakeui.jobs import leases
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from lakeui.jobs.spans import span_ms
 from workers.heartbeat import Heartbeat
 from workers.rehearsal import Rehearsal
 
@@ -124,7 +125,7 @@ class JobObserver(TransactionObserver):
             table=self._job.table,
             origin=self._origin,
             user_name=self._user_name,
-            wasted_ms=int((now - self._began()).total_seconds() * 1000),
+            wasted_ms=span_ms(self._began(), now),
             wasted_bytes=staged_bytes(txn),
         )
         self._update_attempt(

@@ -17,6 +17,7 @@ from lakeui.catalog.registration import register_table
 from lakeui.jobs import leases
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.requests import request_job
+from lakeui.jobs.spans import span_ms
 from lakeui.pages.jobs.run_steps import steps_of
 from workers.job_run import run_attempt
 
@@ -127,7 +128,7 @@ def test_every_page_tells_the_same_duration_of_a_write_and_its_steps_add_up(tabl
     assert len(jobs) == len(bars) == len(STATEMENTS)
     for version, job in jobs.items():
         attempt = job.attempt_rows.get()
-        took = int((attempt.finished_at - attempt.started_at).total_seconds() * 1000)
+        took = span_ms(attempt.started_at, attempt.finished_at)
         assert (attempt.started_at, attempt.finished_at) == (job.started_at, job.finished_at)
         assert (costs.get(version, took), bars[version]) == (took, took)
         (wall, *_) = viewer.get(f"/jobs/{job.pk}/").context["cost_lines"]
@@ -143,7 +144,7 @@ def test_what_no_step_took_is_named(table):
     attempt = job.attempt_rows.get()
     attempt.started_at -= timedelta(seconds=4)
     steps = steps_of(job, attempt, list(attempt.stages.all()), [])
-    took = int((attempt.finished_at - attempt.started_at).total_seconds() * 1000)
+    took = span_ms(attempt.started_at, attempt.finished_at)
     assert (steps[-1].name, steps[-1].took_ms >= 4000) == ("Other", True)
     assert sum(step.took_ms or 0 for step in steps[1:]) == took
 

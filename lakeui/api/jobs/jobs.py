@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
-from lakeui.api.filtering import asked
+from lakeui.api.filtering import asked, refuse_unknown
 from lakeui.api.idempotency import answer_once
 from lakeui.api.of_table import OfTable
 from lakeui.api.preconditions import digest_of, etag_of, has_state
@@ -161,6 +161,7 @@ class JobStream(GenericAPIView[Job]):
     @extend_schema(parameters=[LAST_EVENT_ID], responses=stream_of("Job") | ENDED)
     def get(self, request: Request, job_id: Any) -> Response:
         """Ends after the event of a job that has ended, when you may see it no longer, and after five minutes."""
+        refuse_unknown(request, frozenset())
         step = step_of(job_id)
         job = get_object_or_404(jobs_to_list(visible_jobs(request.user)), pk=job_id)
         return tell(

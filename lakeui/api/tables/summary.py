@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
-from lakeui.api.filtering import asked
+from lakeui.api.filtering import asked, refuse_unknown
 from lakeui.api.of_table import OfTable, require
 from lakeui.api.preconditions import check_if_match, digest_of, etag_of, has_state, state_of
 from lakeui.api.schema import IF_MATCH
@@ -254,6 +254,7 @@ class TableStream(OfTable):
     @extend_schema(parameters=[LAST_EVENT_ID], responses=stream_of("Table"))
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Ends when you may see the table no longer, and after five minutes."""
+        refuse_unknown(request, frozenset())
         table = self.table
         return tell(
             News(

@@ -157,7 +157,7 @@ def test_a_run_that_did_not_succeed_is_slower_or_not_compared(table, state):
 def test_an_attempt_took_as_long_in_its_cost_as_in_its_timeline(table):
     """1.4507 s are 1.4 s cut off and 1.5 s rounded: one rule for all."""
     job = run_of(table, 1)
-    began = job.started_at + timedelta(microseconds=900)
+    began = job.started_at.replace(microsecond=900)
     job.attempt_rows.update(started_at=began, finished_at=began + timedelta(microseconds=1_450_700))
     [attempt] = job.attempt_rows.all()
     [span] = timeline_of(job, [attempt], {}, NOW).attempts
