@@ -26,14 +26,15 @@ import django
 import structlog
 from django.core.management import call_command
 
+from benchmarks.results_file import write_part
+
 if TYPE_CHECKING:  # both need Django to be set up
     from django.test import Client
 
     from benchmarks.dashboard_lake import Sizes
 
 TARGET_MS = 150
-_RESULTS = Path(__file__).with_name("results.md")
-_TITLE = "## The dashboard"
+_TITLE = "The dashboard"
 _TWIN = re.compile(r'href="([^"]+)"\s+title="This page as JSON"')
 PAGES = {
     "overview": ("/", "/?range=24h", "/?range=7d", "/?range=30d"),
@@ -126,7 +127,7 @@ def main() -> None:
     text = _section(sizes, measured, "PostgreSQL" if options.postgres else "SQLite")
     sys.stdout.write(text)
     if options.write:
-        _write(text)
+        write_part(_TITLE, text, [])
 
 
 def _options() -> argparse.Namespace:
@@ -250,7 +251,6 @@ def _summary(
 
 def _section(sizes: "Sizes", measured: list[Measured], database: str) -> str:
     head = (
-        f"{_TITLE}\n\n"
         f"{sizes.tables:,} tables of {sizes.versions:,} mirrored versions each "
         f"({sizes.tables * sizes.versions:,} commits), {sizes.conflicts:,} conflicts, "
         f"{sizes.jobs:,} jobs in {database}; whole answers in one process, templates included, as "
@@ -261,14 +261,6 @@ def _section(sizes: "Sizes", measured: list[Measured], database: str) -> str:
         "|---|---:|---:|---:|---:|---:|\n"
     )
     return head + "\n".join(measurement.row() for measurement in measured) + "\n"
-
-
-def _write(text: str) -> None:
-    """In the place of what the last run left there."""
-    before = _RESULTS.read_text("utf-8")
-    kept, _, rest = before.partition(f"{_TITLE}\n")
-    after = re.search(r"^## ", rest, re.MULTILINE)
-    _RESULTS.write_text(kept.rstrip() + "\n\n" + text + (rest[after.start() :] if after else ""))
 
 
 def _say(text: str) -> None:

@@ -33,7 +33,7 @@ from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
 from engine.operations.early_conflicts import EarlyConflicts
 from engine.operations.options import RunOptions
-from engine.operations.result import OperationResult, counted
+from engine.operations.result import OperationResult
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot
@@ -45,6 +45,7 @@ from engine.spark.winner_rows import condition_tester
 from engine.storage.uri import resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
+from engine.words import counted
 
 NEEDS_SPARK = (
     "Give a session of engine.spark.session.build_session, or run it as a job on a Spark worker."

@@ -20,7 +20,6 @@ from engine.operations.result import (
     OperationResult,
     Plan,
     PlannedFile,
-    counted,
     plan_of,
     size_metrics,
 )
@@ -29,6 +28,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.compaction import Compacted, compact
 from engine.spark.jobs import Progress
 from engine.transaction.optimistic_transaction import OptimisticTransaction
+from engine.words import counted
 
 BATCH_BYTES = 50 * 1024**3
 NOTHING_TO_DO = "The files are as large as they should be: there was nothing to do."

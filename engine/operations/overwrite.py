@@ -20,7 +20,7 @@ from engine.operations.delete import rewrite_without
 from engine.operations.execution import Execution, removal
 from engine.operations.incoming import incoming_rows
 from engine.operations.query_tables import QueryTables
-from engine.operations.result import OperationResult, PlannedFile, counted, plan_of
+from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import find_rows, split_by_partition
 from engine.operations.source_rows import source_rows
 from engine.operations.write_rows import (
@@ -40,6 +40,7 @@ from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows
 from engine.spark.writer import CHANGE_TYPE, Written, write_changes
 from engine.transaction.optimistic_transaction import OptimisticTransaction
+from engine.words import counted
 
 
 def overwrite(command: Overwrite, execution: Execution) -> OperationResult:

@@ -19,10 +19,11 @@ from engine.operations.execution import Execution
 from engine.operations.in_process import matching_positions
 from engine.operations.merge_in_process import ArrowMerge, MergeRowsByArrow
 from engine.operations.query_tables import open_table
-from engine.operations.result import OperationResult, Plan, PlannedFile, counted, plan_of
+from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.row_deletion import split_by_partition
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
+from engine.words import counted
 
 NOT_COUNTED = "the rows were not counted: Spark would have to read them, or they are too large"
 

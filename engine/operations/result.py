@@ -151,8 +151,3 @@ def size_metrics(added: Sequence[AddFile], removed: Sequence[AddFile]) -> dict[s
         "maxFileSize": at(1),
         "numDeletionVectorsRemoved": sum(1 for add in removed if add.deletion_vector),
     }
-
-
-def counted(count: int, noun: str) -> str:
-    """1 file, 12,000 files."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -21,6 +21,7 @@ from engine.commands.model import (
     UnsetProperties,
     Vacuum,
 )
+from engine.words import counted
 from lakeui.catalog.models import Table
 
 _SETTINGS = (SetProperties, UnsetProperties)
@@ -41,7 +42,7 @@ def row_impact(table: Table, command: Command) -> list[str]:
 def _sentences(table: Table, command: Command) -> Iterator[str]:
     if isinstance(command, Script):
         count = sum(step.removes_rows for step in command.steps)
-        yield f"{_counted(count, 'step')} of {len(command.steps)} can remove rows or history."
+        yield f"{counted(count, 'step')} of {len(command.steps)} can remove rows or history."
         for step in command.steps:
             if step.table in ("", "t", table.name, table.uri):
                 yield from row_impact(table, step)
@@ -51,8 +52,8 @@ def _sentences(table: Table, command: Command) -> Iterator[str]:
         yield "Versions that need the deleted files can no longer be read or restored."
         yield "A dry run names the files, their size and the versions."
     elif _removes_all(command):
-        rows = "All rows" if table.row_count is None else f"All {_counted(table.row_count, 'row')}"
-        yield f"{rows} in {_counted(table.file_count, 'file')} leave the table. {_UNTIL_VACUUM}"
+        rows = "All rows" if table.row_count is None else f"All {counted(table.row_count, 'row')}"
+        yield f"{rows} in {counted(table.file_count, 'file')} leave the table. {_UNTIL_VACUUM}"
         if isinstance(command, Clone | Create):
             yield "The columns, properties and partitioning of the table give way too."
     else:
@@ -88,11 +89,11 @@ def _of_restore(table: Table, command: Restore) -> Iterator[str]:
         yield "No later version is on record: nothing would be undone."
         return
     span = f"v{sums['first']}" if sums["n"] == 1 else f"v{sums['first']} to v{sums['last']}"
-    yield f"Undoes {_counted(sums['n'], 'version')}, {span}, of {_counted(sums['writers'], 'writer')}."
+    yield f"Undoes {counted(sums['n'], 'version')}, {span}, of {counted(sums['writers'], 'writer')}."
     if sums["rows"]:
-        yield f"Up to {_counted(sums['rows'], 'row')} written since leave the table. {_UNTIL_VACUUM}"
+        yield f"Up to {counted(sums['rows'], 'row')} written since leave the table. {_UNTIL_VACUUM}"
     if sums["marked"]:
-        yield f"{_counted(sums['marked'], 'row')} deleted since come back."
+        yield f"{counted(sums['marked'], 'row')} deleted since come back."
     yield "Files that VACUUM has deleted since cannot come back: RESTORE then fails and changes nothing."
 
 
@@ -105,7 +106,3 @@ def _version_at(table: Table, text: str) -> int | None:
         return None
     before = table.commits.filter(committed_at__lte=at).order_by("-version")
     return before.values_list("version", flat=True).first()
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -32,6 +32,7 @@ from lakeui.conflicts.pipelines.checks import (
 from lakeui.conflicts.pipelines.facts import ResolvedFacts
 from lakeui.conflicts.recording import Origin, record_aborted, record_resolved
 from lakeui.conflicts.reports.links import LinkedReport, record_report
+from lakeui.jobs.spans import span_ms
 
 State = PipelineTransaction.State
 
@@ -163,7 +164,7 @@ def _record(content: Content, event: Event, row: PipelineTransaction, by: User) 
         occurred_at=event.at,
     )
     writer = str(row.pipeline)
-    wasted_ms = max(0, round((event.at - began).total_seconds() * 1000))
+    wasted_ms = span_ms(began, event.at)
     match content:
         case None:
             return

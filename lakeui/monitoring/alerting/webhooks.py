@@ -138,9 +138,7 @@ def _asked(
             connection.sock = line
             connection.request(method, webhook.path, body, {"Host": webhook.authority, **headers})
             answer = connection.getresponse()
-            if (
-                monotonic() >= until
-            ):  # to http.client the end of a line that was cut ends the headers
+            if monotonic() >= until:  # a line that was cut ends the headers, to http.client
                 raise TimeoutError
             wait = answer.headers.get("Retry-After", "")
             return answer.status, int(wait) if wait.isdecimal() and len(wait) < 6 else 0
