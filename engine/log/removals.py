@@ -7,6 +7,7 @@ written; the commits that remain do not.
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, RemoveFile
@@ -19,14 +20,20 @@ from engine.storage.base import Store
 
 _READERS, _WINDOW = 8, 64
 _ADD = b'{"add":'
-Removal = tuple[RemoveFile | AddCDCFile, int]
-"""A file that a version no longer has, or the row changes of a version, and the time of that in ms."""
+
+
+class Removal(NamedTuple):
+    """A file that a version no longer has, or the row changes of a version."""
+
+    version: int
+    action: RemoveFile | AddCDCFile
+    time_ms: int
 
 
 def iter_removals(store: Store) -> Iterator[Removal]:
     """What every commit of the log removed, and its row changes.
 
-    A removal's time is the later one of what its writer says and of the version's own: until then
+    Its time is the later one of what its writer says and of the version's own: until then
     readers had the file.
 
     Raises:
@@ -51,7 +58,7 @@ def _removals(store: Store, times: Mapping[int, int], commit: LogFile) -> Sequen
     stamps = [action.in_commit_timestamp for action in actions if isinstance(action, CommitInfo)]
     time_ms = next((stamp for stamp in stamps if stamp is not None), times[commit.version])
     return [
-        (action, max(_said_ms(action), time_ms))
+        Removal(commit.version, action, max(_said_ms(action), time_ms))
         for action in actions
         if isinstance(action, RemoveFile | AddCDCFile)
     ]

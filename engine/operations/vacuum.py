@@ -5,16 +5,16 @@ files are, so that a file that a commit brought back meanwhile stays. VACUUM STA
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from engine.actions.commit_info import VACUUM_END, VACUUM_START
-from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.files import AddCDCFile, AddFile
 from engine.clock import CLOCK_SLACK_MS, surely_ms
 from engine.commands.maintenance import HOUR_MS
 from engine.commands.model import Vacuum
 from engine.errors import EngineError, FileMissingError, TableReplacedError
-from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.commits import Commit, iter_actions, list_versions
+from engine.log.paths import commit_path
 from engine.log.tip import is_replaced
 from engine.operations.active import oldest_start_ms
 from engine.operations.execution import Execution
@@ -31,6 +31,8 @@ from engine.operations.vacuum_plan import (
 )
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.jobs import Progress
+from engine.storage.base import Store
+from engine.storage.presence import delete_files
 from engine.transaction.log_tail import iter_newer
 
 _BATCH = 500
@@ -54,7 +56,7 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     needs = needs_of(snapshot, removals, keep_from_ms)
     unneeded = _find(command, execution, removals, needs, keep_from_ms)
     if execution.options.dry_run:
-        return _plan(execution, snapshot, unneeded, retention_ms)
+        return _plan(snapshot, unneeded, removals, retention_ms)
     start = _log_start(command, execution, snapshot, unneeded)
     needs = needs_of(execution.table.snapshot(), removals, keep_from_ms)
     doomed = [file for file in unneeded if not needs.has(file.path)]
@@ -87,7 +89,10 @@ def _find(
     """
     execution.progress(Progress("list files", 0, 0, "files"))
     store = execution.table.store
-    files = list(removed_in_log(store, removals, needs) if command.lite else store.list_all())
+    if command.lite:
+        files = removed_in_log(store, removals, needs)
+    else:
+        files = list(store.list_all())
     starts = [execution.options.running_since(), oldest_start_ms(execution.table.uri)]
     oldest_ms = min((start for start in starts if start is not None), default=None)
     spare_from_ms = None if oldest_ms is None else oldest_ms - CLOCK_SLACK_MS
@@ -103,17 +108,16 @@ def _delete(execution: Execution, doomed: Sequence[Unneeded], snapshot: Snapshot
     store, version, tip = execution.table.store, snapshot.version, snapshot.state.tip
     spared: set[str] = set()
     deleted: list[Unneeded] = []
-    with ThreadPoolExecutor(8) as pool:
-        for start in range(0, len(doomed), _BATCH):
-            execution.progress(Progress("delete files", start, len(doomed), "files"))
-            for commit in iter_newer(store, version):
-                version = commit.version
-                spared.update(_named_by(store.root, commit))
-            if tip is not None and is_replaced(store, tip):
-                raise TableReplacedError(store.root, snapshot.version)
-            batch = [file for file in doomed[start : start + _BATCH] if file.path not in spared]
-            list(pool.map(store.delete, [file.path for file in batch]))
-            deleted += batch
+    for start in range(0, len(doomed), _BATCH):
+        execution.progress(Progress("delete files", start, len(doomed), "files"))
+        for commit in iter_newer(store, version):
+            version = commit.version
+            spared.update(_named_by(store.root, commit))
+        if tip is not None and is_replaced(store, tip):
+            raise TableReplacedError(store.root, snapshot.version)
+        batch = [file for file in doomed[start : start + _BATCH] if file.path not in spared]
+        delete_files(store, [file.path for file in batch])
+        deleted += batch
     return deleted
 
 
@@ -150,10 +154,13 @@ def _log_end(execution: Execution, status: str, deleted: Sequence[Unneeded]) -> 
 
 
 def _plan(
-    execution: Execution, snapshot: Snapshot, unneeded: Sequence[Unneeded], retention_ms: int
+    snapshot: Snapshot,
+    unneeded: Sequence[Unneeded],
+    removals: Removals,
+    retention_ms: int,
 ) -> OperationResult:
     files = [PlannedFile(file.path, file.size_bytes, file.reason) for file in unneeded]
-    lost = _versions_lost(execution, snapshot, {file.path for file in unneeded})
+    lost = _versions_lost(snapshot, removals, {file.path for file in unneeded})
     summary = (
         f"{len(files)} files would be deleted, and {len(lost)} versions would no longer be readable."
         if files
@@ -165,24 +172,33 @@ def _plan(
     return OperationResult(plan=plan)
 
 
-def _versions_lost(execution: Execution, snapshot: Snapshot, doomed: set[str]) -> list[int]:
+def _versions_lost(snapshot: Snapshot, removals: Removals, doomed: set[str]) -> list[int]:
     """Versions of the log that name a file that would go, found by walking back from the latest version."""
-    store = execution.table.store
-    versions = list_versions(store)
+    store = snapshot.store
     missing: set[str] = set()
     lost: list[int] = []
-    for version in reversed([earlier for earlier in versions if earlier <= snapshot.version]):
+    for version in reversed(list_versions(store)):
+        if version > snapshot.version:
+            continue
         if missing:
             lost.append(version)
-        try:
-            actions = read_commit(store, version).actions
-        except FileMissingError:
-            break
-        added = [action for action in actions if isinstance(action, AddFile)]
-        removed = [action for action in actions if isinstance(action, RemoveFile)]
-        missing -= {path for file in added for path in paths_of(store.root, file)}
-        missing |= doomed & {path for file in removed for path in paths_of(store.root, file)}
+            try:
+                missing -= set(_added_by(store, version))
+            except FileMissingError:
+                break
+        missing |= doomed.intersection(removals.by_version.get(version, ()))
     return sorted(lost)
+
+
+def _added_by(store: Store, version: int) -> Iterator[str]:
+    path = commit_path(version)
+    status = store.stat(path)
+    if status is None:
+        msg = f"The log of {store.root} has no commit {version}."
+        raise FileMissingError(msg)
+    for action in iter_actions(store, path, status.size_bytes, passed_over=b'{"remove":'):
+        if isinstance(action, AddFile):
+            yield from paths_of(store.root, action)
 
 
 def _ranges(versions: Sequence[int]) -> list[list[int]]:

@@ -1,9 +1,10 @@
 """Which files of a table's directory nothing needs any more, and why (SEMANTICS: VACUUM)."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
@@ -15,6 +16,7 @@ from engine.log.removals import iter_removals
 from engine.protocol.iceberg_compat import ICEBERG_DIRECTORY, is_iceberg
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import FileStatus, Store
+from engine.storage.presence import statuses_of
 from engine.storage.uri import resolve_log_path
 
 LOG_DIRECTORY = "_delta_log"
@@ -37,11 +39,13 @@ class Unneeded:
 class Removals:
     """What the commits that the log still holds took out of the table, and when: decoded paths.
 
-    `changes` are the files of row changes, and when the versions came that have them.
+    `changes` are the files of row changes, and when the versions came that have them. `by_version`
+    has what each version removed.
     """
 
     files: Mapping[str, int] = field(default_factory=dict)
     changes: Mapping[str, int] = field(default_factory=dict)
+    by_version: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,11 +74,15 @@ def read_removals(store: Store) -> Removals:
     """
     files: dict[str, int] = {}
     changes: dict[str, int] = {}
-    for action, time_ms in iter_removals(store):
-        newest = changes if isinstance(action, AddCDCFile) else files
+    by_version: dict[int, list[str]] = {}
+    for version, action, time_ms in iter_removals(store):
+        is_change = isinstance(action, AddCDCFile)
+        newest = changes if is_change else files
+        removed = [] if is_change else by_version.setdefault(version, [])
         for path in paths_of(store.root, action):
             newest[path] = max(time_ms, newest.get(path, 0))
-    return Removals(files, changes)
+            removed.append(path)
+    return Removals(files, changes, by_version)
 
 
 def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> Needs:
@@ -83,20 +91,27 @@ def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> Needs
     Checkpoints forget what was removed longer ago than the table retained files when they were
     written, and it may retain them longer now: so the commits are asked, and not the state alone.
     """
-    root = snapshot.table_uri
-    files = snapshot.state.files
+    root, files, tombstones = snapshot.table_uri, snapshot.state.files, snapshot.state.tombstones
     live = {path for text in files.column("path").to_pylist() for path in _data_paths(root, text)}
     masked = adds_of(files.filter(pc.is_valid(files.column("dv_id"))))
     live.update(path for add in masked for path in _vector_paths(root, add.deletion_vector))
     removed = dict(removals.files)
-    for remove in removes_of(snapshot.state.tombstones):
-        for path in paths_of(root, remove):
-            removed[path] = max(remove.deletion_timestamp or 0, removed.get(path, 0))
+    for path, time_ms in _removed_in_state(root, tombstones):
+        removed[path] = max(time_ms, removed.get(path, 0))
     retained = {path for path, ms in removed.items() if ms >= keep_from_ms}
     retained.update(path for path, ms in removals.changes.items() if ms >= keep_from_ms)
     directories = (f"{ICEBERG_DIRECTORY}/",) if is_iceberg(snapshot.properties) else ()
     expired = removed.keys() - retained
     return Needs(frozenset(live), frozenset(retained), frozenset(expired), directories)
+
+
+def _removed_in_state(root: str, tombstones: pa.Table) -> Iterator[tuple[str, int]]:
+    texts, times = (tombstones.column(name) for name in ("path", "deletion_timestamp"))
+    for text, time_ms in zip(texts.to_pylist(), times.to_pylist(), strict=True):
+        yield from ((path, time_ms or 0) for path in _data_paths(root, text))
+    for remove in removes_of(tombstones.filter(pc.is_valid(tombstones.column("dv_id")))):
+        for path in _vector_paths(root, remove.deletion_vector):
+            yield path, remove.deletion_timestamp or 0
 
 
 def paths_of(root: str, file: AddFile | RemoveFile | AddCDCFile) -> Iterator[str]:
@@ -150,12 +165,10 @@ def find_unneeded(
     return sorted(unneeded, key=lambda file: file.path)
 
 
-def removed_in_log(store: Store, removals: Removals, needs: Needs) -> Iterator[FileStatus]:
+def removed_in_log(store: Store, removals: Removals, needs: Needs) -> list[FileStatus]:
     """The files that commits still in the log removed and that are still there (VACUUM LITE)."""
-    for path in sorted({*removals.files, *removals.changes}):
-        status = None if needs.has(path) else store.stat(path)
-        if status is not None:
-            yield status
+    unneeded = [path for path in {*removals.files, *removals.changes} if not needs.has(path)]
+    return statuses_of(store, unneeded, len(needs.live) + len(needs.retained))
 
 
 def _is_candidate(path: str) -> bool:
@@ -185,7 +198,7 @@ def _running_ids(names: Iterable[str]) -> set[str]:
     """Jobs of Databricks that have begun to write and have not finished."""
     marks: dict[str, set[str]] = {"started": set(), "committed": set()}
     for name in names:
-        match = _MARKER.match(name)
+        match = _MARKER.match(name) if name.startswith("_") else None
         if match is not None:
             marks[match[1]].add(match["id"])
     return marks["started"] - marks["committed"]

@@ -1,9 +1,10 @@
-"""Whether files are there, asked of the store in the way that takes the fewest turns."""
+"""Whether files are there, asked of the store in the way that takes the fewest turns; and many deleted."""
 
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
-from engine.storage.base import Store
+from engine.storage.base import FileStatus, Store
+from engine.storage.local import LocalStore
 from engine.storage.object_store import OBJECT_SCHEMES
 
 _AT_ONCE = 16
@@ -15,9 +16,6 @@ _LISTED_FOR_ONE = 12
 def missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[str]:
     """The files that are not there, sorted.
 
-    A few are requested by name, of an object store several at a time; many, where they are a good part of all that lies
-    below the table, by one listing. What a listing lacks is requested by name before it is missing.
-
     Args:
         store: the table's.
         paths: decoded, relative to the root.
@@ -26,16 +24,44 @@ def missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0)
     Raises:
         StorageError: the store could not say.
     """
-    asked = sorted(set(paths))
+    there = {status.path for status in statuses_of(store, paths, neighbor_count)}
+    return sorted(set(paths) - there)
+
+
+def statuses_of(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[FileStatus]:
+    """What the store says of those files that are there, sorted by path.
+
+    A few are requested by name, of an object store several at a time; many, where they are a good part of all that lies
+    below the table, by one listing. What a listing lacks is requested by name before it is missing.
+
+    Args, Raises: as `missing_files`.
+    """
+    asked = set(paths)
+    there: list[FileStatus] = []
     few = len(asked) < _LISTED_FROM
     if not few and len(asked) + neighbor_count <= len(asked) * _LISTED_FOR_ONE:
-        there = {file.path for file in store.list_all()}
-        asked = [path for path in asked if path not in there]
+        there = [file for file in store.list_all() if file.path in asked]
+        asked -= {file.path for file in there}
     if len(asked) < 2 or not is_remote(store):
-        return [path for path in asked if store.stat(path) is None]
-    with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
-        statuses = pool.map(store.stat, asked)
-        return [path for path, status in zip(asked, statuses, strict=True) if status is None]
+        statuses = [store.stat(path) for path in sorted(asked)]
+    else:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
+            statuses = list(pool.map(store.stat, sorted(asked)))
+    there += [status for status in statuses if status is not None]
+    return sorted(there, key=lambda status: status.path)
+
+
+def delete_files(store: Store, paths: Collection[str]) -> None:
+    """Delete files, in an object store several at a time, here a folder's at once.
+
+    Raises:
+        StorageError: one could not be deleted; others may be gone.
+    """
+    if isinstance(store, LocalStore):
+        store.delete_many(paths)
+        return
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(store.delete, paths))
 
 
 def is_remote(store: Store) -> bool:

@@ -24,6 +24,7 @@ from engine.storage.memory import MemoryStore
 from engine.storage.object_store import OBJECT_SCHEMES, ObjectStore, open_object_store
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?=/)")
+_PLAIN = re.compile(r"[^./%:\0][^/%:\0]*(?:/[^./%:\0][^/%:\0]*)*")
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "azure": "az"}
 
 
@@ -157,6 +158,8 @@ def resolve_log_path(
         PathOutsideRootError: it leads out of the table and out of every allowed root.
         MalformedLogError: it is not a path.
     """
+    if _PLAIN.fullmatch(path_in_log):
+        return ResolvedPath(root, path_in_log, inside=True)
     target = _absolute(root, path_in_log)
     below = _below(root, target)
     if below is not None:

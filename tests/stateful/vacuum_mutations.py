@@ -85,8 +85,8 @@ VACUUM_RULES = (
     Mutation(
         "a file was removed when its writer says",
         "log/removals.py",
-        "(action, max(_said_ms(action), time_ms))",
-        "(action, _said_ms(action) or time_ms)",
+        "action, max(_said_ms(action), time_ms))",
+        "action, _said_ms(action) or time_ms)",
     ),
     Mutation(
         "ages need no slack between two clocks",

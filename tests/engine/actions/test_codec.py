@@ -1,4 +1,5 @@
 import json
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -194,6 +195,31 @@ def test_fields_of_any_type_are_an_action_or_a_typed_error(name: str, fields: di
 def test_what_breaks_the_protocol_is_refused(line: str | bytes):
     with pytest.raises(MalformedLogError):
         assert decode(line) is not None
+
+
+@given(ACTIONS)
+def test_a_file_is_decoded_in_one_pass_as_it_is_in_two(action: Action):
+    line = encode(action)
+    assert decode(line) == decode(f" {line}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"add":null}',
+        b'{"remove":null}',
+        b'{"remote":{"path":"a"},"remove":null}',
+        b'{"add":{"path":"a"},"remove":{"path":"a"}}',
+        b'{"add":{"path":"a"}} {}',
+        b'{"add":{"path":"a"}',
+    ],
+)
+def test_a_line_that_begins_like_a_file_is_judged_as_a_whole(line: bytes):
+    with suppress(MalformedLogError):
+        assert decode(line) == decode(b" " + line)
+        return
+    with pytest.raises(MalformedLogError):
+        decode(b" " + line)
 
 
 def test_nulls_stand_for_absent_fields():

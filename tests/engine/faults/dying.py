@@ -102,6 +102,10 @@ class DeadlyStore(LocalStore):
         with self._moments.around(f"delete {path}"):
             super().delete(path)
 
+    def delete_many(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
     def make_durable(self, paths: Iterable[str]) -> None:
         with self._moments.around("make durable"):
             super().make_durable(paths)

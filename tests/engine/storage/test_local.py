@@ -59,7 +59,10 @@ def test_a_directory_that_becomes_a_link_out_of_the_table_is_followed_no_more(tm
         with pytest.raises(PathOutsideRootError):
             refused("inside/key")
     with pytest.raises(PathOutsideRootError):
+        store.delete_many(["before/none", "inside/key"])
+    with pytest.raises(PathOutsideRootError):
         store.put("inside/new", b"")
+    assert (tmp_path / "secret" / "key").exists()
     assert store.read("before/key") == b"own"
 
 
@@ -101,6 +104,65 @@ def test_links_out_of_the_table_are_not_listed(tmp_path: Path):
     (tmp_path / "table" / "file").write_text("x", "utf-8")
     store = LocalStore(tmp_path / "table")
     assert [file.path for file in store.list_all()] == ["file"]
+
+
+def test_a_link_that_takes_a_folder_s_place_during_a_listing_is_not_entered(tmp_path: Path):
+    store = LocalStore(tmp_path / "table")
+    for path in ("first", "folder/mine"):
+        store.put(path, b"x")
+    LocalStore(tmp_path / "elsewhere").put("secret", b"x")
+    listing = store.list_all()
+    assert next(listing).path == "first"
+    (tmp_path / "table" / "folder").rename(tmp_path / "away")
+    (tmp_path / "table" / "folder").symlink_to(tmp_path / "elsewhere")
+    assert list(listing) == []
+
+
+def test_a_link_that_is_there_only_while_a_folder_is_opened_shows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = LocalStore(tmp_path / "table")
+    store.put("folder/mine", b"x")
+    LocalStore(tmp_path / "elsewhere").put("secret", b"x")
+    folder, away, opened = tmp_path / "table" / "folder", tmp_path / "away", os.open
+
+    def turned(place: str, *arguments: object, **keywords: object) -> int:
+        if not str(place).endswith("/folder"):
+            return opened(place, *arguments, **keywords)
+        folder.rename(away)
+        folder.symlink_to(tmp_path / "elsewhere")
+        try:
+            return opened(place, *arguments, **keywords)
+        finally:
+            folder.unlink()
+            away.rename(folder)
+
+    monkeypatch.setattr(os, "open", turned)
+    assert list(store.list_all()) == []
+    with pytest.raises(StorageError, match="another directory"):
+        store.delete_many(["folder/secret"])
+    assert (tmp_path / "elsewhere" / "secret").exists()
+
+
+def test_many_files_are_deleted_and_those_that_are_gone_are_no_error(tmp_path: Path):
+    store = LocalStore(tmp_path)
+    for path in ("a/1", "a/2", "a/3", "b/1", "top"):
+        store.put(path, b"x")
+    store.delete_many(["a/1", "b/1", "a/2", "a/gone", "nowhere/1", "top"])
+    assert [file.path for file in store.list_all()] == ["a/3"]
+    with pytest.raises(PathOutsideRootError):
+        store.delete_many(["../a/3"])
+
+
+def test_what_cannot_be_listed_is_passed_over_and_the_rest_is_listed(tmp_path: Path):
+    store = LocalStore(tmp_path)
+    for path in ("a/b/1", "a/2", "c/d/e/3"):
+        store.put(path, b"xyz")
+    (tmp_path / "a" / "loop").symlink_to(tmp_path / "a")
+    (tmp_path / "a" / "other").symlink_to("2")
+    os.mkfifo(tmp_path / "pipe")
+    assert sorted(file.path for file in store.list_all()) == ["a/2", "a/b/1", "a/other", "c/d/e/3"]
+    assert {file.path: file for file in store.list_all()}["a/2"] == store.stat("a/2")
 
 
 def test_a_table_may_itself_be_reached_by_a_symbolic_link(tmp_path: Path):

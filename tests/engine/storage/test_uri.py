@@ -159,6 +159,18 @@ def test_what_names_no_place_is_refused(uri: str):
         open_store(uri)
 
 
+@given(st.text("ab.%/:\0\\é 2", max_size=12))
+def test_a_plain_path_is_what_any_spelling_of_it_is(path: str):
+    def decoded(text: str) -> str | type[Exception]:
+        try:
+            return resolve_log_path("/t", text).path
+        except EngineError as error:
+            return type(error)
+
+    if not path.startswith("/") and ":/" not in path and path:
+        assert decoded(path) == decoded(f"./{path}")
+
+
 def test_a_local_uri_opens_a_directory(tmp_path: Path):
     assert isinstance(open_store(f"file://{tmp_path}"), LocalStore)
 
