@@ -142,6 +142,7 @@ class Tried:
     """What became of it: PASSES, RESOLVED, CONFLICT, or UNDECIDABLE where it could not be tried.
 
     `winning_version` is as in the table's own log. `metrics` are of the commit it would have made.
+    `needs_spark`: it could not be tried since trials run without Spark, however often one asks.
     """
 
     verdict: Verdict
@@ -149,6 +150,7 @@ class Tried:
     rule: Rule | None = None
     winning_version: int | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    needs_spark: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ a line of the log where a step ends.
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -15,7 +17,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 
-from engine.clock import Clock, SystemClock
+from engine.clock import Clock, SystemClock, utc_from_ms
 from engine.errors import OperationCancelledError
 from engine.operations.execution import COMMIT
 from engine.spark.jobs import Progress
@@ -66,7 +68,8 @@ class StageRows:
     def _tell(self, stage: Stage) -> None:
         """A step that took Spark or found something; a task that kept the others waiting."""
         counts, times = stage.counts, stage.times
-        tell = partial(log_event, self._job_id, attempt=stage.attempt, step=stage.place)
+        at = None if stage.ended_ms is None else utc_from_ms(stage.ended_ms)
+        tell = partial(log_event, self._job_id, at=at, attempt=stage.attempt, step=stage.place)
         if counts.total or stage.found:
             took = _duration(stage.took_ms(self._clock.now_ms()))
             tasks = counted(counts.done, "task") if counts.total else ""
@@ -100,6 +103,15 @@ class StageRows:
         return self._attempts[number]
 
 
+@dataclass(frozen=True, slots=True)
+class LatestFields:
+    """The step that runs, since when, and what the job's row shall say of it."""
+
+    stage: str
+    since: datetime
+    fields: dict[str, str | int]
+
+
 class LatestProgress:
     """The `progress` callback of `engine.operations.run`: cheap, and safe from any thread.
 
@@ -112,10 +124,12 @@ class LatestProgress:
         self, check: Callable[[], None], attempt: int = 1, clock: Clock | None = None
     ) -> None:
         self._check = check
-        self._latest: Progress | None = None
+        self._clock = clock or SystemClock()
+        self._latest: tuple[Progress, int] | None = None
+        self._stage, self._since_ms = "", 0
         self.landed: list[int] = []
         self.running = 0
-        self.stages = Stages(clock or SystemClock(), attempt)
+        self.stages = Stages(self._clock, attempt)
 
     def __call__(self, progress: Progress) -> None:
         """Note the progress, that of tasks which run on in a job that is no longer wanted too.
@@ -129,26 +143,33 @@ class LatestProgress:
         if progress.stage != COMMIT:  # its transaction tells checks and commit apart
             self.stages.note(progress)
         if not progress.detail:
-            self._latest = progress
+            self._note(progress)
         self._check()
 
     def enter(self, stage: str) -> None:
         """Note a step whose end nobody reports; this one never raises."""
         self.stages.enter(stage)
-        self._latest = Progress(stage, 0, 0, "")
+        self._note(Progress(stage, 0, 0, ""))
 
-    def take_fields(self) -> dict[str, str | int]:
-        """What the row shall say, once; empty when nothing was noted since."""
-        latest, self._latest = self._latest, None
-        if latest is None:
-            return {}
-        return {
+    def take(self) -> LatestFields | None:
+        """What the row shall say, once; None when nothing was noted since."""
+        noted, self._latest = self._latest, None
+        if noted is None:
+            return None
+        latest, since_ms = noted
+        fields: dict[str, str | int] = {
             "progress_stage": latest.stage[:100],
             "progress_done": latest.done,
             "progress_total": latest.total,
             "progress_unit": latest.unit[:30],
             "progress_running": latest.counts.running if latest.counts else 0,
         }
+        return LatestFields(latest.stage, utc_from_ms(since_ms), fields)
+
+    def _note(self, progress: Progress) -> None:
+        if progress.stage != self._stage:
+            self._stage, self._since_ms = progress.stage, self._clock.now_ms()
+        self._latest = progress, self._since_ms
 
 
 class Heartbeat:
@@ -238,9 +259,9 @@ class Heartbeat:
             close_old_connections()  # one that broke is of no use any more
 
     def _beat(self) -> None:
-        if fields := self.progress.take_fields():
-            self._log_stage(str(fields["progress_stage"]))
-            leases.record(self._lease, **fields)
+        if latest := self.progress.take():
+            self._log_stage(latest)
+            leases.record(self._lease, **latest.fields)
         self._rows.write()
         now = self._clock.monotonic_s()
         if now - self._renewed_at >= settings.JOB_HEARTBEAT_SECONDS:
@@ -273,10 +294,10 @@ class Heartbeat:
             message = "Its tasks heed no interrupt: this worker's Spark is ended with them"
             log_event(self._lease.job_id, message, JobEvent.Level.WARNING)
 
-    def _log_stage(self, stage: str) -> None:
-        if stage != self._stage:
-            self._stage = stage
-            log_event(self._lease.job_id, stage.capitalize())
+    def _log_stage(self, latest: LatestFields) -> None:
+        if latest.stage != self._stage:
+            self._stage = latest.stage
+            log_event(self._lease.job_id, latest.stage.capitalize(), at=latest.since)
 
 
 def _duration(milliseconds: float) -> str:

@@ -270,7 +270,7 @@ def _finish(job: Job, lease: leases.Lease, ending: Ending) -> None:
         JobAttempt.objects.filter(job=job, outcome=Outcome.RUNNING).update(
             outcome=ending.outcome, finished_at=now, message=ending.message
         )
-        log_event(job.pk, ending.message, level)
+        log_event(job.pk, ending.message, level, at=now)
         if ending.state == Job.State.SUCCEEDED and _was_cancelled(job):
             log_event(job.pk, "The cancellation came after the commit", JobEvent.Level.WARNING)
 

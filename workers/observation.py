@@ -135,6 +135,7 @@ class JobObserver(TransactionObserver):
             self._job.pk,
             str(error),
             JobEvent.Level.WARNING,
+            at=now,
             exception=type(error).__name__,
             read_version=txn.read_version,
         )

@@ -16,11 +16,11 @@ from django.conf import settings
 from engine.clock import SystemClock
 from engine.spark.jobs import Progress
 from lakeui.jobs.models import Job
+from lakeui.jobs.timeline import HOLDING, WAITING
 from workers.heartbeat import Heartbeat
 
 logger = logging.getLogger(__name__)
 
-HOLDING = "holding for another job"
 _LOOK_AGAIN_S = 1
 _KEEP_S = 3600
 
@@ -65,14 +65,21 @@ class Rehearsal:
         """Wait until the job named by `commit_after` has ended."""
         other = self._job.commit_after_id
         if other is not None and _is_active(other):
-            self._heartbeat.progress(Progress(HOLDING, 0, 0, ""))
+            self._begin(HOLDING, "until it has ended")
             self._wait(other, lambda: not _is_active(other))
 
     def let_waiting_jobs_read(self) -> None:
         """Wait until the jobs that this one is to abort hold."""
         waiting_jobs = Job.objects.filter(commit_after=self._job.pk, state__in=Job.ACTIVE)
         for waiting in waiting_jobs.values_list("pk", flat=True):
-            self._wait(waiting, partial(_has_read, waiting))
+            if not _has_read(waiting):
+                self._begin(WAITING, "until it holds")
+                self._wait(waiting, partial(_has_read, waiting))
+
+    def _begin(self, step: str, until: str) -> None:
+        """A step of its own: the time is none of the checks' or the commit's."""
+        self._heartbeat.progress(Progress(step, 0, 0, ""))
+        self._heartbeat.progress(Progress(step, 0, 0, "", detail=until))
 
     def _wait(self, other: UUID, over: Callable[[], bool]) -> None:
         until = _CLOCK.monotonic_s() + settings.REHEARSAL_LIMIT_SECONDS

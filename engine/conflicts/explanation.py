@@ -10,6 +10,7 @@ from engine.conflicts.overlap import MatchedRows, Overlap
 from engine.conflicts.remedies import remedies_for
 from engine.conflicts.situation import situation_of
 from engine.errors import ConflictFacts, ConflictFile
+from engine.words import counted
 
 FILES_SHOWN = 100
 PARTITIONS_SHOWN = 10
@@ -141,7 +142,7 @@ def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding, deed: st
 
 
 def _added_words(overlap: Overlap, finding: Finding) -> str:
-    count = _counted(len(finding.added), "file")
+    count = counted(len(finding.added), "file")
     earlier = {candidate.version for candidate in finding.added} - {overlap.winner.version}
     if earlier:
         versions = _listed(tuple(f"version {number}" for number in sorted(earlier)))
@@ -152,7 +153,7 @@ def _added_words(overlap: Overlap, finding: Finding) -> str:
 def _removed_words(overlap: Overlap, finding: Finding) -> str:
     again = {add.path for add in overlap.winner.adds}
     verb = "rewrote" if any(file.path in again for file in finding.removed) else "removed"
-    return f"{verb} {_counted(len(finding.removed), 'file')}"
+    return f"{verb} {counted(len(finding.removed), 'file')}"
 
 
 def _where(facts: ConflictFacts) -> str:
@@ -164,10 +165,6 @@ def _where(facts: ConflictFacts) -> str:
             rows = _listed(tuple(map(str, file.rows)), count)
             return f" ({'row' if count == 1 else 'rows'} {rows} of {file.path})"
     return f" in {_listed(facts.partitions)}" if facts.partitions else ""
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _listed(names: tuple[str, ...], count: int | None = None) -> str:

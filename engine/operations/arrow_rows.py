@@ -18,6 +18,7 @@ from engine.errors import (
     CannotEvaluateError,
     DataFileError,
     InvariantViolationError,
+    NeedsSparkError,
     RequestError,
     SchemaMismatchError,
     StatementError,
@@ -26,7 +27,7 @@ from engine.errors import (
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.tree import Call, Expression
 from engine.expressions.types import is_complex
-from engine.operations.execution import NEEDS_SPARK, Execution
+from engine.operations.execution import Execution
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, DataType, StructField, StructType
 from engine.snapshot.reader import ROW_INDEX, count_rows, iter_file, read_physical
@@ -59,14 +60,14 @@ def is_small(execution: Execution, files: Sequence[AddFile]) -> bool:
     """Whether files are few bytes enough to be read in this process.
 
     Raises:
-        RequestError: they are not, and there is no Spark.
+        NeedsSparkError: they are not, and there is no Spark.
     """
     limit = execution.options.in_process_bytes
     if sum(add.size for add in files) <= limit:
         return limit > 0
     if execution.session is None:
         msg = f"The files to be read are larger than {limit:,} bytes, which needs Spark."
-        raise RequestError(msg, "Give a session, or raise in_process_bytes.", field="kind")
+        raise NeedsSparkError(msg, "Give a session, or raise in_process_bytes.")
     return False
 
 
@@ -79,7 +80,7 @@ def need_spark(execution: Execution, error: Exception) -> None:
     if not isinstance(error, CannotEvaluateError | RequestError):
         raise error
     msg = f"This needs Spark, and there is no Spark session: {error.what}"
-    raise RequestError(msg, NEEDS_SPARK, field="kind") from error
+    raise NeedsSparkError(msg) from error
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from engine.errors import (
     CommitOutcomeUnknownError,
     ConflictError,
     EngineError,
+    NeedsSparkError,
     OperationCancelledError,
-    RequestError,
     StorageError,
     StorageOutcomeUnknownError,
     TableNotFoundError,
@@ -46,10 +46,6 @@ from engine.storage.uri import resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.words import counted
-
-NEEDS_SPARK = (
-    "Give a session of engine.spark.session.build_session, or run it as a job on a Spark worker."
-)
 
 READ, READ_SOURCE, COMMIT = "read the table", "read the source", "commit"
 
@@ -91,11 +87,11 @@ class Execution:
         """The session.
 
         Raises:
-            RequestError: the caller has none.
+            NeedsSparkError: the caller has none.
         """
         if self.session is None:
             msg = "This command needs Spark here, and has no Spark session."
-            raise RequestError(msg, NEEDS_SPARK, field="kind")
+            raise NeedsSparkError(msg)
         return self.session
 
     @property

@@ -29,8 +29,8 @@ from engine.errors import (
     DataFileError,
     EngineError,
     FileMissingError,
+    NeedsSparkError,
     OperationCancelledError,
-    RequestError,
 )
 from engine.expressions.parse import parse_condition
 from engine.log.commits import Commit, read_commit
@@ -82,7 +82,7 @@ def try_write(write: RecordedWrite, change: TrialChange, limits: Limits) -> Trie
         with _memory() as store:
             return _Trial(write, change, limits, store).run()
     except CannotTryError as error:
-        return Tried(verdict=Verdict.UNDECIDABLE, why=str(error))
+        return Tried(verdict=Verdict.UNDECIDABLE, why=str(error), needs_spark=error.needs_spark)
     except (FileMissingError, DataFileError):
         return _cannot("files or versions that it takes are not there any more")
     except OperationCancelledError:
@@ -93,6 +93,10 @@ def try_write(write: RecordedWrite, change: TrialChange, limits: Limits) -> Trie
 
 class CannotTryError(Exception):
     """Why a write cannot be tried."""
+
+    def __init__(self, why: str, *, needs_spark: bool = False) -> None:
+        super().__init__(why)
+        self.needs_spark = needs_spark
 
 
 def _cannot(why: str) -> Tried:
@@ -154,7 +158,7 @@ class _Trial:
             msg = (
                 f"the {commit.operation or 'commit'} of v{commit.version} needs Spark to run again"
             )
-            raise CannotTryError(msg)
+            raise CannotTryError(msg, needs_spark=True)
         if _writes_otherwise(commit) and self._write.winners[commit.version] is None:
             msg = (
                 f"the {commit.operation or 'commit'} of v{commit.version} would have written other"
@@ -239,11 +243,9 @@ class _Trial:
         )
         try:
             return run(replace(command, table=""), self._table(), None, options)
-        except RequestError as error:
-            if "Spark" in str(error):
-                msg = f"{command.kind.upper()} needs Spark here, and trials run without it"
-                raise CannotTryError(msg) from error
-            raise
+        except NeedsSparkError as error:
+            msg = f"{command.kind.upper()} needs Spark here, and trials run without it"
+            raise CannotTryError(msg, needs_spark=True) from error
 
     def _table(self) -> DeltaTable:
         return DeltaTable(self._store, allowed_roots=self._write.table.allowed_roots)

@@ -82,6 +82,32 @@ def rerun_job(job: Job, by: User | None) -> Job:
     return _run_again(job, by)
 
 
+def hold_reruns(job: Job) -> None:
+    """Until the transaction ends, nobody else has the same request run again.
+
+    Of two who ask at once, the second finds the job of the first: see `runs_again`.
+    """
+    Job.objects.select_for_update().get(pk=_first(job).pk)
+
+
+def runs_again(job: Job) -> bool:
+    """Whether a run of the same request is under way: this job's, its reruns', or one between them."""
+    family = [_first(job).pk]
+    while family:
+        reruns = list(Job.objects.filter(retry_of__in=family).values_list("pk", "state"))
+        if any(state in Job.ACTIVE for _, state in reruns):
+            return True
+        family = [pk for pk, _ in reruns]
+    return False
+
+
+def _first(job: Job) -> Job:
+    """The job that the request was made with."""
+    while job.retry_of is not None:
+        job = job.retry_of
+    return job
+
+
 def _run_again(job: Job, by: User | None, changed: Command | None = None, reason: str = "") -> Job:
     if by is not None:
         check_readable(job, Reader(by), "Running this job again")
@@ -104,27 +130,13 @@ def _run_again(job: Job, by: User | None, changed: Command | None = None, reason
     has_rest = job.state != Job.State.SUCCEEDED
     if has_rest and (may_have_landed or (changed is None and isinstance(command, Script))):
         again.txn_id, again.base_version = job.txn_id, job.base_version
-    with transaction.atomic():  # of two requests at once, the second finds the job of the first
-        if _runs_again(job):
+    with transaction.atomic():
+        hold_reruns(job)
+        if runs_again(job):
             raise JobStateError("run once more", "running again")  # noqa: EM101, TRY003 - its words
         made = write_job(again, command)
         record_act("retried", by, job)
     return made
-
-
-def _runs_again(job: Job) -> bool:
-    """Whether a run of the same request is under way: this job's, its reruns', or one between them."""
-    first = job
-    while first.retry_of is not None:
-        first = first.retry_of
-    Job.objects.select_for_update().get(pk=first.pk)
-    family = [first.pk]
-    while family:
-        reruns = Job.objects.filter(retry_of__in=family)
-        if reruns.filter(state__in=Job.ACTIVE).exists():
-            return True
-        family = list(reruns.values_list("pk", flat=True))
-    return False
 
 
 def _may_have_landed(job: Job) -> bool:

@@ -14,6 +14,9 @@ from django.utils import timezone
 from lakeui.jobs.models import Job, JobAttempt, JobStage
 from lakeui.jobs.spans import span_ms
 
+HOLDING, WAITING = "holding for another job", "waiting for another job"
+"""Steps of a rehearsed conflict: of the job that is to be aborted, and of the one that aborts it."""
+
 
 class PartKind(StrEnum):
     """What a part of a job's time is."""

@@ -20,9 +20,10 @@ from lakeui.jobs.delivery import send_job
 from lakeui.jobs.models import Job, JobAttempt, WorkerReport
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.run_costs import cost_of
+from lakeui.jobs.timeline import HOLDING, WAITING
 from tests.services import WorkerProcess, point_celery_to, wait_until
 from workers.maintenance import sweep_leases
-from workers.rehearsal import HOLDING, announce_end
+from workers.rehearsal import announce_end
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -44,9 +45,9 @@ def ended(job: Job) -> Job:
     return job
 
 
-def another_active_job(table: Table) -> Job:
+def another_active_job(table: Table, **more) -> Job:
     """A job that nobody runs: whoever commits after it holds."""
-    return Job.objects.create(table=table, kind="optimize", state=Job.State.RUNNING)
+    return Job.objects.create(table=table, kind="optimize", state=Job.State.RUNNING, **more)
 
 
 def end(job: Job) -> None:
@@ -58,6 +59,16 @@ def holds(job: Job) -> None:
     wait_until(
         lambda: Job.objects.filter(pk=job.pk, progress_stage=HOLDING).exists(), f"{job} to hold"
     )
+
+
+def waits(job: Job) -> None:
+    wait_until(
+        lambda: Job.objects.filter(pk=job.pk, progress_stage=WAITING).exists(), f"{job} to wait"
+    )
+
+
+def step_names(job: Job) -> list[str]:
+    return list(job.attempt_rows.get().stages.order_by("place").values_list("name", flat=True))
 
 
 def sweep_until_requeued(job: Job) -> None:
@@ -107,6 +118,23 @@ def test_a_worker_that_ends_in_order_takes_its_report_away(table, start_worker):
     wait_until(WorkerReport.objects.filter(queue="light", cores=None).exists, "a report")
     worker.signal(signal.SIGTERM)
     wait_until(lambda: not WorkerReport.objects.exists(), "the report to go")
+
+
+def test_the_waits_of_a_rehearsed_conflict_are_steps_of_their_own(table, start_worker):
+    winner = set_property(table, "winner")
+    waiting = another_active_job(table, commit_after=winner)
+    start_worker("light")
+    waits(winner)
+    Job.objects.filter(pk=waiting.pk).update(progress_stage=HOLDING)
+    announce_end(waiting.pk)
+    ended(winner)
+    held = set_property(table, "held", commit_after=waiting)
+    holds(held)
+    end(waiting)
+    ended(held)
+    before, after = ["start", "read the table", "check"], ["commit", "sync"]
+    assert step_names(winner) == [*before, WAITING, *after]
+    assert step_names(held) == [*before, HOLDING, *after]
 
 
 def test_a_worker_killed_before_its_commit_leaves_a_job_that_runs_again_once(table, start_worker):

@@ -5,13 +5,15 @@ from dataclasses import asdict
 import pytest
 from django.utils import timezone
 
+from engine.clock import utc_from_ms
 from engine.errors import OperationCancelledError
 from engine.spark.jobs import Progress
 from engine.spark.task_counts import StageCounts, StageList, TaskCounts, TaskTimes
-from lakeui.jobs.models import JobAttempt
+from lakeui.jobs.leases import Lease
+from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.spark_stages import KEPT, SparkStage
 from tests.lakeui.factories import make_job, make_table
-from workers.heartbeat import LatestProgress, StageRows
+from workers.heartbeat import Heartbeat, LatestFields, LatestProgress, StageRows
 from workers.stages import Stages
 
 
@@ -46,6 +48,12 @@ def tasks(stage: str, done: int, core_ms: int, running: int = 0) -> Progress:
     return Progress(stage, done, done + running, counts=counts)
 
 
+def taken(progress: LatestProgress) -> LatestFields:
+    latest = progress.take()
+    assert latest is not None
+    return latest
+
+
 def rows(stages: Stages, clock: HandClock) -> dict[str, dict]:
     return {stage.name: stage.fields(clock.now_ms()) for stage in stages.take_changed()}
 
@@ -59,7 +67,7 @@ def test_tasks_that_run_on_in_a_cancelled_job_are_noted_and_no_step_begins(clock
         progress(tasks("match rows", 3, core_ms=700, running=2))
     with pytest.raises(OperationCancelledError):
         progress(Progress("write", 0, 0))
-    assert progress.take_fields()["progress_running"] == 2
+    assert taken(progress).fields["progress_running"] == 2
     assert [stage.name for stage in progress.stages.take_changed()] == ["match rows"]
 
 
@@ -158,7 +166,7 @@ def test_the_times_of_single_tasks_stay_until_newer_ones_come(stages, clock):
 def test_the_transaction_says_which_stage_checks_and_which_commits(clock):
     progress = LatestProgress(lambda: None, clock=clock)
     progress(Progress("commit", 0, 1, "commits"))
-    assert progress.take_fields()["progress_stage"] == "commit"
+    assert taken(progress).fields["progress_stage"] == "commit"
     progress.enter("check")
     progress.enter("commit")
     assert [stage.name for stage in progress.stages.take_changed()] == ["check", "commit"]
@@ -179,4 +187,27 @@ def test_a_line_about_a_step_says_which_step_it_is_of(stages, clock, db):
         ("Read the table", {"attempt": 1, "step": 0}),
         ("Write", {"attempt": 1, "step": 1}),
         ("Task 3 took 60.0 s, 6,000.0 times the median", {"attempt": 1, "step": 1}),
+    ]
+
+
+def test_lines_of_the_log_have_the_moments_of_the_steps_however_late_they_are_written(clock, db):
+    job = make_job(make_table(), "optimize", state="running")
+    JobAttempt.objects.create(job=job, number=1, started_at=timezone.now())
+    lease = Lease(job.pk, "light@here", fence=1, attempt=1)
+    Job.objects.filter(pk=job.pk).update(worker=lease.worker, fence=lease.fence)
+    heartbeat = Heartbeat(lease, clock=clock)
+    began = clock.now_ms()
+    heartbeat.progress(Progress("read the table", 0, 0))
+    clock.pause(0.2)
+    heartbeat.progress(Progress("read the table", 0, 0, detail="9 files"))
+    clock.pause(0.2)
+    heartbeat._beat()  # its thread wakes twice a second
+    heartbeat.progress.stages.close()
+    ended = clock.now_ms()
+    clock.pause(0.4)
+    heartbeat._beat()
+    lines = list(job.events.values_list("message", "at"))
+    assert lines == [
+        ("Read the table", utc_from_ms(began)),
+        ("Read the table: 9 files, 400 ms", utc_from_ms(ended)),
     ]

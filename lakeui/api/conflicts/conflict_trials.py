@@ -29,7 +29,7 @@ class TrialAnswerSerializer(serializers.Serializer[Any]):
     """What was found of one fix: `as_it_was` is none, and has to conflict for the others to tell.
 
     `undecidable`: it could not be tried, and `why` says what was missing. `rows` are those that the
-    write changed on the copy.
+    write changed on the copy. `needs_spark`: trials run without it, so no other trial tells more.
     """
 
     fix = serializers.CharField()
@@ -38,6 +38,7 @@ class TrialAnswerSerializer(serializers.Serializer[Any]):
     winning_version = serializers.IntegerField(allow_null=True)
     rows = Int64Field(allow_null=True)
     duration_ms = serializers.IntegerField()
+    needs_spark = serializers.BooleanField(default=False)
 
 
 class ConflictTrialsSerializer(serializers.ModelSerializer[ConflictTrials]):

@@ -176,7 +176,7 @@ class JobStream(GenericAPIView[Job]):
 
 
 class JobEventList(ListAPIView[JobEvent]):
-    """A job's log, oldest first; empty where the job names tables that you may not see."""
+    """A job's log in the order in which it was recorded; `at` is when it happened. Empty where the job names tables that you may not see."""
 
     queryset = JobEvent.objects.none()
     serializer_class = JobEventSerializer

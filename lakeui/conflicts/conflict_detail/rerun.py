@@ -21,7 +21,7 @@ from lakeui.conflicts.conflict_detail.later_commit import Landed, landed_later
 from lakeui.conflicts.conflict_detail.narrowing import narrowing
 from lakeui.conflicts.conflict_detail.trials import CONDITION, NARROW
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.cancel_retry import RETRYABLE, retry_job
+from lakeui.jobs.cancel_retry import RETRYABLE, hold_reruns, retry_job, runs_again
 from lakeui.jobs.command_rules import command_of, statement_of
 from lakeui.jobs.models import Job
 from lakeui.jobs.redaction import shown_job
@@ -95,7 +95,7 @@ def reruns_of(
         shown_job(job, reader)
         for job in conflict.job.reruns.select_related("table").order_by("-created_at")[:_MAX_SHOWN]
     )  # fmt: skip
-    obstacle = _obstacle(conflict, user, landed, jobs)
+    obstacle = _obstacle(conflict, user, landed)
     ways = () if obstacle else tuple(_ways(conflict, user, condition))
     return Reruns(obstacle, ways, jobs)
 
@@ -119,9 +119,8 @@ def rerun_conflict(
     if conflict.table is not None:
         check_condition(conflict.table, condition)
     with transaction.atomic():
-        if conflict.job_id is not None:  # whoever came first has written their job down
-            locked = Job.objects.select_for_update(of=("self",)).select_related("table")
-            conflict.job = locked.filter(pk=conflict.job_id).first()
+        if conflict.job is not None:
+            hold_reruns(conflict.job)
         return _run_again(conflict, by, fix, condition, confirm, reason)
 
 
@@ -143,9 +142,7 @@ def _run_again(
     return retry_job(conflict.job, by, changed, reason)
 
 
-def _obstacle(
-    conflict: Conflict, user: Person, landed: Landed | None, jobs: tuple[Job, ...]
-) -> str:
+def _obstacle(conflict: Conflict, user: Person, landed: Landed | None) -> str:
     """Why it cannot be run again from here; "" where it can."""
     job = conflict.job
     if conflict.kind == Conflict.Kind.RESOLVED:
@@ -154,13 +151,13 @@ def _obstacle(
         return "It was no job of this installation. Run it again where it ran."
     if landed is not None:
         return f"It has committed as v{landed.version}: running it again would write twice."
-    return _not_now(job, user, jobs)
+    return _not_now(job, user)
 
 
-def _not_now(job: Job, user: Person, jobs: tuple[Job, ...]) -> str:
+def _not_now(job: Job, user: Person) -> str:
     if job.state not in RETRYABLE:
         return "Its job has not ended: it tries again by itself."
-    if any(again.is_active for again in jobs):
+    if runs_again(job):
         return "It runs again now."
     if not Reader(user).may_read(job):
         return "Its statement names tables that you may not see."

@@ -40,6 +40,7 @@ class TrialAnswer:
     why: str = ""
     winning_version: int | None = None
     rows: int | None = None
+    needs_spark: bool = False
 
     @property
     def would_have_landed(self) -> bool | None:
@@ -72,6 +73,11 @@ class TrialsView:
     @property
     def is_reproduced(self) -> bool:
         return self.control.verdict == Verdict.CONFLICT
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether another trial can tell more: not while one runs, nor of a write that needs Spark."""
+        return not (self.obstacle or self.waits or self.control.needs_spark)
 
     @property
     def of_condition(self) -> TrialAnswer | None:
@@ -214,6 +220,7 @@ def answer_text(tried: Tried, duration_ms: int) -> dict[str, Any]:
         "rule": str(tried.rule or ""),
         "winning_version": tried.winning_version,
         "rows": _rows_of(tried.metrics),
+        "needs_spark": tried.needs_spark,
         "duration_ms": duration_ms,
     }
 
@@ -224,6 +231,7 @@ def _answer_from(given: Mapping[str, Any]) -> TrialAnswer:
         str(given.get("why", "")),
         given.get("winning_version"),
         given.get("rows"),
+        given.get("needs_spark") is True,
     )
 
 

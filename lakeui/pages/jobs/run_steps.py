@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from lakeui.jobs.models import Job, JobAttempt, JobStage
 from lakeui.jobs.spans import span_ms
+from lakeui.jobs.timeline import HOLDING, WAITING
 
 READ, CHECK, COMMIT, SYNC = "read the table", "check", "commit", "sync"
 MAX_CELLS = 400
@@ -20,10 +21,13 @@ _NAMES = {
     "rewrite files": "Write",
     "order rows": "Write in order",
     "compact files": "Compact",
+    HOLDING: "Hold for another job",
+    WAITING: "Wait for another job",
     "read the source": "Read the source",
 }
 _SHOWN_MS = 50  # half of the 0.1 s that times are told in
 _HIDDEN = frozenset({"batches"})  # how often the others come again
+_ONCE = frozenset({HOLDING, WAITING})  # of a rehearsal: the next run does not come to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +194,9 @@ def _words(job: Job, attempt: JobAttempt, stage: JobStage, state: str) -> str:
 
 
 def _waiting(job: Job, expected: Sequence[str], seen: set[str]) -> Iterator[Step]:
-    names = [name for name in expected if name not in _HIDDEN] or [*([] if seen else [READ])]
+    names = [name for name in expected if name not in _HIDDEN | _ONCE] or [
+        *([] if seen else [READ])
+    ]
     if not job.dry_run:
         names = [
             *(step_name for step_name in names if step_name not in {CHECK, COMMIT, SYNC}),

@@ -484,3 +484,10 @@ def test_the_message_names_partitions_and_how_to_avoid_it():
         " partition columns instead (`CLUSTER BY`)."
     ), "its condition names the partition already"
     assert conflict.conflict.subclass == "WITH_PARTITION_HINT"
+
+
+def test_a_message_separates_thousands():
+    adds = tuple(add(f"w{number}") for number in range(1200))
+    conflict = find_conflict(Overlap(READS_A, winner(*adds, version=7)))
+    assert conflict is not None
+    assert "added 1,200 files" in str(conflict)

@@ -132,6 +132,7 @@ def test_a_winner_that_cannot_run_again_leaves_vectors_undecided(aborted):
     )
     tried = try_write(nameless, TrialChange(properties=VECTORS, winners_again=True), _limits())
     assert (tried.verdict, "statement is not recorded" in tried.why) == (Verdict.UNDECIDABLE, True)
+    assert not tried.needs_spark
     assert try_write(nameless, TrialChange(), _limits()).verdict is Verdict.CONFLICT
 
 
@@ -155,7 +156,8 @@ def test_what_needs_spark_is_not_tried(aborted):
         winners=aborted.winners,
     )  # fmt: skip
     tried = try_write(optimize, TrialChange(), _limits())
-    assert (tried.verdict, "Spark" in tried.why) == (Verdict.UNDECIDABLE, True)
+    assert (tried.verdict, tried.needs_spark) == (Verdict.UNDECIDABLE, True)
+    assert tried.why == "OPTIMIZE needs Spark here, and trials run without it"
 
 
 def test_a_trial_leaves_the_table_and_memory_as_they_were(aborted):

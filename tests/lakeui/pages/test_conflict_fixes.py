@@ -7,10 +7,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from engine.conflict_facts import SideChanges, SideReads
+from engine.errors import RequestError
 from lakeui.catalog.models import Preview
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
+from lakeui.conflicts.conflict_detail.rerun import rerun_conflict
 from lakeui.conflicts.models import Conflict, ConflictRows, ConflictTrials
+from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.models import Job
 from lakeui.pages.conflicts.set_words import set_words
 from tests.lakeui.conflicts.aborted_jobs import aborted_job
@@ -61,6 +64,21 @@ def test_a_copy_that_did_not_conflict_says_that_nothing_could_be_tried(as_, abor
     assert "Nothing could be tried:" in _page(as_("viewer"), aborted)
 
 
+def test_a_write_that_needs_spark_is_told_so_and_offers_no_other_trial(as_, aborted):
+    why = "MERGE needs Spark here, and trials run without it"
+    trials = _answered(aborted, as_it_was="undecidable")
+    client = as_("viewer")
+    assert "Try again" in _page(client, aborted)
+    trials.answers["as_it_was"] |= {"why": why, "needs_spark": True}
+    trials.save()
+    body = _page(client, aborted)
+    assert why in body
+    assert "Try again" not in body
+    assert 'id="id_condition"' not in body
+    (answer,) = client.get(f"/api/v1/conflicts/{aborted.pk}/trials/").json()["answers"]
+    assert answer["needs_spark"] is True
+
+
 def test_asking_for_trials_waits_for_a_worker_and_a_get_asks_none(as_, aborted):
     client = as_("viewer")
     address = f"/conflicts/{aborted.pk}/trials/"
@@ -107,6 +125,18 @@ def test_a_job_runs_again_in_place_and_its_outcome_shows_there(as_, aborted):
     assert done.status_code == 286
     assert "It has committed as" in " ".join(done.content.decode().split())
     assert "<form" not in done.content.decode()
+
+
+def test_one_rule_says_of_both_pages_that_a_request_runs_again(as_, aborted, people):
+    retried = retry_job(aborted.job, people["owner"])
+    Job.objects.filter(pk=retried.pk).update(state=Job.State.FAILED)
+    retried.refresh_from_db()
+    retry_job(retried, people["owner"])  # a rerun of the rerun
+    page = as_("owner").get(f"/conflicts/{aborted.pk}/")
+    assert page.context["reruns"].obstacle == "It runs again now."
+    with pytest.raises(RequestError, match="It runs again now"):
+        rerun_conflict(aborted, people["owner"])
+    assert Job.objects.filter(retry_of=aborted.job).count() == 1
 
 
 def test_a_rerun_that_is_aborted_again_leads_to_its_conflict_and_can_run_once_more(as_, aborted):

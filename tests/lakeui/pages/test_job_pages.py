@@ -18,6 +18,7 @@ from engine.commands.sql import parse_request
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import check_command
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule
+from lakeui.jobs.timeline import HOLDING
 from lakeui.pages.jobs import streams
 from lakeui.pages.jobs.job_context import readable_metrics
 from lakeui.pages.jobs.job_form import examples_for
@@ -757,13 +758,14 @@ def test_what_the_last_run_went_through_is_still_to_come(as_, lake):
     now = timezone.now()
     before = make_job(lake.table, started_at=now, finished_at=now)
     last = JobAttempt.objects.create(job=before, number=1, started_at=now, outcome="committed")
-    for place, name in enumerate(("read the table", "compact files", "check", "commit")):
+    for place, name in enumerate(("read the table", "compact files", "check", HOLDING, "commit")):
         stage_of(last, place, name, finished_at=now)
     stage_of(lake.job.attempt_rows.get(), 0, "read the table", took_ms=900)
     body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
     way = [body.index(f"</svg>{name}</span>") for name in ("Queue", "Read v2", "Compact", "Check")]
     assert way == sorted(way)
     assert "as v4 or later" in body
+    assert "Hold for another job" not in body, "that was a rehearsal"
 
 
 def test_the_runs_of_one_schedule_are_a_list(as_, lake, people):
