@@ -1,5 +1,6 @@
 """A commit of the log as rows: itself, and the files it touched up to a cap."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -54,6 +55,7 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
         bytes_removed=log_values.integer(changes.bytes_removed) or 0,
         bytes_written=log_values.integer(changes.bytes_written) or 0,
         rows_added=_rows_added(files),
+        rows_removed=_rows_removed(changes.removed),
         vectors_added=sum(add.deletion_vector is not None for add in files.adds),
         rows_deleted_by_vectors=_rows_deleted_by_vectors(files),
         changes_data=any(file.data_change for file in files.all),
@@ -104,6 +106,17 @@ def _rows_added(files: _Files) -> int | None:
     counts = [log_values.row_count(add.stats) for add in files.adds if add.path not in seen]
     recorded = [count for count in counts if count is not None]
     return log_values.integer(sum(recorded)) if len(recorded) == len(counts) else None
+
+
+def _rows_removed(removed: Iterable[RemoveFile]) -> int | None:
+    """Rows that were live in files that left; null where one has no statistics."""
+    rows = 0
+    for file in removed:
+        count = log_values.row_count(file.stats)
+        if count is None or count < _cardinality(file):
+            return None
+        rows += count - _cardinality(file)
+    return log_values.integer(rows)
 
 
 def _rows_deleted_by_vectors(files: _Files) -> int:

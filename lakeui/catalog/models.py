@@ -214,6 +214,7 @@ class Commit(models.Model):
     bytes_removed = models.BigIntegerField(default=0)  # of files that left
     bytes_written = models.BigIntegerField(default=0)  # see `engine.actions.written_files`
     rows_added = models.BigIntegerField(null=True, blank=True)
+    rows_removed = models.BigIntegerField(null=True, blank=True)  # live rows of files that left
     vectors_added = models.BigIntegerField(default=0)  # adds that carry a deletion vector
     rows_deleted_by_vectors = models.BigIntegerField(default=0)
     changes_data = models.BooleanField(default=False)

@@ -1,7 +1,7 @@
 """How many rows a version inserted, changed and deleted, as far as its writer said."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeui.catalog.families import family_of
@@ -12,15 +12,20 @@ _UPDATED = ("numTargetRowsUpdated", "numUpdatedRows", "num_updated_rows")
 _DELETED = ("numTargetRowsDeleted", "numDeletedRows", "num_deleted_rows")
 _CHANGE_ROWS = frozenset({"write", "update", "delete", "merge"})
 _INSERT = frozenset({"write", "merge"})
+_BRINGS_BACK = frozenset({"RESTORE", "CLONE"})  # files that are there: nothing is inserted
 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """None: not recorded. All three are 0 where a version changed no row."""
+    """None: not recorded. All three are 0 where a version changed no row.
+
+    `is_overwrite`: the rows deleted are those that the inserted ones replaced.
+    """
 
     inserted: int | None
     updated: int | None
     deleted: int | None
+    is_overwrite: bool = False
 
     @property
     def is_recorded(self) -> bool:
@@ -32,11 +37,13 @@ _UNKNOWN = RowCounts(None, None, None)
 
 
 def rows_of(commit: Commit) -> RowCounts:
-    """From a version's metrics; else, where it only added files, from their statistics."""
+    """From a version's metrics; else, where it only added or replaced files, from their statistics."""
     family = family_of(commit.operation)
     if family not in _CHANGE_ROWS:
         return _UNKNOWN if commit.changes_data and _touches_files(commit) else NO_ROWS
     counts = rows_in(commit.operation, commit.operation_metrics or {})
+    if _overwrites(commit, family):
+        return _replaced(commit, counts)
     return counts if counts.is_recorded else _from_files(commit)
 
 
@@ -50,6 +57,24 @@ def rows_in(operation: str, metrics: Mapping[str, Any]) -> RowCounts:
         _first(metrics, names) if family in _INSERT else None,
         _first(metrics, _UPDATED),
         _first(metrics, _DELETED),
+    )
+
+
+def _overwrites(commit: Commit, family: str | None) -> bool:
+    """Whether files left for those that came; a writer may restate files with vectors instead."""
+    is_write = family == "write" and commit.operation.upper() not in _BRINGS_BACK
+    return is_write and commit.changes_data and commit.files_removed > 0
+
+
+def _replaced(commit: Commit, counts: RowCounts) -> RowCounts:
+    """A condition on rows may have had files copied in part: then their statistics tell nothing."""
+    is_whole = not commit.predicate and not commit.files_restated
+    inserted, deleted = counts.inserted, counts.deleted
+    return replace(
+        counts,
+        inserted=commit.rows_added if inserted is None and is_whole else inserted,
+        deleted=commit.rows_removed if deleted is None and is_whole else deleted,
+        is_overwrite=True,
     )
 
 

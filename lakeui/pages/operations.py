@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from engine.words import counted
 from lakeui.catalog.families import FAMILIES, family_of
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import RowCounts
@@ -27,12 +28,22 @@ def tick_height(operation: str) -> int:
 
 
 def rows_text(rows: RowCounts) -> str:
-    """+12,204 ~34,861 −7: inserted, changed, deleted; "0" where no row changed, "" where unknown."""
-    return _rows(rows, format_count)
+    """+12,204 ~34,861 −7: inserted, changed, deleted; "0" where no row changed, "" where unknown.
+
+    Of an overwrite: 20 rows in, 1,000 rows replaced.
+    """
+    if not rows.is_overwrite:
+        return _rows(rows, format_count)
+    came = (
+        "rows in not recorded" if rows.inserted is None else f"{counted(rows.inserted, 'row')} in"
+    )
+    if rows.deleted is None:
+        return f"{came}, rows replaced not recorded"
+    return f"{came}, {counted(rows.deleted, 'row')} replaced"
 
 
 def short_rows(rows: RowCounts) -> str:
-    """Row counts where a column is narrow: +196 k."""
+    """Row counts where a column is narrow: +196 k; +20 −? where it is not known what was replaced."""
     return _rows(
         rows, lambda count: format_count(count) if count < _SHORTEN else f"{count // 1000:,} k"
     )
@@ -41,6 +52,8 @@ def short_rows(rows: RowCounts) -> str:
 def _rows(rows: RowCounts, text: Callable[[int], str]) -> str:
     signed = (("+", rows.inserted), ("~", rows.updated), (MINUS, rows.deleted))
     said = " ".join(f"{sign}{text(count)}" for sign, count in signed if count)
+    if rows.is_overwrite and rows.is_recorded and rows.deleted is None:
+        return f"{said} {MINUS}?".strip()
     return said or ("0" if rows.is_recorded else "")
 
 

@@ -13,7 +13,10 @@ from lakeui.catalog.row_counts import rows_of
 
 
 class RowCountsSerializer(serializers.Serializer[Any]):
-    """As the writer counted them. null: it did not; all 0: no row changed."""
+    """As the writer counted them, or files' statistics do. null: neither does; all 0: no row changed.
+
+    Of an overwrite `deleted` are the rows that it replaced.
+    """
 
     inserted = Int64Field(allow_null=True)
     updated = Int64Field(allow_null=True)
@@ -36,6 +39,9 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
         help_text="Of data files that this version wrote: not of those restated or brought back."
     )
     rows_added = Int64Field(allow_null=True)
+    rows_removed = Int64Field(
+        allow_null=True, help_text="Live rows of the files that left. null: not recorded of each."
+    )
     rows_deleted_by_vectors = Int64Field()
     rows = serializers.SerializerMethodField()
     aborted_by_it = serializers.IntegerField(
@@ -71,6 +77,7 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
             "bytes_removed",
             "bytes_written",
             "rows_added",
+            "rows_removed",
             "vectors_added",
             "rows_deleted_by_vectors",
             "changes_data",

@@ -53,6 +53,7 @@ COLUMNS = {
     "bytes_removed": lambda c: c.bytes_removed,
     "bytes_written": lambda c: c.bytes_written,
     "rows_added": lambda c: c.rows_added,
+    "rows_removed": lambda c: c.rows_removed,
     "rows_inserted": lambda c: rows_of(c).inserted,
     "rows_updated": lambda c: rows_of(c).updated,
     "rows_deleted": lambda c: rows_of(c).deleted,

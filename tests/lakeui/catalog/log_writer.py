@@ -64,6 +64,7 @@ def add(path: str, *, rows: int | None = 1, size: int = 1000) -> dict[str, Any]:
     return {"add": {key: value for key, value in fields.items() if value is not None}}
 
 
-def remove(path: str) -> dict[str, Any]:
+def remove(path: str, **more: object) -> dict[str, Any]:
     """A remove action."""
-    return {"remove": {"path": path, "deletionTimestamp": 1_700_000_000_000, "dataChange": True}}
+    said = {"path": path, "deletionTimestamp": 1_700_000_000_000, "dataChange": True}
+    return {"remove": said | more}

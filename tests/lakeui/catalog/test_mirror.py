@@ -1,9 +1,12 @@
 """The mirror: rows that say what the log says, for tables of every engine."""
 
+import json
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
@@ -14,11 +17,14 @@ from lakeui.catalog.definitions import definition_at
 from lakeui.catalog.mirror import rebuild_table, refresh_table
 from lakeui.catalog.models import Commit, CommitFile, CommitHour, LiveFile, Table
 from lakeui.catalog.registration import register_table
+from lakeui.catalog.row_counts import RowCounts, rows_of
+from lakeui.pages.operations import rows_text, short_rows
 from tests.lakeui.catalog.log_writer import SCHEMA, add, append_commit, new_table, remove
 from tests.shared import SHARED, needs_shared, shared_lines
 
 pytestmark = pytest.mark.django_db
 
+OVERWRITE = {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
 EXPECTED = shared_lines("tables/expected.jsonl")
 BROKEN = [row["table"] for row in EXPECTED if row["expect_error_stage"] == "open"]
 READABLE = [row["table"] for row in EXPECTED if row["table"] not in BROKEN]
@@ -53,6 +59,65 @@ def test_a_table_whose_first_version_says_no_schema_is_mirrored(lake):
     assert before is not None
     assert before.schema == ()
     assert rebuild_table(table) == 2
+
+
+def test_an_overwrite_tells_the_rows_that_it_replaced(lake):
+    new_table(lake / "orders")
+    append_commit(lake / "orders", 1, [add("a.parquet", rows=10), add("b.parquet", rows=990)])
+    stats, vector = (
+        json.dumps({"numRecords": 990}),
+        {"storageType": "u", "pathOrInlineDv": "x" * 20},
+    )
+    marked = vector | {"offset": 1, "sizeInBytes": 34, "cardinality": 90}
+    gone = remove("b.parquet", stats=stats, deletionVector=marked)
+    append_commit(lake / "orders", 2, [gone, add("c.parquet", rows=20)], info=OVERWRITE)
+    append_commit(
+        lake / "orders", 3, [remove("a.parquet"), add("d.parquet", rows=4)], info=OVERWRITE
+    )
+    metrics = {"numOutputRows": "7", "numDeletedRows": "3"}
+    where = OVERWRITE | {
+        "operationParameters": {"predicate": '["id = 1"]'},
+        "operationMetrics": metrics,
+    }
+    append_commit(
+        lake / "orders", 4, [remove("c.parquet", stats=stats), add("e.parquet")], info=where
+    )
+    blind = where | {"operationMetrics": {}}
+    append_commit(
+        lake / "orders", 5, [remove("e.parquet", stats=stats), add("f.parquet")], info=blind
+    )
+    table = register_table(str(lake / "orders"), "sales.orders")
+    counts = [rows_of(commit) for commit in table.commits.order_by("version")][2:]
+    assert counts == [
+        RowCounts(20, None, 900, is_overwrite=True),
+        RowCounts(4, None, None, is_overwrite=True),  # its file's rows are not in the log
+        RowCounts(7, None, 3, is_overwrite=True),
+        RowCounts(None, None, None, is_overwrite=True),  # files may have been copied in part
+    ]
+    assert [rows_text(count) for count in counts[:2]] == [
+        "20 rows in, 900 rows replaced",
+        "4 rows in, rows replaced not recorded",
+    ]
+    assert [short_rows(count) for count in counts] == [
+        "+20 \u2212900",
+        "+4 \u2212?",
+        "+7 \u22123",
+        "",
+    ]
+
+
+def test_rows_that_an_overwrite_replaced_are_counted_of_a_mirror_that_is_there(lake):
+    new_table(lake / "orders")
+    stats = json.dumps({"numRecords": 990})
+    overwrite = [remove("b.parquet", stats=stats), add("c.parquet", rows=20)]
+    append_commit(lake / "orders", 1, overwrite, info=OVERWRITE)
+    append_commit(lake / "orders", 2, [remove("c.parquet")], info=OVERWRITE)
+    table = register_table(str(lake / "orders"), "sales.orders")
+    table.commits.update(rows_removed=None)
+    migration = import_module("lakeui.catalog.migrations.0020_rows_removed")
+    migration.count_rows_of_files_that_left(apps, None)
+    counts = table.commits.order_by("version").values_list("rows_removed", flat=True)
+    assert list(counts) == [0, 990, None]
 
 
 def test_what_another_engine_did_not_record_stays_null(lake):

@@ -170,6 +170,7 @@ def test_an_opened_version_names_the_stream_that_it_stopped(as_, lake, address):
         ("MERGE", {"operation_metrics": {"numTargetRowsInserted": 1, "numTargetRowsDeleted": 2}}, "+1 −2"),
         ("UPDATE", {"operation_metrics": {"numUpdatedRows": "812406"}}, "~812 k"),
         ("WRITE", {"rows_added": 77}, "+77"),
+        ("WRITE", {"rows_added": 20, "rows_removed": 1000, "files_removed": 1}, "+20 −1,000"),
         ("OPTIMIZE", {}, "0"),
         ("UPDATE", {"files_removed": 1}, "not recorded"),
     ],
