@@ -47,6 +47,7 @@ _SMALL: dict[str, type[Any]] = {
     "checkpointMetadata": CheckpointMetadata,
     "sidecar": Sidecar,
 }
+_BATCH_ROWS = 131_072
 _REMEDY = (
     "Delete the checkpoint if the log holds every commit before it, or restore it from a backup."
 )
@@ -164,7 +165,7 @@ def _from_actions(actions: Iterable[Action]) -> _Part:
 
 
 def _from_parquet(source: pa.NativeFile, path: str) -> _Part:
-    file = pq.ParquetFile(source)
+    file = pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
     if is_inflated(file.metadata.num_rows, source.size()):
         msg = f"{path} says it holds {file.metadata.num_rows} actions, which its bytes cannot."
         raise MalformedLogError(msg, _REMEDY)
@@ -232,8 +233,12 @@ def _file_rows(file: pq.ParquetFile, action: str, schema: pa.Schema) -> pa.Table
 def _columns_of(
     file: pq.ParquetFile, action: str, names: Sequence[str]
 ) -> dict[str, pa.ChunkedArray]:
-    rows = file.read(columns=[f"{action}.{name}" for name in names]).column(action)
-    return _leaves(pa.chunked_array([_present(chunk) for chunk in rows.chunks], rows.type))
+    """Batch by batch, since the pages of a whole column would stand in memory beside its rows."""
+    columns = [f"{action}.{name}" for name in names]
+    batches = file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
+    chunks = [_present(batch.column(action)) for batch in batches]
+    kind = chunks[0].type if chunks else file.read(columns=columns).column(action).type
+    return _leaves(pa.chunked_array(chunks, kind))
 
 
 def _present(rows: pa.StructArray) -> pa.StructArray:
@@ -258,23 +263,36 @@ def _conform(leaves: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
     for part in schema:
         leaf = leaves.get(camel(part.name))
         if leaf is None:
-            columns[part.name] = pa.nulls(count, part.type)
+            columns[part.name] = _nulls(count, part.type)
         elif part.name == "deletion_vector":
             columns[part.name] = _descriptors(leaf)
         else:
             columns[part.name] = leaf if leaf.type == part.type else leaf.cast(part.type)
     columns["dv_id"] = _unique_ids(columns["deletion_vector"])
     if "stats" in columns:
-        columns["stats"] = pc.if_else(pc.equal(columns["stats"], "null"), None, columns["stats"])
+        columns["stats"] = _without_null_texts(columns["stats"])
     table = pa.table([columns[name] for name in schema.names], schema=schema)
     table.validate(full=True)  # text that is no UTF-8 among it
     return table
 
 
+def _nulls(count: int, kind: pa.DataType) -> pa.ChunkedArray:
+    """A column without values, in chunks that are one in memory."""
+    chunk = pa.nulls(min(count, _BATCH_ROWS), kind)
+    whole, rest = divmod(count, _BATCH_ROWS)
+    return pa.chunked_array([*[chunk] * whole, chunk.slice(0, rest)], kind)
+
+
+def _without_null_texts(stats: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Some writers say that there are no statistics by the text `null`."""
+    said = pc.equal(stats, "null")
+    return pc.if_else(said, None, stats) if pc.any(said).as_py() else stats
+
+
 def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The struct with the descriptor's fields in snake_case and in order."""
     if column.null_count == len(column):
-        return pa.chunked_array([pa.nulls(len(column), DELETION_VECTOR)])
+        return _nulls(len(column), DELETION_VECTOR)
     leaves = _leaves(column)
     arrays = []
     for part in DELETION_VECTOR:
@@ -294,7 +312,7 @@ def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _unique_ids(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """`DeletionVectorDescriptor.unique_id` of every row."""
     if column.null_count == len(column):
-        return pa.nulls(len(column), pa.string())
+        return _nulls(len(column), pa.string())
     kind, place, offset = (pc.struct_field(column, name) for name in DELETION_VECTOR.names[:3])
     tail = pc.if_else(
         pc.is_valid(offset), pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), ""
