@@ -191,10 +191,9 @@ def _actions_present(file: pq.ParquetFile) -> set[str]:
 
 
 def _small_actions_of(file: pq.ParquetFile, path: str) -> list[Action]:
-    actions: list[Action] = []
-    for name in sorted(_actions_present(file) & set(_SMALL)):
-        actions += _small_actions(file.read(columns=[name]).column(0), name, path)
-    return actions
+    names = sorted(_actions_present(file) & set(_SMALL))
+    columns = file.read(columns=names, use_threads=False) if names else {}
+    return [action for name in names for action in _small_actions(columns[name], name, path)]
 
 
 def _small_actions(column: pa.ChunkedArray, name: str, path: str) -> list[Action]:
