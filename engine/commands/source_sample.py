@@ -8,7 +8,7 @@ import json
 import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from engine.snapshot.new_table import check_names
 
 SHOWN_ROWS = 20
 SHOWN_COLUMNS = 100
+_LONG_NUMBERS = "Some numbers have more digits than DOUBLE keeps, so the type is STRING."
 _SHOWN_TEXT = 200
 _MEMORY_BYTES = 1 << 30
 TYPES = (
@@ -49,12 +50,16 @@ TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class SampleColumn:
-    """A column: its type as chosen, else as inferred; `problem` says why the choice cannot be."""
+    """A column: its type as chosen, else as inferred; `problem` says why the choice cannot be.
+
+    `note` says why another type was inferred than one might expect.
+    """
 
     name: str
     type: str
     inferred: str
     problem: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,10 @@ def sample_file(source: FileSource, path: Path, chosen: Mapping[str, str]) -> Fi
 
 def _of_text(source: FileSource, head: TextHead, chosen: Mapping[str, str]) -> FileSample:
     columns, fields = _chosen(head.columns, chosen, stores=False)
+    columns = [
+        replace(column, note=_LONG_NUMBERS) if column.name in head.long_numbers else column
+        for column in columns
+    ]
     value = text_value if source.format == "csv" else json_value
     kinds = [field.type for field in fields[:SHOWN_COLUMNS]]
     rows = [_text_row(line, kinds, value, source) for line in head.lines[:SHOWN_ROWS]]

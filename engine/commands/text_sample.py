@@ -56,15 +56,19 @@ _MAX_DEPTH = 30
 _VOID = PrimitiveType("void")
 _WIDE = DecimalType(38, 0)
 """Of whole numbers that do not fit 64 bits."""
+_DIGITS = PrimitiveType("digits")
+"""Of numbers with whole ones among them that neither 64 bits nor `_WIDE` hold: they become text."""
 _WIDE_LIMIT = 10**38
+_LONG_DIGITS = 19  # 64 bits hold no more
 _WIDE_WHOLE = re.compile(r"^[+-]?(?:0|[1-9][0-9]{0,37})\Z")
 _WHOLE = re.compile(
     r"[+-]?(0|[1-9][0-9]{0,18})\Z"
 )  # a leading zero is part of a code, not a number
+_LONG_WHOLE = re.compile(r"[+-]?[1-9][0-9]{18,}\Z")
 _FLOATING = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?\Z")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}")
-_DIGITS = Context(prec=76, rounding=ROUND_HALF_UP)
+_ROUNDING = Context(prec=76, rounding=ROUND_HALF_UP)
 _FLOAT_NAMES = frozenset({"NaN", "Infinity", "+Infinity", "-Infinity", "INF", "+INF", "-INF"})
 
 
@@ -85,11 +89,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class TextHead:
-    """The first lines of a file under the columns that they have. `is_whole`: there are no others."""
+    """The first lines of a file under the columns that they have. `is_whole`: there are no others.
+
+    `long_numbers` are columns of text although all their values are numbers, some with more digits than DOUBLE keeps.
+    """
 
     columns: StructType
     lines: list[Line]
     is_whole: bool
+    long_numbers: frozenset[str] = frozenset()
 
 
 def csv_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
@@ -110,7 +118,7 @@ def csv_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
         msg = f"{shown} is not CSV: {error}."
         raise RequestError(msg, "Check the delimiter and the quote.", field="delimiter") from error
     lines = _numbered_lines(batches, _row_limit(len(names)))
-    return TextHead(_of_texts(names, lines), lines, is_whole)
+    return _text_head(_of_texts(names, lines), lines, is_whole=is_whole)
 
 
 def json_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
@@ -132,15 +140,20 @@ def json_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
         merged = _common(merged, _json_type(row, 0))
         if isinstance(merged, StructType):
             check_width(len(merged), shown)
-    columns = _settled(merged)
-    assert isinstance(columns, StructType)  # noqa: S101 - of objects
+    assert isinstance(merged, StructType)  # noqa: S101 - of objects
     lines = [
-        Line([value.get(name) for name in columns.names])
+        Line([value.get(name) for name in merged.names])
         if value is not None
-        else Line([None] * len(columns), "not a JSON object")
+        else Line([None] * len(merged), "not a JSON object")
         for value in values
     ]
-    return TextHead(columns, lines, is_whole)
+    return _text_head(merged, lines, is_whole=is_whole)
+
+
+def _text_head(columns: StructType, lines: list[Line], *, is_whole: bool) -> TextHead:
+    settled = StructType(tuple(StructField(f.name, _settled(f.type)) for f in columns))
+    long_numbers = frozenset(field.name for field in columns if _has_digits(field.type))
+    return TextHead(settled, lines, is_whole, long_numbers)
 
 
 def text_value(text: str | None, kind: DataType) -> str | None:
@@ -197,7 +210,7 @@ def _decimal_text(text: str, kind: DecimalType) -> str:
         number = Decimal(text)
         if not number.is_finite():
             raise Misfit
-        stored = number.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS)
+        stored = number.quantize(Decimal(1).scaleb(-kind.scale), context=_ROUNDING)
     except InvalidOperation as error:
         raise Misfit from error
     if len(stored.as_tuple().digits) > kind.precision and stored:
@@ -264,7 +277,7 @@ def _type_of_texts(texts: Sequence[str]) -> DataType:
     """The narrowest type that all texts have; a column without any stays text."""
     for kind, is_one in _TEXT_TYPES if texts else ():
         if all(map(is_one, texts)):
-            return kind
+            return _DIGITS if kind == DOUBLE and any(map(_is_long_whole, texts)) else kind
     return STRING
 
 
@@ -276,6 +289,13 @@ _TEXT_TYPES: tuple[tuple[DataType, Callable[[str], bool]], ...] = (
     (DATE, lambda text: bool(_DAY.match(text)) and parse_date(text) is not None),
     (TIMESTAMP, lambda text: bool(_MOMENT.match(text)) and parse_timestamp(text) is not None),
 )
+
+
+def _is_long_whole(text: str) -> bool:
+    """Whether a whole number does not fit 64 bits; `int` refuses texts of thousands of digits."""
+    if not _LONG_WHOLE.match(text):
+        return False
+    return len(text.lstrip("+-")) > _LONG_DIGITS or not -(2**63) <= int(text) < 2**63
 
 
 def _is_wide(number: int) -> bool:
@@ -300,7 +320,7 @@ def _json_type(value: Any, depth: int) -> DataType:  # noqa: ANN401, PLR0911 - a
         case int():
             if -(2**63) <= value < 2**63:
                 return LONG
-            return _WIDE if _is_wide(value) else DOUBLE
+            return _WIDE if _is_wide(value) else _DIGITS
         case float():
             return DOUBLE
         case dict() if depth < _MAX_DEPTH:
@@ -334,9 +354,25 @@ def _common(one: DataType, other: DataType) -> DataType:
         case ArrayType(left), ArrayType(right):
             return ArrayType(_common(left, right))
         case _:
-            if {one, other} == {LONG, _WIDE}:
-                return _WIDE
-            return DOUBLE if {one, other} <= {LONG, _WIDE, DOUBLE} else STRING
+            return _common_number({one, other})
+
+
+def _common_number(kinds: set[DataType]) -> DataType:
+    if kinds == {LONG, _WIDE}:
+        return _WIDE
+    if kinds == {LONG, DOUBLE}:
+        return DOUBLE
+    return _DIGITS if kinds <= {LONG, _WIDE, DOUBLE, _DIGITS} else STRING
+
+
+def _has_digits(kind: DataType) -> bool:
+    match kind:
+        case StructType(fields):
+            return any(_has_digits(field.type) for field in fields)
+        case ArrayType(element):
+            return _has_digits(element)
+        case _:
+            return kind == _DIGITS
 
 
 def _settled(kind: DataType) -> DataType:
@@ -347,4 +383,4 @@ def _settled(kind: DataType) -> DataType:
         case ArrayType(element):
             return ArrayType(_settled(element))
         case _:
-            return STRING if kind == _VOID or isinstance(kind, StructType) else kind
+            return STRING if kind in (_VOID, _DIGITS) or isinstance(kind, StructType) else kind

@@ -5,7 +5,7 @@ writes by itself: the data files that the engine writes are in no stage.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from heapq import nlargest
 from typing import Any, Self
@@ -14,12 +14,17 @@ from lakeui.jobs.models import JobStage
 
 KEPT = 40
 """So many stages of a step are recorded one by one: the longest ones."""
+_READS_LINES = frozenset({"infer the schema"})
+"""Steps in which Spark counts lines of text as rows, those of a header among them."""
 STATUSES = ("complete", "active", "failed", "pending")
 
 
 @dataclass(frozen=True, slots=True)
 class SparkStage:
-    """One stage as Spark last ran it; `attempt` counts from 0 as in Spark."""
+    """One stage as Spark last ran it; `attempt` counts from 0 as in Spark.
+
+    `rows_read` is None where what Spark counted are no rows.
+    """
 
     stage_id: int
     attempt: int = 0
@@ -31,7 +36,7 @@ class SparkStage:
     failed: int = 0
     core_ms: int = 0
     bytes_read: int = 0
-    rows_read: int = 0
+    rows_read: int | None = 0
     shuffle_read: int = 0
     shuffle_written: int = 0
     spilled: int = 0
@@ -84,7 +89,13 @@ def _stages_in(step: JobStage) -> Iterator[SparkStage]:
     rows = step.spark_stages if isinstance(step.spark_stages, list) else []
     for row in rows:
         if isinstance(row, dict) and isinstance(row.get("stage_id"), int):
-            yield SparkStage.recorded(row)
+            yield _with_rows(SparkStage.recorded(row), step)
+
+
+def _with_rows(stage: SparkStage, step: JobStage) -> SparkStage:
+    """Rows that come without a byte are numbers of files, which Spark gave to Python to read."""
+    are_others = step.name in _READS_LINES or not stage.bytes_read
+    return replace(stage, rows_read=None) if stage.rows_read and are_others else stage
 
 
 def _place(stage: SparkStage) -> tuple[bool, int, int]:

@@ -11,7 +11,7 @@ from engine.table import DeltaTable
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
 from lakeui.jobs import leases
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, JobStage
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.spark_stages import stages_in
 from lakeui.jobs.timeline import PartKind, Timeline, timeline_of
@@ -82,6 +82,8 @@ def test_a_load_with_an_inferred_schema_adds_up_to_its_time_by_named_parts(here,
     unnamed = sum(named.get(kind.value, 0) for kind in (PartKind.BETWEEN, PartKind.UNRECORDED))
     assert unnamed <= 20  # each moment is written down in whole milliseconds
     assert named["infer the schema"] > 0
+    inferring = JobStage.objects.get(attempt__job=job, name="infer the schema")
+    assert [stage.rows_read for stage in stages_in(inferring) if stage.rows_read] == []
 
 
 def test_a_job_that_was_requested_while_spark_started_says_so(here, table, lake, monkeypatch):
@@ -115,4 +117,6 @@ def test_the_steps_of_a_job_say_which_stages_spark_ran_for_them(here, table, lak
     assert sum(stage.core_ms for stage in stages) == step.core_ms
     for stage in stages:
         assert step.started_at <= stage.started_at <= stage.ended_at <= step.finished_at
+    assert any(row.get("rows_read") == 1 for row in step.spark_stages), "the number of the file"
+    assert {stage.rows_read for stage in stages} <= {None, 0, 500}
     assert [other.spark_stages for other in attempt.stages.exclude(pk=step.pk)].count([]) >= 3

@@ -69,7 +69,7 @@ class Overlaps:
     """The overlaps of a window: the latest `MAX_VERSIONS` versions of it, from `first` to `last`.
 
     `counts` is by the kinds of both sides, the one that came later first. `unrecorded` commits do
-    not say what they read, and are in no count. `is_capped`: the window holds more.
+    not say what they read: overlaps of theirs are not counted. `is_capped`: the window holds more.
     """
 
     since: datetime

@@ -40,8 +40,10 @@ def types_of(sample):
         (["1", "-20"], "BIGINT"),
         (["1", "9223372036854775808"], "DECIMAL(38,0)"),
         (["-" + "9" * 38, "7"], "DECIMAL(38,0)"),
-        (["1" + "0" * 38], "DOUBLE"),
-        (["1.5", "9223372036854775808"], "DOUBLE"),
+        (["1" + "0" * 38, "7"], "STRING"),
+        (["1" * 5000], "STRING"),
+        (["1.5", "9223372036854775808"], "STRING"),
+        (["1.5", "9223372036854775807"], "DOUBLE"),
         (["1.5", "2e3", "7"], "DOUBLE"),
         (["007", "12"], "STRING"),
         (["true", "FALSE"], "BOOLEAN"),
@@ -172,6 +174,20 @@ def test_too_many_columns_are_refused(look, name, columns):
 def test_too_many_columns_of_parquet_are_refused(look):
     with pytest.raises(TooManyColumnsError):
         look("rows.parquet", pa.table({f"c{number}": [1] for number in range(10_001)}))
+
+
+def test_whole_numbers_of_more_than_38_digits_stay_text_and_the_column_says_why(look):
+    ids = ["1" * 39, "1" * 38 + "2"]
+    in_csv = look("rows.csv", ("id,x\n" + "".join(f"{one},1e40\n" for one in ids)).encode())
+    in_json = look("rows.json", "".join(f'{{"id": {one}, "x": 1e40}}\n' for one in ids).encode())
+    mixed = look("rows.json", f'{{"id": {ids[0]}}}\n{{"id": {ids[1]}}}\n{{"id": 1.5}}\n'.encode())
+    for sample in (in_csv, in_json, mixed):
+        assert types_of(sample)["id"] == "STRING"
+        assert sample.columns[0].note.startswith("Some numbers have more digits than DOUBLE keeps")
+        assert [row.values[0] for row in sample.rows[:2]] == ids
+        assert json.loads(sample.schema_json)["fields"][0]["type"] == "string"
+    for sample in (in_csv, in_json):
+        assert (types_of(sample)["x"], sample.columns[1].note) == ("DOUBLE", "")
 
 
 def test_whole_numbers_beyond_64_bits_keep_their_digits(look):

@@ -88,6 +88,20 @@ def test_the_json_tells_the_same_stages(as_, lake, attempt):
     assert (one["status"], one["shuffle_read"], one["spilled"]) == ("complete", "0", "0")
 
 
+def test_numbers_of_files_and_lines_are_not_told_as_rows(as_, lake, attempt):
+    of_files = stage(5, attempt.started_at, 5, 6, bytes_read=0, rows_read=1).as_row()
+    attempt.stages.filter(place=1).update(spark_stages=[of_files])
+    attempt.stages.filter(place=0).update(name="infer the schema")
+    client = as_("viewer")
+    body = page(client, lake).content.decode()
+    assert body.count(">not known</span>") == 3
+    assert "1,234" not in body
+    rows = [
+        one["rows_read"] for step in told(client, lake)["stages"] for one in step["spark_stages"]
+    ]
+    assert rows == [None, None, None]
+
+
 def test_many_stages_are_cut_and_it_is_said(as_, lake, attempt):
     rows = [stage(number, attempt.started_at, 0, 1).as_row() for number in range(40)]
     attempt.stages.update(spark_stages=rows, spark_stage_count=70)

@@ -41,6 +41,17 @@ def test_a_file_is_kept_and_shown_with_its_columns_and_rows(as_, sent):
     assert not Job.objects.exists()
 
 
+def test_a_column_of_long_numbers_says_why_it_is_text(as_, sent):
+    page = sent("ids.csv", f"id,n\n{'1' * 39},2\n".encode())
+    client = as_("owner")
+    assert "Some numbers have more digits than DOUBLE keeps" in client.get(page).content.decode()
+    columns = client.get(f"/api/v1/uploads/{Upload.objects.get().pk}/preview/").json()["columns"]
+    assert [(column["type"], bool(column["note"])) for column in columns] == [
+        ("STRING", True),
+        ("BIGINT", False),
+    ]
+
+
 def test_a_script_is_told_where_the_page_is(as_, db):
     file = SimpleUploadedFile("clicks.csv", CLICKS)
     response = as_("owner").post("/tables/upload/", {"file": file}, HTTP_HX_REQUEST="true")
