@@ -29,6 +29,9 @@ _REFUSED = tuple(
             "168.63.129.16/32",  # metadata of Azure
             "192.0.0.192/32",  # of Oracle
             "fd00:ec2::254/128",  # of Amazon
+            "fd20:ce::254/128",  # of Google
+            "fd00:c1::a9fe:a9fe/128",  # of Oracle
+            "fd00:42::42/128",  # of Scaleway
         ),
     )
 )
