@@ -36,6 +36,7 @@ MOST_FOUND = 10_000  # of one search
 MOST_KEPT = 20  # searches
 MOST_REPEATED = 20  # searches that are repeated
 MOST_REGISTERED = 500  # at once
+MOST_BOUNDS = 50  # of directories, in one round of a search that is repeated
 MOST_HOURS = 24 * 365
 PATIENCE = timedelta(minutes=2)
 """How long a worker that says nothing may still be listing."""
@@ -141,7 +142,10 @@ def request_discovery(
 
 
 def repeat_due(now: datetime) -> int:
-    """Begin the searches that are to be repeated by now; how many. One that rests at a bound goes on."""
+    """Begin the searches that are to be repeated by now; how many. One that rests at a bound goes on.
+
+    At once, until one round of it has examined as much as `MOST_BOUNDS` bounds are.
+    """
     if settings.READ_ONLY:
         return 0
     ended = Discovery.objects.filter(every_hours__isnull=False, finished_at__isnull=False)
@@ -150,6 +154,9 @@ def repeat_due(now: datetime) -> int:
 
 def _repeated(discovery: Discovery, now: datetime) -> bool:
     ended = discovery.finished_at
+    if _goes_on(discovery):
+        go_on(discovery)
+        return True
     if ended is None or ended + timedelta(hours=discovery.every_hours or 0) > now:
         return False
     if not discovery.is_complete:
@@ -166,10 +173,20 @@ def _repeated(discovery: Discovery, now: datetime) -> bool:
     return True
 
 
+def _goes_on(discovery: Discovery) -> bool:
+    """It rests at its bound, not at a root that is unreachable nor at as many tables as are kept."""
+    examined = discovery.examined + discovery.unreadable
+    return (
+        not discovery.is_complete
+        and discovery.bound <= examined < MOST_BOUNDS * settings.DISCOVER_MAX_DIRECTORIES
+        and discovery.tables.count() < MOST_FOUND
+    )
+
+
 def go_on(discovery: Discovery) -> None:
     """Have a search that rests at a bound examine as many directories again."""
     rests = Discovery.objects.filter(pk=discovery.pk, finished_at__isnull=False, is_complete=False)
-    more = F("examined") + settings.DISCOVER_MAX_DIRECTORIES
+    more = F("examined") + F("unreadable") + settings.DISCOVER_MAX_DIRECTORIES
     if rests.update(finished_at=None, seen_at=None, bound=more, problem=""):
         transaction.on_commit(lambda: wake(discovery.pk), robust=True)
 
@@ -241,7 +258,7 @@ def _search(discovery: Discovery, until: float) -> bool:
     root = allowed_table_uri(discovery.root, field="root")
     directories = iter_directories(open_store(root, storage_options(root)), discovery.cursor)
     batch: list[Directory] = []
-    left = discovery.bound - discovery.examined
+    left = discovery.bound - discovery.examined - discovery.unreadable
     for directory in directories:
         batch.append(directory)
         is_full = len(batch) >= left

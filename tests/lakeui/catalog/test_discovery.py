@@ -319,15 +319,34 @@ def test_a_search_is_repeated_when_its_hours_are_over_and_finds_what_came(lake):
     assert not Table.objects.exists()
 
 
-def test_a_repeated_search_that_rests_at_its_bound_goes_on(lake, settings):
+def test_a_repeated_search_that_rests_at_its_bound_goes_on_at_once(lake, settings):
     settings.DISCOVER_MAX_DIRECTORIES = 4
     discovery = repeated(lake)
     search(discovery.pk)
     assert not done(discovery).is_complete
-    assert repeat_due(discovery.finished_at + timedelta(hours=6)) == 1
+    assert repeat_due(discovery.finished_at) == 1
     search(discovery.pk)
     assert done(discovery).is_complete
     assert len(found(discovery)) == 3
+
+
+def test_a_round_of_a_repeated_search_is_bounded(lake, settings, monkeypatch):
+    """Beyond so many bounds it goes on when its hours are over."""
+    settings.DISCOVER_MAX_DIRECTORIES = 1
+    monkeypatch.setattr(discoveries, "MOST_BOUNDS", 2)
+    discovery = repeated(lake)
+    search(discovery.pk)
+    assert repeat_due(done(discovery).finished_at) == 1
+    search(discovery.pk)
+    assert repeat_due(done(discovery).finished_at) == 0
+    assert repeat_due(discovery.finished_at + timedelta(hours=6)) == 1
+
+
+def test_a_repeated_search_of_a_root_that_is_gone_waits_for_its_hours(lake):
+    discovery = repeated(lake)
+    shutil.rmtree(lake)
+    search(discovery.pk)
+    assert repeat_due(done(discovery).finished_at) == 0
 
 
 def test_what_is_found_is_registered_as_who_asked_as_long_as_they_may(lake, django_user_model):
