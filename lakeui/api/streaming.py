@@ -5,8 +5,10 @@ revoked meanwhile, who signed out or lost the right to look is sent the refusal,
 What changed is looked for as by a request that waits.
 """
 
+import asyncio
 import functools
 import json
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,12 +25,14 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.response import Response
 
 from lakeui.api.rendering import SafeJSONRenderer
-from lakeui.api.waiting import forget_who_asks, full, wait_for
+from lakeui.api.waiting import Place, forget_who_asks, full, wait_for
 
 LONGEST_S = 300.0
 """A stream ends after that, and its reader opens the next: a web process can be stopped."""
 CHECK_S = 10.0
 """The view is asked at least that often; the comment that is sent keeps proxies from closing."""
+GRACE_S = 10.0
+"""So much later it is cut, if its reader takes nothing and what is to be sent cannot be."""
 CONTENT_TYPE = "text/event-stream"
 LAST_EVENT_ID = OpenApiParameter(
     "Last-Event-ID",
@@ -109,16 +113,37 @@ def streamed(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, 
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         if request.method == "HEAD":
             return HttpResponse(content_type=CONTENT_TYPE, headers=headers)
-        events = _events(request, ask, news, told)
-        return StreamingHttpResponse(events, content_type=CONTENT_TYPE, headers=headers)
+        place = Place(request.user.pk)  # from here on: between streams that begin at once too
+        events = _events(request, ask, news, told, place)
+        going = StreamingHttpResponse(events, content_type=CONTENT_TYPE, headers=headers)
+        weakref.finalize(going, place.leave)  # the events of one that never began end nothing
+        return going
 
     return answer
 
 
 async def _events(
+    request: HttpRequest,
+    ask: Callable[[], Awaitable[HttpResponse]],
+    news: News,
+    told: str,
+    place: Place,
+) -> AsyncIterator[bytes]:
+    task = asyncio.current_task()
+    cut = asyncio.get_running_loop().call_later(LONGEST_S + GRACE_S, task.cancel) if task else None
+    try:
+        async for part in _parts(request, ask, news, told):
+            yield part
+    finally:
+        if cut is not None:
+            cut.cancel()
+        place.leave()
+
+
+async def _parts(
     request: HttpRequest, ask: Callable[[], Awaitable[HttpResponse]], news: News, told: str
 ) -> AsyncIterator[bytes]:
-    until, who = monotonic() + LONGEST_S, request.user.pk
+    until = monotonic() + LONGEST_S
     while True:
         yield b": nothing new\n\n" if news.state == told else _event(news)
         told = news.state
@@ -126,7 +151,7 @@ async def _events(
         if news.is_over or left <= 0:
             return
         with suppress(DatabaseError):  # which the view tells better
-            await wait_for(news.differs, min(CHECK_S, left), who)
+            await wait_for(news.differs, min(CHECK_S, left))
         forget_who_asks(request)
         response = await ask()
         later: News | None = getattr(response, "news", None)
@@ -143,4 +168,8 @@ def _event(news: News) -> bytes:
 
 def _problem(response: HttpResponse) -> bytes:
     """Without an id, so that the reader's next request begins where this stream ended."""
-    return b"event: problem\ndata: %s\n\n" % json.dumps(json.loads(response.content)).encode()
+    try:
+        problem = json.loads(response.content)
+    except ValueError:  # a page, or nothing
+        problem = {"status": response.status_code, "title": HTTPStatus(response.status_code).phrase}
+    return b"event: problem\ndata: %s\n\n" % json.dumps(problem).encode()

@@ -82,7 +82,11 @@ def held(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any,
             return response
         if (refusal := full(request)) is not None:
             return refusal
-        await wait_for(is_news, seconds, request.user.pk)
+        place = Place(request.user.pk)
+        try:
+            await wait_for(is_news, seconds)
+        finally:
+            place.leave()
         request.was_held = True  # type: ignore[attr-defined]  # read by `was_held`
         forget_who_asks(request)
         return await ask(request, *args, **kwargs)
@@ -105,20 +109,31 @@ def forget_who_asks(request: HttpRequest) -> None:
         request.user = SimpleLazyObject(lambda: get_user(request))  # type: ignore[assignment]
 
 
-async def wait_for(is_news: Callable[[], bool], seconds: float, who: Any) -> None:
+class Place:
+    """One of those that a process has for requests that wait: taken when it is made, left once."""
+
+    def __init__(self, who: Any) -> None:
+        self._who, self._is_left = who, False
+        _waiting[who] += 1
+
+    def leave(self) -> None:
+        """Free it; doing so again changes nothing."""
+        if self._is_left:
+            return
+        self._is_left = True
+        _waiting[self._who] -= 1
+        if not _waiting[self._who]:
+            del _waiting[self._who]
+
+
+async def wait_for(is_news: Callable[[], bool], seconds: float) -> None:
     """Until there is news or the time is over. The caller who goes away ends it."""
     until = monotonic() + seconds
-    _waiting[who] += 1
-    try:
-        while not await sync_to_async(_asked)(is_news):
-            left = until - monotonic()
-            if left <= 0:
-                return
-            await asyncio.sleep(min(PAUSE_S, left))
-    finally:
-        _waiting[who] -= 1
-        if not _waiting[who]:
-            del _waiting[who]
+    while not await sync_to_async(_asked)(is_news):
+        left = until - monotonic()
+        if left <= 0:
+            return
+        await asyncio.sleep(min(PAUSE_S, left))
 
 
 def _asked(is_news: Callable[[], bool]) -> bool:

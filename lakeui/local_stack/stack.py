@@ -51,13 +51,18 @@ def broker_program(port: int, password: str) -> Program:
     return Program("redis", (redis_server() or "redis-server", "-"), input=configuration + "\n")
 
 
+_ENDS = ("--timeout-graceful-shutdown", "3")  # a stream of events would go on for minutes
+
+
 def programs(port: int, *, spark: bool, demo: bool) -> list[Program]:
     """What runs beside the broker, in the order of starting."""
     python = sys.executable
     web = (python, "-m", "uvicorn", "lakeui.asgi:application", "--host", HOST, "--port", str(port))
     workers = "workers.celery"
     parts = [
-        Program("web", (*web, "--lifespan", "off", "--no-access-log", "--no-proxy-headers")),
+        Program(
+            "web", (*web, "--lifespan", "off", "--no-access-log", *_ENDS, "--no-proxy-headers")
+        ),
         Program(
             "light-worker", (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "light", "-n", "light@%h")
         ),

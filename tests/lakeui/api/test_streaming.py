@@ -1,17 +1,20 @@
 """`stream/` over the web server itself: what comes, to whom, and what ends it."""
 
+import asyncio
+import gc
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from datetime import timedelta
 
 import httpx
 import pytest
 from django.contrib.auth.models import Group, User
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from knox.models import get_token_model
 
-from lakeui.api import waiting
+from lakeui.api import streaming, waiting
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.jobs.models import Job
@@ -211,6 +214,33 @@ def test_as_many_streams_as_a_person_may_have(client, db, monkeypatch):
     answer = client.get(f"/api/v1/tables/{table.pk}/stream/")
     problem(answer, 503, "TOO_MANY_WAITS")
     monkeypatch.setattr(waiting, "MOST_OF_ONE", 1)
-    assert client.get(f"/api/v1/tables/{table.pk}/stream/").status_code == 200
     assert client.head(f"/api/v1/tables/{table.pk}/stream/").content == b""
+    first = client.get(f"/api/v1/tables/{table.pk}/stream/")
+    assert first.status_code == 200
+    refused = client.get(f"/api/v1/tables/{table.pk}/stream/")
+    problem(refused, 503, "TOO_MANY_WAITS")  # though the first has not sent anything yet
+    del first
+    gc.collect()
     assert not waiting._waiting
+
+
+def test_a_stream_whose_reader_takes_nothing_is_cut_and_leaves_its_place(monkeypatch):
+    monkeypatch.setattr(streaming, "LONGEST_S", 0.05)
+    monkeypatch.setattr(streaming, "GRACE_S", 0.05)
+    news = streaming.News("job", "1", {}, is_over=False, differs=lambda: False)
+
+    async def send_to_nobody() -> None:
+        place = waiting.Place(1)
+        events = streaming._events(HttpRequest(), None, news, "", place)
+        async with aclosing(events):
+            async for _ in events:
+                await asyncio.Event().wait()  # as a send whose buffer is full
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(asyncio.wait_for(send_to_nobody(), 10))
+    assert not waiting._waiting
+
+
+def test_a_refusal_that_is_no_json_is_told_by_its_status():
+    told = streaming._problem(HttpResponse("<h1>Away</h1>", status=503))
+    assert json.loads(told.partition(b"data: ")[2])["status"] == 503

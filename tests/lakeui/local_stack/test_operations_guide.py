@@ -70,8 +70,8 @@ def test_every_code_in_the_guide_is_one():
     assert told - {*codes()} == {"LAKE_INTERNAL", "LAKE_WORKER_LOST"}  # of no class
 
 
-def test_every_web_server_hands_on_the_address_of_its_own_peer():
-    """uvicorn believes X-Forwarded-For from loopback unless it is told not to."""
+def test_every_web_server_hands_on_the_address_of_its_own_peer_and_can_be_stopped():
+    """uvicorn believes X-Forwarded-For from loopback, and waits for streams, unless told not to."""
     stack = (" ".join(map(str, one.command)) for one in programs(8000, spark=False, demo=False))
     commands = [
         line
@@ -81,6 +81,7 @@ def test_every_web_server_hands_on_the_address_of_its_own_peer():
     ]
     assert len(commands) == 3
     assert all("--no-proxy-headers" in command for command in commands)
+    assert all("--timeout-graceful-shutdown" in command for command in commands)
 
 
 def test_the_deployment_file_passes_on_settings_that_exist():
