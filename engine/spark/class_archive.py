@@ -2,7 +2,8 @@
 
 A JVM that ends in order leaves an archive of the classes it used (class data sharing, JEP 350); the
 next one maps it. A JVM checks that an archive fits its class path and itself, and goes without it
-otherwise.
+otherwise; it does not check the bytes, and dies of some. So the name of an archive holds their sum: one
+that was damaged or put there by somebody else is deleted, and the next JVM that ends writes another.
 """
 
 import hashlib
@@ -10,6 +11,8 @@ import logging
 import os
 import shutil
 import time
+import uuid
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -38,7 +41,8 @@ class ClassArchive:
     """The archive in a directory that nobody else may write to: its classes are run as they are."""
 
     def __init__(self, directory: Path, jars: Sequence[Path] = ()) -> None:
-        self._path = directory / f"spark-{_digest(jars)}.jsa"
+        self._directory = directory
+        self._stem = f"spark-{_digest(jars)}"
 
     def start(self, build: Callable[[], SparkSession]) -> SparkSession:
         """The session that is built; its JVM uses the archive, or notes its classes where there is none.
@@ -46,61 +50,105 @@ class ClassArchive:
         A JVM that refuses is started once more, as it would be without archives: it has no archive of
         its own classes (images without `classes.jsa`), or options of its user that are at odds with it.
         """
-        if not _UNNAMEABLE.isdisjoint(str(self._path)):
+        if not _UNNAMEABLE.isdisjoint(str(self._directory)):
             return build()
+        archive = self._sound()
         try:
-            with self._used():
+            with _used(archive):
                 return build()
         except PySparkRuntimeError as error:
             if error.getCondition() != "JAVA_GATEWAY_EXITED":
                 raise
+        if archive is not None:
+            _delete(archive)
         logger.warning("Java does not start with an archive of classes: it is started without")
         return build()
-
-    @contextmanager
-    def _used(self) -> Iterator[None]:
-        before = os.environ.get(_OPTIONS)
-        share = f'"-XX:SharedArchiveFile={self._path}"'
-        ours = share if self._path.is_file() else "-XX:+RecordDynamicDumpInfo"
-        os.environ[_OPTIONS] = " ".join(filter(None, (before, ours, _SILENT)))
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ[_OPTIONS]
-            else:
-                os.environ[_OPTIONS] = before
 
     def keep(self, session: SparkSession) -> bool:
         """Write the classes that a session's JVM used, where none are kept; whether it did.
 
         It takes some seconds, in which the JVM stands still.
         """
-        if self._path.is_file() or not _UNNAMEABLE.isdisjoint(str(self._path)):
+        if not _UNNAMEABLE.isdisjoint(str(self._directory)) or self._kept():
             return False
-        fresh = self._path.with_suffix(f".{os.getpid()}")
+        fresh = self._directory / f"{self._stem}.{uuid.uuid4().int}"
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._forget_abandoned()
-            if shutil.disk_usage(self._path.parent).free < _ROOM:
+            if shutil.disk_usage(self._directory).free < _ROOM:
                 return False
             _dump(session, fresh)
             fresh.chmod(0o600)
-            for stale in self._path.parent.glob("spark-*.jsa"):
+            named = self._directory / f"{self._stem}-{_sum(fresh):08x}.jsa"
+            for stale in self._directory.glob("spark-*.jsa"):
                 stale.unlink(missing_ok=True)
-            fresh.replace(self._path)
+            fresh.replace(named)
         except (OSError, Py4JError):  # a full disk, a JVM that cannot
             with suppress(OSError):
                 fresh.unlink(missing_ok=True)
             return False
         return True
 
+    def _kept(self) -> list[Path]:
+        """The archives of this Java and these jars, whole or not."""
+        try:
+            return sorted(self._directory.glob(f"{self._stem}-*.jsa"))
+        except OSError:
+            return []
+
+    def _sound(self) -> Path | None:
+        """The one that is as it was written; others are deleted."""
+        sound = None
+        for archive in self._kept():
+            try:
+                is_sound = not archive.is_symlink() and archive.stem.endswith(
+                    f"-{_sum(archive):08x}"
+                )
+            except OSError:  # a directory, or not to be read
+                is_sound = False
+            if is_sound:
+                sound = archive
+            else:
+                logger.warning("The archive of classes %s is damaged: it is not used", archive)
+                _delete(archive)
+        return sound
+
     def _forget_abandoned(self) -> None:
         """Delete what workers began that were killed meanwhile."""
         until = time.time() - _ABANDONED_S
-        for begun in self._path.parent.glob("spark-*.*[0-9]"):
+        for begun in self._directory.glob("spark-*.*[0-9]"):
             if begun.stat().st_mtime < until:
                 begun.unlink(missing_ok=True)
+
+
+@contextmanager
+def _used(archive: Path | None) -> Iterator[None]:
+    before = os.environ.get(_OPTIONS)
+    share = (
+        "-XX:+RecordDynamicDumpInfo" if archive is None else f'"-XX:SharedArchiveFile={archive}"'
+    )
+    os.environ[_OPTIONS] = " ".join(filter(None, (before, share, _SILENT)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_OPTIONS]
+        else:
+            os.environ[_OPTIONS] = before
+
+
+def _sum(file: Path) -> int:
+    """CRC-32: against accidents, for nobody else may write there. 100 MiB take a tenth of a second."""
+    total = 0
+    with file.open("rb") as content:
+        while block := content.read(1024**2):
+            total = zlib.crc32(block, total)
+    return total
+
+
+def _delete(archive: Path) -> None:
+    with suppress(OSError):
+        archive.unlink(missing_ok=True)
 
 
 def _digest(jars: Sequence[Path]) -> str:

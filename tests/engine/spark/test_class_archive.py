@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import zlib
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
@@ -50,12 +51,55 @@ def test_the_first_jvm_keeps_its_classes_and_the_next_ones_use_them(tmp_path):
 
 
 @pytest.mark.stress
-def test_a_jvm_starts_without_an_archive_that_is_damaged(tmp_path):
+@pytest.mark.timeout(240)
+def test_an_archive_that_is_damaged_is_not_used_and_is_replaced(tmp_path):
+    """In the middle of its classes, where a JVM does not look before it runs them."""
     _run(tmp_path)
     [archive] = tmp_path.iterdir()
-    archive.write_bytes(b"no archive at all")
+    with archive.open("r+b") as content:
+        content.seek(archive.stat().st_size // 2)
+        content.write(os.urandom(4096))
     damaged = _run(tmp_path)
-    assert (damaged["rows"], _uses(tmp_path, damaged["options"])) == (3, True)
+    assert (damaged["rows"], damaged["kept"], _uses(tmp_path, damaged["options"])) == (
+        3,
+        True,
+        False,
+    )
+    assert _uses(tmp_path, _run(tmp_path)["options"])
+
+
+def _file_of(archive, content: bytes):
+    return archive._directory / f"{archive._stem}-{zlib.crc32(content):08x}.jsa"
+
+
+def test_what_is_no_archive_as_it_was_written_is_passed_over_and_deleted(tmp_path):
+    archive = ClassArchive(tmp_path / "classes")
+    assert archive._sound() is None
+    archive._directory.mkdir()
+    whole = _file_of(archive, b"classes")
+    whole.write_bytes(b"classes")
+    assert archive._sound() == whole
+    whole.write_bytes(b"class")  # truncated
+    assert archive._sound() is None
+    assert not whole.exists()
+    elsewhere = tmp_path / "of somebody else"
+    elsewhere.write_bytes(b"classes")
+    whole.symlink_to(elsewhere)
+    assert archive._sound() is None
+    assert not whole.is_symlink()
+    assert elsewhere.read_bytes() == b"classes"
+    whole.mkdir()  # which stays, and is in nobody's way
+    assert archive._sound() is None
+
+
+def test_an_archive_that_a_jvm_refuses_is_deleted(tmp_path):
+    archive = ClassArchive(tmp_path)
+    refused = _file_of(archive, b"classes")
+    refused.write_bytes(b"classes")
+    first, second = _options_at_start(archive)
+    assert "SharedArchiveFile" in first
+    assert "SharedArchiveFile" not in second
+    assert not refused.exists()
 
 
 @pytest.mark.stress
@@ -114,7 +158,7 @@ def test_jars_of_another_time_have_another_archive(tmp_path):
     """A JVM takes no archive of jars that were installed again, whatever their version is."""
     jar = tmp_path / "connector.jar"
     jar.touch()
-    before = ClassArchive(tmp_path, [jar])._path
-    assert ClassArchive(tmp_path, [jar])._path == before
+    before = ClassArchive(tmp_path, [jar])._stem
+    assert ClassArchive(tmp_path, [jar])._stem == before
     os.utime(jar, (1, 1))
-    assert ClassArchive(tmp_path, [jar])._path != before
+    assert ClassArchive(tmp_path, [jar])._stem != before
