@@ -1,14 +1,19 @@
 """The Delta tables of Spark's session catalogue, as JSON: `python -m workers.catalog_tables 'sales.*'`.
 
 A program of its own, which `manage.py discover --catalog` runs: it starts a Spark with Hive's support,
-and as `SPARK_CONF_DIR` says (`hive-site.xml`, `spark-defaults.conf`).
+and as `SPARK_CONF_DIR` says (`hive-site.xml`, `spark-defaults.conf`). Where that fails, it says why in
+one line of JSON, a string, and exits with 1.
 """
 
 import json
 import sys
 from fnmatch import fnmatchcase
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
+from pyspark.errors import PySparkException
+
 from engine.delta.names import PROVIDERS
+from engine.errors import EngineError
 from engine.spark.catalogue import iter_tables
 from engine.spark.session import build_session
 
@@ -29,4 +34,9 @@ def main(pattern: str) -> list[dict[str, str]]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(sys.argv[1])) + "\n")
+    try:
+        answer: object = main(sys.argv[1])
+    except (EngineError, PySparkException, Py4JError) as error:
+        answer = str(error).strip().partition("\n")[0][:500]
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.exit(isinstance(answer, str))

@@ -84,13 +84,22 @@ def test_the_delta_tables_of_a_hive_metastore_are_registered_by_their_names(meta
 
 
 @pytest.mark.django_db
-def test_a_metastore_that_is_away_and_a_root_beside_are_refused(tmp_path, monkeypatch):
+def test_a_metastore_that_is_away_and_a_root_beside_are_refused(tmp_path, monkeypatch, capfd):
     with pytest.raises(CommandError, match="not both"):
         call_command("discover", "/lake", "--catalog", "*")
     (tmp_path / "hive-site.xml").write_text(HIVE_SITE.format(place="/proc/nowhere/metastore"))
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     with pytest.raises(CommandError, match=r"hive-site\.xml"):
         call_command("discover", "--catalog", "*")
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.django_db
+def test_a_catalog_without_java_is_refused_in_one_line(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(CommandError, match="none was found"):
+        call_command("discover", "--catalog", "*")
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_the_program_is_where_its_name_says():

@@ -114,11 +114,13 @@ def _in_catalog(pattern: str) -> list[dict[str, str]]:
     done = subprocess.run(  # noqa: S603 - this interpreter, a program of ours
         command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, text=True, check=False
     )
+    answer = (done.stdout.splitlines() or [""])[-1]
     if done.returncode:
-        msg = "Spark's catalogue cannot be read: see above, and SPARK_CONF_DIR/hive-site.xml."
+        why = json.loads(answer) if answer.startswith('"') else "Its program ended: see above."
+        msg = f"Spark's catalogue cannot be read. {why} Check SPARK_CONF_DIR/hive-site.xml."
         raise CommandError(msg)
     rows = []
-    for table in json.loads(done.stdout.splitlines()[-1]):
+    for table in json.loads(answer):
         try:
             place = allowed_table_uri(table["place"])
         except EngineError as error:
