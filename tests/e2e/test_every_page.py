@@ -70,6 +70,17 @@ def test_every_page_fits_its_window_and_all_its_text_can_be_read(signed_in, stor
     assert "\n".join(faults) == ""
 
 
+@pytest.mark.parametrize("width", [1280, 1440])
+def test_a_head_is_one_row_and_the_lake_fits_beside_the_sidebar(signed_in, story, width):
+    signed_in.set_viewport_size({"width": width, "height": 800})
+    signed_in.goto(f"/tables/{story.orders.pk}/")
+    tops = "facts => facts.map(fact => fact.getBoundingClientRect().top)"
+    assert len(set(signed_in.locator(".facts-table > div").evaluate_all(tops))) == 1
+    signed_in.goto("/")
+    lake = signed_in.locator(".scroll[aria-labelledby=tables]")
+    assert lake.evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
 def test_text_that_cannot_be_read_is_found(page):
     """What the loop over all pages relies on; dialogs, ellipses and hidden text are no faults."""
     page.set_content("""
