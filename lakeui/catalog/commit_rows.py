@@ -67,15 +67,15 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
     )
 
 
-def file_rows(row: Commit, commit: LogCommit) -> list[CommitFile]:
-    """The unsaved rows of the files that a saved commit touched, up to the cap."""
+def file_rows(key: int, commit: LogCommit) -> list[CommitFile]:
+    """The unsaved rows of the files that the commit saved under a key touched, up to the cap."""
     touched = _files(commit).all[: settings.MIRROR_MAX_FILES_A_COMMIT]
-    return [_file_row(row, file) for file in touched]
+    return [_file_row(key, file) for file in touched]
 
 
-def _file_row(row: Commit, file: AddFile | RemoveFile | AddCDCFile) -> CommitFile:
+def _file_row(key: int, file: AddFile | RemoveFile | AddCDCFile) -> CommitFile:
     return CommitFile(
-        commit=row,
+        commit_id=key,
         action=_action(file),
         path=log_values.text(file.path, _MAX_PATH),
         partition_values=log_values.json_value(file.partition_values or {}),

@@ -31,6 +31,7 @@ from lakeui.catalog import log_values
 from lakeui.catalog.commit_hours import count_in, count_out
 from lakeui.catalog.commit_rows import commit_row, file_rows
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableSync
+from lakeui.catalog.new_rows import insert_rows
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.catalog.snapshot_rows import live_file_rows, table_fields
 
@@ -181,17 +182,12 @@ def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
         existing = Commit.objects.filter(table=table, version__in=versions)
         have = set(existing.values_list("version", flat=True))  # another refresh came first
         new = [(commit, raw) for commit, raw in commits if commit.version not in have]
-        rows = Commit.objects.bulk_create(
-            [commit_row(table, commit, raw) for commit, raw in new], batch_size=_BATCH
-        )
+        rows = [commit_row(table, commit, raw) for commit, raw in new]
+        insert_rows(rows)
         count_in(rows)
         _note_maintenance(table, rows)
-        files = [
-            file
-            for row, (commit, _) in zip(rows, new, strict=True)
-            for file in file_rows(row, commit)
-        ]
-        CommitFile.objects.bulk_create(files, batch_size=_BATCH)
+        keys = dict(existing.values_list("version", "pk"))
+        insert_rows([file for commit, _ in new for file in file_rows(keys[commit.version], commit)])
 
 
 def _write_snapshot(table: Table, fields: dict[str, object], live: Sequence[LiveFile]) -> None:
@@ -242,7 +238,7 @@ def _replace_live_files(table: Table, live: Sequence[LiveFile]) -> None:
     for begin in range(0, len(gone), _BATCH):
         LiveFile.objects.filter(pk__in=gone[begin : begin + _BATCH]).delete()
     new = [file for key, file in current.items() if key not in stored]
-    LiveFile.objects.bulk_create(new, batch_size=_BATCH)
+    insert_rows(new)
 
 
 def forget_mirror(table: Table) -> None:

@@ -165,7 +165,7 @@ def test_a_batch_takes_the_same_queries_however_many_versions_it_holds(lake):
         with CaptureQueriesContext(connection) as queries:
             assert refresh_table(table) == len(versions)
         counts.append(len(queries))
-    assert counts[0] == counts[1] < 20
+    assert counts[0] == counts[1] <= 20
 
 
 def test_rebuilding_gives_the_same_rows(lake):
