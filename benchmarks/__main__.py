@@ -17,6 +17,7 @@ from benchmarks import (
     growth,
     history,
     large_changes,
+    memory,
     mirroring,
     open_table,
     reads,
@@ -44,6 +45,7 @@ _MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
     "Rebase": rebase.measure,
     "Vacuum": vacuum.measure,
     "Mirroring": mirroring.measure,
+    "Memory": memory.measure,
     "Growth": growth.measure,
 }
 _NUMBERS = {
@@ -61,6 +63,7 @@ _NUMBERS = {
     "B14": "Rebase",
     "B15": "Batch reads",
     "B16": "Workers",
+    "B17": "Memory",
     "B18": "Growth",
 }
 _CHART = Path(__file__).parents[1] / "docs" / "benchmarks.svg"

@@ -67,13 +67,17 @@ def in_own_process(module: str, *arguments: str) -> dict[str, float]:
     return measured
 
 
-def report_usage(action: Callable[[], Any]) -> None:
-    """Run once; write the time it took and by how much the process's peak memory grew."""
-    before = _peak_mb()
+def report_usage(action: Callable[[], Any], beside: Callable[[], float] | None = None) -> None:
+    """Run once; write the time it took and by how much the process's peak memory grew.
+
+    `beside` tells the MB of another process that count with it.
+    """
+    before = peak_megabytes()
     began = time.perf_counter()
     kept = action()
     spent = time.perf_counter() - began
-    sys.stdout.write(json.dumps({"seconds": spent, "megabytes": _peak_mb() - before}) + "\n")
+    megabytes = peak_megabytes() - before + (beside() if beside else 0.0)
+    sys.stdout.write(json.dumps({"seconds": spent, "megabytes": megabytes}) + "\n")
     del kept
 
 
@@ -82,9 +86,9 @@ def show(comparisons: Iterable[Comparison]) -> None:
     sys.stdout.write("\n".join([HEAD, *(comparison.row() for comparison in comparisons)]) + "\n")
 
 
-def _peak_mb() -> float:
-    """The highest resident memory of this program; getrusage would count what its parent had too."""
-    status = Path("/proc/self/status")
+def peak_megabytes(process: int | str = "self") -> float:
+    """The highest resident memory of a process in MiB; getrusage would count what its parent had too."""
+    status = Path(f"/proc/{process}/status")
     if status.is_file():
         line = next(
             text for text in status.read_text("ascii").splitlines() if text.startswith("VmHWM")

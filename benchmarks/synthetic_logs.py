@@ -26,15 +26,18 @@ _METADATA = {
     "configuration": {},
     "createdTime": 1_700_000_000_000,
 }
-_DAYS = 1000
+DAYS = 1000
 
 
-def table_with_checkpoint(place: Path, count: int) -> Path:
-    """A table of `count` live files in one checkpoint and one more in a commit after it."""
+def table_with_checkpoint(place: Path, count: int, size_bytes: int | None = None) -> Path:
+    """A table of `count` live files in one checkpoint and one more in a commit after it.
+
+    Each says that it has so many bytes, or a number of its own.
+    """
     log = place / "_delta_log"
     log.mkdir(parents=True)
     name = f"{CHECKPOINT_VERSION:020}.checkpoint.parquet"
-    pq.write_table(_checkpoint(count), log / name, compression="snappy")
+    pq.write_table(_checkpoint(count, size_bytes), log / name, compression="snappy")
     (log / "_last_checkpoint").write_text(
         json.dumps({"version": CHECKPOINT_VERSION, "size": count + 2})
     )
@@ -44,6 +47,31 @@ def table_with_checkpoint(place: Path, count: int) -> Path:
         )
     write_commit(place, CHECKPOINT_VERSION + 1, [{"add": added_file(count)}])
     return place
+
+
+def with_deletion_vectors(place: Path, version: int) -> None:
+    """Let a table have deletion vectors from a version on."""
+    features = ["deletionVectors"]
+    write_commit(
+        place,
+        version,
+        [
+            {
+                "protocol": {
+                    "minReaderVersion": 3,
+                    "minWriterVersion": 7,
+                    "readerFeatures": features,
+                    "writerFeatures": [*features, "appendOnly", "invariants"],
+                }
+            },
+            {
+                "metaData": {
+                    **_METADATA,
+                    "configuration": {"delta.enableDeletionVectors": "true"},
+                }
+            },
+        ],
+    )
 
 
 def table_with_commits(place: Path, count: int) -> Path:
@@ -72,7 +100,7 @@ def added_file(number: int) -> dict[str, Any]:
     """The add action of file `number`."""
     return {
         "path": _path(number),
-        "partitionValues": {"day": f"d{number % _DAYS}"},
+        "partitionValues": {"day": f"d{number % DAYS}"},
         "size": 1_000_000 + number,
         "modificationTime": 1_700_000_000_000,
         "dataChange": True,
@@ -86,7 +114,7 @@ def removed_file(number: int) -> dict[str, Any]:
 
 
 def _path(number: int) -> str:
-    return f"day=d{number % _DAYS}/part-{number:08}-3f1c2b7a-aaaa-4bbb-8ccc-{number:012}-c000.snappy.parquet"
+    return f"day=d{number % DAYS}/part-{number:08}-3f1c2b7a-aaaa-4bbb-8ccc-{number:012}-c000.snappy.parquet"
 
 
 def _stats(number: int) -> str:
@@ -94,16 +122,16 @@ def _stats(number: int) -> str:
     return f'{{"numRecords":1000,"minValues":{{"id":{low}}},"maxValues":{{"id":{high}}},"nullCount":{{"id":0}}}}'
 
 
-def _checkpoint(count: int) -> pa.Table:
+def _checkpoint(count: int, size_bytes: int | None) -> pa.Table:
     numbers = range(count)
-    days = pa.array([f"d{number % _DAYS}" for number in numbers])
+    days = pa.array([f"d{number % DAYS}" for number in numbers])
     offsets = pa.array(range(count + 1), pa.int32())
     partitions = pa.MapArray.from_arrays(offsets, pa.array(["day"] * count), days)
     add = pa.StructArray.from_arrays(
         [
             pa.array([_path(number) for number in numbers]),
             partitions,
-            pa.array([1_000_000 + number for number in numbers], pa.int64()),
+            pa.array([size_bytes or 1_000_000 + number for number in numbers], pa.int64()),
             pa.array([1_700_000_000_000] * count, pa.int64()),
             pa.array([True] * count),
             pa.array([_stats(number) for number in numbers]),
