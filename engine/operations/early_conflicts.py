@@ -12,7 +12,7 @@ from engine.spark.java_causes import SPARK_ERRORS
 from engine.spark.jobs import Progress, ProgressCallback
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
-LOOK_SECONDS = 3.0
+LOOK_SECONDS = 1.0
 
 
 class EarlyConflicts:
