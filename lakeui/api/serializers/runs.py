@@ -27,7 +27,9 @@ class SparkStageSerializer(serializers.Serializer[Any]):
     failed = serializers.IntegerField(help_text="Tasks that failed; Spark may have run them anew.")
     core_ms = Int64Field()
     bytes_read = Int64Field()
-    rows_read = Int64Field()
+    rows_read = Int64Field(
+        allow_null=True, help_text="null: Spark counted lines or files, and not rows."
+    )
     shuffle_read = Int64Field(help_text="Bytes.")
     shuffle_written = Int64Field(help_text="Bytes.")
     spilled = Int64Field(help_text="Bytes that did not fit into memory and went to disk.")

@@ -93,12 +93,16 @@ class UploadPreviewParameters(serializers.Serializer[Any]):
 
 
 class UploadColumnSerializer(serializers.Serializer[Any]):
-    """A column under its chosen type, else the one inferred; `problem` says why a choice cannot be."""
+    """A column under its chosen type, else the one inferred; `problem` says why a choice cannot be.
+
+    `note` says why another type was inferred than one might expect.
+    """
 
     name = serializers.CharField()
     type = serializers.CharField()
     inferred = serializers.CharField()
     problem = serializers.CharField(allow_blank=True)
+    note = serializers.CharField(allow_blank=True)
 
 
 class UploadRowSerializer(serializers.Serializer[Any]):

@@ -65,8 +65,8 @@ def test_rows_of_a_version_are_text_or_null(as_, table, api):
     table.commits.filter(version=1).update(operation_metrics={"numOutputRows": str(2**60)})
     body = as_("viewer").get(f"{api}/versions/1/").json()
     assert body["rows"] == {"inserted": str(2**60), "updated": None, "deleted": None}
-    replaced = {"operation": "WRITE", "predicate": "", "files_removed": 1, "rows_removed": 1000}
-    table.commits.filter(version=1).update(**replaced)
+    replaced = {"operation": "WRITE", "predicate": "", "files_removed": 1}
+    table.commits.filter(version=1).update(rows_removed=1000, changes_data=True, **replaced)
     body = as_("viewer").get(f"{api}/versions/1/").json()
     assert (body["rows"]["deleted"], body["rows_removed"]) == ("1000", "1000")
 
