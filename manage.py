@@ -4,8 +4,11 @@
 import os
 import sys
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
+from django.db import Error
 
+from lakeui.local_stack.database_state import explained
 from lakeui.local_stack.home import prepare_home
 
 EMBEDDED_COMMANDS = {
@@ -31,6 +34,15 @@ def main(arguments: list[str]) -> None:
         execute_from_command_line(arguments)
     except KeyboardInterrupt:
         sys.exit("Stopped.")
+    except (ImproperlyConfigured, Error) as error:
+        reason = "" if "--traceback" in arguments else _reason(error, arguments[1])
+        if not reason:
+            raise
+        sys.exit(f"CommandError: {reason}")
+
+
+def _reason(error: Exception, command: str) -> str:
+    return explained(error, command) if isinstance(error, Error) else str(error)
 
 
 if __name__ == "__main__":

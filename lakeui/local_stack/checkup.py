@@ -17,8 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db import connection
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from kombu.exceptions import OperationalError
@@ -32,6 +31,11 @@ from lakeui.catalog.roots import storage_options
 from lakeui.celery import app
 from lakeui.jobs.code_version import code_version
 from lakeui.jobs.models import WorkerReport
+from lakeui.local_stack.database_state import (
+    first_line,
+    migration_problem,
+    unreachable_problem,
+)
 from lakeui.local_stack.preflight import (
     MIN_FREE_BYTES,
     disk_problem,
@@ -86,12 +90,7 @@ def findings(place: Place) -> Iterator[Finding]:
 
 def database_problem() -> str:
     """Empty if the database answers and is migrated."""
-    try:
-        executor = MigrationExecutor(connection)
-        waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    except DatabaseError as error:
-        return f"The database is unreachable: {_first_line(error)}."
-    return f"{len(waiting)} migrations wait." if waiting else ""
+    return unreachable_problem() or migration_problem()
 
 
 def broker_problem() -> str:
@@ -100,7 +99,7 @@ def broker_problem() -> str:
         with app.connection_for_write() as broker:
             broker.ensure_connection(max_retries=1, interval_start=0, timeout=_TIMEOUT_S)
     except (OSError, OperationalError) as error:
-        return f"The broker is unreachable: {_first_line(error)}."
+        return f"The broker is unreachable: {first_line(error)}."
     return ""
 
 
@@ -190,7 +189,7 @@ def cluster_problem() -> str:
             with socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT_S):
                 return ""
         except (OSError, ValueError) as error:
-            problem = f"The cluster's master {address} is unreachable: {_first_line(error)}."
+            problem = f"The cluster's master {address} is unreachable: {first_line(error)}."
     return problem
 
 
@@ -231,10 +230,6 @@ def _other_clocks() -> Iterator[tuple[str, datetime]]:
                 yield "the broker", datetime.fromtimestamp(seconds + micros / 1e6, tz=UTC)
         except (OSError, OperationalError, RedisError):
             return  # what the check of the broker says
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[], str]], ...] = (

@@ -5,6 +5,7 @@ import time
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error
 
 from engine.clock import SystemClock
 from engine.commands.model import Command as LakeCommand
@@ -30,7 +31,8 @@ _POLL_S = 0.2
 class Command(BaseCommand):
     help = (
         "Request a job for a statement. With --wait it ends with the job: 0 succeeded, 1 failed or"
-        " refused, 3 aborted by a concurrent commit, 4 cancelled, 5 not ended in time."
+        " refused, 3 aborted by a concurrent commit, 4 cancelled, 5 not ended in time, or"
+        " the database was gone meanwhile."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -97,6 +99,9 @@ class Command(BaseCommand):
         except KeyboardInterrupt as error:
             msg = f"Job {job.pk} is still running; only the wait for it ended."
             raise CommandError(msg, returncode=130) from error
+        except Error as error:
+            msg = f"The database is unreachable. Job {job.pk} goes on; only the wait for it ended."
+            raise CommandError(msg, returncode=STILL_AT_IT) from error
 
     def _show(self, job: Job, *, as_json: bool) -> None:
         facts = {

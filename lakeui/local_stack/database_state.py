@@ -1,0 +1,56 @@
+"""Whether the database answers and is migrated; and what a command says that could not go on for it."""
+
+from django.db import DatabaseError, Error, InterfaceError, OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+
+def unreachable_problem() -> str:
+    """Empty if the database answers."""
+    try:
+        connection.ensure_connection()
+        with connection.cursor() as cursor:
+            connection.introspection.table_names(cursor)
+    except Error as error:
+        return f"The database is unreachable: {first_line(error)}."
+    return ""
+
+
+def migration_problem() -> str:
+    """Empty if a database that answers is migrated."""
+    executor = MigrationExecutor(connection)
+    waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if not waiting:
+        return ""
+    return "1 migration waits." if len(waiting) == 1 else f"{len(waiting)} migrations wait."
+
+
+def explained(error: Error, command: str) -> str:
+    """Why the database ended a command, and the remedy; empty where the database is well.
+
+    Args:
+        error: what the command raised. The connection that raised it is closed.
+        command: its name; `migrate` is not told to migrate.
+    """
+    connection.close()
+    if problem := unreachable_problem():
+        return f"{problem} Check DATABASE_URL and that the database runs."
+    if command != "migrate" and (problem := _not_migrated()):
+        return f"The database is not migrated: {problem} Run manage.py migrate."
+    if isinstance(error, OperationalError | InterfaceError):
+        return (
+            f"The database refused: {first_line(error)}. See that it is neither locked, read-only "
+            "nor full, and run the command again."
+        )
+    return ""
+
+
+def first_line(error: Exception) -> str:
+    """An error's first line without its full stop; its class where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _not_migrated() -> str:
+    try:
+        return migration_problem()
+    except DatabaseError:
+        return ""

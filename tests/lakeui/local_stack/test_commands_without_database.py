@@ -1,0 +1,100 @@
+"""Commands whose database is unreachable or not migrated: a line with the remedy, never a stack trace."""
+
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.lakeui.catalog.log_writer import new_table
+
+ROOT = Path(__file__).resolve().parents[3]
+KEY = "a-key-of-a-test-that-signs-nothing-of-worth"
+COMMANDS = [
+    ["token", "airflow", "--list"],
+    ["job", "OPTIMIZE sales.orders", "--wait"],
+    ["createsuperuser", "--noinput", "--username", "anna", "--email", "a@example.com"],
+]
+
+
+def start(command, home, **more):
+    environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    environment |= {"LAKEUI_HOME": str(home), "SECRET_KEY": KEY, "TABLE_ROOTS": str(home)} | more
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "manage.py", *command], cwd=ROOT, env=environment, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def outcome(process):
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err.strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def dead():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        yield f"postgres://nobody:hunter22@127.0.0.1:{probe.getsockname()[1]}/lake"
+
+
+def test_a_database_that_is_unreachable_is_told_in_a_line(tmp_path, dead):
+    for command, process in [(c, start(c, tmp_path, DATABASE_URL=dead)) for c in COMMANDS]:
+        code, _, lines = outcome(process)
+        assert (code, len(lines)) == (1, 1), (command, lines)
+        assert lines[0].startswith("CommandError: The database is unreachable: "), command
+        assert lines[0].endswith("Check DATABASE_URL and that the database runs."), command
+        assert "hunter22" not in lines[0]
+
+
+def test_a_database_that_is_not_migrated_is_told_in_a_line(tmp_path):
+    for command, process in [(c, start(c, tmp_path)) for c in COMMANDS]:
+        code, _, lines = outcome(process)
+        assert (code, len(lines)) == (1, 1), (command, lines)
+        assert lines[0].startswith("CommandError: The database is not migrated: "), command
+        assert lines[0].endswith(" migrations wait. Run manage.py migrate."), command
+
+
+def test_discovering_and_registering_need_the_database_too(tmp_path, dead):
+    new_table(tmp_path / "orders")
+    discover, register = ["discover", str(tmp_path)], ["register", str(tmp_path / "orders")]
+    for process, said in (
+        (start(discover, tmp_path), "not migrated"),
+        (start(register, tmp_path, DATABASE_URL=dead), "unreachable"),
+    ):
+        code, _, lines = outcome(process)
+        assert (code, len(lines)) == (1, 1), lines
+        assert f"The database is {said}" in lines[0]
+
+
+def test_the_error_itself_is_shown_where_it_is_asked_for(tmp_path):
+    code, _, lines = outcome(start(["refresh", "--traceback"], tmp_path))
+    assert (code, lines[0]) == (1, "Traceback (most recent call last):")
+
+
+def test_settings_that_are_wrong_are_told_in_a_line(tmp_path):
+    code, _, lines = outcome(start(["refresh"], tmp_path, SECRET_KEY="short"))
+    assert (code, len(lines)) == (1, 1), lines
+    assert lines[0].startswith("CommandError: SECRET_KEY is missing")
+
+
+def test_a_wait_for_a_job_ends_with_the_database_but_the_job_does_not(tmp_path, dead):
+    new_table(tmp_path / "orders")
+    broker = {"BROKER_URL": f"redis://{dead.partition('@')[2].removesuffix('lake')}0"}
+    place = str(tmp_path / "orders")
+    for command in (["migrate", "-v0"], ["register", place, "--name", "orders"]):
+        assert outcome(start(command, tmp_path, **broker))[0] == 0
+    waiting = start(["job", "OPTIMIZE orders", "--wait"], tmp_path, **broker)
+    with closing(sqlite3.connect(tmp_path / "lakeui.sqlite3", timeout=30)) as database:
+        while not database.execute("SELECT count(*) FROM jobs_job").fetchone()[0]:
+            assert waiting.poll() is None, waiting.stderr.read()
+        database.execute("ALTER TABLE jobs_job RENAME TO gone")
+        database.commit()
+        code, _, lines = outcome(waiting)
+    assert code == 5, lines
+    assert lines[-1].startswith("CommandError: The database is unreachable. Job ")
+    assert lines[-1].endswith("goes on; only the wait for it ended.")
