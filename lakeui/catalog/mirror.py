@@ -33,13 +33,13 @@ from lakeui.catalog.commit_rows import commit_row, file_rows
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableSync
 from lakeui.catalog.new_rows import insert_rows
 from lakeui.catalog.roots import allowed_table_uri, storage_options
-from lakeui.catalog.snapshot_rows import live_file_rows, table_fields
+from lakeui.catalog.snapshot_rows import LiveFiles, table_fields
 
 logger = logging.getLogger(__name__)
 
 MAINTENANCE = {"last_optimize_at": "OPTIMIZE", "last_vacuum_at": "VACUUM END"}
 
-_BATCH = 1000
+_BATCH, _ROWS_A_READ = 1000, 5000
 _COMPARED = 4096  # bytes of a commit that tell it from another: its time, ids and paths
 _CUT = 3  # characters at their end that one of two equal texts may have half
 _Read = tuple[LogCommit, bytes]
@@ -114,7 +114,7 @@ def _refresh(table: Table, progress: Progress, *, rebuild: bool) -> int:
         files = snapshot.files()
         progress(TableSync.Stage.ROWS)
         fields = table_fields(snapshot, files) | dead_file_fields(table, snapshot, files)
-        _write_snapshot(table, fields, live_file_rows(table, files))
+        _write_snapshot(table, fields, LiveFiles.of(files))
     _record_success(table)
     return mirrored
 
@@ -190,13 +190,13 @@ def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
         insert_rows([file for commit, _ in new for file in file_rows(keys[commit.version], commit)])
 
 
-def _write_snapshot(table: Table, fields: dict[str, object], live: Sequence[LiveFile]) -> None:
+def _write_snapshot(table: Table, fields: dict[str, object], live: LiveFiles) -> None:
     with transaction.atomic():
         current = Table.objects.select_for_update().get(pk=table.pk)
         if current.version is not None and current.version > int(str(fields["version"])):
             return  # another refresh saw more
         _replace_live_files(table, live)
-        fields |= {"live_files_mirrored": len(live), **_history_fields(table)}
+        fields |= {"live_files_mirrored": len(live.keys), **_history_fields(table)}
         Table.objects.filter(pk=table.pk).update(**fields)
     for name, value in fields.items():
         setattr(table, name, value)
@@ -224,21 +224,15 @@ def _note_maintenance(table: Table, rows: Sequence[Commit]) -> None:
             _set(table, **{field: max(stored or latest, latest)})
 
 
-def _replace_live_files(table: Table, live: Sequence[LiveFile]) -> None:
+def _replace_live_files(table: Table, live: LiveFiles) -> None:
     """Write the difference alone: most files outlive a commit."""
     rows = LiveFile.objects.filter(table=table)
-    stored = {
-        (path, size, deleted): pk
-        for pk, path, size, deleted in rows.values_list(
-            "pk", "path", "size_bytes", "deleted_row_count"
-        )
-    }
-    current = {(file.path, file.size_bytes, file.deleted_row_count): file for file in live}
-    gone = [pk for key, pk in stored.items() if key not in current]
+    columns = ("path", "size_bytes", "deleted_row_count", "pk")
+    stored = {tuple(key): pk for *key, pk in rows.values_list(*columns).iterator(_ROWS_A_READ)}
+    gone = [stored[key] for key in stored.keys() - set(live.keys)]
     for begin in range(0, len(gone), _BATCH):
         LiveFile.objects.filter(pk__in=gone[begin : begin + _BATCH]).delete()
-    new = [file for key, file in current.items() if key not in stored]
-    insert_rows(new)
+    insert_rows(live.rows(table, set(live.keys) - stored.keys()))
 
 
 def forget_mirror(table: Table) -> None:
@@ -310,7 +304,8 @@ def _vacuumed_up_to(table: Table, retention_ms: int) -> int:
 def _dead(tombstones: pa.Table, files: pa.Table, since_ms: int) -> pa.Table:
     """One row a path, as of its last removal: until then other deletion vectors kept it alive."""
     removed = pc.fill_null(tombstones.column("deletion_timestamp"), 0)
-    recent = pc.greater_equal(removed, pa.scalar(since_ms, pa.int64()))
-    alive = pc.is_in(tombstones.column("path"), value_set=files.column("path").combine_chunks())
-    chosen = tombstones.filter(pc.and_not(recent, alive))
+    recent = tombstones.filter(pc.greater_equal(removed, pa.scalar(since_ms, pa.int64())))
+    paths = recent.column("path")
+    alive = files.filter(pc.is_in(files.column("path"), value_set=paths)).column("path")
+    chosen = recent.filter(pc.invert(pc.is_in(paths, value_set=alive)))
     return chosen.group_by("path").aggregate([("size", "max"), ("deletion_timestamp", "max")])

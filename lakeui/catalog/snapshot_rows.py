@@ -1,7 +1,7 @@
 """A snapshot as rows: the facts of a table, and its live files up to a cap."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -27,25 +27,48 @@ def table_fields(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
     }
 
 
-def live_file_rows(table: Table, files: pa.Table) -> list[LiveFile]:
-    """Unsaved rows of the live files, the first by path where there are more than the cap."""
-    columns = ["path", "partition_values", "size", "num_records", "modification_time"]
-    chosen = files.select([*columns, "deletion_vector"]).sort_by("path")
-    chosen = chosen.slice(0, settings.MIRROR_MAX_LIVE_FILES)
-    deleted = _deleted_rows(chosen).to_pylist()
-    rows = zip(*(chosen.column(name).to_pylist() for name in columns), deleted, strict=True)
-    return [
-        LiveFile(
-            table=table,
-            path=log_values.text(path, _MAX_PATH),
-            partition_values=log_values.json_value(dict(values or {})),
-            size_bytes=size,
-            row_count=count,
-            deleted_row_count=gone or 0,
-            modified_at=log_values.moment(modified),
-        )
-        for path, values, size, count, modified, gone in rows
-    ]
+LiveKey = tuple[str, int, int]
+"""What tells a live file's row from another: its path, its bytes, and how many rows its vector marks."""
+
+
+@dataclass(frozen=True)
+class LiveFiles:
+    """The live files that are mirrored: the first by path where there are more than the cap."""
+
+    keys: list[LiveKey]
+    files: pa.Table
+
+    @classmethod
+    def of(cls, files: pa.Table) -> "LiveFiles":
+        """Choose from `snapshot.files()`."""
+        count = min(settings.MIRROR_MAX_LIVE_FILES, files.num_rows)
+        columns = ["path", "partition_values", "size", "num_records", "modification_time"]
+        first = pc.select_k_unstable(files.select(["path"]), count, [("path", "ascending")])
+        chosen = files.select([*columns, "deletion_vector"]).take(first)
+        deleted = pc.fill_null(_deleted_rows(chosen), 0)
+        paths = (log_values.text(path, _MAX_PATH) for path in chosen.column("path").to_pylist())
+        sizes = chosen.column("size").to_pylist()
+        keys = list(zip(paths, sizes, deleted.to_pylist(), strict=True))
+        return cls(keys, chosen)
+
+    def rows(self, table: Table, keys: Collection[LiveKey]) -> list[LiveFile]:
+        """Unsaved rows of some of them; of two of one key the last."""
+        places = {key: place for place, key in enumerate(self.keys) if key in keys}
+        chosen = self.files.take(pa.array(places.values(), pa.int64()))
+        names = ("partition_values", "num_records", "modification_time")
+        columns = (chosen.column(name).to_pylist() for name in names)
+        return [
+            LiveFile(
+                table=table,
+                path=path,
+                partition_values=log_values.json_value(dict(values or {})),
+                size_bytes=size,
+                row_count=count,
+                deleted_row_count=deleted,
+                modified_at=log_values.moment(modified),
+            )
+            for (path, size, deleted), values, count, modified in zip(places, *columns, strict=True)
+        ]
 
 
 def _identity(snapshot: Snapshot) -> dict[str, Any]:
