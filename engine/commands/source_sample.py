@@ -38,7 +38,7 @@ from engine.snapshot.new_table import check_names
 
 SHOWN_ROWS = 20
 SHOWN_COLUMNS = 100
-_LONG_NUMBERS = "Some numbers have more digits than DOUBLE keeps, so the type is STRING."
+_LONG_NUMBERS = "Some numbers have more digits than DOUBLE keeps, so STRING is inferred."
 _SHOWN_TEXT = 200
 _MEMORY_BYTES = 1 << 30
 TYPES = (

@@ -54,10 +54,10 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
         bytes_added=log_values.integer(changes.bytes_added) or 0,
         bytes_removed=log_values.integer(changes.bytes_removed) or 0,
         bytes_written=log_values.integer(changes.bytes_written) or 0,
-        rows_added=_rows_added(files),
-        rows_removed=_rows_removed(changes.removed),
+        rows_added=_live_rows(changes.added),
+        rows_removed=_live_rows(changes.removed),
         vectors_added=sum(add.deletion_vector is not None for add in files.adds),
-        rows_deleted_by_vectors=_rows_deleted_by_vectors(files),
+        rows_deleted_by_vectors=_rows_deleted_by_vectors(files.removes, changes.restated),
         changes_data=any(file.data_change for file in files.all),
         changes_metadata=any(isinstance(action, Metadata) for action in commit.actions),
         changes_protocol=any(isinstance(action, Protocol) for action in commit.actions),
@@ -100,18 +100,10 @@ def _files(commit: LogCommit) -> _Files:
     )
 
 
-def _rows_added(files: _Files) -> int | None:
-    """Rows of new files; null where one has no statistics. A file with a new vector is not new."""
-    seen = {remove.path for remove in files.removes}
-    counts = [log_values.row_count(add.stats) for add in files.adds if add.path not in seen]
-    recorded = [count for count in counts if count is not None]
-    return log_values.integer(sum(recorded)) if len(recorded) == len(counts) else None
-
-
-def _rows_removed(removed: Iterable[RemoveFile]) -> int | None:
-    """Rows that were live in files that left; null where one has no statistics."""
+def _live_rows(files: Iterable[AddFile | RemoveFile]) -> int | None:
+    """Rows of files that no deletion vector marks; null where one has no statistics."""
     rows = 0
-    for file in removed:
+    for file in files:
         count = log_values.row_count(file.stats)
         if count is None or count < _cardinality(file):
             return None
@@ -119,12 +111,11 @@ def _rows_removed(removed: Iterable[RemoveFile]) -> int | None:
     return log_values.integer(rows)
 
 
-def _rows_deleted_by_vectors(files: _Files) -> int:
-    before = {remove.path: _cardinality(remove) for remove in files.removes}
+def _rows_deleted_by_vectors(removes: Iterable[RemoveFile], restated: Iterable[AddFile]) -> int:
+    """Rows that a vector marks now. A file that comes with its vector, as of a CLONE, lost none here."""
+    before = {remove.path: _cardinality(remove) for remove in removes}
     rows = sum(
-        max(0, _cardinality(add) - before.get(add.path, 0))
-        for add in files.adds
-        if add.deletion_vector is not None
+        max(0, _cardinality(add) - before[add.path]) for add in restated if add.path in before
     )
     return log_values.integer(rows) or 0
 

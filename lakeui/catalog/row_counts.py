@@ -9,6 +9,7 @@ from lakeui.catalog.models import Commit
 
 _INSERTED = ("numTargetRowsInserted", "numOutputRows", "num_added_rows", "numInsertedRows")
 _UPDATED = ("numTargetRowsUpdated", "numUpdatedRows", "num_updated_rows")
+_COPIED = ("numCopiedRows",)
 _DELETED = ("numTargetRowsDeleted", "numDeletedRows", "num_deleted_rows")
 _CHANGE_ROWS = frozenset({"write", "update", "delete", "merge"})
 _INSERT = frozenset({"write", "merge"})
@@ -37,14 +38,14 @@ _UNKNOWN = RowCounts(None, None, None)
 
 
 def rows_of(commit: Commit) -> RowCounts:
-    """From a version's metrics; else, where it only added or replaced files, from their statistics."""
+    """From a version's metrics; else, where files came, left or were replaced, from their statistics."""
     family = family_of(commit.operation)
+    if _overwrites(commit, family):
+        return _replaced(commit, rows_in(commit.operation, commit.operation_metrics or {}))
     if family not in _CHANGE_ROWS:
         return _UNKNOWN if commit.changes_data and _touches_files(commit) else NO_ROWS
     counts = rows_in(commit.operation, commit.operation_metrics or {})
-    if _overwrites(commit, family):
-        return _replaced(commit, counts)
-    return counts if counts.is_recorded else _from_files(commit)
+    return counts if counts.is_recorded else _from_files(commit, family)
 
 
 def rows_in(operation: str, metrics: Mapping[str, Any]) -> RowCounts:
@@ -53,17 +54,22 @@ def rows_in(operation: str, metrics: Mapping[str, Any]) -> RowCounts:
     if family not in _CHANGE_ROWS:
         return _UNKNOWN
     names = _INSERTED if family != "merge" else _INSERTED[:1]
-    return RowCounts(
-        _first(metrics, names) if family in _INSERT else None,
-        _first(metrics, _UPDATED),
-        _first(metrics, _DELETED),
-    )
+    inserted = _first(metrics, names) if family in _INSERT else None
+    if family == "write" and inserted is not None:
+        inserted = max(0, inserted - (_first(metrics, _COPIED) or 0))  # written, but there before
+    return RowCounts(inserted, _first(metrics, _UPDATED), _first(metrics, _DELETED))
 
 
-def _overwrites(commit: Commit, family: str | None) -> bool:
+def _overwrites(commit: Commit, family: str) -> bool:
     """Whether files left for those that came; a writer may restate files with vectors instead."""
-    is_write = family == "write" and commit.operation.upper() not in _BRINGS_BACK
-    return is_write and commit.changes_data and commit.files_removed > 0
+    words = commit.operation.upper().split()
+    if family != "write" and not (family == "meta" and "REPLACE" in words and "TABLE" in words):
+        return False
+    return not _brings_back(commit) and commit.changes_data and commit.files_removed > 0
+
+
+def _brings_back(commit: Commit) -> bool:
+    return commit.operation.upper() in _BRINGS_BACK
 
 
 def _replaced(commit: Commit, counts: RowCounts) -> RowCounts:
@@ -78,11 +84,17 @@ def _replaced(commit: Commit, counts: RowCounts) -> RowCounts:
     )
 
 
-def _from_files(commit: Commit) -> RowCounts:
+def _from_files(commit: Commit, family: str) -> RowCounts:
+    """A file that was copied in part, or restated, tells nothing of rows."""
     if not _touches_files(commit):
         return NO_ROWS
-    only_adds = commit.files_added and not commit.files_removed
-    return RowCounts(commit.rows_added, None, None) if only_adds else _UNKNOWN
+    if not commit.files_removed:
+        return RowCounts(commit.rows_added, None, None)
+    if _brings_back(commit) and not commit.files_restated:
+        is_recorded = None not in (commit.rows_added, commit.rows_removed)
+        return RowCounts(commit.rows_added, None, commit.rows_removed) if is_recorded else _UNKNOWN
+    is_whole = family == "delete" and not commit.files_added
+    return RowCounts(None, None, commit.rows_removed) if is_whole else _UNKNOWN
 
 
 def _touches_files(commit: Commit) -> bool:

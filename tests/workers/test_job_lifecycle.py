@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from engine.commands.model import SetProperties
 from engine.operations.run import run
@@ -282,6 +282,7 @@ def test_a_dry_run_of_vacuum_needs_no_spark_and_shows_its_plan(table, start_work
 
 
 def _collide(table: Table, retries: int = 0) -> tuple[Job, Job]:
-    winner = set_property(table, "winner")
-    loser = set_property(table, "loser", commit_after=winner, retries=retries)
+    with transaction.atomic():  # no worker begins the one before the other is there
+        winner = set_property(table, "winner")
+        loser = set_property(table, "loser", commit_after=winner, retries=retries)
     return ended(winner), ended(loser)
