@@ -1,7 +1,6 @@
 """One commit of the log, whole."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from engine.actions.codec import MAX_LINE_BYTES, Action, decode
@@ -10,8 +9,8 @@ from engine.errors import FileMissingError, MalformedLogError
 from engine.log.paths import LogFileKind, commit_path
 from engine.log.segment import list_log_files
 from engine.storage.base import FileStatus, Store
+from engine.storage.presence import read_ahead
 
-_READ_AHEAD = 32
 _HEAD_BYTES = 64 * 1024
 _PIECE_BYTES = 16 * 1024 * 1024
 
@@ -87,12 +86,7 @@ def iter_commits(store: Store, files: Sequence[FileStatus]) -> Iterator[Iterable
         actions = iter_actions(store, file.path, file.size_bytes)
         return list(actions) if file.size_bytes <= _PIECE_BYTES else actions
 
-    if len(files) < 3:
-        yield from map(read, files)
-        return
-    with ThreadPoolExecutor(8) as pool:
-        for start in range(0, len(files), _READ_AHEAD):
-            yield from pool.map(read, files[start : start + _READ_AHEAD])
+    return read_ahead(store, read, files)
 
 
 def _iter_lines(store: Store, path: str, size_bytes: int) -> Iterator[bytes]:

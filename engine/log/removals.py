@@ -5,7 +5,6 @@ written; the commits that remain do not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
@@ -17,8 +16,8 @@ from engine.log.history import file_times
 from engine.log.paths import LogFileKind
 from engine.log.segment import LogFile, list_log_files
 from engine.storage.base import Store
+from engine.storage.presence import read_ahead
 
-_READERS, _WINDOW = 8, 64
 _ADD = b'{"add":'
 
 
@@ -42,11 +41,8 @@ def iter_removals(store: Store) -> Iterator[Removal]:
     files = list_log_files(store)
     times = file_times(files)
     commits = [file for file in files if file.name.kind is LogFileKind.COMMIT]
-    read = partial(_removals, store, times)
-    with ThreadPoolExecutor(_READERS) as pool:
-        for start in range(0, len(commits), _WINDOW):
-            for removals in pool.map(read, commits[start : start + _WINDOW]):
-                yield from removals
+    for removals in read_ahead(store, partial(_removals, store, times), commits):
+        yield from removals
 
 
 def _removals(store: Store, times: Mapping[int, int], commit: LogFile) -> Sequence[Removal]:

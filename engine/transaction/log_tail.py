@@ -7,7 +7,6 @@ would succeed and be lost.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -26,8 +25,9 @@ from engine.log.replay import TableState, load_state, load_table_state
 from engine.log.segment import STATES, LogFile, list_log_files, newer_segment, read_hint
 from engine.log.tip import Tip, is_another_log, is_same_log
 from engine.storage.base import Store
+from engine.storage.presence import read_ahead
 
-_BACKLOG, _READERS, _WINDOW = 4, 8, 64
+_BACKLOG = 4
 
 
 def iter_newer(store: Store, version: int) -> Iterator[Commit]:
@@ -146,9 +146,7 @@ def _read_ahead(store: Store, version: int) -> Iterator[Commit]:
     """The commits that follow a version without a gap, as far as they are there now."""
     listed = list_versions(store, version + 1)
     run = [number for place, number in enumerate(listed) if number == version + 1 + place]
-    with ThreadPoolExecutor(_READERS) as pool:
-        for start in range(0, len(run), _WINDOW):
-            yield from pool.map(partial(read_commit, store), run[start : start + _WINDOW])
+    return read_ahead(store, partial(read_commit, store), run)
 
 
 def _is_latest(store: Store, version: int) -> bool:
