@@ -65,11 +65,12 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check; `problem` is empty where all is well."""
+    """A check; `problem` is empty where all is well, and where there is nothing to check."""
 
     check: str
     problem: str = ""
     remedy: str = ""
+    is_set_up: bool = True
 
 
 def place_of(environment: Mapping[str, str]) -> Place:
@@ -85,7 +86,8 @@ def findings(place: Place) -> Iterator[Finding]:
         missing = [need for need in needs if not works.get(need, True)]
         problem = f"Not checked: {missing[0]} comes first." if missing else check()
         works[name] = not problem
-        yield Finding(name, problem, _remedy(name, place) if problem else "")
+        is_set_up = bool(problem or _IS_SET_UP.get(name, lambda: True)())
+        yield Finding(name, problem, _remedy(name, place) if problem else "", is_set_up)
 
 
 def database_problem() -> str:
@@ -250,6 +252,13 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[], str]], ...] = (
     ("lineage", (), lineage_problem),
 )
 
+_IS_SET_UP: Mapping[str, Callable[[], bool]] = {
+    "cluster": lambda: settings.SPARK_MASTER.startswith("spark://"),
+    "sign-on": lambda: bool(settings.OIDC_ISSUER),
+    "mail": lambda: bool(settings.EMAIL_URL),
+    "lineage": lambda: bool(settings.LINEAGE_URL),
+}
+"""What an installation may do without."""
 _EMBEDDED_REMEDIES: Mapping[str, str] = {
     "database": "Run manage.py migrate, or manage.py up, which does; check that the disk is whole.",
     "broker": "Run manage.py up: it starts the broker.",

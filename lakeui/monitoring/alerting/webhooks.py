@@ -103,7 +103,8 @@ def check_webhook(webhook: Webhook) -> None:
         _addresses_of(webhook)
     except DeliveryError as error:
         remedy = "Check the URL, or have an administrator add the host to ALERT_WEBHOOK_HOSTS."
-        raise RequestError(str(error), remedy, field="target") from error
+        msg = f"{error}."
+        raise RequestError(msg, remedy, field="target") from error
 
 
 def post(webhook: Webhook, body: bytes, headers: Mapping[str, str], seconds: float) -> None:

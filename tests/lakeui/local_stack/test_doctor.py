@@ -69,7 +69,7 @@ def test_a_deployment_with_a_dead_broker_and_a_wrong_database_is_told_so(tmp_pat
     assert "Java" in checks["Java"]["problem"]
     assert checks["workers"]["problem"] == "Not checked: broker comes first."
     assert checks["versions"]["problem"] == "Not checked: database comes first."
-    assert checks["time zone"] == {"check": "time zone", "problem": "", "remedy": ""}
+    assert checks["time zone"]["problem"] == checks["time zone"]["remedy"] == ""
     assert "manage.py up" not in done.stdout
     assert "hunter22" not in done.stdout
 
@@ -199,6 +199,22 @@ def test_a_provider_that_is_down_is_told(settings):
     assert checkup.provider_problem() == ""
     settings.OIDC_ISSUER = f"http://127.0.0.1:{free_port()}"
     assert "provider is unreachable" in checkup.provider_problem()
+
+
+def test_what_is_not_set_up_is_not_said_to_work(settings, monkeypatch, tmp_path):
+    optional = [(name, (), str) for name in ("cluster", "sign-on", "mail", "lineage")]
+    monkeypatch.setattr(checkup, "_CHECKS", (*optional, ("home", (), str)))
+    settings.SPARK_MASTER, settings.OIDC_ISSUER = "local[2]", ""
+    settings.EMAIL_URL = settings.LINEAGE_URL = ""
+    written = StringIO()
+    call_command("doctor", stdout=written)
+    states = {row.split()[0]: row.split(maxsplit=1)[1] for row in written.getvalue().splitlines()}
+    assert states.pop("home") == "works"
+    assert {states[name] for name, *_ in optional} == {"not set up"}
+    settings.LINEAGE_URL = (tmp_path / "lineage.ndjson").as_uri()
+    set_up = {row.check: row.is_set_up for row in checkup.findings(checkup.Place.EMBEDDED)}
+    assert set_up["lineage"]
+    assert not set_up["mail"]
 
 
 # Lineage

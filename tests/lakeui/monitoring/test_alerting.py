@@ -537,7 +537,7 @@ def unused_port():
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_this_machine_the_link_and_cloud_metadata_are_refused(settings, host, scheme):
     settings.ALERT_WEBHOOK_HOSTS = []
-    with pytest.raises(RequestError, match="where alerts are not sent") as refused:
+    with pytest.raises(RequestError, match=r"where alerts are not sent\. Check the URL") as refused:
         channel_to(f"{scheme}://{host}/latest/meta-data")
     assert refused.value.field == "target"
     assert "ALERT_WEBHOOK_HOSTS" in str(refused.value)

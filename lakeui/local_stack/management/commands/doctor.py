@@ -29,7 +29,8 @@ class Command(BaseCommand):
         else:
             self.stdout.write(f"This installation is {place}.")
             for row in rows:
-                self.stdout.write(f"{row.check:10} {row.problem or 'works'} {row.remedy}".rstrip())
+                state = row.problem or ("works" if row.is_set_up else "not set up")
+                self.stdout.write(f"{row.check:10} {state} {row.remedy}".rstrip())
         if not is_ok:
             msg = "Something needs attention."
             raise CommandError(msg)
