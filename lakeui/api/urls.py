@@ -51,6 +51,7 @@ from lakeui.api.tables.discover import (
     DiscoveredTableList,
     DiscoveryContinue,
     DiscoveryDetail,
+    DiscoveryDismiss,
     DiscoveryList,
     DiscoveryRegister,
 )
@@ -137,6 +138,11 @@ urlpatterns: list[URLPattern] = [
         "discoveries/<int:discovery_id>:continue",
         DiscoveryContinue.as_view(),
         name="discovery-continue",
+    ),
+    path(
+        "discoveries/<int:discovery_id>:dismiss",
+        DiscoveryDismiss.as_view(),
+        name="discovery-dismiss",
     ),
     path(
         "discoveries/<int:discovery_id>:register",

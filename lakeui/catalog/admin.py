@@ -18,6 +18,7 @@ from lakeui.catalog.models import (
     TableGrant,
     TableKey,
     TableSync,
+    UnregisteredTable,
 )
 from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin, ReadOnlyInline
 from lakeui.catalog.schema_rows import top_fields
@@ -211,4 +212,12 @@ class DiscoveryAdmin(ReadOnlyAdmin):
 class DiscoveredTableAdmin(ReadOnlyAdmin):
     list_display = ["place", "name", "discovery"]
     search_fields = ["place", "name"]
+    list_select_related = ["discovery"]
+
+
+@admin.register(UnregisteredTable)
+class UnregisteredTableAdmin(ReadOnlyAdmin):
+    list_display = ["place", "discovery", "found_at", "is_dismissed"]
+    list_filter = ["is_dismissed"]
+    search_fields = ["place"]
     list_select_related = ["discovery"]

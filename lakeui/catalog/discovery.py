@@ -28,6 +28,7 @@ from lakeui.catalog.access import may
 from lakeui.catalog.models import DiscoveredTable, Discovery, Table
 from lakeui.catalog.registration import LONGEST_PLACE, request_registration
 from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.unregistered_tables import keep_unregistered
 from lakeui.celery import app
 from lakeui.task_names import DISCOVER_TABLES, LIGHT_QUEUE
 
@@ -274,6 +275,10 @@ def _search(discovery: Discovery, until: float) -> bool:
                 return True
     _keep(discovery, batch)
     problem = _register_new(discovery) if discovery.registers else ""
+    if discovery.every_hours is not None:
+        taken_off = _taken_off()
+        new = [row.place for row in not_registered(discovery) if row.place not in taken_off]
+        keep_unregistered(discovery, new, timezone.now())
     told = {"problem": problem[:1000]} if problem else {}
     _write(discovery, finished_at=timezone.now(), is_complete=True, **told)
     return False

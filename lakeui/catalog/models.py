@@ -184,6 +184,26 @@ class DiscoveredTable(models.Model):
         return self.place
 
 
+class UnregisteredTable(models.Model):
+    """A table that a repeated search found and nobody registered, kept from one round to the next."""
+
+    discovery = models.ForeignKey(
+        Discovery, on_delete=models.CASCADE, related_name="unregistered_tables"
+    )
+    place = models.CharField(max_length=2000)
+    found_at = models.DateTimeField()  # first
+    is_dismissed = models.BooleanField(default=False)  # it needs nobody's attention
+
+    class Meta:
+        ordering = ["discovery", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["discovery", "place"], name="one_unregistered_a_place")
+        ]
+
+    def __str__(self) -> str:
+        return self.place
+
+
 HEAVY = ("schema", "properties", "row_level_conditions", "reader_features", "writer_features")
 """Columns of a table that a list of tables does not show, and that take long to decode."""
 

@@ -13,6 +13,7 @@ from engine.errors import RequestError
 from lakeui.catalog.access import may
 from lakeui.catalog.mirror import forget_mirror
 from lakeui.catalog.models import Table
+from lakeui.catalog.unregistered_tables import dismiss_place
 from lakeui.conflicts.days import count_out
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.writers import active_jobs
@@ -70,6 +71,7 @@ def unregister_table(table: Table, by: User | None, reason: str = "") -> Kept:
         kept = kept_of(table)
         _record(table, kept, by, reason)
         forget_mirror(table)
+        dismiss_place(table.uri)
         count_out(table)
         with disable_auditlog():  # one entry, not one a job
             table.delete()

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeui.catalog.access import Person
-from lakeui.monitoring import conflict_attention, job_attention, table_attention
+from lakeui.monitoring import (
+    conflict_attention,
+    discovery_attention,
+    job_attention,
+    table_attention,
+)
 from lakeui.monitoring.attention_items import Asked, AttentionItem, Finder
 from lakeui.monitoring.checks import ORDER, Check
 from lakeui.monitoring.mutes import Muted
@@ -19,6 +24,7 @@ FINDERS: tuple[Finder, ...] = (
     *table_attention.FINDERS,
     *conflict_attention.FINDERS,
     *job_attention.FINDERS,
+    *discovery_attention.FINDERS,
 )
 
 

@@ -29,6 +29,7 @@ class Check(TextChoices):
     SMALL_FILES = "small_files", "Small files"
     VACUUM_DUE = "vacuum_due", "VACUUM is due"
     MIRROR_QUIET = "mirror_quiet", "The mirror is behind"
+    NEW_TABLES = "new_tables", "Tables are not registered"
 
 
 ORDER = tuple(Check)
@@ -82,6 +83,11 @@ def thresholds() -> tuple[Threshold, ...]:
             "delta.deletedFileRetentionDuration of the table",
         ),
         Threshold(Check.MIRROR_QUIET, f"not read for {_minutes(QUIET_MIRROR)} min", fixed),
+        Threshold(
+            Check.NEW_TABLES,
+            "a repeated search found one that is neither registered nor dismissed",
+            fixed,
+        ),
     )
 
 

@@ -24,6 +24,7 @@ from lakeui.catalog.discovery import (
     request_discovery,
 )
 from lakeui.catalog.models import DiscoveredTable, Discovery, Table
+from lakeui.catalog.unregistered_tables import dismiss, told_tables
 
 
 class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
@@ -33,6 +34,7 @@ class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
         source="requested_by.username", allow_null=True, default=None
     )
     found = serializers.SerializerMethodField()
+    needing_attention = serializers.SerializerMethodField()
     problem = RecordedField(help_text="The last directory that could not be listed, and why.")
 
     class Meta:
@@ -53,10 +55,15 @@ class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
             "unreadable",
             "problem",
             "found",
+            "needing_attention",
         ]
 
     def get_found(self, discovery: Discovery) -> int:
         return discovery.tables.count()
+
+    def get_needing_attention(self, discovery: Discovery) -> int:
+        """Found by a repeated search, neither registered nor dismissed."""
+        return told_tables().filter(discovery=discovery).count()
 
 
 class DiscoveryRequestSerializer(RequestSerializer):
@@ -183,6 +190,20 @@ class DiscoveryContinue(GenericAPIView[Discovery]):
         go_on(discovery)
         discovery.refresh_from_db()
         return _accepted(request, discovery)
+
+
+class DiscoveryDismiss(GenericAPIView[Discovery]):
+    """Have what a repeated search found so far need no attention."""
+
+    queryset = Discovery.objects.none()
+    serializer_class = DiscoverySerializer
+
+    @extend_schema(request=None, responses={200: DiscoverySerializer})
+    def post(self, request: Request, discovery_id: int) -> Response:
+        """Nothing is registered; tables that a later round finds need attention again."""
+        discovery = _discovery(request, discovery_id)
+        dismiss(discovery)
+        return Response(DiscoverySerializer(discovery).data)
 
 
 class DiscoveredTableList(ListAPIView[DiscoveredTable]):

@@ -228,6 +228,17 @@ def _metadata_cost(item: AttentionItem) -> Finding:
     return _of_item(item, title, text, of=item.version)
 
 
+def _new_tables(item: AttentionItem) -> Finding:
+    count, root = item.facts["new_tables"], item.facts["root"]
+    text = "A repeated search found them. Register or dismiss them on the page Discover tables."
+    return Finding(
+        key=f"new_tables:{item.facts['discovery_id']}",
+        title=f"{_plural(count, 'new table')} below {root}",
+        text=text,
+        since=item.since,
+    )
+
+
 _WORDS: Mapping[Check, Callable[[AttentionItem], Finding]] = {
     Check.FAILED_JOB: _failed_job,
     Check.OUTCOME_UNKNOWN: _outcome_unknown,
@@ -239,6 +250,7 @@ _WORDS: Mapping[Check, Callable[[AttentionItem], Finding]] = {
     Check.VACUUM_DUE: _vacuum_due,
     Check.REORDERED: _reordered,
     Check.METADATA_COST: _metadata_cost,
+    Check.NEW_TABLES: _new_tables,
 }
 
 

@@ -297,6 +297,20 @@ def _mirror_quiet(item: AttentionItem) -> Said:
     )
 
 
+def _new_tables(item: AttentionItem) -> Said:
+    count = item.facts["new_tables"]
+    return Said(
+        item=item,
+        mark="ring",
+        label="new",
+        before=f"{format_count(count)} new {'table' if count == 1 else 'tables'} below "
+        f"{item.facts['root']}",
+        text="A repeated search found what nobody registered: register or dismiss.",
+        step="Open search",
+        address=f"{reverse('table-discover')}?run={item.facts['discovery_id']}",
+    )
+
+
 def _table(item: AttentionItem) -> Table:
     if item.table is None:
         msg = f"an item of {item.check} names its table"
@@ -333,4 +347,5 @@ _WORDS: Mapping[Check, Callable[[AttentionItem], Said]] = {
     Check.SMALL_FILES: _small_files,
     Check.VACUUM_DUE: _vacuum_due,
     Check.MIRROR_QUIET: _mirror_quiet,
+    Check.NEW_TABLES: _new_tables,
 }

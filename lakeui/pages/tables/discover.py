@@ -22,6 +22,7 @@ from lakeui.catalog.discovery import (
     request_discovery,
 )
 from lakeui.catalog.models import Discovery, Table
+from lakeui.catalog.unregistered_tables import dismiss, told_tables
 from lakeui.pages.read_only import refuse_when_read_only
 
 _SHOWN = 500
@@ -100,6 +101,8 @@ def discover_act(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("table-discover")
     if act == "continue":
         go_on(discovery)
+    elif act == "dismiss":
+        messages.success(request, f"{dismiss(discovery)} dismissed. Later ones are told again.")
     else:
         _register(request, discovery, everything=act == "register-all")
     return redirect(_address(discovery))
@@ -135,6 +138,7 @@ def _shown(request: HttpRequest) -> dict[str, Any]:
         "found": rows,
         "known": table_ids,
         "found_count": discovery.tables.count(),
+        "told_count": told_tables().filter(discovery=discovery).count(),
         "new_count": len(rows) - len(table_ids),
         "twin": f"/api/v1/discoveries/{discovery.pk}/",
     }

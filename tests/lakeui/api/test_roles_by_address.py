@@ -78,6 +78,7 @@ ROWS = [
     ("delete", "discoveries/1/", None, (401, 403, 403, 403, 404, 404)),
     ("get", "discoveries/1/tables/", None, (401, 403, 403, 403, 404, 404)),
     ("post", "discoveries/1:continue", None, (401, 403, 403, 403, 404, 404)),
+    ("post", "discoveries/1:dismiss", None, (401, 403, 403, 403, 404, 404)),
     ("post", "discoveries/1:register", {}, (401, 403, 403, 403, 404, 404)),
     ("get", "monitoring/alerts/", None, (401, 403, 403, 403, 200, 200)),
     ("get", "alerts/channels/", None, (401, 403, 403, 403, 200, 200)),

@@ -8,8 +8,10 @@ from io import StringIO
 
 import boto3
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.utils import timezone
 
 from engine.errors import EngineError, StorageError
 from engine.storage.memory import MemoryStore
@@ -27,7 +29,14 @@ from lakeui.catalog.discovery import (
 )
 from lakeui.catalog.models import Discovery, Table
 from lakeui.catalog.registration import request_registration
+from lakeui.catalog.unregistered_tables import dismiss
 from lakeui.conflicts.unregistering import unregister_table
+from lakeui.monitoring.alerting.findings import Look
+from lakeui.monitoring.attention_items import Asked
+from lakeui.monitoring.checks import Check
+from lakeui.monitoring.discovery_attention import new_tables
+from lakeui.monitoring.mutes import Muted
+from lakeui.monitoring.recent_conflicts import Day, Sums
 from tests.engine.storage.conftest import s3_options  # noqa: F401 - a fixture
 from tests.lakeui.catalog.log_writer import new_table
 
@@ -414,3 +423,57 @@ def test_repeated_searches_are_bounded_and_outlast_others(lake, settings):
     settings.READ_ONLY = True
     Discovery.objects.update(finished_at=discoveries.timezone.now(), is_complete=True)
     assert repeat_due(discoveries.timezone.now() + timedelta(days=9)) == 0
+
+
+def round_of(discovery):
+    Discovery.objects.filter(pk=discovery.pk).update(
+        finished_at=timezone.now() - timedelta(hours=2)
+    )
+    assert repeat_due(timezone.now()) == 1
+    assert search(discovery.pk) is False
+
+
+def told(user):
+    asked = Asked(user, timezone.now(), Day(timezone.now(), Sums()), Muted(), 50)
+    return [
+        (item.facts["root"], item.facts["new_tables"])
+        for _, _, items in new_tables(asked)
+        for item in items
+    ]
+
+
+def test_what_a_repeated_search_finds_is_told_until_it_is_registered_or_dismissed(lake):
+    admin = User(username="root", is_superuser=True)
+    discovery = request_discovery(str(lake), "", NAMING, None, every_hours=1)
+    search(discovery.pk)
+    assert told(admin) == [(str(lake), 3)]
+    assert told(User.objects.create(username="nobody")) == []
+    register_found([(str(lake / "crm"), "crm")], None)
+    assert told(admin) == [(str(lake), 2)], "what is registered is told no more"
+    unregister_table(Table.objects.get(), None)
+    assert told(admin) == [(str(lake), 2)], "nor is what was taken off"
+    (finding,) = Look(timezone.now()).findings(Check.NEW_TABLES, None)
+    assert finding.title == f"2 new tables below {lake}"
+    assert dismiss(discovery) == 2
+    assert told(admin) == []
+    new_table(lake / "late")
+    round_of(discovery)
+    assert told(admin) == [(str(lake), 1)], "what was dismissed stays so"
+    Discovery.objects.filter(pk=discovery.pk).update(
+        finished_at=timezone.now() - timedelta(hours=2)
+    )
+    repeat_due(timezone.now())
+    assert told(admin) == [(str(lake), 1)], "while a round is under way, too"
+    shutil.rmtree(lake / "late")
+    search(discovery.pk)
+    assert told(admin) == [], "what is gone is told no more"
+
+
+def test_a_search_that_registers_or_is_not_repeated_tells_nothing(lake):
+    admin = User.objects.create_superuser("root")
+    once = request_discovery(str(lake), "sales/*", NAMING, admin)
+    again = request_discovery(str(lake), "", NAMING, admin, every_hours=1, registers=True)
+    for discovery in (once, again):
+        search(discovery.pk)
+    assert told(admin) == []
+    assert Table.objects.count() == 3

@@ -78,3 +78,32 @@ def test_rest_shows_and_registers_what_was_discovered(as_, found):
     rest = owner.post(f"{base}:register", {}, content_type="application/json").json()
     assert (len(rest["registered"]), rest["left"]) == (1, 1)
     assert rest["refused"][0]["code"] == "DELTA_TABLE_ALREADY_EXISTS"
+
+
+def needing(client):
+    items = client.get("/api/v1/attention/").json()["items"]
+    return [item["facts"]["new_tables"] for item in items if item["check_name"] == "new_tables"]
+
+
+@pytest.mark.parametrize("by_rest", [False, True])
+def test_what_a_repeated_search_finds_needs_attention_until_it_is_dismissed(
+    as_, lake, root, by_rest
+):
+    owner = as_("owner")
+    owner.post(PATH, {"root": str(root), "match": "", "naming": "{name}", "every_hours": 2})
+    discovery = Discovery.objects.get()
+    search(discovery.pk)
+    page, shown = owner.get("/attention/").content.decode(), f"{PATH}?run={discovery.pk}"
+    assert f"3 new tables below {root}" in page
+    assert shown in page
+    assert needing(owner) == [3]
+    assert needing(as_("viewer")) == []
+    assert 'value="dismiss"' in owner.get(shown).content.decode()
+    address = f"/api/v1/discoveries/{discovery.pk}"
+    assert owner.get(f"{address}/").json()["needing_attention"] == 3
+    if by_rest:
+        assert owner.post(f"{address}:dismiss").json()["needing_attention"] == 0
+    else:
+        owner.post(f"{PATH}{discovery.pk}/act/", {"act": "dismiss"})
+    assert needing(owner) == []
+    assert 'value="dismiss"' not in owner.get(shown).content.decode()
