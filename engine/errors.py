@@ -183,18 +183,6 @@ class RequestError(EngineError):
         self.field = field
 
 
-class NeedsSparkError(RequestError):
-    """What only Spark can do, in a run without a session."""
-
-    REMEDY = (
-        "Give a session of engine.spark.session.build_session, or run it as a job on a Spark"
-        " worker."
-    )
-
-    def __init__(self, what: str, remedy: str = REMEDY) -> None:
-        super().__init__(what, remedy, field="kind")
-
-
 class InvalidSchemaError(RequestError):
     """A schema that is not one, or that a table cannot have."""
 

@@ -18,7 +18,6 @@ from engine.errors import (
     CannotEvaluateError,
     DataFileError,
     InvariantViolationError,
-    NeedsSparkError,
     RequestError,
     SchemaMismatchError,
     StatementError,
@@ -28,6 +27,7 @@ from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.tree import Call, Expression
 from engine.expressions.types import is_complex
 from engine.operations.execution import Execution
+from engine.operations.needs_spark import NeedsSparkError
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, DataType, StructField, StructType
 from engine.snapshot.reader import ROW_INDEX, count_rows, iter_file, read_physical

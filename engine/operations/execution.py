@@ -22,7 +22,6 @@ from engine.errors import (
     CommitOutcomeUnknownError,
     ConflictError,
     EngineError,
-    NeedsSparkError,
     OperationCancelledError,
     StorageError,
     StorageOutcomeUnknownError,
@@ -32,6 +31,7 @@ from engine.expressions.queries.binding import Tables
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
 from engine.operations.early_conflicts import EarlyConflicts
+from engine.operations.needs_spark import NeedsSparkError
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.vacuum_plan import paths_of

@@ -29,12 +29,12 @@ from engine.errors import (
     DataFileError,
     EngineError,
     FileMissingError,
-    NeedsSparkError,
     OperationCancelledError,
 )
 from engine.expressions.parse import parse_condition
 from engine.log.commits import Commit, read_commit
 from engine.log.paths import commit_path
+from engine.operations.needs_spark import NeedsSparkError
 from engine.operations.options import Resolve, RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
