@@ -36,8 +36,8 @@ class Commit:
         return self.file.size_bytes
 
 
-def read_commit(store: Store, version: int) -> Commit:
-    """The commit of a version.
+def read_commit(store: Store, version: int, passed_over: bytes | tuple[()] = ()) -> Commit:
+    """The commit of a version, without the actions of lines that begin with `passed_over`.
 
     Raises:
         FileMissingError: the log has no such commit (any more).
@@ -48,7 +48,7 @@ def read_commit(store: Store, version: int) -> Commit:
     if status is None:
         msg = f"The log of {store.root} has no commit {version}."
         raise FileMissingError(msg)
-    actions = tuple(iter_actions(store, path, status.size_bytes))
+    actions = tuple(iter_actions(store, path, status.size_bytes, passed_over))
     info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     in_commit = info.in_commit_timestamp if info else None
     timestamp_ms = status.modified_ms if in_commit is None else in_commit

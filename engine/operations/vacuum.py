@@ -13,8 +13,7 @@ from engine.clock import CLOCK_SLACK_MS, surely_ms
 from engine.commands.maintenance import HOUR_MS
 from engine.commands.model import Vacuum
 from engine.errors import EngineError, FileMissingError, TableReplacedError
-from engine.log.commits import Commit, iter_actions, list_versions
-from engine.log.paths import commit_path
+from engine.log.commits import Commit, list_versions, read_commit
 from engine.log.tip import is_replaced
 from engine.operations.active import oldest_start_ms
 from engine.operations.execution import Execution
@@ -31,11 +30,11 @@ from engine.operations.vacuum_plan import (
 )
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.jobs import Progress
-from engine.storage.base import Store
 from engine.storage.presence import delete_files
 from engine.transaction.log_tail import iter_newer
 
 _BATCH = 500
+_REMOVE = b'{"remove":'
 
 
 def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
@@ -183,22 +182,13 @@ def _versions_lost(snapshot: Snapshot, removals: Removals, doomed: set[str]) -> 
         if missing:
             lost.append(version)
             try:
-                missing -= set(_added_by(store, version))
+                commit = read_commit(store, version, passed_over=_REMOVE)
             except FileMissingError:
                 break
+            added = (action for action in commit.actions if isinstance(action, AddFile))
+            missing.difference_update(path for file in added for path in paths_of(store.root, file))
         missing |= doomed.intersection(removals.by_version.get(version, ()))
     return sorted(lost)
-
-
-def _added_by(store: Store, version: int) -> Iterator[str]:
-    path = commit_path(version)
-    status = store.stat(path)
-    if status is None:
-        msg = f"The log of {store.root} has no commit {version}."
-        raise FileMissingError(msg)
-    for action in iter_actions(store, path, status.size_bytes, passed_over=b'{"remove":'):
-        if isinstance(action, AddFile):
-            yield from paths_of(store.root, action)
 
 
 def _ranges(versions: Sequence[int]) -> list[list[int]]:
