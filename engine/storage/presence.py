@@ -46,16 +46,12 @@ def statuses_of(store: Store, paths: Collection[str], neighbor_count: int = 0) -
     if not few and len(asked) + neighbor_count <= len(asked) * _LISTED_FOR_ONE:
         there = [file for file in store.list_all() if file.path in asked]
         asked -= {file.path for file in there}
-    if len(asked) < 2 or not is_remote(store):
-        statuses = [store.stat(path) for path in sorted(asked)]
-    else:
-        with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
-            statuses = list(pool.map(store.stat, sorted(asked)))
+    statuses = read_ahead(store, store.stat, sorted(asked), _AT_ONCE)
     there += [status for status in statuses if status is not None]
     return sorted(there, key=lambda status: status.path)
 
 
-def delete_files(store: Store, paths: Collection[str]) -> None:
+def delete_files(store: Store, paths: Sequence[str]) -> None:
     """Delete files, in an object store several at a time, here a folder's at once.
 
     Raises:
@@ -64,21 +60,21 @@ def delete_files(store: Store, paths: Collection[str]) -> None:
     if isinstance(store, LocalStore):
         store.delete_many(paths)
         return
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(store.delete, paths))
+    for _ in read_ahead(store, store.delete, paths, _AT_ONCE):
+        continue
 
 
 def read_ahead(
-    store: Store, read: Callable[[Item], Answer], items: Sequence[Item]
+    store: Store, read: Callable[[Item], Answer], items: Sequence[Item], at_once: int = _READERS
 ) -> Iterator[Answer]:
-    """What is read for each item, in their order, of an object store several at a time.
+    """What a call of the store gives for each item, in their order, of an object store several at a time.
 
     A small file of this machine is read sooner than a thread is told to.
     """
-    if len(items) < 3 or not is_remote(store):
+    if len(items) < 2 or not is_remote(store):
         yield from map(read, items)
         return
-    with ThreadPoolExecutor(_READERS) as pool:
+    with ThreadPoolExecutor(min(at_once, len(items))) as pool:
         for start in range(0, len(items), _AHEAD):
             yield from pool.map(read, items[start : start + _AHEAD])
 
