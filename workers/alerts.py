@@ -1,5 +1,7 @@
 """Tasks that watch by the alert rules, and deliver what they tell."""
 
+from functools import partial
+
 from django.utils import timezone
 
 from lakeui.celery import app
@@ -7,6 +9,7 @@ from lakeui.monitoring.alerting.channels import wake
 from lakeui.monitoring.alerting.outbox import deliver, due_channels
 from lakeui.monitoring.alerting.watch import watch
 from lakeui.task_names import DELIVER_ALERTS, WATCH_FOR_ALERTS
+from workers.senders import SENDERS
 
 
 @app.task(name=WATCH_FOR_ALERTS)
@@ -25,5 +28,5 @@ def watch_for_alerts() -> None:
 
 @app.task(name=DELIVER_ALERTS)
 def deliver_alerts(channel_id: int) -> None:
-    """Send what is due of one channel."""
-    deliver(channel_id)
+    """Have what is due of one channel sent."""
+    SENDERS.take(f"channel {channel_id}", partial(deliver, channel_id))

@@ -5,6 +5,9 @@ from django.utils import timezone
 
 from lakeui.celery import app
 from lakeui.task_names import DELIVER_LINEAGE, LIGHT_QUEUE, NOTE_LINEAGE
+from workers.senders import SENDERS
+
+AT_A_TIME = 4  # tries at once of one worker
 
 
 @app.task(name=NOTE_LINEAGE)
@@ -20,8 +23,8 @@ def note_lineage() -> None:
 
 @app.task(name=DELIVER_LINEAGE)
 def deliver_lineage() -> None:
-    """Send what is due."""
+    """Have what is due sent."""
     if settings.LINEAGE_URL:
         from lakeui.monitoring.lineage.outbox import deliver  # noqa: PLC0415 - as above
 
-        deliver()
+        any(SENDERS.take(f"lineage {place}", deliver) for place in range(AT_A_TIME))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from django.db import connection
 from django.db.models import Count, F, Min, QuerySet
 
 from lakeui.monitoring.models import AlertDelivery, Delivery, LineageEvent
 
-LEASE = timedelta(minutes=3)  # longer than a try can take
+LEASE = timedelta(minutes=3)  # at least; a try that may take long has longer
 LINEAGE_KEPT = timedelta(days=7)  # events of lineage; longer than their rounds look back
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
 _Row = TypeVar("_Row", bound=Delivery)
@@ -33,16 +34,26 @@ def outboxes() -> tuple[Outbox, ...]:
     return _outbox("alerts", AlertDelivery), _outbox("lineage", LineageEvent)
 
 
-def claim(due: QuerySet[_Row], now: datetime) -> _Row | None:
-    """The first of the rows that are due, for this worker alone until its lease ends."""
+def claim(due: QuerySet[_Row], now: datetime, seconds: float) -> _Row | None:
+    """The first of the rows that are due, for this worker alone until its lease ends.
+
+    A try of it takes so many seconds at most.
+    """
     row = due.first()
     if row is None:
         return None
     same = type(row)._default_manager.filter(pk=row.pk, next_try_at=row.next_try_at)
-    if not same.update(next_try_at=now + LEASE, tries=F("tries") + 1):
+    lease = max(LEASE, timedelta(seconds=2 * seconds))
+    if not same.update(next_try_at=now + lease, tries=F("tries") + 1):
         return None  # another worker has it
     row.tries += 1
     return row
+
+
+def release_connection() -> None:
+    """Leave the database to others while this thread waits for an answer, outside of transactions."""
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 def delivered(row: Delivery, now: datetime, **fields: object) -> None:

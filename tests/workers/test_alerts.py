@@ -4,14 +4,15 @@ import json
 
 from django.utils import timezone
 
+from lakeui.catalog.models import Table
 from lakeui.celery import app
 from lakeui.jobs.models import Job
 from lakeui.monitoring.alerting.channels import make_channel, make_rule, send_test
 from lakeui.monitoring.checks import Check
 from lakeui.monitoring.models import AlertDelivery
-from lakeui.task_names import LIGHT_QUEUE, NOTE_LINEAGE, WATCH_FOR_ALERTS
+from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE, NOTE_LINEAGE, WATCH_FOR_ALERTS
 from tests.lakeui.factories import make_job
-from tests.lakeui.monitoring.webhook_server import running_webhook
+from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webhook
 from tests.services import wait_until
 
 
@@ -36,3 +37,23 @@ def test_a_light_worker_delivers_what_a_rule_finds_a_test_and_lineage(
     delivered = AlertDelivery.objects.filter(outcome=AlertDelivery.Outcome.DELIVERED)
     wait_until(lambda: delivered.count() == 2, "both to be written off")
     assert {json.loads(body)["eventType"] for body in lineage.bodies} == {"START", "FAIL"}
+
+
+def test_more_webhooks_that_hang_than_a_worker_has_threads_hold_up_nothing(
+    monkeypatch, settings, start_worker, table
+):
+    monkeypatch.setenv("ALERT_WEBHOOK_HOSTS", "127.0.0.1")
+    monkeypatch.setenv("ALERT_TIMEOUT_SECONDS", "600")  # longer than is waited for anything here
+    settings.ALERT_WEBHOOK_HOSTS = ["127.0.0.1"]
+    with running_webhook() as webhook, hanging_webhook() as hanging:
+        channel, _ = make_channel({"name": "ops", "kind": "webhook", "target": webhook.url})
+        start_worker(LIGHT_QUEUE)
+        for number in range(8):
+            values = {"name": f"dead {number}", "kind": "webhook", "target": hanging}
+            send_test(make_channel(values)[0], "ann", timezone.now())
+        wait_until(lambda: AlertDelivery.objects.filter(tries=1).count() == 8, "8 tries")
+        app.send_task(MIRROR_TABLE, [table.pk], queue=LIGHT_QUEUE)
+        before = table.mirrored_at
+        wait_until(lambda: Table.objects.get(pk=table.pk).mirrored_at != before, "the mirror")
+        send_test(channel, "ann", timezone.now())
+        wait_until(lambda: len(webhook.bodies) == 1, "the test")

@@ -3,8 +3,10 @@
 import ipaddress
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from time import monotonic
+from typing import Any
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -33,14 +35,14 @@ class Cutter:
 
 
 def reached(addresses: Sequence[tuple[Address, int]], until: float) -> socket.socket:
-    """A line to the first address that takes one.
+    """A line to the first address that takes one. Each has an equal part of the time that is left.
 
     Raises:
         OSError: none does, or not in time.
     """
     failure: OSError | None = None
-    for address, port in addresses:
-        left = until - monotonic()
+    for place, (address, port) in enumerate(addresses):
+        left = (until - monotonic()) / (len(addresses) - place)
         if left <= 0:
             break
         try:
@@ -50,11 +52,22 @@ def reached(addresses: Sequence[tuple[Address, int]], until: float) -> socket.so
     raise failure or TimeoutError
 
 
-def resolved(host: str, port: int) -> list[Address]:
-    """The addresses of a name.
+def resolved(
+    host: str, port: int, until: float, look_up: Callable[..., Iterable[Any]] = socket.getaddrinfo
+) -> list[Address]:
+    """The addresses of a name. A name server may take longer than anybody waits for it here.
 
     Raises:
-        OSError, UnicodeError: it has none.
+        OSError, UnicodeError: it has none, or none in time.
     """
-    places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    answer: Future[Iterable[Any]] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(look_up(host, port, type=socket.SOCK_STREAM))
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()  # which nothing can interrupt
+    places = answer.result(max(0.0, until - monotonic()))
     return [ipaddress.ip_address(str(place[4][0]).partition("%")[0]) for place in places]

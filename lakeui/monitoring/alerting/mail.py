@@ -22,7 +22,7 @@ class _Bounded(smtplib.SMTP):
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         until = monotonic() + timeout
-        line = reached([(address, port) for address in resolved(host, port)], until)
+        line = reached([(address, port) for address in resolved(host, port, until)], until)
         self._cutter = Cutter(line, until)
         return line
 

@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from email.utils import make_msgid
+from email.utils import parseaddr
 from typing import Any
 
 from django.conf import settings
@@ -49,13 +49,13 @@ def signature(secret: str, message_id: str, now_s: int, body: bytes) -> str:
 
 
 def mail_of(delivery: AlertDelivery, recipients: Sequence[str]) -> EmailMessage:
-    """The delivery as plain text. A mail that was tried twice has one Message-ID."""
+    """The delivery as plain text. A mail that was tried twice has one Message-ID, whoever tried it."""
     content = delivery.content
     lines = [content["title"], ""]
     for item in content["items"]:
         lines += [f"- {item['title']}", *(f"  {line}" for line in _details(item)), ""]
     lines += [_rest(content, len(content["items"]))] if content["more"] else []
-    host = make_msgid().rpartition("@")[2].rstrip(">")
+    host = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "lakeui"
     return EmailMessage(
         subject=" ".join(content["title"].split())[:_TITLE],
         body="\n".join(lines).rstrip() + "\n",

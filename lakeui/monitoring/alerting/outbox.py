@@ -33,10 +33,12 @@ def due_channels(now: datetime) -> list[int]:
     return list(due.values_list("channel_id", flat=True).distinct())
 
 
-def deliver(channel_id: int, clock: Clock = timezone.now) -> int:
-    """Send what is due of a channel until one fails; how many were delivered."""
+def deliver(
+    channel_id: int, clock: Clock = timezone.now, *, ends: Callable[[], bool] = lambda: False
+) -> int:
+    """Send what is due of a channel until one fails or `ends` says so; how many were delivered."""
     for sent in range(AT_ONCE):
-        delivery = claim(channel_id, clock())
+        delivery = None if ends() else claim(channel_id, clock())
         if delivery is None or not _delivered(delivery, clock):
             return sent
     return AT_ONCE
@@ -45,7 +47,7 @@ def deliver(channel_id: int, clock: Clock = timezone.now) -> int:
 def claim(channel_id: int, now: datetime) -> AlertDelivery | None:
     """The message that is due longest, for this worker alone until its lease ends."""
     due = _due(now).filter(channel=channel_id).order_by("next_try_at", "created_at")
-    return deliveries.claim(due.select_related("channel"), now)
+    return deliveries.claim(due.select_related("channel"), now, settings.ALERT_TIMEOUT_SECONDS)
 
 
 def _due(now: datetime) -> QuerySet[AlertDelivery]:
@@ -67,6 +69,7 @@ def _delivered(delivery: AlertDelivery, clock: Clock) -> bool:
 def _send(delivery: AlertDelivery, now_s: int) -> None:
     channel, seconds = delivery.channel, settings.ALERT_TIMEOUT_SECONDS
     target = unseal(channel.sealed_target)
+    deliveries.release_connection()
     if channel.kind == AlertChannel.Kind.EMAIL:
         send(mail_of(delivery, target.split(",")), seconds)
         return

@@ -11,15 +11,20 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.message import Message
+from email.utils import parsedate_to_datetime
 from time import monotonic
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.utils import timezone
 
 from engine.errors import RequestError
 from lakeui.monitoring.alerting.deadlines import Address, Cutter, reached, resolved
 
 MAX_URL = 2000
+_LONGEST_WAIT_S = 86_400
 _PORTS = {"http": 80, "https": 443}
 _REFUSED = tuple(
     map(
@@ -100,7 +105,7 @@ def check_webhook(webhook: Webhook) -> None:
         RequestError: nowhere, or to an address that alerts are not sent to.
     """
     try:
-        _addresses_of(webhook)
+        _addresses_of(webhook, monotonic() + settings.ALERT_TIMEOUT_SECONDS)
     except DeliveryError as error:
         remedy = "Check the URL, or have an administrator add the host to ALERT_WEBHOOK_HOSTS."
         msg = f"{error}."
@@ -144,18 +149,37 @@ def _asked(
             answer = connection.getresponse()
             if monotonic() >= until:  # a line that was cut ends the headers, to http.client
                 raise TimeoutError
-            wait = answer.headers.get("Retry-After", "")
-            return answer.status, int(wait) if wait.isdecimal() and len(wait) < 6 else 0
+            return answer.status, _wait_of(answer.headers, timezone.now())
     except (OSError, http.client.HTTPException) as error:
         late = monotonic() >= until or isinstance(error, TimeoutError)
         what = f"no answer within {seconds:g} s" if late else _words_of(error)
         raise DeliveryError(what) from error
 
 
+def _wait_of(headers: Message, now: datetime) -> int:
+    """The seconds of `Retry-After`: a number, or a date, which is by the clock that wrote it; 0: none."""
+    asked = headers.get("Retry-After", "").strip()
+    if asked.isascii() and asked.isdecimal():
+        return min(int(asked[:9]), _LONGEST_WAIT_S)
+    moment = _date_in(asked)
+    if moment is None:
+        return 0
+    seconds = (moment - (_date_in(headers.get("Date", "")) or now)).total_seconds()
+    return int(min(max(0.0, seconds), _LONGEST_WAIT_S))
+
+
+def _date_in(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # no date, or before the first year in UTC
+        return None
+
+
 @contextmanager
 def _connected(webhook: Webhook, until: float) -> Iterator[socket.socket]:
     """A line to one of the webhook's addresses, cut at the deadline."""
-    line = reached(_addresses_of(webhook), until)
+    line = reached(_addresses_of(webhook, until), until)
     cutter = Cutter(line, until)
     try:
         if webhook.scheme == "https":
@@ -173,14 +197,14 @@ def _context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _addresses_of(webhook: Webhook) -> list[tuple[Address, int]]:
+def _addresses_of(webhook: Webhook, until: float) -> list[tuple[Address, int]]:
     """The addresses of a name, each of which is allowed.
 
     Raises:
         DeliveryError: it has none, or one that alerts are not sent to.
     """
     try:
-        addresses = resolved(webhook.host, webhook.port)
+        addresses = resolved(webhook.host, webhook.port, until)
     except (OSError, UnicodeError) as error:
         msg = f"{webhook.host} cannot be resolved"
         raise DeliveryError(msg) from error

@@ -27,11 +27,15 @@ _LOCK_PAUSE_S = 0.02  # between tries at a lock, which others hold for one line
 Clock = Callable[[], datetime]
 
 
-def deliver(clock: Clock = timezone.now) -> int:
-    """Send what is due, until one fails; how many were delivered."""
+def deliver(clock: Clock = timezone.now, *, ends: Callable[[], bool] = lambda: False) -> int:
+    """Send what is due, until one fails or `ends` says so; how many were delivered."""
     for sent in range(AT_ONCE):
+        if ends():
+            return sent
         due = LineageEvent.objects.filter(next_try_at__lte=clock())
-        event = deliveries.claim(due.order_by("next_try_at", "at"), clock())
+        event = deliveries.claim(
+            due.order_by("next_try_at", "at"), clock(), settings.LINEAGE_TIMEOUT_SECONDS
+        )
         if event is None or not _delivered(event, clock):
             return sent
     return AT_ONCE
@@ -89,6 +93,7 @@ def _check_regular(descriptor: int) -> None:
 def _delivered(event: LineageEvent, clock: Clock) -> bool:
     body = json.dumps(event.content, ensure_ascii=False, separators=(",", ":")).encode()
     url = settings.LINEAGE_URL
+    deliveries.release_connection()
     try:
         if urlsplit(url).scheme == "file":
             append(_path_of(url), body + b"\n", settings.LINEAGE_TIMEOUT_SECONDS)

@@ -15,6 +15,7 @@ class Webhook:
     url: str = ""
     statuses: list[int] = field(default_factory=lambda: [200])
     headers: dict[str, str] = field(default_factory=dict)
+    tells_date: bool = True
     bodies: list[bytes] = field(default_factory=list)
     sent: list[dict[str, str]] = field(default_factory=list)
 
@@ -30,7 +31,9 @@ def running_webhook() -> Iterator[Webhook]:
         def do_POST(self) -> None:
             webhook.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
             webhook.sent.append({name.lower(): value for name, value in self.headers.items()})
-            self.send_response(webhook.answer())
+            self.send_response_only(webhook.answer())
+            if webhook.tells_date and "Date" not in webhook.headers:
+                self.send_header("Date", self.date_time_string())
             for name, value in webhook.headers.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", "0")
