@@ -39,6 +39,7 @@ from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import GENERATED
 from engine.spark.writer import CHANGE_TYPE, Written, change_target, data_target
+from engine.storage.local import system_failure
 
 IN_PROCESS = "found in this process, without Spark"
 BATCH_ROWS = 16 * 1024  # few, for a row may be wide
@@ -168,7 +169,11 @@ def as_changes(rows: pa.Table, change_type: str) -> pa.Table:
 def write_tables(
     execution: Execution, tables: Iterable[pa.Table], target: FileTarget, table: TableFiles
 ) -> Written:
-    """Rows into files; a table's own columns first, then the target's, then those of partitions."""
+    """Rows into files; a table's own columns first, then the target's, then those of partitions.
+
+    Raises:
+        StorageError: the disk or the store does not take them.
+    """
     filled = [rows for rows in tables if rows.num_rows]
     if not filled:
         return Written()
@@ -179,9 +184,13 @@ def write_tables(
     if partitions:
         whole = whole.sort_by([(name, "ascending") for name in partitions])
     written = Written()
-    for add, count in write_files(whole.to_batches(), target, 0):
-        execution.wrote([add])
-        written += Written((add,), count)
+    try:
+        for add, count in write_files(whole.to_batches(), target, 0):
+            execution.wrote([add])
+            written += Written((add,), count)
+    except OSError as error:
+        failure = system_failure("write", f"data files of {table.uri}", error)
+        raise failure from error
     return written
 
 

@@ -143,7 +143,8 @@ class OpenFile:
         """Close and remove what was written."""
         with suppress(OSError, pa.ArrowException):  # it goes either way
             self._writer.close()
-        self._sink.close()
+        with suppress(OSError):  # what it holds back may not fit the disk
+            self._sink.close()
         if self._local is not None:
             (self._local / self.path).unlink(missing_ok=True)
 

@@ -358,6 +358,11 @@ def _errors_of(verb: str, path: str) -> Iterator[None]:
         if getattr(error, "errno", None) in _NOTHING_THERE:
             msg = f"There is no file {path}."
             raise FileMissingError(msg) from error
-        code = errno.errorcode.get(getattr(error, "errno", None) or 0, type(error).__name__)
-        msg = f"Could not {verb} {path}: {getattr(error, 'strerror', None) or error} ({code})."
-        raise StorageError(msg, "Check the disk and the permissions, then try again.") from error
+        raise system_failure(verb, path, error) from error
+
+
+def system_failure(verb: str, path: str, error: OSError | ValueError) -> StorageError:
+    """What the system says of a file, as the engine's error."""
+    code = errno.errorcode.get(getattr(error, "errno", None) or 0, type(error).__name__)
+    msg = f"Could not {verb} {path}: {getattr(error, 'strerror', None) or error} ({code})."
+    return StorageError(msg, "Check the disk and the permissions, then try again.")
