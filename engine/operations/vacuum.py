@@ -4,6 +4,7 @@ It needs no Spark. The log is read again right before anything is deleted, and o
 files are, so that a file that a commit brought back meanwhile stays. VACUUM START tells RESTORE.
 """
 
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -32,6 +33,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.jobs import Progress
 from engine.storage.presence import delete_files
 from engine.transaction.log_tail import iter_newer
+from engine.transaction.vacuums import SPARED_FROM
 
 _BATCH = 500
 _REMOVE = b'{"remove":'
@@ -53,10 +55,12 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     keep_from_ms = execution.table.clock.now_ms() - surely_ms(retention_ms)
     removals = read_removals(snapshot.store)
     needs = needs_of(snapshot, removals, keep_from_ms)
-    unneeded = _find(command, execution, removals, needs, keep_from_ms)
+    unneeded, spare_from_ms = _find(command, execution, removals, needs, keep_from_ms)
     if execution.options.dry_run:
         return _plan(snapshot, unneeded, removals, retention_ms)
-    start = _log_start(command, execution, snapshot, unneeded)
+    if execution.options.txn_id is None:  # its beginning and its end are known to be of one
+        execution = replace(execution, options=replace(execution.options, txn_id=str(uuid.uuid4())))
+    start = _log_start(command, execution, snapshot, unneeded, spare_from_ms)
     needs = needs_of(execution.table.snapshot(), removals, keep_from_ms)
     doomed = [file for file in unneeded if not needs.has(file.path)]
     try:
@@ -81,8 +85,8 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
 
 def _find(
     command: Vacuum, execution: Execution, removals: Removals, needs: Needs, keep_from_ms: int
-) -> list[Unneeded]:
-    """The files that may go.
+) -> tuple[list[Unneeded], int | None]:
+    """The files that may go, and since when running operations may have written others.
 
     Who is running is asked once the files are listed: whoever begins later has none among them.
     """
@@ -95,7 +99,7 @@ def _find(
     starts = [execution.options.running_since(), oldest_start_ms(execution.table.uri)]
     oldest_ms = min((start for start in starts if start is not None), default=None)
     spare_from_ms = None if oldest_ms is None else oldest_ms - CLOCK_SLACK_MS
-    return find_unneeded(files, needs, keep_from_ms, spare_from_ms)
+    return find_unneeded(files, needs, keep_from_ms, spare_from_ms), spare_from_ms
 
 
 def _delete(execution: Execution, doomed: Sequence[Unneeded], snapshot: Snapshot) -> list[Unneeded]:
@@ -127,7 +131,11 @@ def _named_by(root: str, commit: Commit) -> Iterator[str]:
 
 
 def _log_start(
-    command: Vacuum, execution: Execution, snapshot: Snapshot, unneeded: Sequence[Unneeded]
+    command: Vacuum,
+    execution: Execution,
+    snapshot: Snapshot,
+    unneeded: Sequence[Unneeded],
+    spare_from_ms: int | None,
 ) -> OperationResult:
     default_ms = snapshot.properties.deleted_file_retention_ms
     parameters: dict[str, object] = {
@@ -136,6 +144,8 @@ def _log_start(
     }
     if command.retention_hours is not None:
         parameters["specifiedRetentionMillis"] = round(command.retention_hours * HOUR_MS)
+    if spare_from_ms is not None:
+        parameters[SPARED_FROM] = spare_from_ms
     metrics: dict[str, int | str] = {
         "numFilesToDelete": len(unneeded),
         "sizeOfDataToDelete": sum(file.size_bytes for file in unneeded),

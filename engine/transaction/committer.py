@@ -12,7 +12,6 @@ try landed, the next read of the log finds it there under this transaction's own
 from dataclasses import dataclass, replace
 
 from engine.actions.codec import encode
-from engine.actions.commit_info import VACUUM_END, VACUUM_START
 from engine.clock import Clock
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import (
@@ -36,6 +35,7 @@ from engine.transaction.outcome import CommitLimits, CommitOutcome
 from engine.transaction.pending_commit import PendingCommit
 from engine.transaction.reconciliation import Attempt, reconcile
 from engine.transaction.staged_files import StagedFiles, StagedFilesGoneError
+from engine.transaction.vacuums import VacuumUnderWayError, pauses_s
 from engine.transaction.validation import RowResolver, validate
 
 _FIRST_PAUSE_S = 0.05
@@ -64,6 +64,7 @@ class Committer:
             LogCleanedError: the winning commits can no longer be read. Nothing was written.
             TableReplacedError: another table is in the place of the one read. Nothing was written.
             StagedFilesGoneError: files that it adds have been deleted. Nothing was written.
+            VacuumUnderWayError: they may be about to be deleted. Nothing was written.
             StorageError: the store failed before the log was written. Nothing was written.
             MaxCommitRetriesError: it lost the race too often. Nothing was written.
             CommitOutcomeUnknownError: the store would not say whether the commit landed.
@@ -71,7 +72,7 @@ class Committer:
         doubts, before = 0, None
         for attempts in range(1, self.limits.attempts + 1):
             try:
-                own, ahead = self._meet_winners(txn, pending_commit)
+                own, ahead = self._meet_vacuums(txn, pending_commit)
                 if own is not None:
                     return self._recognise(own, ahead, attempts, landed_now=bool(doubts))
                 if ahead is not pending_commit:
@@ -90,6 +91,21 @@ class Committer:
                 doubts = self._doubt_again(doubts, error, pending_commit)
         raise _given_up(pending_commit, self.limits.attempts, in_doubt=bool(doubts))
 
+    def _meet_vacuums(
+        self, txn: ObservedTransaction, pending_commit: PendingCommit
+    ) -> tuple[Commit | None, PendingCommit]:
+        """As `_meet_winners`, once no VACUUM is under way that may delete what is staged."""
+        pauses = pauses_s()
+        while True:
+            own, pending_commit = self._meet_winners(txn, pending_commit)
+            version = None if own else self.files.taken_by(pending_commit.current.actions)
+            if version is None:
+                return own, pending_commit
+            pause = next(pauses, None)
+            if pause is None:
+                raise VacuumUnderWayError(pending_commit.after.table, version)
+            self.clock.pause(pause)
+
     def _meet_winners(
         self, txn: ObservedTransaction, pending_commit: PendingCommit
     ) -> tuple[Commit | None, PendingCommit]:
@@ -102,8 +118,7 @@ class Committer:
             for conflict in passed.resolved[len(pending_commit.resolved) :]:
                 self.observer.conflict_resolved(txn, conflict)
             pending_commit = replace(passed, winner_tip=Tip.of(commit))
-            if commit.operation in (VACUUM_START, VACUUM_END):
-                self.files.look_again()
+            self.files.meet(commit)
         return None, pending_commit
 
     def _recognise(

@@ -216,6 +216,7 @@ class OptimisticTransaction:
             ConflictError: a winning commit made it unserializable.
             RequestError: what is staged cannot be one commit.
             StagedFilesGoneError: files that it adds have been deleted meanwhile.
+            VacuumUnderWayError: a VACUUM that has not ended may be deleting them.
             CommitOutcomeUnknownError: the store would not say whether it landed.
         """
         self._open()

@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from functools import partial
 
 from engine.actions.codec import Action
+from engine.actions.commit_info import VACUUM_END, VACUUM_START
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.clock import Clock
 from engine.deletion_vectors.files import locate
 from engine.errors import EngineError, FileMissingError, PathOutsideRootError
+from engine.log.commits import Commit
 from engine.storage.base import Store
 from engine.storage.presence import is_remote, missing_files
 from engine.storage.uri import resolve_log_path
+from engine.transaction.vacuums import VacuumsUnderWay
 
 LONG_WAIT_S = 1.0
 """Files that were seen less than this ago are not looked for again."""
@@ -51,6 +54,7 @@ class StagedFiles:
         self._store, self._clock = store, clock
         self._live, self._neighbor_count = live, neighbor_count
         self._seen_s: float | None = None
+        self._vacuums = VacuumsUnderWay()
 
     @contextmanager
     def looked_for(self, actions: Sequence[Action]) -> Iterator[None]:
@@ -80,9 +84,22 @@ class StagedFiles:
             raise StagedFilesGoneError(self._store.root, missing, len(paths))
         self._seen_s = now_s
 
-    def look_again(self) -> None:
-        """Have the next check look for all of them: something may have deleted files."""
-        self._seen_s = None
+    def meet(self, commit: Commit) -> None:
+        """A winning commit: after a VACUUM's the next check looks for all files."""
+        if commit.operation in (VACUUM_START, VACUUM_END):
+            self._vacuums.meet(commit)
+            self._seen_s = None
+
+    def taken_by(self, actions: Sequence[Action]) -> int | None:
+        """The version at which a VACUUM began that may be deleting one of the files; None for none.
+
+        Files that are gone already are the next check's.
+        """
+        if not self._vacuums:
+            return None
+        statuses = map(self._store.stat, sorted(staged_paths(self._store, actions, self._live)))
+        takers = (self._vacuums.taking(file.modified_ms) for file in statuses if file is not None)
+        return next((version for version in takers if version is not None), None)
 
 
 def make_staged_durable(

@@ -114,9 +114,15 @@ VACUUM_RULES = (
     ),
     Mutation(
         "a VACUUM that came first is no reason to look again",
-        "transaction/committer.py",
-        "                self.files.look_again()\n",
-        "                pass\n",
+        "transaction/staged_files.py",
+        "            self._vacuums.meet(commit)\n            self._seen_s = None\n",
+        "            self._vacuums.meet(commit)\n",
+    ),
+    Mutation(
+        "a VACUUM that may take what is staged is not waited for",
+        "transaction/staged_files.py",
+        "            self._vacuums.meet(commit)\n",
+        "",
     ),
     Mutation(
         "staged deletion vectors need not be there",

@@ -1,0 +1,99 @@
+"""VACUUMs that began while a transaction ran: until each has ended it may delete what is staged.
+
+A VACUUM lists the files that go, says that it begins (VACUUM START), reads the log once more, deletes
+and says that it ended. A commit in between could name a file that goes right after it was looked for.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from engine.actions.commit_info import VACUUM_END, VACUUM_START, CommitInfo
+from engine.errors import EngineError
+from engine.log.commits import Commit
+
+SPARED_FROM = "sparedFromMillis"
+"""What VACUUM START says of when the oldest writer that it knows of began: younger files stay."""
+_RETENTIONS = ("specifiedRetentionMillis", "defaultRetentionMillis")
+_LONGEST_WAIT_S = 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+class VacuumUnderWayError(EngineError):
+    """A VACUUM with a short retention may be deleting files that a commit was to add."""
+
+    code = "LAKE_VACUUM_UNDER_WAY"
+    sqlstate = "40001"
+
+    def __init__(self, table: str, version: int) -> None:
+        super().__init__(
+            f"A VACUUM of {table} began at version {version}, whose retention is shorter than this"
+            " write is old, and has not said that it ended: it may be deleting files that were"
+            " staged. Nothing was committed.",
+            "Run it again. Keep VACUUM with a short retention away from tables that are being written.",
+        )
+        self.table, self.version = table, version
+
+
+@dataclass
+class VacuumsUnderWay:
+    """Those that winning commits began and did not end: their versions, and what each may take."""
+
+    _under_way: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def meet(self, commit: Commit) -> None:
+        """A winning commit, which may be the beginning or the end of one."""
+        if commit.operation == VACUUM_START:
+            self._under_way[_key(commit)] = commit.version, _takes_before_ms(commit)
+        elif commit.operation == VACUUM_END and self._under_way:
+            key = _key(commit)
+            self._under_way.pop(key if key in self._under_way else next(iter(self._under_way)))
+
+    def taking(self, modified_ms: int) -> int | None:
+        """The version at which one began that may take a file of that time; None where none may."""
+        takers = (
+            version for version, before_ms in self._under_way.values() if modified_ms < before_ms
+        )
+        return next(takers, None)
+
+    def __bool__(self) -> bool:
+        return bool(self._under_way)
+
+
+def pauses_s() -> Iterator[float]:
+    """How long to wait before each look whether a VACUUM has ended; it is not waited for for ever."""
+    waited = 0.0
+    for tries in itertools.count():
+        pause = min(_FIRST_PAUSE_S * 2**tries, _LONGEST_PAUSE_S)
+        waited += pause
+        if waited > _LONGEST_WAIT_S:
+            return
+        yield pause
+
+
+def _key(commit: Commit) -> str:
+    """What the beginning and the end of one VACUUM of this engine share; others say nothing."""
+    txn_id = commit.commit_info.txn_id if commit.commit_info else None
+    return (txn_id or "").rpartition(":")[0] or f"version {commit.version}"
+
+
+def _takes_before_ms(commit: Commit) -> int:
+    """Files younger than this it leaves; 0 where it does not say for how long files are retained."""
+    info = commit.commit_info or CommitInfo()
+    given = info.operation_parameters or {}
+    retention_ms = next(
+        (ms for name in _RETENTIONS if (ms := _number(given.get(name))) is not None), None
+    )
+    if retention_ms is None:
+        return 0
+    began_ms = commit.timestamp_ms if info.timestamp is None else info.timestamp
+    spared_ms = _number(given.get(SPARED_FROM))
+    before_ms = began_ms - retention_ms
+    return before_ms if spared_ms is None else min(before_ms, spared_ms)
+
+
+def _number(value: object) -> int | None:
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
