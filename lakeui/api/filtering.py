@@ -1,5 +1,6 @@
 """Filters from the query string. A name that no filter has is a fault, not a wider answer."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import QuerySet
@@ -31,6 +32,21 @@ def refuse_unknown(request: Request, allowed: set[str] | frozenset[str]) -> None
     if unknown:
         fault = f"There is no such parameter here. Known: {', '.join(sorted(allowed)) or 'none'}."
         raise ValidationError({name[:100]: [fault] for name in unknown}, code="unknown_parameter")
+
+
+def refuse_body(request: Request) -> None:
+    """Raise ValidationError for the fields of a body where none is taken: they would be left undone."""
+    given = request.data
+    if given:
+        fault = "No body is taken here."
+        names = given if isinstance(given, Mapping) else ["non_field_errors"]
+        raise ValidationError({str(name)[:100]: [fault] for name in names}, code="unknown_field")
+
+
+def refuse_all(request: Request) -> None:
+    """Raise ValidationError for query parameters and for a body, of an action that takes neither."""
+    refuse_unknown(request, frozenset())
+    refuse_body(request)
 
 
 def asked(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:

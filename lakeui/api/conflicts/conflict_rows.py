@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.errors import StorageError
+from lakeui.api.filtering import refuse_all
 from lakeui.api.serializers.conflict_sides import (
     ConflictRowsSerializer,
 )
@@ -40,8 +41,10 @@ class ConflictRowValues(GenericAPIView[ConflictRows]):
     @extend_schema(request=None, responses={202: ConflictRowsSerializer})
     def post(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002
         """Has a worker read the rows; nothing in the table changes. 404 without recorded positions."""
+        conflict = self._conflict()
+        refuse_all(request)
         try:
-            rows = ask_for_rows(self._conflict())
+            rows = ask_for_rows(conflict)
         except (OperationalError, OSError) as error:
             raise StorageError(NO_WORKER_ASKED, "Try again once it is back.") from error
         if rows is None:

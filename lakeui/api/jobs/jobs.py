@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
-from lakeui.api.filtering import asked, refuse_unknown
+from lakeui.api.filtering import asked, refuse_all, refuse_unknown
 from lakeui.api.idempotency import answer_once
 from lakeui.api.of_table import OfTable
 from lakeui.api.preconditions import digest_of, etag_of, has_state
@@ -199,6 +199,7 @@ class JobCancel(GenericAPIView[Job]):
     @extend_schema(request=None, responses={202: JobDetailSerializer})
     def post(self, request: Request, job_id: Any) -> Response:
         job = get_object_or_404(visible_jobs(request.user), pk=job_id)
+        refuse_all(request)
         return accepted(request, cancel_job(job, caller(request)))
 
 
@@ -211,4 +212,5 @@ class JobRetry(GenericAPIView[Job]):
     @extend_schema(request=None, responses={202: JobDetailSerializer}, parameters=[IDEMPOTENCY_KEY])
     def post(self, request: Request, job_id: Any) -> Response:
         job = get_object_or_404(visible_jobs(request.user).select_related("table"), pk=job_id)
+        refuse_all(request)
         return answer_once(request, lambda: accepted(request, retry_job(job, caller(request))))

@@ -13,7 +13,7 @@ from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import ObjectField, RecordedField
-from lakeui.api.filtering import refuse_unknown
+from lakeui.api.filtering import refuse_all, refuse_unknown
 from lakeui.api.idempotency import answer_once
 from lakeui.api.jobs.jobs import accepted
 from lakeui.api.of_table import OfTable, require
@@ -186,6 +186,7 @@ class ScheduleRun(GenericAPIView[Job]):
     @extend_schema(request=None, responses={202: JobDetailSerializer}, parameters=[IDEMPOTENCY_KEY])
     def post(self, request: Request, schedule_id: int) -> Response:
         schedule = _mine(request, schedule_id)
+        refuse_all(request)
         return answer_once(request, lambda: accepted(request, run_now(schedule, caller(request))))
 
 

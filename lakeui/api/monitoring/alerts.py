@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.caller import caller
-from lakeui.api.filtering import refuse_unknown
+from lakeui.api.filtering import refuse_all, refuse_unknown
 from lakeui.api.of_table import require
 from lakeui.api.serializers.alerts import (
     AlertsSerializer,
@@ -123,6 +123,7 @@ class ChannelTest(GenericAPIView[AlertDelivery]):
         """202: it is in the outbox. `alerts/deliveries/` tells whether it arrived."""
         require(request, "admin")
         channel = get_object_or_404(AlertChannel, pk=channel_id)
+        refuse_all(request)
         delivery = send_test(channel, caller(request).get_username(), timezone.now())
         return Response(DeliverySerializer(delivery).data, status.HTTP_202_ACCEPTED)
 

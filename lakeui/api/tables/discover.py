@@ -12,7 +12,7 @@ from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import RecordedField
-from lakeui.api.filtering import refuse_unknown
+from lakeui.api.filtering import refuse_all, refuse_unknown
 from lakeui.api.of_table import require
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.catalog.discovery import (
@@ -187,6 +187,7 @@ class DiscoveryContinue(GenericAPIView[Discovery]):
     def post(self, request: Request, discovery_id: int) -> Response:
         """After the directory that it examined last."""
         discovery = _discovery(request, discovery_id)
+        refuse_all(request)
         go_on(discovery)
         discovery.refresh_from_db()
         return _accepted(request, discovery)
@@ -202,6 +203,7 @@ class DiscoveryDismiss(GenericAPIView[Discovery]):
     def post(self, request: Request, discovery_id: int) -> Response:
         """Nothing is registered; tables that a later round finds need attention again."""
         discovery = _discovery(request, discovery_id)
+        refuse_all(request)
         dismiss(discovery)
         return Response(DiscoverySerializer(discovery).data)
 

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from engine.errors import StorageError
 from lakeui.api.fields import Int64Field, RecordedField, RowsStateField
-from lakeui.api.filtering import asked
+from lakeui.api.filtering import asked, refuse_body
 from lakeui.api.of_table import OfTable
 from lakeui.catalog.models import Preview, Table
 from lakeui.catalog.previews import (
@@ -121,6 +121,7 @@ class TablePreview(OfTable):
     )
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Has a worker read the rows; nothing in the table changes. 422 for a condition that is none."""
+        refuse_body(request)
         version, requested = self._asked(request)
         preview = ask_worker(self.table, version, requested)
         return Response(PreviewSerializer(preview).data, status.HTTP_202_ACCEPTED)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from engine.snapshot.row_difference import ComparedBy
 from lakeui.api.fields import Int64Field
-from lakeui.api.filtering import asked
+from lakeui.api.filtering import asked, refuse_body
 from lakeui.api.of_table import OfTable
 from lakeui.api.tables.preview import (
     AnswerSerializer,
@@ -104,6 +104,7 @@ class RowDiff(OfTable):
     )
     def post(self, request: Request, table_id: int, older: int, newer: int) -> Response:  # noqa: ARG002
         """Has a worker compare the rows; nothing in the table changes."""
+        refuse_body(request)
         requested = self._asked(request, older, newer)
         preview = ask_worker(self.table, newer, requested)
         return Response(RowDiffSerializer(preview).data, status.HTTP_202_ACCEPTED)

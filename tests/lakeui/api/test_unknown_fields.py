@@ -1,9 +1,11 @@
 """A field that means nothing is refused wherever a body is taken: what was meant is not done."""
 
 import pytest
+from django.utils import timezone
 
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import Discovery, Preview, Table
 from lakeui.jobs.models import Job, Schedule
+from lakeui.monitoring.models import AlertChannel
 from tests.lakeui.api.problem import problem
 
 BODIES = [
@@ -30,6 +32,46 @@ def test_an_unknown_field_is_named_and_nothing_is_done(as_, table, schedule, met
         ("dryrun", "unknown_field")
     ]
     assert (Table.objects.count(), Job.objects.count(), Schedule.objects.count()) == (1, 0, 1)
+
+
+def places_without_a_body(admin):
+    paths = admin.get("/api/v1/schema/").json()["paths"].items()
+    return [
+        path
+        for path, operations in paths
+        if "post" in operations and "requestBody" not in operations["post"]
+    ]
+
+
+@pytest.mark.parametrize("field", ["dry_run", "version"])
+def test_an_action_that_takes_no_body_is_not_done_with_one(
+    as_, table, schedule, job, conflict, field
+):
+    admin = as_("admin")
+    search = Discovery.objects.create(root="/lake", requested_at=timezone.now(), bound=1)
+    values = {"name": "ops", "kind": AlertChannel.Kind.WEBHOOK}
+    channel = AlertChannel.objects.create(**values)
+    ids = {"table_id": table.pk, "older": 0, "newer": 1, "schedule_id": schedule.pk} | {
+        "job_id": job.pk, "conflict_id": conflict.pk, "discovery_id": search.pk, "channel_id": channel.pk,
+    }  # fmt: skip
+    places = places_without_a_body(admin)
+    assert len(places) == 9
+    for place in places:
+        answer = admin.post(place.format(**ids), {field: True}, format="json")
+        errors = problem(answer, 422, "INVALID_REQUEST")["errors"]
+        assert [(error["field"], error["code"]) for error in errors] == [(field, "unknown_field")]
+    assert (Job.objects.count(), Preview.objects.count()) == (1, 0)
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry"])
+def test_an_action_on_a_job_takes_no_parameters_and_an_empty_body(as_, job, action):
+    admin = as_("admin")
+    answer = admin.post(f"/api/v1/jobs/{job.pk}:{action}?dry_run=true")
+    assert problem(answer, 422, "INVALID_REQUEST")["errors"][0]["code"] == "unknown_parameter"
+    assert admin.post(f"/api/v1/jobs/{job.pk}:{action}", {}, format="json").status_code in (
+        202,
+        409,
+    )
 
 
 def test_the_document_says_that_no_other_field_is_taken(as_):

@@ -364,9 +364,17 @@ def test_without_a_broker_no_rows_are_waited_for(as_, aborted, unreachable_broke
     aborted.save()
     for path in ("preview/", "diff/0...1/rows/"):
         for _ in range(2):
-            assert client.post(f"/api/v1{table}{path}").status_code == 503
+            assert (
+                client.post(f"/api/v1{table}{path}", content_type="application/json").status_code
+                == 503
+            )
         assert "so no worker was asked" in client.post(f"{table}{path}", follow=True).text
     for _ in range(2):
-        assert client.post(f"/api/v1/conflicts/{aborted.pk}/rows/").status_code == 503
+        assert (
+            client.post(
+                f"/api/v1/conflicts/{aborted.pk}/rows/", content_type="application/json"
+            ).status_code
+            == 503
+        )
     assert not Preview.objects.exists()
     assert not ConflictRows.objects.exists()

@@ -102,7 +102,12 @@ def test_what_a_repeated_search_finds_needs_attention_until_it_is_dismissed(
     address = f"/api/v1/discoveries/{discovery.pk}"
     assert owner.get(f"{address}/").json()["needing_attention"] == 3
     if by_rest:
-        assert owner.post(f"{address}:dismiss").json()["needing_attention"] == 0
+        assert (
+            owner.post(f"{address}:dismiss", content_type="application/json").json()[
+                "needing_attention"
+            ]
+            == 0
+        )
     else:
         owner.post(f"{PATH}{discovery.pk}/act/", {"act": "dismiss"})
     assert needing(owner) == []

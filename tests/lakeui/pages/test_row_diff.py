@@ -140,7 +140,7 @@ def test_a_stranger_can_ask_for_nothing(as_, lake, address):
 def test_over_rest_the_same_rows_are_asked_for_and_read(as_, lake):
     client, address = as_("viewer"), f"/api/v1/tables/{lake.table.pk}/diff/1...3/rows/"
     assert client.get(address).status_code == 404
-    asked = client.post(f"{address}?keys=id&where=id+%3E+1")
+    asked = client.post(f"{address}?keys=id&where=id+%3E+1", content_type="application/json")
     assert (asked.status_code, asked.json()["state"]) == (202, "waiting")
     assert asked.json()["counts"] is None
     compared(lake)
@@ -150,20 +150,26 @@ def test_over_rest_the_same_rows_are_asked_for_and_read(as_, lake):
     assert answer["rows"] == ROWS
     lake.table.schema = json.loads(StructType((StructField("id", LONG),)).to_json())
     lake.table.save()
-    refused = client.post(f"{address}?where=id+%3D+%3D")
+    refused = client.post(f"{address}?where=id+%3D+%3D", content_type="application/json")
     assert refused.status_code == 422
-    assert client.post(f"{address}?keys={'k' * 5000}").status_code == 422
+    assert (
+        client.post(f"{address}?keys={'k' * 5000}", content_type="application/json").status_code
+        == 422
+    )
 
 
 def test_a_profile_and_columns_are_asked_for_over_rest(as_, lake):
     client, address = as_("viewer"), f"/api/v1/tables/{lake.table.pk}/preview/"
-    asked = client.post(f"{address}?profile=id").json()
+    asked = client.post(f"{address}?profile=id", content_type="application/json").json()
     assert asked["profile"] is None
     sums = {"rows": 9, "nulls": 1, "distinct": None, "least": None, "greatest": None, "is_whole": True}  # fmt: skip
     Preview.objects.update(read_at=timezone.now(), answer=sums)
     told = sums | {"rows": "9", "nulls": "1"}  # 64-bit numbers are texts
     assert client.get(f"{address}?profile=id").json()["profile"] == told
-    assert client.post(f"{address}?columns=id,name").status_code == 202
+    assert (
+        client.post(f"{address}?columns=id,name", content_type="application/json").status_code
+        == 202
+    )
     assert Preview.objects.get(profiled="").wanted == ["id", "name"]
 
 
