@@ -18,20 +18,21 @@ from engine.log.commits import Commit, list_versions, read_commit
 from engine.log.tip import is_replaced
 from engine.operations.active import oldest_start_ms
 from engine.operations.execution import Execution
-from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.result import LISTED_FILES, OperationResult, Plan, PlannedFile
 from engine.operations.vacuum_plan import (
     Needs,
     Removals,
-    Unneeded,
     find_unneeded,
     needs_of,
     paths_of,
     read_removals,
+    reason_for,
     removed_in_log,
 )
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.jobs import Progress
-from engine.storage.presence import delete_files
+from engine.storage.base import FileStatus
+from engine.storage.presence import Listing, delete_files
 from engine.transaction.log_tail import iter_newer
 from engine.transaction.vacuums import SPARED_FROM
 
@@ -57,12 +58,14 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     needs = needs_of(snapshot, removals, keep_from_ms)
     unneeded, spare_from_ms = _find(command, execution, removals, needs, keep_from_ms)
     if execution.options.dry_run:
-        return _plan(snapshot, unneeded, removals, retention_ms)
+        return _plan(snapshot, unneeded, removals, needs, retention_ms)
     if execution.options.txn_id is None:  # its beginning and its end are known to be of one
         execution = replace(execution, options=replace(execution.options, txn_id=str(uuid.uuid4())))
     start = _log_start(command, execution, snapshot, unneeded, spare_from_ms)
-    needs = needs_of(execution.table.snapshot(), removals, keep_from_ms)
-    doomed = [file for file in unneeded if not needs.has(file.path)]
+    doomed = unneeded
+    if start.version != snapshot.version + 1:  # others have committed since the files were found
+        needs = needs_of(execution.table.snapshot(), removals, keep_from_ms)
+        doomed = [file for file in unneeded if not needs.has(file.path)]
     try:
         deleted = _delete(execution, doomed, snapshot)
     except TableReplacedError:
@@ -85,7 +88,7 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
 
 def _find(
     command: Vacuum, execution: Execution, removals: Removals, needs: Needs, keep_from_ms: int
-) -> tuple[list[Unneeded], int | None]:
+) -> tuple[list[FileStatus], int | None]:
     """The files that may go, and since when running operations may have written others.
 
     Who is running is asked once the files are listed: whoever begins later has none among them.
@@ -93,16 +96,18 @@ def _find(
     execution.progress(Progress("list files", 0, 0, "files"))
     store = execution.table.store
     if command.lite:
-        files = removed_in_log(store, removals, needs)
+        listing = Listing(store, removed_in_log(removals, needs))
     else:
-        files = list(store.list_all())
+        listing = Listing.below(store)
     starts = [execution.options.running_since(), oldest_start_ms(execution.table.uri)]
     oldest_ms = min((start for start in starts if start is not None), default=None)
     spare_from_ms = None if oldest_ms is None else oldest_ms - CLOCK_SLACK_MS
-    return find_unneeded(files, needs, keep_from_ms, spare_from_ms), spare_from_ms
+    return find_unneeded(listing, needs, keep_from_ms, spare_from_ms), spare_from_ms
 
 
-def _delete(execution: Execution, doomed: Sequence[Unneeded], snapshot: Snapshot) -> list[Unneeded]:
+def _delete(
+    execution: Execution, doomed: Sequence[FileStatus], snapshot: Snapshot
+) -> list[FileStatus]:
     """Delete files, but for those that commits after the snapshot name; what went.
 
     Raises:
@@ -110,7 +115,7 @@ def _delete(execution: Execution, doomed: Sequence[Unneeded], snapshot: Snapshot
     """
     store, version, tip = execution.table.store, snapshot.version, snapshot.state.tip
     spared: set[str] = set()
-    deleted: list[Unneeded] = []
+    deleted: list[FileStatus] = []
     for start in range(0, len(doomed), _BATCH):
         execution.progress(Progress("delete files", start, len(doomed), "files"))
         for commit in iter_newer(store, version):
@@ -134,7 +139,7 @@ def _log_start(
     command: Vacuum,
     execution: Execution,
     snapshot: Snapshot,
-    unneeded: Sequence[Unneeded],
+    unneeded: Sequence[FileStatus],
     spare_from_ms: int | None,
 ) -> OperationResult:
     default_ms = snapshot.properties.deleted_file_retention_ms
@@ -153,7 +158,7 @@ def _log_start(
     return execution.note(VACUUM_START, "start", parameters, metrics)
 
 
-def _log_end(execution: Execution, status: str, deleted: Sequence[Unneeded]) -> OperationResult:
+def _log_end(execution: Execution, status: str, deleted: Sequence[FileStatus]) -> OperationResult:
     metrics: dict[str, int | str] = {}
     if status == "COMPLETED":
         folders = {file.path.rpartition("/")[0] for file in deleted}
@@ -164,19 +169,27 @@ def _log_end(execution: Execution, status: str, deleted: Sequence[Unneeded]) -> 
 
 def _plan(
     snapshot: Snapshot,
-    unneeded: Sequence[Unneeded],
+    unneeded: Sequence[FileStatus],
     removals: Removals,
+    needs: Needs,
     retention_ms: int,
 ) -> OperationResult:
-    files = [PlannedFile(file.path, file.size_bytes, file.reason) for file in unneeded]
     lost = _versions_lost(snapshot, removals, {file.path for file in unneeded})
     summary = (
-        f"{len(files)} files would be deleted, and {len(lost)} versions would no longer be readable."
-        if files
+        f"{len(unneeded)} files would be deleted, and {len(lost)} versions would no longer be readable."
+        if unneeded
         else "Every file is still needed: nothing would be deleted."
     )
-    plan = plan_of(
-        summary, files, versions_lost=_ranges(lost), retention_hours=retention_ms / HOUR_MS
+    plan = Plan(
+        summary,
+        tuple(
+            PlannedFile(file.path, file.size_bytes, reason_for(file, needs))
+            for file in unneeded[:LISTED_FILES]
+        ),
+        len(unneeded),
+        sum(file.size_bytes for file in unneeded),
+        rows=None if unneeded else 0,
+        facts={"versions_lost": _ranges(lost), "retention_hours": retention_ms / HOUR_MS},
     )
     return OperationResult(plan=plan)
 

@@ -16,23 +16,14 @@ from engine.log.removals import iter_removals
 from engine.protocol.iceberg_compat import ICEBERG_DIRECTORY, is_iceberg
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import FileStatus, Store
-from engine.storage.presence import statuses_of
-from engine.storage.uri import resolve_log_path
+from engine.storage.presence import Listing
+from engine.storage.uri import are_plain_paths, is_plain_path, resolve_log_path
 
 LOG_DIRECTORY = "_delta_log"
 CHANGE_DIRECTORY = "_change_data"
 _MARKER = re.compile(r"_(started|committed)_(?P<id>.+)$")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp$")
 _VECTOR = re.compile(r"deletion_vector_[0-9a-fA-F-]{36}\.bin$")
-
-
-@dataclass(frozen=True, slots=True)
-class Unneeded:
-    """A file that may go, and why."""
-
-    path: str
-    size_bytes: int
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -78,10 +69,11 @@ def read_removals(store: Store) -> Removals:
     for version, action, time_ms in iter_removals(store):
         is_change = isinstance(action, AddCDCFile)
         newest = changes if is_change else files
-        removed = [] if is_change else by_version.setdefault(version, [])
-        for path in paths_of(store.root, action):
+        paths = paths_of(store.root, action)
+        for path in paths:
             newest[path] = max(time_ms, newest.get(path, 0))
-            removed.append(path)
+        if not is_change:
+            by_version.setdefault(version, []).extend(paths)
     return Removals(files, changes, by_version)
 
 
@@ -92,7 +84,7 @@ def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> Needs
     written, and it may retain them longer now: so the commits are asked, and not the state alone.
     """
     root, files, tombstones = snapshot.table_uri, snapshot.state.files, snapshot.state.tombstones
-    live = {path for text in files.column("path").to_pylist() for path in _data_paths(root, text)}
+    live = {path for paths in _column_paths(root, files) for path in paths}
     masked = adds_of(files.filter(pc.is_valid(files.column("dv_id"))))
     live.update(path for add in masked for path in _vector_paths(root, add.deletion_vector))
     removed = dict(removals.files)
@@ -106,91 +98,112 @@ def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> Needs
 
 
 def _removed_in_state(root: str, tombstones: pa.Table) -> Iterator[tuple[str, int]]:
-    texts, times = (tombstones.column(name) for name in ("path", "deletion_timestamp"))
-    for text, time_ms in zip(texts.to_pylist(), times.to_pylist(), strict=True):
-        yield from ((path, time_ms or 0) for path in _data_paths(root, text))
+    times = tombstones.column("deletion_timestamp").to_pylist()
+    for paths, time_ms in zip(_column_paths(root, tombstones), times, strict=True):
+        yield from ((path, time_ms or 0) for path in paths)
     for remove in removes_of(tombstones.filter(pc.is_valid(tombstones.column("dv_id")))):
         for path in _vector_paths(root, remove.deletion_vector):
             yield path, remove.deletion_timestamp or 0
 
 
-def paths_of(root: str, file: AddFile | RemoveFile | AddCDCFile) -> Iterator[str]:
+def _column_paths(root: str, files: pa.Table) -> Iterator[Sequence[str]]:
+    """The data files of rows, as `paths_of` finds them, but all plain ones told at once."""
+    texts = files.column("path")
+    plain = are_plain_paths(texts)
+    for text, means_itself in zip(texts.to_pylist(), plain.to_pylist(), strict=True):
+        yield (text,) if means_itself else _data_paths(root, text)
+
+
+def paths_of(root: str, file: AddFile | RemoveFile | AddCDCFile) -> Sequence[str]:
     """The files below the table behind an action: its data and its deletion vector."""
     vector = None if isinstance(file, AddCDCFile) else file.deletion_vector
-    yield from _data_paths(root, file.path)
-    yield from _vector_paths(root, vector)
+    return (*_data_paths(root, file.path), *_vector_paths(root, vector))
 
 
-def _data_paths(root: str, path_in_log: str) -> Iterator[str]:
+def _data_paths(root: str, path_in_log: str) -> Sequence[str]:
+    if is_plain_path(path_in_log):
+        return (path_in_log,)
     try:
-        yield resolve_log_path(root, path_in_log).path
+        return (resolve_log_path(root, path_in_log).path,)
     except (PathOutsideRootError, MalformedLogError):
-        return  # another table's file is not in this directory
+        return ()  # another table's file is not in this directory
 
 
-def _vector_paths(root: str, vector: DeletionVectorDescriptor | None) -> Iterator[str]:
+def _vector_paths(root: str, vector: DeletionVectorDescriptor | None) -> Sequence[str]:
     if vector is None or vector.storage_type == "i":
-        return
+        return ()
     try:
         resolved = locate(root, vector)
     except (PathOutsideRootError, MalformedLogError, DeletionVectorError):
-        return
-    if resolved.inside:
-        yield resolved.path
+        return ()
+    return (resolved.path,) if resolved.inside else ()
 
 
 def find_unneeded(
-    files: Iterable[FileStatus], needs: Needs, keep_from_ms: int, spare_from_ms: int | None
-) -> list[Unneeded]:
-    """Files that nothing needs, older than the retention and than any running job.
+    listing: Listing, needs: Needs, keep_from_ms: int, spare_from_ms: int | None
+) -> list[FileStatus]:
+    """Files that nothing needs, older than the retention and than any running job, sorted by path.
 
     Args:
-        files: everything below the table.
+        listing: everything below the table.
         needs: what must stay.
         keep_from_ms: files modified since then stay.
         spare_from_ms: since when running jobs may have written files.
     """
-    everything = list(files)
-    listed = [status for status in everything if _is_candidate(status.path)]
-    foreign = tuple(_nested_tables(status.path for status in everything))
-    running = _running_ids(status.name for status in listed)
+    candidates = _candidates(listing.paths)
+    foreign = tuple(_nested_tables(listing.paths))
+    running = _running_ids(path.rpartition("/")[2] for path in candidates)
+    unneeded = [
+        path
+        for path in candidates
+        if not (
+            needs.has(path)
+            or path.startswith(foreign)
+            or (running and _belongs_to(path.rpartition("/")[2], running))
+        )
+    ]
     limit = keep_from_ms if spare_from_ms is None else min(keep_from_ms, spare_from_ms)
-    unneeded = []
-    for status in listed:
-        if status.modified_ms >= limit or needs.has(status.path):
-            continue
-        if status.path.startswith(foreign) or _belongs_to(status.name, running):
-            continue
-        unneeded.append(Unneeded(status.path, status.size_bytes, _reason(status, needs)))
-    return sorted(unneeded, key=lambda file: file.path)
+    old = [status for status in listing.statuses(sorted(unneeded)) if status.modified_ms < limit]
+    return sorted(old, key=lambda status: status.path)
 
 
-def removed_in_log(store: Store, removals: Removals, needs: Needs) -> list[FileStatus]:
-    """The files that commits still in the log removed and that are still there (VACUUM LITE)."""
-    unneeded = [path for path in {*removals.files, *removals.changes} if not needs.has(path)]
-    return statuses_of(store, unneeded, len(needs.live) + len(needs.retained))
+def removed_in_log(removals: Removals, needs: Needs) -> list[str]:
+    """The files that commits still in the log removed, there or not (VACUUM LITE)."""
+    return [path for path in {*removals.files, *removals.changes} if not needs.has(path)]
 
 
-def _is_candidate(path: str) -> bool:
+def _candidates(paths: Iterable[str]) -> list[str]:
     """Not the log, nor what other software keeps hidden; partitions may begin with an underscore."""
-    *folders, name = path.split("/")
-    if folders and folders[0] == LOG_DIRECTORY:
+    open_folders: dict[str, bool] = {}
+    candidates = []
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        is_open = open_folders.get(folder)
+        if is_open is None:
+            is_open = open_folders[folder] = _is_open(folder)
+        if is_open and (name[:1] not in {"_", "."} or _is_leftover(name)):
+            candidates.append(path)
+    return candidates
+
+
+def _is_open(folder: str) -> bool:
+    folders = folder.split("/")
+    if folders[0] == LOG_DIRECTORY:
         return False
     hidden = [part for part in folders if part.startswith(("_", ".")) and "=" not in part]
-    if hidden and hidden != [CHANGE_DIRECTORY]:
-        return False
-    if name.startswith(("_", ".")):
-        return bool(_MARKER.match(name) or _TEMPORARY.match(name))
-    return True
+    return not hidden or hidden == [CHANGE_DIRECTORY]
+
+
+def _is_leftover(name: str) -> bool:
+    return bool(_MARKER.match(name) or _TEMPORARY.match(name))
 
 
 def _nested_tables(paths: Iterable[str]) -> set[str]:
     """Directories below this table that hold a table of their own."""
     directories = set()
     for path in paths:
-        before, inside, _ = path.partition(f"/{LOG_DIRECTORY}/")
-        if inside and not path.startswith(f"{LOG_DIRECTORY}/"):
-            directories.add(f"{before}/")
+        if f"/{LOG_DIRECTORY}/" in path and not path.startswith(f"{LOG_DIRECTORY}/"):
+            directories.add(path.partition(f"/{LOG_DIRECTORY}/")[0] + "/")
     return directories
 
 
@@ -208,7 +221,8 @@ def _belongs_to(name: str, running: set[str]) -> bool:
     return any(f"tid-{run_id}-" in name or name == f"_started_{run_id}" for run_id in running)
 
 
-def _reason(file: FileStatus, needs: Needs) -> str:
+def reason_for(file: FileStatus, needs: Needs) -> str:
+    """Why nothing needs a file, for people."""
     if file.path in needs.expired:
         return "removed from the table before the retention"
     if file.path.startswith(f"{CHANGE_DIRECTORY}/"):

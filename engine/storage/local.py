@@ -10,9 +10,10 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +25,7 @@ from engine.errors import (
     StorageOutcomeUnknownError,
 )
 from engine.storage.base import FileStatus, checked_path
+from engine.storage.local_files import link_file, make_directories, read_piece, sync, unlink_quietly
 
 _NOTHING_THERE = (
     errno.ENOENT,
@@ -32,6 +34,10 @@ _NOTHING_THERE = (
     errno.ELOOP,
 )  # a link may lead in a circle
 _CHECKSUM = ".crc"
+
+
+File = TypeVar("File")
+_FileOf = Callable[[str, os.DirEntry[str]], File | None]
 
 
 class _MovedError(OSError):
@@ -63,7 +69,7 @@ class LocalStore:
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
         """A file's bytes, or `length` of them from `start`."""
         with _errors_of("read", path):
-            return _read(self.locate(path), start or 0, length)
+            return read_piece(self.locate(path), start or 0, length)
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
         """The files of one directory whose names are `start` or later, sorted by name."""
@@ -74,12 +80,11 @@ class LocalStore:
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
         """Every file below a directory; directories that are symbolic links are not entered."""
         self.locate(prefix)
-        folders = [prefix.rstrip("/")]
-        while folders:
-            with _errors_of("list", folders[-1]):
-                statuses, below = self._list_folder(folders.pop())
-            yield from statuses
-            folders += below
+        return self._walk(prefix.rstrip("/"), self._status_of)
+
+    def list_paths(self) -> Iterator[str]:
+        """The paths that `list_all` has; of most files nothing but their names is looked up."""
+        return self._walk("", self._path_of)
 
     def stat(self, path: str) -> FileStatus | None:
         """The file's status, None where there is none."""
@@ -94,6 +99,26 @@ class LocalStore:
             return None
         return _status(path, status)
 
+    def stat_many(self, paths: Iterable[str]) -> Iterator[FileStatus]:
+        """The statuses of the files that are there and inside the table, looking up each folder once."""
+        for folder, files in _by_folder(paths).items():
+            with _errors_of("stat", folder or self.root):
+                yield from self._stat_in(folder, files)
+
+    def _stat_in(self, folder: str, files: Iterable[tuple[str, str]]) -> list[FileStatus]:
+        statuses: list[FileStatus | None] = []
+        try:
+            with self._opened(folder) as descriptor:
+                for path, name in files:
+                    status = _stat_name(name, descriptor)
+                    if status is not None and stat.S_ISREG(status.st_mode):
+                        statuses.append(_status(path, status))
+                    elif status is not None and stat.S_ISLNK(status.st_mode):
+                        statuses.append(self._stat_inside(path))
+        except _NOT_LISTED:
+            return []
+        return [status for status in statuses if status is not None]
+
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Write a file whole, unless it exists."""
         target, durable = Path(self.locate(path)), not path.endswith(_CHECKSUM)
@@ -101,12 +126,12 @@ class LocalStore:
             temporary = self._write_temporary(target, (data,), durable=durable)
         try:
             with _errors_of("write", path):
-                _link(temporary, target)
+                link_file(temporary, target)
         finally:
-            _unlink_quietly(temporary)
+            unlink_quietly(temporary)
         try:
             if durable:
-                _sync_directory(target.parent)
+                sync(target.parent)
         except OSError as error:
             msg = f"{path} was written to {self.root}, but the directory could not be synced: {error.strerror}."
             raise StorageOutcomeUnknownError(
@@ -125,9 +150,9 @@ class LocalStore:
             try:
                 temporary.replace(target)
             except OSError:
-                _unlink_quietly(temporary)
+                unlink_quietly(temporary)
                 raise
-            _sync_directory(target.parent)
+            sync(target.parent)
 
     def delete(self, path: str) -> None:
         """Delete a file; one that is absent is deleted already."""
@@ -136,11 +161,7 @@ class LocalStore:
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """Delete files as `delete` does, looking up each folder once."""
-        names: dict[str, list[tuple[str, str]]] = {}
-        for path in paths:
-            folder, _, name = path.rpartition("/")
-            names.setdefault(folder, []).append((path, name))
-        for folder, files in names.items():
+        for folder, files in _by_folder(paths).items():
             with _errors_of("delete", folder or self.root), suppress(FileNotFoundError):
                 self._delete_in(folder, files)
 
@@ -161,11 +182,11 @@ class LocalStore:
         for path in paths:
             target = Path(self.locate(path))
             with _errors_of("sync", path):
-                _sync_file(target)
+                sync(target)
             folders.update(p for p in target.parents if p == self._root or self._root in p.parents)
         for folder in sorted(folders, key=lambda path: -len(path.parts)):
             with _errors_of("sync", str(folder)):
-                _sync_directory(folder)
+                sync(folder)
 
     def locate(self, path: str) -> str:
         """Where a path is on this machine.
@@ -214,10 +235,18 @@ class LocalStore:
         except PathOutsideRootError:
             return None
 
-    def _list_folder(self, folder: str) -> tuple[list[FileStatus], list[str]]:
+    def _walk(self, folder: str, file_of: _FileOf[File]) -> Iterator[File]:
+        folders = [folder]
+        while folders:
+            with _errors_of("list", folders[-1]):
+                files, below = self._list_folder(folders.pop(), file_of)
+            yield from files
+            folders += below
+
+    def _list_folder(self, folder: str, file_of: _FileOf[File]) -> tuple[list[File], list[str]]:
         """The files of a folder and the folders in it; none of one that may not be listed."""
         inside = f"{folder}/" if folder else ""
-        statuses: list[FileStatus | None] = []
+        files: list[File] = []
         below: list[str] = []
         try:
             with self._opened(folder) as descriptor, os.scandir(descriptor) as entries:
@@ -225,14 +254,22 @@ class LocalStore:
                     path = inside + entry.name
                     if entry.is_dir(follow_symlinks=False):
                         below.append(path)
-                    elif entry.is_symlink():
-                        statuses.append(self._stat_inside(path))
-                    else:
-                        file = _regular(entry, follow_symlinks=False)
-                        statuses.append(None if file is None else _status(path, file))
+                    elif (file := file_of(path, entry)) is not None:
+                        files.append(file)
         except _NOT_LISTED:
             return [], []
-        return [status for status in statuses if status is not None], below
+        return files, below
+
+    def _status_of(self, path: str, entry: os.DirEntry[str]) -> FileStatus | None:
+        if entry.is_symlink():
+            return self._stat_inside(path)
+        file = _regular(entry, follow_symlinks=False)
+        return None if file is None else _status(path, file)
+
+    def _path_of(self, path: str, entry: os.DirEntry[str]) -> str | None:
+        if entry.is_symlink():
+            return None if self._stat_inside(path) is None else path
+        return path if entry.is_file(follow_symlinks=False) else None
 
     @contextmanager
     def _opened(self, folder: str) -> Iterator[int]:
@@ -259,7 +296,7 @@ class LocalStore:
             return []
 
     def _write_temporary(self, target: Path, pieces: Iterable[bytes], *, durable: bool) -> Path:
-        _make_directories(target.parent, self._root)
+        make_directories(target.parent, self._root)
         temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
         try:
             with temporary.open("xb") as file:
@@ -268,9 +305,18 @@ class LocalStore:
                 if durable:
                     os.fsync(file.fileno())
         except BaseException:
-            _unlink_quietly(temporary)
+            unlink_quietly(temporary)
             raise
         return temporary
+
+
+def _by_folder(paths: Iterable[str]) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Paths and their names, by the folders that they are in."""
+    folders: dict[str, list[tuple[str, str]]] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        folders.setdefault(folder, []).append((path, name))
+    return folders
 
 
 def _status(path: str, status: os.stat_result) -> FileStatus:
@@ -279,22 +325,14 @@ def _status(path: str, status: os.stat_result) -> FileStatus:
     return FileStatus(path, status.st_size, status.st_mtime_ns // 1_000_000, etag)
 
 
-def _read(place: str, start: int, length: int | None) -> bytes:
-    descriptor = os.open(place, os.O_RDONLY)
+def _stat_name(name: str, descriptor: int) -> os.stat_result | None:
+    """What a folder has under a name, None for nothing."""
     try:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "a directory", place)
-        left = max(0, status.st_size - start)
-        left = left if length is None else min(left, length)
-        data = os.pread(descriptor, left, start)
-        while len(data) < left and (
-            more := os.pread(descriptor, left - len(data), start + len(data))
-        ):
-            data += more
-        return data
-    finally:
-        os.close(descriptor)
+        return os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NOTHING_THERE:
+            return None
+        raise
 
 
 def _regular(entry: os.DirEntry[str], *, follow_symlinks: bool = True) -> os.stat_result | None:
@@ -306,44 +344,6 @@ def _regular(entry: os.DirEntry[str], *, follow_symlinks: bool = True) -> os.sta
             return None
         raise
     return status if stat.S_ISREG(status.st_mode) else None
-
-
-def _link(temporary: Path, target: Path) -> None:
-    """Give the finished file its name. Where the system's answer was lost, the file itself tells."""
-    try:
-        os.link(temporary, target)
-    except OSError:
-        if not (target.exists() and target.samefile(temporary)):
-            raise
-
-
-def _make_directories(folder: Path, root: Path) -> None:
-    """Create a directory and its parents, each synced into the one above."""
-    if folder.is_dir():
-        return
-    if folder != root.parent and folder.parent != folder:
-        _make_directories(folder.parent, root)
-    folder.mkdir(exist_ok=True, parents=True)
-    _sync_directory(folder.parent)
-
-
-def _sync_directory(folder: Path) -> None:
-    _sync_file(folder)
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _unlink_quietly(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        return  # a leftover temporary file is invisible to readers; VACUUM removes it
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Whether files are there, asked of the store in the way that takes the fewest turns; and many deleted."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 from engine.storage.base import FileStatus, Store
@@ -15,6 +16,39 @@ _AT_ONCE, _READERS, _AHEAD = 16, 8, 64
 _LISTED_FROM = 64
 _LISTED_FOR_ONE = 12
 """About so many files of a listing cost as much as asking for one of them by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What lies below a root, by its paths. `known` is what the store said of it, None where nothing yet."""
+
+    store: Store
+    paths: Collection[str]
+    known: Mapping[str, FileStatus] | None = None
+
+    @classmethod
+    def below(cls, store: Store) -> "Listing":
+        """Everything that a store has. On this machine nothing but names is looked up.
+
+        Raises:
+            StorageError: it cannot be listed.
+        """
+        if isinstance(store, LocalStore):
+            return cls(store, list(store.list_paths()))
+        known = {file.path: file for file in store.list_all()}
+        return cls(store, known.keys(), known)
+
+    def statuses(self, paths: Iterable[str]) -> list[FileStatus]:
+        """What the store says of some of the paths; of a file that is gone by now it may say nothing.
+
+        Raises:
+            StorageError: the store could not say.
+        """
+        if self.known is not None:
+            return [self.known[path] for path in paths]
+        if isinstance(self.store, LocalStore):
+            return list(self.store.stat_many(paths))
+        return statuses_of(self.store, list(paths))
 
 
 def missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[str]:
@@ -35,17 +69,20 @@ def missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0)
 def statuses_of(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[FileStatus]:
     """What the store says of those files that are there, sorted by path.
 
-    A few are requested by name, of an object store several at a time; many, where they are a good part of all that lies
-    below the table, by one listing. What a listing lacks is requested by name before it is missing.
+    A few are requested by name, of an object store several at a time, many on this machine a folder's
+    at once. Elsewhere many are found by one listing, where they are a good part of all that lies
+    below the table. What that lacks is requested by name before it is missing.
 
     Args, Raises: as `missing_files`.
     """
     asked = set(paths)
     there: list[FileStatus] = []
     few = len(asked) < _LISTED_FROM
-    if not few and len(asked) + neighbor_count <= len(asked) * _LISTED_FOR_ONE:
+    if not few and isinstance(store, LocalStore):
+        there = list(store.stat_many(asked))
+    elif not few and len(asked) + neighbor_count <= len(asked) * _LISTED_FOR_ONE:
         there = [file for file in store.list_all() if file.path in asked]
-        asked -= {file.path for file in there}
+    asked -= {file.path for file in there}
     statuses = read_ahead(store, store.stat, sorted(asked), _AT_ONCE)
     there += [status for status in statuses if status is not None]
     return sorted(there, key=lambda status: status.path)

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from engine.errors import (
     MalformedLogError,
     PathOutsideRootError,
@@ -24,7 +27,8 @@ from engine.storage.memory import MemoryStore
 from engine.storage.object_store import OBJECT_SCHEMES, ObjectStore, open_object_store
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?=/)")
-_PLAIN = re.compile(r"[^./%:\0][^/%:\0]*(?:/[^./%:\0][^/%:\0]*)*")
+_PLAIN_TEXT = r"[^./%:\x00][^/%:\x00]*(?:/[^./%:\x00][^/%:\x00]*)*"
+_PLAIN = re.compile(_PLAIN_TEXT)
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "azure": "az"}
 
 
@@ -158,7 +162,7 @@ def resolve_log_path(
         PathOutsideRootError: it leads out of the table and out of every allowed root.
         MalformedLogError: it is not a path.
     """
-    if _PLAIN.fullmatch(path_in_log):
+    if is_plain_path(path_in_log):
         return ResolvedPath(root, path_in_log, inside=True)
     target = _absolute(root, path_in_log)
     below = _below(root, target)
@@ -173,6 +177,16 @@ def resolve_log_path(
         return ResolvedPath(root, linked, inside=True)
     msg = f"The log of {root} names a file outside the table: {path_in_log[:500]!r}."
     raise PathOutsideRootError(msg, "Have an administrator allow the place it lies in.")
+
+
+def is_plain_path(path_in_log: str) -> bool:
+    """Whether a path of a log leads to the file of that very name below the root, as most do."""
+    return _PLAIN.fullmatch(path_in_log) is not None
+
+
+def are_plain_paths(paths_in_log: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`is_plain_path` of each of many."""
+    return pc.match_substring_regex(paths_in_log, f"^(?:{_PLAIN_TEXT})$")
 
 
 def _absolute(root: str, path_in_log: str) -> str:

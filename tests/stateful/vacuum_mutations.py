@@ -43,8 +43,8 @@ VACUUM_RULES = (
     Mutation(
         "VACUUM takes what no log names yet",
         PLAN,
-        "if status.modified_ms >= limit or needs.has(status.path):",
-        "if needs.has(status.path):",
+        "    old = [status for status in listing.statuses(sorted(unneeded)) if status.modified_ms < limit]\n",
+        "    old = listing.statuses(sorted(unneeded))\n",
     ),
     Mutation(
         "VACUUM believes the latest checkpoint alone",
@@ -61,8 +61,8 @@ VACUUM_RULES = (
     Mutation(
         "VACUUM takes the deletion vectors of retained versions",
         PLAN,
-        "    yield from _data_paths(root, file.path)\n    yield from _vector_paths(root, vector)\n",
-        "    yield from _data_paths(root, file.path)\n",
+        "    return (*_data_paths(root, file.path), *_vector_paths(root, vector))\n",
+        "    return _data_paths(root, file.path)\n",
     ),
     Mutation(
         "VACUUM takes the row changes of retained versions",
@@ -73,7 +73,7 @@ VACUUM_RULES = (
     Mutation(
         "VACUUM takes the files of a table inside the table",
         PLAN,
-        "    foreign = tuple(_nested_tables(status.path for status in everything))\n",
+        "    foreign = tuple(_nested_tables(listing.paths))\n",
         "    foreign: tuple[str, ...] = ()\n",
     ),
     Mutation(

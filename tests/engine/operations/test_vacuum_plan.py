@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from engine.actions.files import RemoveFile
 from engine.operations.vacuum_plan import Needs, find_unneeded, paths_of
 from engine.storage.base import FileStatus
+from engine.storage.memory import MemoryStore
+from engine.storage.presence import Listing
 
 OLD, KEEP_FROM, NEW = 1_000, 10_000, 20_000
 NOTHING = Needs(frozenset(), frozenset())
@@ -18,8 +20,9 @@ _paths = st.lists(st.lists(_part, min_size=1, max_size=3).map("/".join), unique=
 
 
 def _unneeded(paths, needs=NOTHING, modified_ms=OLD, spare_from_ms=None):
-    files = [FileStatus(path, 1, modified_ms) for path in paths]
-    return [file.path for file in find_unneeded(files, needs, KEEP_FROM, spare_from_ms)]
+    known = {path: FileStatus(path, 1, modified_ms) for path in paths}
+    listing = Listing(MemoryStore("memory://t"), known.keys(), known)
+    return [file.path for file in find_unneeded(listing, needs, KEEP_FROM, spare_from_ms)]
 
 
 @given(_paths, st.data())

@@ -213,8 +213,8 @@ def test_files_of_a_running_job_are_spared_though_the_stores_clock_is_behind(
 
 def test_a_job_that_begins_while_files_are_listed_keeps_its_own(do_lightly, table, clock):
     class Listed(LocalStore):
-        def list_all(self, prefix=""):
-            yield from list(super().list_all(prefix))
+        def list_paths(self):
+            yield from list(super().list_paths())
             began.append(clock.ms)
 
     began = []

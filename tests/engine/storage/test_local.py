@@ -138,7 +138,7 @@ def test_a_link_that_is_there_only_while_a_folder_is_opened_shows_nothing(
             away.rename(folder)
 
     monkeypatch.setattr(os, "open", turned)
-    assert list(store.list_all()) == []
+    assert list(store.list_all()) == list(store.stat_many(["folder/secret"])) == []
     with pytest.raises(StorageError, match="another directory"):
         store.delete_many(["folder/secret"])
     assert (tmp_path / "elsewhere" / "secret").exists()
@@ -163,6 +163,23 @@ def test_what_cannot_be_listed_is_passed_over_and_the_rest_is_listed(tmp_path: P
     os.mkfifo(tmp_path / "pipe")
     assert sorted(file.path for file in store.list_all()) == ["a/2", "a/b/1", "a/other", "c/d/e/3"]
     assert {file.path: file for file in store.list_all()}["a/2"] == store.stat("a/2")
+
+
+def test_paths_and_what_is_asked_of_them_later_are_what_a_listing_has(tmp_path: Path):
+    store = LocalStore(tmp_path / "table")
+    for path in ("a/b/1", "a/2", "c/d/e/3", "top"):
+        store.put(path, b"xyz")
+    (tmp_path / "secret").write_text("x", "utf-8")
+    (tmp_path / "table" / "out").symlink_to(tmp_path)
+    (tmp_path / "table" / "a" / "out").symlink_to(tmp_path / "secret")
+    (tmp_path / "table" / "a" / "loop").symlink_to(tmp_path / "table" / "a")
+    (tmp_path / "table" / "a" / "other").symlink_to("2")
+    os.mkfifo(tmp_path / "table" / "pipe")
+    listed = sorted(store.list_all(), key=lambda file: file.path)
+    assert sorted(store.list_paths()) == [file.path for file in listed]
+    others = ["a/gone", "nowhere/1", "a", "a/out", "out/secret", "pipe", "../secret", "a/2/x"]
+    asked = [*(file.path for file in listed), *others]
+    assert sorted(store.stat_many(asked), key=lambda file: file.path) == listed
 
 
 def test_a_table_may_itself_be_reached_by_a_symbolic_link(tmp_path: Path):

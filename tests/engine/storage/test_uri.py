@@ -1,8 +1,9 @@
 from pathlib import Path
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.errors import (
@@ -14,6 +15,8 @@ from engine.errors import (
 )
 from engine.storage.local import LocalStore
 from engine.storage.uri import (
+    are_plain_paths,
+    is_plain_path,
     is_same_place,
     local_path,
     normalise_uri,
@@ -192,3 +195,17 @@ def test_a_container_is_one_place_under_every_name_of_its_account():
     assert not is_same_place(named, "s3://c/t")
     with pytest.raises(RequestError, match="may be one table"):  # a read of itself, unnoticed
         is_same_place(named, "az://c/t")
+
+
+_characters = st.characters(blacklist_categories=("Cs",))
+
+
+@given(
+    st.lists(st.text(st.sampled_from("a./%:\0\n ä"), max_size=6) | st.text(_characters, max_size=6))
+)
+@example(
+    ["a/b", "a\n", "a/./b", "", "/a", "a//b", "a\0", "p=1/x.parquet", "s3:/a", "a/..", "a%20b"]
+)
+def test_many_paths_are_plain_as_each_of_them_is(paths):
+    column = pa.chunked_array([pa.array(paths, pa.string())])
+    assert are_plain_paths(column).to_pylist() == [is_plain_path(text) for text in paths]

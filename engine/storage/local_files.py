@@ -1,0 +1,61 @@
+"""Files of this machine as the system gives and takes them: read, linked, synced. What fails is an `OSError`."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+
+def read_piece(place: str, start: int, length: int | None) -> bytes:
+    """Bytes of a file from `start`, at most `length`; a directory is no file."""
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "a directory", place)
+        left = max(0, status.st_size - start)
+        left = left if length is None else min(left, length)
+        data = os.pread(descriptor, left, start)
+        while len(data) < left and (
+            more := os.pread(descriptor, left - len(data), start + len(data))
+        ):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def link_file(temporary: Path, target: Path) -> None:
+    """Give the finished file its name. Where the system's answer was lost, the file itself tells."""
+    try:
+        os.link(temporary, target)
+    except OSError:
+        if not (target.exists() and target.samefile(temporary)):
+            raise
+
+
+def make_directories(folder: Path, root: Path) -> None:
+    """Create a directory and its parents, each synced into the one above."""
+    if folder.is_dir():
+        return
+    if folder != root.parent and folder.parent != folder:
+        make_directories(folder.parent, root)
+    folder.mkdir(exist_ok=True, parents=True)
+    sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """Have a file, or a directory's names, survive the machine."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def unlink_quietly(path: Path) -> None:
+    """Delete a temporary file; one that stays is invisible to readers, and VACUUM removes it."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return
