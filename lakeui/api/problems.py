@@ -8,7 +8,7 @@ import errno
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -139,9 +139,13 @@ def _of_surroundings(error: Exception) -> Problem:
     """What is wrong with the machine around us, else with us."""
     if isinstance(error, OperationalError | InterfaceError):
         return DATABASE_AWAY
-    if isinstance(error, OSError) and error.errno in _FULL:
+    if _is_full(error):
         return DISK_FULL
     return of_status(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _is_full(error: BaseException | None) -> bool:
+    return isinstance(error, OSError) and error.errno in _FULL
 
 
 def of_status(status: int) -> Problem:
@@ -156,6 +160,8 @@ def of_status(status: int) -> Problem:
 
 def _of_engine(error: engine_errors.EngineError) -> Problem:
     status = next(status for kind, status in ENGINE_STATUS if isinstance(error, kind))
+    if isinstance(error, engine_errors.StorageError) and _is_full(error.__cause__):
+        return replace(DISK_FULL, detail=str(error))  # which nobody should send again by itself
     facts = error.facts()
     extra: dict[str, Any] = {name: facts.pop(name) for name in _TOLD if name in facts}
     named = facts.pop("field", "")

@@ -58,6 +58,16 @@ def test_each_error_has_its_status_and_code(error, status, code):
     assert (shown.status, shown.code) == (status, code)
 
 
+def test_a_full_disk_is_told_as_such_whoever_noticed_it():
+    error = engine_errors.StorageError("The upload could not be kept.", "Free some disk space.")
+    error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    shown = problem_of(error)
+    assert (shown.status, shown.code) == (507, "STORAGE_FULL")
+    assert shown.detail == "The upload could not be kept. Free some disk space."
+    error.__cause__ = OSError(errno.EIO, "Input/output error")
+    assert problem_of(error).code == "LAKE_STORAGE_ERROR"
+
+
 def test_every_engine_error_has_a_status():
     def descendants(kind):
         return {kind}.union(*map(descendants, kind.__subclasses__()))
