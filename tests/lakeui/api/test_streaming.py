@@ -48,8 +48,15 @@ class Reader:
         return self
 
 
+@pytest.fixture(scope="module")
+def web(django_db_setup, tmp_path_factory) -> Iterator[str]:
+    """A web server over the test's database; what each test commits, it sees."""
+    with serving(tmp_path_factory.mktemp("web") / "log", {"API_RATE_PERSON": "10000/min"}) as url:
+        yield url
+
+
 @pytest.fixture
-def world(transactional_db, tmp_path):
+def world(transactional_db, web):
     """A table, a job on it that runs, somebody who may see it; and a web server over the database."""
     for name in ("viewer", "reporter"):
         Group.objects.get_or_create(name=name)
@@ -57,8 +64,7 @@ def world(transactional_db, tmp_path):
     guest = person("guest")
     grant(guest, table, "viewer")
     job = make_job(table, guest, state=Job.State.RUNNING)
-    with serving(tmp_path / "web.log", {"API_RATE_PERSON": "100/min"}) as url:
-        yield url, table, job, guest
+    return web, table, job, guest
 
 
 def token_of(user: User, role: Role = Role.VIEWER) -> tuple[str, str]:

@@ -13,6 +13,7 @@ import pytest
 from tests.lakeui.local_stack.test_keeping import check_upgraded
 from tests.lakeui.local_stack.upgrades import released, upgraded
 from tests.services import ROOT
+from tests.shares import one_in
 
 pytestmark = pytest.mark.timeout(800)
 
@@ -58,7 +59,7 @@ def test_the_same_tests_pass_on_postgresql(database_url):
     assert done.returncode == 0, done.stdout[-4000:]
 
 
-@pytest.mark.parametrize("release", ["first", *released()])
+@pytest.mark.parametrize("release", one_in(9, ["first", *released()]))  # what is first has them all
 def test_a_database_of_an_earlier_release_is_brought_up_to_date(database_url, tmp_path, release):
     name = f"release_{release.replace('.', '_')}"
     with psycopg.connect(database_url, autocommit=True) as server:
