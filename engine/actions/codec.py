@@ -132,7 +132,7 @@ def _decode_any(line: str | bytes) -> Action:
         fields = msgspec.json.decode(raw)
         return _commit_info(fields) if name == "commitInfo" else _leniently(fields, _KINDS[name])
     if isinstance(action, CommitInfo):
-        return _with_extra(action, msgspec.json.decode(raw))
+        return _with_extra(action, raw)
     return cast("Action", action)
 
 
@@ -143,11 +143,12 @@ def _leniently(fields: object, kind: type[Any]) -> Action:
     return cast("Action", msgspec.convert(fields, kind))
 
 
-def _with_extra(action: CommitInfo, fields: dict[str, Any]) -> CommitInfo:
+def _with_extra(action: CommitInfo, raw: msgspec.Raw) -> CommitInfo:
     """A commitInfo whose known fields all fit, and what else it says; `version` is the reader's."""
-    extra = {name: value for name, value in fields.items() if name not in _COMMIT_INFO_FIELDS}
-    if not extra:
+    if _ENVELOPE.decode(raw).keys() <= _COMMIT_INFO_FIELDS.keys():
         return action
+    fields: dict[str, Any] = msgspec.json.decode(raw)
+    extra = {name: value for name, value in fields.items() if name not in _COMMIT_INFO_FIELDS}
     return msgspec.structs.replace(action, version=None, extra=extra)
 
 

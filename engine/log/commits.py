@@ -1,13 +1,14 @@
 """One commit of the log, whole."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from engine.actions.codec import MAX_LINE_BYTES, Action, decode
+from engine.actions.codec import MAX_LINE_BYTES, Action, decode, decode_lines
 from engine.actions.commit_info import CommitInfo
 from engine.errors import FileMissingError, MalformedLogError
 from engine.log.paths import LogFileKind, commit_path
-from engine.log.segment import list_log_files
+from engine.log.segment import LogFile, list_log_files
 from engine.storage.base import FileStatus, Store
 from engine.storage.presence import read_ahead
 
@@ -48,11 +49,29 @@ def read_commit(store: Store, version: int, passed_over: bytes | tuple[()] = ())
     if status is None:
         msg = f"The log of {store.root} has no commit {version}."
         raise FileMissingError(msg)
-    actions = tuple(iter_actions(store, path, status.size_bytes, passed_over))
+    return _commit(version, status, iter_actions(store, path, status.size_bytes, passed_over))
+
+
+def read_commit_and_text(store: Store, file: LogFile, length: int) -> tuple[Commit, bytes]:
+    """A commit that was listed, and the first `length` bytes of it; one request where they are all of it.
+
+    Raises:
+        FileMissingError, MalformedLogError: as `read_commit`.
+    """
+    text = store.read(file.path, 0, length)
+    status = file.status
+    if status.size_bytes != len(text):  # it is longer, or another one by now
+        return read_commit(store, file.version), text
+    with _naming(file.path):
+        return _commit(file.version, status, decode_lines(text)), text
+
+
+def _commit(version: int, file: FileStatus, lines: Iterable[Action]) -> Commit:
+    actions = tuple(lines)
     info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     in_commit = info.in_commit_timestamp if info else None
-    timestamp_ms = status.modified_ms if in_commit is None else in_commit
-    return Commit(version, actions, info, timestamp_ms, status)
+    timestamp_ms = file.modified_ms if in_commit is None else in_commit
+    return Commit(version, actions, info, timestamp_ms, file)
 
 
 def iter_actions(
@@ -66,9 +85,15 @@ def iter_actions(
         FileMissingError: the file is gone.
         MalformedLogError: a line is no action, or too long to be one; the file is named.
     """
-    try:
+    with _naming(path):
         lines = _iter_lines(store, path, size_bytes)
         yield from (decode(line) for line in lines if not line.startswith(passed_over))
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    try:
+        yield
     except MalformedLogError as error:
         msg = f"{path}: {error.what}"
         raise MalformedLogError(msg, error.remedy) from error

@@ -6,7 +6,7 @@ taken out of them by an anti-join, what they added is put behind.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -21,7 +21,7 @@ from engine.actions.files import AddCDCFile, AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.errors import FileMissingError, LogGapError, MalformedLogError, VersionNotFoundError
 from engine.log.checkpoint_reader import read_checkpoint
-from engine.log.commits import iter_commits
+from engine.log.commits import Commit, iter_commits
 from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
 from engine.log.paths import LogFileKind
 from engine.log.segment import (
@@ -140,6 +140,34 @@ def list_newer(store: Store, state: TableState) -> LogSegment | None:
     return newer_segment(files, state.version)
 
 
+def replay(store: Store, files: Sequence[LogFile], commits: Iterable[Commit]) -> TableState:
+    """The state after commits that are read elsewhere: every one of a log, from its first.
+
+    Args:
+        store: the table's.
+        files: the commits as they were listed.
+        commits: what was read of them, in their order.
+
+    Raises:
+        LogGapError: one of them was not read.
+        MalformedLogError: as `load_state`.
+    """
+    segment = LogSegment(files[-1].version, None, tuple(files))
+    return _replayed(store, segment, None, _each_of(store, files, commits))
+
+
+def _each_of(
+    store: Store, files: Sequence[LogFile], commits: Iterable[Commit]
+) -> Iterator[Iterable[Action]]:
+    following = iter(commits)
+    for file in files:
+        commit = next(following, None)
+        if commit is None or commit.version != file.version:
+            msg = f"{file.path} of {store.root} went away while the log was read."
+            raise LogGapError(msg, "Read it again.")
+        yield commit.actions
+
+
 def load_state(store: Store, segment: LogSegment, previous: TableState | None = None) -> TableState:
     """The state that a segment describes, read from the last state on where one is given.
 
@@ -160,7 +188,12 @@ def load_state(store: Store, segment: LogSegment, previous: TableState | None = 
         return state
 
 
-def _replayed(store: Store, segment: LogSegment, previous: TableState | None) -> TableState:
+def _replayed(
+    store: Store,
+    segment: LogSegment,
+    previous: TableState | None,
+    commits: Iterable[Iterable[Action]] | None = None,
+) -> TableState:
     replay, latest_ms = _Replay(), None
     if previous is not None and previous.version <= segment.version and segment.checkpoint is None:
         segment, latest_ms = segment.since(previous.version), previous.file_time_ms
@@ -168,8 +201,9 @@ def _replayed(store: Store, segment: LogSegment, previous: TableState | None) ->
     elif segment.checkpoint is not None:
         replay.start_from_checkpoint(store, segment)
     files = _commit_files(segment)
-    statuses = [file.status for file in files]
-    for file, actions in zip(files, iter_commits(store, statuses), strict=True):
+    if commits is None:
+        commits = iter_commits(store, [file.status for file in files])
+    for file, actions in zip(files, commits, strict=True):
         is_compaction = file.name.kind is LogFileKind.COMPACTED
         replay.apply(each_once(actions, file.path, _DELETE_IT) if is_compaction else actions)
     for commit in segment.commits:

@@ -168,6 +168,15 @@ def newer_segment(files: Sequence[LogFile], version: int) -> LogSegment | None:
     return LogSegment(newest, None, later, _compactions(files, version, newest))
 
 
+def whole_log(files: Sequence[LogFile]) -> tuple[LogFile, ...]:
+    """Of the files of a log, every commit from the first, where there is no checkpoint to begin with.
+
+    Empty where there is one, or a commit is missing.
+    """
+    segment = None if complete_checkpoints(files) else newer_segment(files, -1)
+    return () if segment is None else segment.commits
+
+
 def list_log_files(store: Store, from_version: int = 0) -> list[LogFile]:
     """The files of the log from a version on, sorted by name."""
     log_files = []

@@ -15,6 +15,7 @@ from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.kept_sums import add_to
 from lakeui.catalog.models import Commit, CommitHour, Table
+from lakeui.catalog.new_rows import NewRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,13 @@ def growth_since(user: Person, since: datetime) -> int | None:
     return int(totals["plus"]) - int(totals["minus"])
 
 
-def count_in(commits: Iterable[Commit]) -> None:
-    """Add commits just written to their hours."""
+def count_in(commits: Iterable[NewRow]) -> None:
+    """Add rows of commits just written to their hours."""
     by_hour: dict[datetime, Sums] = {}
     for commit in commits:
-        if commit.committed_at is not None:
-            hour = _hour(commit.committed_at)
-            one = Sums(1, commit.bytes_added, commit.bytes_removed)
+        if commit["committed_at"] is not None:
+            hour = _hour(commit["committed_at"])
+            one = Sums(1, commit["bytes_added"], commit["bytes_removed"])
             by_hour[hour] = by_hour.get(hour, Sums()) + one
     for hour, sums in sorted(by_hour.items()):
         add_to(CommitHour, {"hour": hour}, asdict(sums))

@@ -11,7 +11,8 @@ from engine.actions.table import Metadata, Protocol
 from engine.actions.written_files import file_changes
 from engine.log.commits import Commit as LogCommit
 from lakeui.catalog import log_values
-from lakeui.catalog.models import Commit, CommitFile, Table
+from lakeui.catalog.models import CommitFile, Table
+from lakeui.catalog.new_rows import NewRow
 
 _MAX_PATH = 4000
 _EMPTY = CommitInfo()
@@ -28,62 +29,63 @@ class _Files:
         return [*self.adds, *self.removes, *self.changes]
 
 
-def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
-    """The unsaved row of a version. `raw` is the beginning of its file."""
+def commit_row(table: Table, commit: LogCommit, raw: bytes) -> NewRow:
+    """The row of a version. `raw` is the beginning of its file."""
     info = commit.commit_info or _EMPTY
     files, changes = _files(commit), file_changes(info.operation, commit.actions)
-    return Commit(
-        table=table,
-        version=commit.version,
-        committed_at=log_values.moment(commit.timestamp_ms),
-        has_in_commit_timestamp=info.in_commit_timestamp is not None,
-        operation=log_values.text(info.operation, 100),
-        operation_parameters=log_values.json_value(info.operation_parameters or {}),
-        operation_metrics=log_values.json_value(info.operation_metrics or {}),
-        predicate=log_values.predicate(info.operation_parameters),
-        read_version=log_values.integer(info.read_version),
-        isolation_level=log_values.text(info.isolation_level, 30),
-        is_blind_append=info.is_blind_append,
-        user_name=log_values.text(info.user_name or info.user_id, 255),
-        engine_info=log_values.text(info.engine_info, 255),
-        txn_id=log_values.text(info.txn_id, 200),
-        user_metadata=log_values.text(info.user_metadata),
-        files_added=len(files.adds),
-        files_removed=len(files.removes),
-        files_restated=len(changes.restated),
-        bytes_added=log_values.integer(changes.bytes_added) or 0,
-        bytes_removed=log_values.integer(changes.bytes_removed) or 0,
-        bytes_written=log_values.integer(changes.bytes_written) or 0,
-        rows_added=_live_rows(changes.added),
-        rows_removed=_live_rows(changes.removed),
-        vectors_added=sum(add.deletion_vector is not None for add in files.adds),
-        rows_deleted_by_vectors=_rows_deleted_by_vectors(files.removes, changes.restated),
-        changes_data=any(file.data_change for file in files.all),
-        changes_metadata=any(isinstance(action, Metadata) for action in commit.actions),
-        changes_protocol=any(isinstance(action, Protocol) for action in commit.actions),
-        files_mirrored=min(len(files.all), settings.MIRROR_MAX_FILES_A_COMMIT),
-        raw=log_values.text(raw.decode("utf-8", "replace")),
-        raw_bytes=commit.size_bytes,
-    )
+    touched = files.all
+    return {
+        "table_id": table.pk,
+        "version": commit.version,
+        "committed_at": log_values.moment(commit.timestamp_ms),
+        "has_in_commit_timestamp": info.in_commit_timestamp is not None,
+        "operation": log_values.text(info.operation, 100),
+        "operation_parameters": log_values.json_value(info.operation_parameters or {}),
+        "operation_metrics": log_values.json_value(info.operation_metrics or {}),
+        "predicate": log_values.predicate(info.operation_parameters),
+        "read_version": log_values.integer(info.read_version),
+        "isolation_level": log_values.text(info.isolation_level, 30),
+        "is_blind_append": info.is_blind_append,
+        "user_name": log_values.text(info.user_name or info.user_id, 255),
+        "engine_info": log_values.text(info.engine_info, 255),
+        "txn_id": log_values.text(info.txn_id, 200),
+        "user_metadata": log_values.text(info.user_metadata),
+        "files_added": len(files.adds),
+        "files_removed": len(files.removes),
+        "files_restated": len(changes.restated),
+        "bytes_added": log_values.integer(changes.bytes_added) or 0,
+        "bytes_removed": log_values.integer(changes.bytes_removed) or 0,
+        "bytes_written": log_values.integer(changes.bytes_written) or 0,
+        "rows_added": _live_rows(changes.added),
+        "rows_removed": _live_rows(changes.removed),
+        "vectors_added": sum(add.deletion_vector is not None for add in files.adds),
+        "rows_deleted_by_vectors": _rows_deleted_by_vectors(files.removes, changes.restated),
+        "changes_data": any(file.data_change for file in touched),
+        "changes_metadata": any(isinstance(action, Metadata) for action in commit.actions),
+        "changes_protocol": any(isinstance(action, Protocol) for action in commit.actions),
+        "files_mirrored": min(len(touched), settings.MIRROR_MAX_FILES_A_COMMIT),
+        "raw": log_values.text(raw.decode("utf-8", "replace")),
+        "raw_bytes": commit.size_bytes,
+    }
 
 
-def file_rows(key: int, commit: LogCommit) -> list[CommitFile]:
-    """The unsaved rows of the files that the commit saved under a key touched, up to the cap."""
+def file_rows(key: int, commit: LogCommit) -> list[NewRow]:
+    """The rows of the files that the commit saved under a key touched, up to the cap."""
     touched = _files(commit).all[: settings.MIRROR_MAX_FILES_A_COMMIT]
     return [_file_row(key, file) for file in touched]
 
 
-def _file_row(key: int, file: AddFile | RemoveFile | AddCDCFile) -> CommitFile:
-    return CommitFile(
-        commit_id=key,
-        action=_action(file),
-        path=log_values.text(file.path, _MAX_PATH),
-        partition_values=log_values.json_value(file.partition_values or {}),
-        size_bytes=log_values.integer(file.size),
-        row_count=None if isinstance(file, AddCDCFile) else log_values.row_count(file.stats),
-        deleted_row_count=_cardinality(file),
-        data_change=file.data_change,
-    )
+def _file_row(key: int, file: AddFile | RemoveFile | AddCDCFile) -> NewRow:
+    return {
+        "commit_id": key,
+        "action": _action(file).value,
+        "path": log_values.text(file.path, _MAX_PATH),
+        "partition_values": log_values.json_value(file.partition_values or {}),
+        "size_bytes": log_values.integer(file.size),
+        "row_count": None if isinstance(file, AddCDCFile) else log_values.row_count(file.stats),
+        "deleted_row_count": _cardinality(file),
+        "data_change": file.data_change,
+    }
 
 
 def _action(file: AddFile | RemoveFile | AddCDCFile) -> CommitFile.Action:
@@ -93,11 +95,15 @@ def _action(file: AddFile | RemoveFile | AddCDCFile) -> CommitFile.Action:
 
 
 def _files(commit: LogCommit) -> _Files:
-    return _Files(
-        [action for action in commit.actions if isinstance(action, AddFile)],
-        [action for action in commit.actions if isinstance(action, RemoveFile)],
-        [action for action in commit.actions if isinstance(action, AddCDCFile)],
-    )
+    files = _Files([], [], [])
+    for action in commit.actions:
+        if isinstance(action, AddFile):
+            files.adds.append(action)
+        elif isinstance(action, RemoveFile):
+            files.removes.append(action)
+        elif isinstance(action, AddCDCFile):
+            files.changes.append(action)
+    return files
 
 
 def _live_rows(files: Iterable[AddFile | RemoveFile]) -> int | None:

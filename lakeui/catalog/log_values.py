@@ -26,15 +26,15 @@ def text(value: object, limit: int | None = None) -> str:
     """Text without what PostgreSQL refuses (NUL, lone surrogates), cut to a limit."""
     if value is None:
         return ""
+    if type(value) is str and value.isascii() and "\0" not in value:  # nearly every text
+        return value[:limit]
     clean = str(value).replace("\0", "\N{REPLACEMENT CHARACTER}")
     return clean.encode("utf-8", "replace").decode("utf-8")[:limit]
 
 
 def integer(value: object) -> int | None:
     """A 64-bit integer, or None."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if -_INT64 <= value < _INT64 else None
+    return value if type(value) is int and -_INT64 <= value < _INT64 else None
 
 
 def moment(epoch_ms: object) -> datetime | None:
@@ -48,6 +48,8 @@ def moment(epoch_ms: object) -> datetime | None:
 
 def json_value(value: object) -> object:
     """JSON whose texts and numbers fit."""
+    if isinstance(value, str):
+        return text(value)
     if isinstance(value, dict):
         return {text(key): json_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

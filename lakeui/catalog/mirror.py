@@ -6,7 +6,7 @@ and why it is stale; nothing is raised, because a page must not fail for a table
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -21,17 +21,20 @@ from django.utils import timezone
 from engine.clock import surely_ms
 from engine.errors import EngineError, FileMissingError
 from engine.log.commits import Commit as LogCommit
-from engine.log.commits import list_versions, read_commit
-from engine.log.paths import commit_path
+from engine.log.commits import list_versions, read_commit_and_text
+from engine.log.paths import LogFileKind, commit_path
+from engine.log.replay import TableState, replay
+from engine.log.segment import LogFile, list_log_files, whole_log
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
+from engine.storage.presence import read_ahead
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
 from lakeui.catalog.commit_hours import count_in, count_out
 from lakeui.catalog.commit_rows import commit_row, file_rows
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableSync
-from lakeui.catalog.new_rows import insert_rows
+from lakeui.catalog.new_rows import NewRow, insert_rows
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.catalog.snapshot_rows import LiveFiles, table_fields
 
@@ -40,6 +43,7 @@ logger = logging.getLogger(__name__)
 MAINTENANCE = {"last_optimize_at": "OPTIMIZE", "last_vacuum_at": "VACUUM END"}
 
 _BATCH, _ROWS_A_READ = 1000, 5000
+_BATCH_BYTES = 16 * 1024 * 1024  # of commits held at once, one larger commit excepted
 _COMPARED = 4096  # bytes of a commit that tell it from another: its time, ids and paths
 _CUT = 3  # characters at their end that one of two equal texts may have half
 _Read = tuple[LogCommit, bytes]
@@ -103,13 +107,13 @@ def _refresh(table: Table, progress: Progress, *, rebuild: bool) -> int:
     if forgets:
         forget_mirror(table)
     # first: readable even where the snapshot is not
-    mirrored = _mirror_commits(table, store, progress, anew=forgets)
+    mirrored, state = _mirror_commits(table, store, progress, anew=forgets)
     progress(TableSync.Stage.SNAPSHOT)
-    snapshot = DeltaTable(store).snapshot()
+    snapshot = DeltaTable(store).snapshot() if state is None else Snapshot(store, state)
     renewed = table.table_uuid not in ("", snapshot.metadata.id)
     if renewed or snapshot.version < (table.version or 0):  # another table is in its place
         forget_mirror(table)
-        mirrored = _mirror_commits(table, store, progress, anew=True)
+        mirrored, _ = _mirror_commits(table, store, progress, anew=True)
     if mirrored or table.version != snapshot.version or table.mirror_error_code:
         files = snapshot.files()
         progress(TableSync.Stage.ROWS)
@@ -143,36 +147,72 @@ def _holds_newest(table: Table, store: Store) -> bool | None:
     return bool(len(begin) == min(raw_bytes, _COMPARED) and text[:same] == raw[:same])
 
 
-def _mirror_commits(table: Table, store: Store, progress: Progress, *, anew: bool = False) -> int:
+def _mirror_commits(
+    table: Table, store: Store, progress: Progress, *, anew: bool = False
+) -> tuple[int, TableState | None]:
     """Mirror the versions after the newest that is there; `anew` all of the log's.
 
+    How many they were, and the state that they make where the log was read from its first version.
     Another refresh may have added the newest since the mirror was forgotten.
     """
     mirrored = Commit.objects.filter(table=table).aggregate(newest=Max("version"))["newest"]
     newest = -1 if mirrored is None or anew else mirrored
-    versions = [version for version in list_versions(store, newest + 1) if version > newest]
-    size = settings.MIRROR_COMMITS_A_BATCH
-    for begin in range(0, len(versions), size):
-        batch = range(begin, min(begin + size, len(versions)))
-        _write_commits(table, _read_commits(store, versions, batch, progress))
-    return len(versions)
+    files = list_log_files(store, newest + 1)
+    commits = [file for file in files if _is_commit(file) and file.version > newest]
+    whole = whole_log(files) if newest < 0 else ()
+    written = _write_in_batches(table, store, commits, progress)
+    if whole:
+        return len(commits), replay(store, whole, written)
+    for _ in written:
+        continue
+    return len(commits), None
+
+
+def _is_commit(file: LogFile) -> bool:
+    return file.name.kind is LogFileKind.COMMIT
+
+
+def _write_in_batches(
+    table: Table, store: Store, files: Sequence[LogFile], progress: Progress
+) -> Iterator[LogCommit]:
+    """The commits, each once it is written."""
+    done = 0
+    for batch in _batches(files):
+        commits = list(_read_commits(store, batch, progress, done, len(files)))
+        _write_commits(table, commits)
+        yield from (commit for commit, _ in commits)
+        done += len(batch)
+
+
+def _batches(files: Sequence[LogFile]) -> Iterator[Sequence[LogFile]]:
+    """What is read, held and written at once: some commits, or one that is large."""
+    begin = size = 0
+    most = settings.MIRROR_COMMITS_A_BATCH
+    for place, file in enumerate(files):
+        is_full = place - begin >= most
+        if place > begin and (is_full or size + file.status.size_bytes > _BATCH_BYTES):
+            yield files[begin:place]
+            begin, size = place, 0
+        size += file.status.size_bytes
+    if begin < len(files):
+        yield files[begin:]
 
 
 def _read_commits(
-    store: Store, versions: Sequence[int], batch: Iterable[int], progress: Progress
-) -> list[_Read]:
-    """The commits at some places of the list."""
-    commits: list[_Read] = []
-    for place in batch:
-        version = versions[place]
-        progress(TableSync.Stage.COMMITS, place, len(versions))
+    store: Store, files: Sequence[LogFile], progress: Progress, done: int, total: int
+) -> Iterator[_Read]:
+    length = settings.MIRROR_MAX_RAW_BYTES
+
+    def read(file: LogFile) -> _Read | None:
         try:
-            commit = read_commit(store, version)
-            raw = store.read(commit_path(version), 0, settings.MIRROR_MAX_RAW_BYTES)
+            return read_commit_and_text(store, file, length)
         except FileMissingError:  # log cleanup came between listing and reading
-            continue
-        commits.append((commit, raw))
-    return commits
+            return None
+
+    for place, commit in enumerate(read_ahead(store, read, files), done):
+        progress(TableSync.Stage.COMMITS, place, total)
+        if commit is not None:
+            yield commit
 
 
 def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
@@ -183,11 +223,12 @@ def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
         have = set(existing.values_list("version", flat=True))  # another refresh came first
         new = [(commit, raw) for commit, raw in commits if commit.version not in have]
         rows = [commit_row(table, commit, raw) for commit, raw in new]
-        insert_rows(rows)
+        insert_rows(Commit, rows)
         count_in(rows)
         _note_maintenance(table, rows)
         keys = dict(existing.values_list("version", "pk"))
-        insert_rows([file for commit, _ in new for file in file_rows(keys[commit.version], commit)])
+        files = [file for commit, _ in new for file in file_rows(keys[commit.version], commit)]
+        insert_rows(CommitFile, files)
 
 
 def _write_snapshot(table: Table, fields: dict[str, object], live: LiveFiles) -> None:
@@ -214,10 +255,10 @@ def _history_fields(table: Table) -> dict[str, object]:
     }
 
 
-def _note_maintenance(table: Table, rows: Sequence[Commit]) -> None:
+def _note_maintenance(table: Table, rows: Sequence[NewRow]) -> None:
     """When the table was last compacted and cleaned, so that nobody has to look for it."""
     for field, operation in MAINTENANCE.items():
-        done = [row.committed_at for row in rows if row.operation == operation]
+        done = [row["committed_at"] for row in rows if row["operation"] == operation]
         latest = max((at for at in done if at is not None), default=None)
         if latest is not None:
             stored: datetime | None = getattr(table, field)
@@ -232,7 +273,7 @@ def _replace_live_files(table: Table, live: LiveFiles) -> None:
     gone = [stored[key] for key in stored.keys() - set(live.keys)]
     for begin in range(0, len(gone), _BATCH):
         LiveFile.objects.filter(pk__in=gone[begin : begin + _BATCH]).delete()
-    insert_rows(live.rows(table, set(live.keys) - stored.keys()))
+    insert_rows(LiveFile, live.rows(table, set(live.keys) - stored.keys()))
 
 
 def forget_mirror(table: Table) -> None:

@@ -1,48 +1,66 @@
-"""Rows written by the thousand: in SQLite by one statement that is prepared once.
+"""Rows written by the thousand: in SQLite by one statement that is prepared once, in PostgreSQL by COPY.
 
-`bulk_create` prepares every value of every row as a form of SQL of its own, which takes longer than
-reading a log. Here a value is prepared only where the database has another type for it.
+`bulk_create` makes an object of every row, and prepares every value of it as a form of SQL of its
+own, which takes longer than reading a log. Here a row is a mapping, and a value is prepared only
+where the database has another type for it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from django.db import connection
 from django.db.models import DateTimeField, Field, JSONField, Model
 
-_BATCH = 1000
+NewRow = Mapping[str, Any]
+"""A row to insert: a value of its type for every field but the key, foreign keys as `name_id`."""
 
 
-def insert_rows(rows: Sequence[Model]) -> None:
-    """Insert unsaved rows of one model. Their values are of their fields' types; do not rely on keys."""
+def insert_rows(model: type[Model], rows: Sequence[NewRow]) -> None:
+    """Insert rows of one model."""
     if not rows:
         return
-    if connection.vendor != "sqlite":
-        type(rows[0])._default_manager.bulk_create(rows, batch_size=_BATCH)
+    fields = [field for field in model._meta.concrete_fields if not field.primary_key]
+    names = [connection.ops.quote_name(str(field.column)) for field in fields]
+    table, columns = connection.ops.quote_name(model._meta.db_table), ", ".join(names)
+    if connection.vendor == "postgresql":
+        _copy(f"COPY {table} ({columns}) FROM STDIN", _prepared(rows, fields))
         return
-    meta = type(rows[0])._meta
-    fields = [field for field in meta.concrete_fields if not field.primary_key]
-    table = connection.ops.quote_name(meta.db_table)
-    columns = ", ".join(connection.ops.quote_name(str(field.column)) for field in fields)
+    places = ", ".join(["%s"] * len(fields))
+    statement = f"INSERT INTO {table} ({columns}) VALUES ({places})"  # noqa: S608 - names of ours
     with connection.cursor() as cursor:
-        places = ", ".join(["%s"] * len(fields))
-        statement = f"INSERT INTO {table} ({columns}) VALUES ({places})"  # noqa: S608 - names of ours
-        cursor.executemany(statement, list(_prepared(rows, fields)))
+        cursor.executemany(statement, _prepared(rows, fields))
 
 
-def _prepared(rows: Sequence[Model], fields: Sequence["Field[Any, Any]"]) -> Iterator[list[Any]]:
-    values_of = attrgetter(*(field.attname for field in fields))
-    special = [(place, prepare) for place, field in enumerate(fields) if (prepare := _by(field))]
-    for row in rows:
-        values = list(values_of(row))
-        for place, prepare in special:
-            values[place] = prepare(values[place])
-        yield values
+def _copy(statement: str, rows: Iterable[list[Any]]) -> None:
+    with (
+        connection.cursor() as cursor,
+        connection.wrap_database_errors,
+        cursor.copy(statement) as copy,
+    ):
+        for row in rows:
+            copy.write_row(row)
 
 
-def _by(field: "Field[Any, Any]") -> Callable[[object], object] | None:
+def _prepared(rows: Iterable[NewRow], fields: Sequence["Field[Any, Any]"]) -> list[list[Any]]:
+    values_of = itemgetter(*(field.attname for field in fields))
+    prepared = [list(values_of(row)) for row in rows]
+    for place, field in enumerate(fields):
+        if prepare := _preparation(field):
+            for values in prepared:
+                values[place] = prepare(values[place])
+    return prepared
+
+
+def _preparation(field: "Field[Any, Any]") -> Callable[[Any], object] | None:
     """How a field's values are made the database's; None where they are already."""
-    if isinstance(field, JSONField | DateTimeField):
-        return lambda value: field.get_db_prep_save(value, connection)
+    if isinstance(field, JSONField):
+        return _encoded
+    if isinstance(field, DateTimeField):
+        return connection.ops.adapt_datetimefield_value
     return None
+
+
+def _encoded(value: object) -> str:
+    return "{}" if value == {} else json.dumps(value)

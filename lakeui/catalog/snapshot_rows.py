@@ -12,7 +12,8 @@ from engine.conflicts.eligibility import table_eligibility
 from engine.schema.types import type_to_json
 from engine.snapshot.snapshot import Snapshot
 from lakeui.catalog import log_values
-from lakeui.catalog.models import LiveFile, Table
+from lakeui.catalog.models import Table
+from lakeui.catalog.new_rows import NewRow
 
 _MAX_PATH = 4000
 
@@ -51,22 +52,22 @@ class LiveFiles:
         keys = list(zip(paths, sizes, deleted.to_pylist(), strict=True))
         return cls(keys, chosen)
 
-    def rows(self, table: Table, keys: Collection[LiveKey]) -> list[LiveFile]:
-        """Unsaved rows of some of them; of two of one key the last."""
+    def rows(self, table: Table, keys: Collection[LiveKey]) -> list[NewRow]:
+        """Rows of some of them; of two of one key the last."""
         places = {key: place for place, key in enumerate(self.keys) if key in keys}
         chosen = self.files.take(pa.array(places.values(), pa.int64()))
         names = ("partition_values", "num_records", "modification_time")
         columns = (chosen.column(name).to_pylist() for name in names)
         return [
-            LiveFile(
-                table=table,
-                path=path,
-                partition_values=log_values.json_value(dict(values or {})),
-                size_bytes=size,
-                row_count=count,
-                deleted_row_count=deleted,
-                modified_at=log_values.moment(modified),
-            )
+            {
+                "table_id": table.pk,
+                "path": path,
+                "partition_values": log_values.json_value(dict(values or {})),
+                "size_bytes": size,
+                "row_count": count,
+                "deleted_row_count": deleted,
+                "modified_at": log_values.moment(modified),
+            }
             for (path, size, deleted), values, count, modified in zip(places, *columns, strict=True)
         ]
 

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from engine.actions.codec import Action, encode
 from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.table import DomainMetadata, SetTransaction
-from engine.errors import MalformedLogError
+from engine.errors import LogGapError, MalformedLogError
 from engine.log.checkpoint_writer import write_checkpoint
+from engine.log.commits import read_commit, read_commit_and_text
 from engine.log.file_table import adds_of
 from engine.log.paths import commit_path, compacted_path
-from engine.log.replay import TableState, list_newer, load_state
-from engine.log.segment import list_segment
+from engine.log.replay import TableState, list_newer, load_state, replay
+from engine.log.segment import list_log_files, list_segment, whole_log
 from engine.protocol.properties import TableProperties
 from engine.storage.base import Store
 from engine.storage.memory import MemoryStore
@@ -127,6 +128,38 @@ def test_refreshing_is_replay_from_zero(commits: list[list[Action]], data: Any):
     newer = list_newer(store, older)
     assert newer is not None
     Model(commits).assert_is(load_state(store, newer, older))
+
+
+@given(COMMITS, st.integers(0, 1000))
+def test_a_log_that_is_read_elsewhere_is_replayed_as_one_that_is_read_here(
+    commits: list[list[Action]], length: int
+):
+    store = written(commits)
+    files = whole_log(list_log_files(store))
+    read = [read_commit_and_text(store, file, length) for file in files]
+    texts = [store.read(file.path, 0, length) for file in files]
+    assert [text for _, text in read] == texts
+    assert [commit for commit, _ in read] == [read_commit(store, v) for v in range(len(files))]
+    assert replay(store, files, (commit for commit, _ in read)) == current(store)
+
+
+def test_a_commit_that_went_away_while_a_log_was_read_is_a_gap():
+    store = written([[add("a")], [add("b")]])
+    files = whole_log(list_log_files(store))
+    with pytest.raises(LogGapError, match=r"0{19}1\.json"):
+        replay(store, files, [read_commit(store, version) for version in (0, 2)])
+    with pytest.raises(LogGapError, match=r"0{19}2\.json"):
+        replay(store, files, [read_commit(store, version) for version in (0, 1)])
+
+
+def test_a_log_with_a_checkpoint_or_a_gap_is_not_read_whole():
+    store = written([[add("a")], [add("b")]])
+    assert [file.version for file in whole_log(list_log_files(store))] == [0, 1, 2]
+    write_checkpoint(store, current(store, 1), TableProperties(), now_ms=0)
+    assert whole_log(list_log_files(store)) == ()
+    other = written([[add("a")], [add("b")]])
+    other.delete(commit_path(1))
+    assert whole_log(list_log_files(other)) == ()
 
 
 @given(COMMITS, st.data())

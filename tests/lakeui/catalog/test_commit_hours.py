@@ -35,7 +35,7 @@ def tables():
             )
             for n in range(72)
         ]
-        count_in(Commit.objects.bulk_create(rows))
+        count_in(map(vars, Commit.objects.bulk_create(rows)))
     return made
 
 
@@ -75,5 +75,5 @@ def test_growth_is_what_came_less_what_went_and_nobodys_who_sees_a_part(tables):
 
 def test_commits_without_a_time_are_in_no_hour():
     table = make_table()
-    count_in(Commit.objects.bulk_create([Commit(table=table, version=0)]))
+    count_in(map(vars, Commit.objects.bulk_create([Commit(table=table, version=0)])))
     assert not CommitHour.objects.exists()

@@ -313,6 +313,26 @@ def test_hostile_values_of_a_log_become_rows(lake):
     assert table.mirror_error_code == ""
 
 
+def test_texts_with_what_a_copy_of_rows_is_written_with_stay_as_they_are(lake):
+    new_table(lake / "orders")
+    odd = "tab\t, line\n, return\r, \\N, \\., \\t and '\""
+    info = {"operation": "WRITE", "userMetadata": odd, "operationParameters": {odd: odd}}
+    append_commit(lake / "orders", 1, [add(odd, rows=None)], info=info)
+    commit = register_table(str(lake / "orders")).commits.get(version=1)
+    assert (commit.user_metadata, commit.operation_parameters) == (odd, {odd: odd})
+    assert [(file.path, file.row_count) for file in commit.files.all()] == [(odd, None)]
+
+
+def test_a_log_of_several_batches_is_mirrored_whole(lake, settings):
+    settings.MIRROR_COMMITS_A_BATCH = 2
+    new_table(lake / "orders")
+    for version in range(1, 6):
+        append_commit(lake / "orders", version, [add(f"{version}.parquet", rows=version)])
+    table = register_table(str(lake / "orders"))
+    assert list(table.commits.order_by("version").values_list("version", flat=True)) == [*range(6)]
+    assert (table.version, table.file_count, table.row_count) == (5, 5, 15)
+
+
 @needs_shared
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_real_table_without_a_readable_log_is_refused_with_a_reason(name, settings):

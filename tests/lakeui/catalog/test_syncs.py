@@ -32,7 +32,7 @@ def place(lake):
 
 
 def test_a_request_adds_the_table_and_reads_no_commit_of_its_log(place, monkeypatch):
-    monkeypatch.setattr(mirror, "read_commit", None)
+    monkeypatch.setattr(mirror, "read_commit_and_text", None)
     table = request_registration(str(place), "sales.orders", make_user("ann"))
     assert (table.version, table.registered_by.username) == (None, "ann")
     assert sync_of(table).started_at is None

@@ -133,7 +133,7 @@ def test_an_address_that_names_no_order_is_told(as_, path):
 
 def test_the_data_says_how_it_grew_and_tables_who_wrote_last(as_):
     table = make_table(last_writer="stream-orders")
-    count_in([make_commit(table, 12, bytes_added=3 * 2**30, bytes_removed=2**30)])
+    count_in([vars(make_commit(table, 12, bytes_added=3 * 2**30, bytes_removed=2**30))])
     body = words(as_("viewer"), "/?range=24h")
     assert "+2 GiB" in body
     assert "stream-orders" in body
