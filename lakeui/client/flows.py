@@ -31,6 +31,7 @@ LONGEST_WAIT_S = 30
 """How long the server is asked to hold an answer; a proxy may allow no more than a minute."""
 ANSWER_S = 30.0
 """How long an answer may take beyond that."""
+LEAST_ANSWER_S = 3.0
 TRIES = 6
 LONGEST_PAUSE_S = 60.0
 _AGAIN = frozenset({429, 502, 503, 504})
@@ -48,6 +49,15 @@ class Call:
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     wait_s: float = 0.0
+    until: float | None = None
+
+    @property
+    def answer_s(self) -> float:
+        """How long to wait for the answer: to `until`, a moment of `monotonic`, and for a little at least."""
+        longest = ANSWER_S + self.wait_s
+        if self.until is None:
+            return longest
+        return min(longest, max(LEAST_ANSWER_S, self.until - monotonic()))
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,7 @@ def arguments(call: Call) -> dict[str, Any]:
         "params": dict(call.params),
         "json": None if call.body is None else dict(call.body),
         "headers": dict(call.headers),
-        "timeout": ANSWER_S + call.wait_s,
+        "timeout": call.answer_s,
     }
 
 
@@ -97,6 +107,7 @@ def answer(call: Call) -> Flow[httpx.Response]:
     Raises:
         ApiError: the answer is not a success.
         NotReachedError: no answer after several tries.
+        TimeoutError: neither is there time for another one.
     """
     for tries_left in reversed(range(TRIES)):
         try:
@@ -105,16 +116,25 @@ def answer(call: Call) -> Flow[httpx.Response]:
             if not tries_left:
                 msg = f"{call.method} {call.path}: {type(error).__name__} {error}".rstrip()
                 raise NotReachedError(msg) from error
-            yield Pause(_pause(TRIES - tries_left))
+            yield from _paused(call, _pause(TRIES - tries_left), error)
             continue
         if not isinstance(response, httpx.Response):
             raise TypeError(response)
         if response.is_success:
             return response
+        failure = ApiError(response.status_code, _problem(response))
         if response.status_code not in _AGAIN or not tries_left:
-            raise ApiError(response.status_code, _problem(response))
-        yield Pause(_retry_after(response) or _pause(TRIES - tries_left))
+            raise failure
+        yield from _paused(call, _retry_after(response) or _pause(TRIES - tries_left), failure)
     raise AssertionError
+
+
+def _paused(call: Call, seconds: float, failure: Exception) -> Iterator[Pause]:
+    """A pause before the next try, where the call's time is not over by then."""
+    if call.until is not None and monotonic() + seconds >= call.until:
+        msg = f"{call.method} {call.path} was not answered in time: {failure}"
+        raise TimeoutError(msg) from failure
+    yield Pause(seconds)
 
 
 def _pause(tries: int) -> float:
@@ -235,10 +255,11 @@ def act_on_job(job_id: str, verb: str) -> Flow[JobRecord]:
     return (yield from read(call, JobRecord.of))
 
 
-def read_job(job_id: str, wait_s: int = 0) -> Flow[JobRecord]:
+def read_job(job_id: str, wait_s: int = 0, until: float | None = None) -> Flow[JobRecord]:
     """A job, at once or when it has ended, at the latest after so many seconds."""
     query = {"wait": wait_s} if wait_s else {}
-    call = Call("GET", f"{PREFIX}jobs/{_segment(job_id)}/", query, wait_s=float(wait_s))
+    path = f"{PREFIX}jobs/{_segment(job_id)}/"
+    call = Call("GET", path, query, wait_s=float(wait_s), until=until)
     return (yield from read(call, JobRecord.of))
 
 
@@ -248,13 +269,13 @@ def wait_for_job(job_id: str, timeout_s: float | None) -> Flow[JobRecord]:
     Raises:
         WriteConflictError: it was aborted by a conflict.
         JobCancelledError, JobFailedError: it ended otherwise.
-        TimeoutError: it has not ended in time; it goes on.
+        TimeoutError: it has not ended in time, or the server did not say so; it goes on.
     """
     until = None if timeout_s is None else monotonic() + timeout_s
     while True:
         left = LONGEST_WAIT_S if until is None else round(until - monotonic())
         asked_at = monotonic()
-        job = yield from read_job(job_id, max(0, min(LONGEST_WAIT_S, left)))
+        job = yield from read_job(job_id, max(0, min(LONGEST_WAIT_S, left)), until)
         if job.has_ended:
             break
         if left <= 0:

@@ -68,6 +68,40 @@ def test_a_server_that_does_not_hold_its_answer_is_not_asked_without_a_pause():
     assert clock.pauses == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("fault", [httpx.ReadTimeout("late"), httpx.ConnectError("away"), 503])
+def test_a_wait_ends_in_time_where_the_server_does_not_answer(fault):
+    clock, asked = _Clock(), []
+
+    def answer(request):
+        asked.append(request.extensions["timeout"]["read"])
+        if len(asked) == 1:
+            return httpx.Response(200, json=JOB)
+        if isinstance(fault, int):
+            return httpx.Response(fault, json={"code": "DATABASE_UNAVAILABLE"})
+        raise fault
+
+    with client_of(answer, clock) as client:
+        job = client.job("x")
+        with pytest.raises(TimeoutError, match=r"was not answered in time"):
+            job.wait(timeout_s=0.4)
+    assert (asked, clock.pauses) == ([30.0, 3.0], [])
+
+
+def test_a_wait_that_has_time_is_tried_again_as_other_requests_are():
+    clock, asked, away = _Clock(), [], httpx.ConnectError("away")
+
+    def answer(request):
+        asked.append(request.extensions["timeout"]["read"])
+        if len(asked) == 2:
+            raise away
+        return httpx.Response(200, json=JOB | {"state": "succeeded"} if len(asked) > 2 else JOB)
+
+    with client_of(answer, clock) as client:
+        assert client.job("x").wait(timeout_s=3600).state == "succeeded"
+    assert asked == [30.0, 60.0, 60.0]
+    assert len(clock.pauses) == 1
+
+
 def test_the_id_of_a_job_leads_nowhere_else():
     asked = []
 
