@@ -76,7 +76,7 @@ def need_spark(execution: Execution, error: Exception) -> None:
     """Leave it to Spark, if there is one; what Spark would refuse as well is raised as it is."""
     if execution.session is not None:
         return
-    if isinstance(error, SchemaMismatchError | StatementError):
+    if isinstance(error, NeedsSparkError | SchemaMismatchError | StatementError):
         raise error
     if not isinstance(error, CannotEvaluateError | RequestError):
         raise error

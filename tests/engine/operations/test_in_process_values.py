@@ -60,8 +60,9 @@ def test_a_source_value_is_cast_when_it_is_stored(rows):
     ["INSERT INTO t (id, k) VALUES (1, 3000000000)", "INSERT INTO t (id, name) VALUES (1, 1e3)"],
 )
 def test_values_that_only_spark_can_say_need_spark(text, rows):
-    with pytest.raises(RequestError, match="needs Spark"):
+    with pytest.raises(RequestError, match="needs Spark") as caught:
         rows(text, "k")
+    assert caught.value.what.count("needs Spark") == 1
 
 
 @pytest.mark.parametrize(
