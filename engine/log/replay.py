@@ -7,6 +7,7 @@ taken out of them by an anti-join, what they added is put behind.
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -19,7 +20,13 @@ from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
-from engine.errors import FileMissingError, LogGapError, MalformedLogError, VersionNotFoundError
+from engine.errors import (
+    EngineError,
+    FileMissingError,
+    LogGapError,
+    MalformedLogError,
+    VersionNotFoundError,
+)
 from engine.log.checkpoint_reader import read_checkpoint
 from engine.log.commits import Commit, iter_commits
 from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
@@ -100,13 +107,28 @@ def load_table_state(store: Store, version: int | None = None) -> TableState:
     """The state at a version, at the latest by default.
 
     A checkpoint that cannot be read is passed over where older files still make the version: the
-    commits are the truth, checkpoints save reading them.
+    commits are the truth, checkpoints save reading them. A log that was cleaned after it was listed
+    is listed once more.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, LogGapError: as `list_segment`.
         MalformedLogError: the log breaks the protocol.
+        FileMissingError: files of the log went again and again while they were read.
     """
     segment = list_segment(store, version)
+    try:
+        return _loaded(store, version, segment)
+    except FileMissingError:
+        return _loaded(store, version, list_segment(store, version))
+    except MalformedLogError:
+        with suppress(EngineError):  # the damage that was met first tells more
+            listed_again = list_segment(store, version)
+            if listed_again != segment:
+                return _loaded(store, version, listed_again)
+        raise
+
+
+def _loaded(store: Store, version: int | None, segment: LogSegment) -> TableState:
     try:
         return load_state(store, segment)
     except MalformedLogError as damage:

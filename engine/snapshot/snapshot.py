@@ -12,7 +12,12 @@ import pyarrow.compute as pc
 from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.clock import utc_from_ms
-from engine.errors import InvalidSchemaError, MalformedLogError, UnsupportedFeatureError
+from engine.errors import (
+    FileMissingError,
+    InvalidSchemaError,
+    MalformedLogError,
+    UnsupportedFeatureError,
+)
 from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Expression
 from engine.log.checksum import differences, read_checksum
@@ -223,7 +228,10 @@ class Snapshot:
             return self
         if newer is None:
             return load_snapshot(self.store, allowed_roots=self.allowed_roots)
-        state = load_state(self.store, newer, self.state)
+        try:
+            state = load_state(self.store, newer, self.state)
+        except FileMissingError:  # cleaned away since it was listed
+            return load_snapshot(self.store, allowed_roots=self.allowed_roots)
         return Snapshot(self.store, state, self.allowed_roots)
 
     def is_in_place(self) -> bool:
