@@ -69,12 +69,14 @@ class ClassArchive:
 
         It takes some seconds, in which the JVM stands still.
         """
-        if not _UNNAMEABLE.isdisjoint(str(self._directory)) or self._kept():
+        if not _UNNAMEABLE.isdisjoint(str(self._directory)):
+            return False
+        self._forget_abandoned()
+        if self._kept():
             return False
         fresh = self._directory / f"{self._stem}.{uuid.uuid4().int}"
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._forget_abandoned()
             if shutil.disk_usage(self._directory).free < _ROOM:
                 return False
             _dump(session, fresh)
@@ -116,9 +118,10 @@ class ClassArchive:
     def _forget_abandoned(self) -> None:
         """Delete what workers began that were killed meanwhile."""
         until = time.time() - _ABANDONED_S
-        for begun in self._directory.glob("spark-*.*[0-9]"):
-            if begun.stat().st_mtime < until:
-                begun.unlink(missing_ok=True)
+        with suppress(OSError):  # another worker deletes it
+            for begun in self._directory.glob("spark-*.*[0-9]"):
+                if begun.stat().st_mtime < until:
+                    begun.unlink(missing_ok=True)
 
 
 @contextmanager

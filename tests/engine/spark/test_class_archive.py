@@ -154,6 +154,15 @@ def test_no_classes_are_kept_where_the_disk_is_nearly_full(tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == [fresh]
 
 
+def test_what_a_killed_worker_began_goes_where_another_has_kept_its_classes(tmp_path):
+    archive = ClassArchive(tmp_path)
+    kept, abandoned = tmp_path / f"{archive._stem}-0.jsa", tmp_path / f"{archive._stem}.4711"
+    kept.touch(), abandoned.touch()
+    os.utime(abandoned, (1, 1))
+    assert not archive.keep(None)
+    assert list(tmp_path.iterdir()) == [kept]
+
+
 def test_jars_of_another_time_have_another_archive(tmp_path):
     """A JVM takes no archive of jars that were installed again, whatever their version is."""
     jar = tmp_path / "connector.jar"
