@@ -10,14 +10,12 @@ import functools
 import json
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
@@ -150,8 +148,7 @@ async def _parts(
         left = until - monotonic()
         if news.is_over or left <= 0:
             return
-        with suppress(DatabaseError):  # which the view tells better
-            await wait_for(news.differs, min(CHECK_S, left))
+        await wait_for(news.differs, min(CHECK_S, left))
         forget_who_asks(request)
         response = await ask()
         later: News | None = getattr(response, "news", None)

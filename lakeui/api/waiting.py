@@ -15,7 +15,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connections
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 from drf_spectacular.utils import OpenApiParameter
@@ -127,7 +127,10 @@ class Place:
 
 
 async def wait_for(is_news: Callable[[], bool], seconds: float) -> None:
-    """Until there is news or the time is over. The caller who goes away ends it."""
+    """Until there is news or the time is over. The caller who goes away ends it.
+
+    So does a database that is away: the view, asked once more, tells it as views do.
+    """
     until = monotonic() + seconds
     while not await sync_to_async(_asked)(is_news):
         left = until - monotonic()
@@ -140,6 +143,8 @@ def _asked(is_news: Callable[[], bool]) -> bool:
     """Ask, and leave no connection open while the request sleeps."""
     try:
         return is_news()
+    except (DatabaseError, InterfaceError):
+        return True
     finally:
         for connection in connections.all(initialized_only=True):
             if not connection.in_atomic_block:

@@ -6,6 +6,7 @@ from time import monotonic
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.db import InterfaceError, OperationalError
 from django.test import AsyncClient
 from django.utils import timezone
 from knox.models import get_token_model
@@ -190,6 +191,20 @@ def test_who_signs_out_or_is_disabled_during_a_wait_learns_nothing(
     told_later(monkeypatch, lambda: (acts[ends](), Job.objects.update(state="succeeded")))
     answer = client.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}")
     assert answer.status_code in (401, 404)
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_a_database_that_goes_away_during_a_wait_ends_it_for_the_view_to_tell(error):
+    looks = []
+
+    def is_away():
+        looks.append(1)
+        if len(looks) == 2:
+            raise error
+        return False
+
+    asyncio.run(waiting.wait_for(is_away, LONG))
+    assert len(looks) == 2
 
 
 def test_a_wait_counts_as_one_request(viewer, running, settings, monkeypatch):
