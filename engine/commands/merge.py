@@ -330,9 +330,12 @@ class _Sides:
         self._now_ms = now_ms
 
     def scope(self, when: str) -> Scope:
+        """The sides whose columns a clause may name; the other one's name means nothing else."""
         if when == NOT_MATCHED:
-            return Scope((self._source,))
-        return Scope((self._target,) if when == BY_SOURCE else (self._target, self._source))
+            return Scope((self._source,), taken=self._target.called)
+        if when == BY_SOURCE:
+            return Scope((self._target,), taken=self._source.called)
+        return Scope((self._target, self._source))
 
     def clause(self, clause: MergeClause, number: int) -> AnalysedClause:
         scope, words = self.scope(clause.when), _words(number, clause.when)

@@ -19,23 +19,38 @@ class Relation:
     """A table that columns may come from.
 
     `side` is what resolved columns carry ("" for the only table, "target", "source"), `names`
-    what the text may put before a column: its name and its alias.
+    what the text may put before a column: the alias, or else the name, comes first.
     """
 
     schema: StructType
     side: str = ""
     names: tuple[str, ...] = ()
 
+    @property
+    def called(self) -> str:
+        """What the statement calls it, in small letters; "" where it has no name."""
+        return next((name.lower() for name in self.names if name), "")
+
+    @property
+    def other_names(self) -> set[str]:
+        """What else may stand before its columns where that means nothing else, in small letters."""
+        return {name.lower() for name in (*self.names, self.side) if name} - {self.called}
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The relations of a statement; names are matched ignoring case.
 
-    What none of them has is looked for in the `outer` scope, around a subquery.
+    A name before a dot is the one that a relation is called by, then a struct column, as in Spark; then
+    another name of a relation, unless a second one is called so. What none of them has is looked for
+    in the `outer` scope, around a subquery.
+
+    `taken` is what a relation is called that must not be named here.
     """
 
     relations: tuple[Relation, ...]
     outer: "Scope | None" = None
+    taken: str = ""
 
     @classmethod
     def of(cls, schema: "StructType | Scope") -> "Scope":
@@ -61,22 +76,17 @@ class Scope:
 
     def own(self, path: Sequence[str]) -> list[Column]:
         """The columns of these relations, the outer scope's left out, that a dotted name means."""
-        return self._qualified(path) or self._unqualified(path)
-
-    def _qualified(self, path: Sequence[str]) -> list[Column]:
         if len(path) < 2:
-            return []
-        hits = [
-            _column(relation, path[1:])
-            for relation in self.relations
-            if path[0].lower()
-            in {name.lower() for name in (*relation.names, relation.side) if name}
-        ]
-        return [column for column in hits if column]
+            return self._unqualified(path)
+        first = path[0].lower()
+        called = [relation for relation in self.relations if relation.called == first]
+        named = [relation for relation in self.relations if first in relation.other_names]
+        own = _columns(called, path[1:]) or self._unqualified(path)
+        is_taken = bool(called) or first == self.taken
+        return own or ([] if is_taken else _columns(named, path[1:]))
 
     def _unqualified(self, path: Sequence[str]) -> list[Column]:
-        hits = [_column(relation, path) for relation in self.relations]
-        return [column for column in hits if column]
+        return _columns(self.relations, path)
 
     def _unknown(self, path: Sequence[str], position: int | None) -> UnknownColumnError:
         names = list(
@@ -120,6 +130,11 @@ def _alike(one: str, other: str) -> int:
     pairs = zip(one, other, strict=False)
     shorter = min(len(one), len(other))
     return next((place for place, (a, b) in enumerate(pairs) if a != b), shorter)
+
+
+def _columns(relations: Sequence[Relation], path: Sequence[str]) -> list[Column]:
+    found = (_column(relation, path) for relation in relations)
+    return [column for column in found if column]
 
 
 def _column(relation: Relation, path: Sequence[str]) -> Column | None:

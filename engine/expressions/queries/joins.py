@@ -25,7 +25,7 @@ class Joined:
 
     def scope(self, place: Place) -> QueryScope:
         """What expressions over it may name."""
-        return QueryScope(self.relations, place.outer, self.merged)
+        return QueryScope(self.relations, place.outer, merged=self.merged)
 
 
 def bind_from(binder: Binder, source: FromSyntax, place: Place) -> Joined:

@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.errors import CannotEvaluateError, RequestError
+from engine.errors import CannotEvaluateError, RequestError, UnknownColumnError
 from engine.operations.arrow_rows import RowTracking
 from engine.operations.merge_join import paired
 from engine.spark.table_files import TableFiles
@@ -137,3 +137,29 @@ def test_rows_that_spark_alone_can_number_need_spark(do_lightly, empty_table):
     with pytest.raises(RequestError, match=r"needs Spark.*numbers its rows in i"):
         do_lightly("INSERT INTO t (v) VALUES (1)")
     assert empty_table.version() == 0
+
+
+@pytest.mark.parametrize(
+    ("clause", "expected"),
+    [
+        ("WHEN MATCHED THEN UPDATE SET k = t.k", {1: 30, 2: 20}),
+        ("WHEN MATCHED AND t.k = 30 THEN DELETE", {2: 20}),
+    ],
+)
+def test_the_alias_of_a_source_may_be_the_name_of_the_target(
+    clause, expected, do_lightly, empty_table
+):
+    do_lightly("CREATE TABLE t (id BIGINT, k INT)")
+    do_lightly("INSERT INTO t VALUES (1, 10), (2, 20)")
+    do_lightly(f"MERGE INTO t AS x USING (VALUES (1, 30)) AS t (id, k) ON t.id = x.id {clause}")
+    rows = empty_table.snapshot().to_arrow().to_pylist()
+    assert {row["id"]: row["k"] for row in rows} == expected
+
+
+def test_what_a_source_is_called_is_not_the_target_where_no_source_row_is(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id BIGINT, k INT)")
+    with pytest.raises(UnknownColumnError, match=r"no column t\.k"):
+        do_lightly(
+            "MERGE INTO t AS x USING (VALUES (1)) AS t (id) ON t.id = x.id"
+            " WHEN NOT MATCHED BY SOURCE AND t.k = 10 THEN DELETE"
+        )

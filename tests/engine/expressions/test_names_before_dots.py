@@ -1,0 +1,51 @@
+"""What stands before a dot: the name that a table is called by, then a struct column, then other names."""
+
+import pytest
+
+from engine.errors import UnknownColumnError
+from engine.expressions.scope import Relation, Scope
+from engine.schema.types import INTEGER, STRING, StructField, StructType
+
+TARGET = StructType(
+    (
+        StructField("a", INTEGER),
+        StructField("b", INTEGER),
+        StructField("source", StructType((StructField("kind", STRING),))),
+    )
+)
+SOURCE = StructType((StructField("a", INTEGER), StructField("kind", STRING)))
+
+
+def _scope(target: tuple[str, ...], source: tuple[str, ...]) -> Scope:
+    return Scope((Relation(TARGET, "target", target), Relation(SOURCE, "source", source)))
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "path", "expected"),
+    [
+        (("x", "t"), ("t",), "t.a", ("source", ("a",))),
+        (("x", "t"), ("t",), "x.a", ("target", ("a",))),
+        (("x", "t"), ("s", "u"), "t.a", ("target", ("a",))),
+        (("x", "t"), ("s", "u"), "U.a", ("source", ("a",))),
+        (("source",), ("target",), "source.a", ("target", ("a",))),
+        (("source",), ("target",), "Target.a", ("source", ("a",))),
+        (("t",), ("s",), "source.a", ("source", ("a",))),
+        (("t",), ("s",), "source.kind", ("target", ("source", "kind"))),
+        (("t",), ("s",), "t.source.kind", ("target", ("source", "kind"))),
+        (("t",), ("source",), "source.kind", ("source", ("kind",))),
+    ],
+)
+def test_a_name_before_a_dot_is_looked_for_where_spark_looks(
+    target: tuple[str, ...], source: tuple[str, ...], path: str, expected: tuple[str, tuple]
+):
+    column = _scope(target, source).resolve(path.split("."))
+    assert (column.relation, column.path) == expected
+
+
+def test_what_one_table_is_called_means_no_other_one():
+    with pytest.raises(UnknownColumnError):
+        _scope(("x", "t"), ("t",)).resolve(["t", "b"])
+    alone = Relation(TARGET, "target", ("x", "t"))
+    with pytest.raises(UnknownColumnError):
+        Scope((alone,), taken="t").resolve(["t", "a"])
+    assert Scope((alone,)).resolve(["t", "a"]).relation == "target"
