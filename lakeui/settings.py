@@ -213,6 +213,7 @@ MIRROR_MAX_LIVE_FILES = env.int("MIRROR_MAX_LIVE_FILES", default=20_000)
 MIRROR_MAX_FILES_A_COMMIT = env.int("MIRROR_MAX_FILES_A_COMMIT", default=500)
 MIRROR_MAX_RAW_BYTES = env.int("MIRROR_MAX_RAW_BYTES", default=64 * 1024)
 MIRROR_COMMITS_A_BATCH = env.int("MIRROR_COMMITS_A_BATCH", default=200)
+MIRROR_HELD_BYTES = env.int("MIRROR_HELD_BYTES", default=128 * 2**20)
 SMALL_FILE_BYTES = env.int("SMALL_FILE_BYTES", default=32 * 1024 * 1024)
 ATTENTION_ABORTED = env.int(  # writes aborted on a table in 24 h; the second name goes with 0.3
     "ATTENTION_ABORTED", default=env.int("ATTENTION_ESCAPED", default=3)

@@ -303,8 +303,7 @@ class _Replay:
     def _apply_one(self, action: Action) -> None:
         match action:
             case AddFile() | RemoveFile():
-                self._newest.pop(action.key, None)  # the newest also comes last
-                self._newest[action.key] = action
+                keep_newest(self._newest, action)
             case Protocol():
                 self._protocol = action
             case Metadata():
@@ -344,6 +343,12 @@ class _Replay:
             file_time_ms,
             last_file,
         )
+
+
+def keep_newest(newest: dict[FileKey, AddFile | RemoveFile], action: AddFile | RemoveFile) -> None:
+    """Let an action win over the one of the same file before it; the newest also comes last."""
+    newest.pop(action.key, None)
+    newest[action.key] = action
 
 
 def _merge(

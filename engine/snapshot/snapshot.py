@@ -184,9 +184,7 @@ class Snapshot:
         Columns: path, size, partition_values, modification_time, num_records, stats, deletion_vector
         (its descriptor or null), base_row_id. Paths and partition values are as in the log.
         """
-        rows = prune(self, self.state.files, self._parsed(condition))
-        listed = rows.select([*_LISTED, "stats", "deletion_vector", "base_row_id"])
-        return listed.add_column(len(_LISTED), "num_records", num_records(rows.column("stats")))
+        return listed_files(prune(self, self.state.files, self._parsed(condition)))
 
     def add_files(
         self, condition: str | Expression | None = None, paths: Iterable[str] | None = None
@@ -240,6 +238,12 @@ class Snapshot:
 
     def _parsed(self, condition: str | Expression | None) -> Expression | None:
         return parse_condition(condition, self.schema) if isinstance(condition, str) else condition
+
+
+def listed_files(rows: pa.Table) -> pa.Table:
+    """Rows of a state's files as `Snapshot.files` lists them."""
+    listed = rows.select([*_LISTED, "stats", "deletion_vector", "base_row_id"])
+    return listed.add_column(len(_LISTED), "num_records", num_records(rows.column("stats")))
 
 
 def load_snapshot(

@@ -7,18 +7,15 @@ and why it is stale; nothing is raised, because a page must not fail for a table
 
 import logging
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Max
 from django.db.models.functions import Substr
 from django.utils import timezone
 
-from engine.clock import surely_ms
 from engine.errors import EngineError, FileMissingError
 from engine.log.commits import Commit as LogCommit
 from engine.log.commits import list_versions, read_commit_and_text
@@ -33,6 +30,9 @@ from engine.table import DeltaTable
 from lakeui.catalog import log_values
 from lakeui.catalog.commit_hours import count_in, count_out
 from lakeui.catalog.commit_rows import commit_row, file_rows
+from lakeui.catalog.dead_files import DeadFiles, vacuumed_up_to
+from lakeui.catalog.file_sums import FileSums
+from lakeui.catalog.held_tables import HELD_TABLES, HeldTable, LiveChanges, UnfitError
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableSync
 from lakeui.catalog.new_rows import NewRow, insert_rows
 from lakeui.catalog.roots import allowed_table_uri, storage_options
@@ -109,16 +109,17 @@ def _refresh(table: Table, progress: Progress, *, rebuild: bool) -> int:
     # first: readable even where the snapshot is not
     mirrored, state = _mirror_commits(table, store, progress, anew=forgets)
     progress(TableSync.Stage.SNAPSHOT)
+    if holds and not table.mirror_error_code and _follow(table, store):
+        _record_success(table)
+        return mirrored
     snapshot = DeltaTable(store).snapshot() if state is None else Snapshot(store, state)
     renewed = table.table_uuid not in ("", snapshot.metadata.id)
     if renewed or snapshot.version < (table.version or 0):  # another table is in its place
         forget_mirror(table)
         mirrored, _ = _mirror_commits(table, store, progress, anew=True)
     if mirrored or table.version != snapshot.version or table.mirror_error_code:
-        files = snapshot.files()
         progress(TableSync.Stage.ROWS)
-        fields = table_fields(snapshot, files) | dead_file_fields(table, snapshot, files)
-        _write_snapshot(table, fields, LiveFiles.of(files))
+        _write_anew(table, snapshot)
     _record_success(table)
     return mirrored
 
@@ -231,6 +232,71 @@ def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
         insert_rows(CommitFile, files)
 
 
+def _write_anew(table: Table, snapshot: Snapshot) -> None:
+    files = snapshot.files()
+    sums, live = FileSums.of(files), LiveFiles.of(files)
+    dead = DeadFiles.of(snapshot, files, _vacuumed_at(table))
+    fields = table_fields(snapshot) | sums.fields() | dead.fields()
+    _write_snapshot(table, fields, live)
+    held = HeldTable.of(snapshot, files, sums, dead, live)
+    if held is not None:
+        HELD_TABLES.keep(_key(table, snapshot.store), held)
+
+
+def _vacuumed_at(table: Table) -> datetime | None:
+    return Table.objects.values_list("last_vacuum_at", flat=True).get(pk=table.pk)
+
+
+def _key(table: Table, store: Store) -> tuple[object, str]:
+    return table.pk, store.root
+
+
+def _follow(table: Table, store: Store) -> bool:
+    """Bring what is mirrored of a held table to the latest version; False where it must be read anew."""
+    held = HELD_TABLES.take(_key(table, store))
+    if held is None or held.cap != settings.MIRROR_MAX_LIVE_FILES:
+        return False
+    written = Table.objects.values_list("version", flat=True).get(pk=table.pk)
+    try:
+        commits = held.commits_since(store)
+        held.advance([commit for commit in commits if commit.version <= (written or 0)])
+        before = held.fields()
+        changes = held.advance([commit for commit in commits if commit.version > (written or 0)])
+        if held.dead.since_ms != vacuumed_up_to(_vacuumed_at(table), held.dead.retention_ms):
+            return False
+        _write_changes(table, before, held.fields(), changes)
+    except UnfitError:
+        return False
+    HELD_TABLES.keep(_key(table, store), held)
+    return True
+
+
+def _write_changes(
+    table: Table, before: dict[str, Any], fields: dict[str, Any], changes: LiveChanges
+) -> None:
+    """Write what differs from the version that is mirrored, where that is what it was held to be.
+
+    Raises:
+        UnfitError: it is not, and nothing was written.
+    """
+    with transaction.atomic():
+        current = Table.objects.select_for_update().get(pk=table.pk)
+        if any(getattr(current, name) != value for name, value in before.items()):
+            raise UnfitError
+        rows = LiveFile.objects.filter(table=table)
+        paths, gone = changes.leaving, 0
+        for begin in range(0, len(paths), _BATCH):
+            gone += rows.filter(path__in=paths[begin : begin + _BATCH]).delete()[0]
+        if gone != len(paths):
+            raise UnfitError
+        coming = LiveFiles.of(changes.coming)
+        insert_rows(LiveFile, coming.rows(table, set(coming.keys)))
+        fields |= _history_fields(table)
+        Table.objects.filter(pk=table.pk).update(**fields)
+    for name, value in fields.items():
+        setattr(table, name, value)
+
+
 def _write_snapshot(table: Table, fields: dict[str, object], live: LiveFiles) -> None:
     with transaction.atomic():
         current = Table.objects.select_for_update().get(pk=table.pk)
@@ -268,7 +334,7 @@ def _note_maintenance(table: Table, rows: Sequence[NewRow]) -> None:
 def _replace_live_files(table: Table, live: LiveFiles) -> None:
     """Write the difference alone: most files outlive a commit."""
     rows = LiveFile.objects.filter(table=table)
-    columns = ("path", "size_bytes", "deleted_row_count", "pk")
+    columns = ("path", "size_bytes", "deleted_row_count", "row_count", "modified_at", "pk")
     stored = {tuple(key): pk for *key, pk in rows.values_list(*columns).iterator(_ROWS_A_READ)}
     gone = [stored[key] for key in stored.keys() - set(live.keys)]
     for begin in range(0, len(gone), _BATCH):
@@ -312,41 +378,3 @@ def _set(table: Table, **fields: object) -> None:
     Table.objects.filter(pk=table.pk).update(**fields)
     for name, value in fields.items():
         setattr(table, name, value)
-
-
-_VACUUMED = "VACUUM END"
-
-
-def dead_file_fields(table: Table, snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
-    """The fields of `Table` about them, from the tombstones that the log still has.
-
-    `vacuum_from` is the moment from which VACUUM may delete the first of them.
-    """
-    retention = surely_ms(snapshot.properties.deleted_file_retention_ms)
-    dead = _dead(snapshot.state.tombstones, files, _vacuumed_up_to(table, retention))
-    first = pc.min(dead.column("deletion_timestamp_max")).as_py()
-    return {
-        "dead_file_count": dead.num_rows,
-        "dead_bytes": log_values.integer(pc.sum(dead.column("size_max")).as_py()) or 0,
-        "vacuum_from": None if first is None else log_values.moment(first + retention),
-    }
-
-
-def _vacuumed_up_to(table: Table, retention_ms: int) -> int:
-    """What was removed before this time, in ms, was deleted by the last VACUUM."""
-    vacuums = Commit.objects.filter(table=table, operation=_VACUUMED, committed_at__isnull=False)
-    last = vacuums.order_by("-version").values_list("committed_at", flat=True).first()
-    if last is None:
-        return 0
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return int((last - epoch).total_seconds() * 1000) - retention_ms
-
-
-def _dead(tombstones: pa.Table, files: pa.Table, since_ms: int) -> pa.Table:
-    """One row a path, as of its last removal: until then other deletion vectors kept it alive."""
-    removed = pc.fill_null(tombstones.column("deletion_timestamp"), 0)
-    recent = tombstones.filter(pc.greater_equal(removed, pa.scalar(since_ms, pa.int64())))
-    paths = recent.column("path")
-    alive = files.filter(pc.is_in(files.column("path"), value_set=paths)).column("path")
-    chosen = recent.filter(pc.invert(pc.is_in(paths, value_set=alive)))
-    return chosen.group_by("path").aggregate([("size", "max"), ("deletion_timestamp", "max")])

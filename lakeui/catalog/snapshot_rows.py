@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -12,24 +13,21 @@ from engine.conflicts.eligibility import table_eligibility
 from engine.schema.types import type_to_json
 from engine.snapshot.snapshot import Snapshot
 from lakeui.catalog import log_values
+from lakeui.catalog.file_sums import deleted_rows
 from lakeui.catalog.models import Table
 from lakeui.catalog.new_rows import NewRow
 
-_MAX_PATH = 4000
+LONGEST_PATH = 4000
 
 
-def table_fields(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
-    """The fields of `Table` that a snapshot decides. `files` is `snapshot.files()`."""
-    return {
-        "version": snapshot.version,
-        **_identity(snapshot),
-        **_settings(snapshot),
-        **_sizes(files),
-    }
+def table_fields(snapshot: Snapshot) -> dict[str, Any]:
+    """The fields of `Table` that a snapshot decides, but for the sums over its files."""
+    return {"version": snapshot.version, **_identity(snapshot), **_settings(snapshot)}
 
 
-LiveKey = tuple[str, int, int]
-"""What tells a live file's row from another: its path, its bytes, and how many rows its vector marks."""
+LiveKey = tuple[str, int, int, int | None, datetime | None]
+"""What tells a live file's row from another: its path, its bytes, how many rows its vector marks and
+how many it holds, and when it was written."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +44,20 @@ class LiveFiles:
         columns = ["path", "partition_values", "size", "num_records", "modification_time"]
         first = pc.select_k_unstable(files.select(["path"]), count, [("path", "ascending")])
         chosen = files.select([*columns, "deletion_vector"]).take(first)
-        deleted = pc.fill_null(_deleted_rows(chosen), 0)
-        paths = (log_values.text(path, _MAX_PATH) for path in chosen.column("path").to_pylist())
-        sizes = chosen.column("size").to_pylist()
-        keys = list(zip(paths, sizes, deleted.to_pylist(), strict=True))
-        return cls(keys, chosen)
+        deleted = pc.fill_null(deleted_rows(chosen), 0)
+        paths = (log_values.text(path, LONGEST_PATH) for path in chosen.column("path").to_pylist())
+        modified = map(log_values.moment, chosen.column("modification_time").to_pylist())
+        numbers = (
+            column.to_pylist()
+            for column in (chosen.column("size"), deleted, chosen.column("num_records"))
+        )
+        return cls(list(zip(paths, *numbers, modified, strict=True)), chosen)
 
     def rows(self, table: Table, keys: Collection[LiveKey]) -> list[NewRow]:
         """Rows of some of them; of two of one key the last."""
         places = {key: place for place, key in enumerate(self.keys) if key in keys}
         chosen = self.files.take(pa.array(places.values(), pa.int64()))
-        names = ("partition_values", "num_records", "modification_time")
-        columns = (chosen.column(name).to_pylist() for name in names)
+        partitions = chosen.column("partition_values").to_pylist()
         return [
             {
                 "table_id": table.pk,
@@ -66,9 +66,11 @@ class LiveFiles:
                 "size_bytes": size,
                 "row_count": count,
                 "deleted_row_count": deleted,
-                "modified_at": log_values.moment(modified),
+                "modified_at": modified,
             }
-            for (path, size, deleted), values, count, modified in zip(places, *columns, strict=True)
+            for (path, size, deleted, count, modified), values in zip(
+                places, partitions, strict=True
+            )
         ]
 
 
@@ -102,33 +104,6 @@ def _settings(snapshot: Snapshot) -> dict[str, Any]:
             [asdict(condition) for condition in row_level.conditions]
         ),
     }
-
-
-def _sizes(files: pa.Table) -> dict[str, Any]:
-    deleted = _deleted_rows(files)
-    counts = files.column("num_records")
-    rows = None
-    if counts.null_count == 0:
-        rows = _total(counts) - _total(deleted)
-    return {
-        "file_count": files.num_rows,
-        "size_bytes": _total(files.column("size")),
-        "row_count": log_values.integer(rows),
-        "small_file_count": _total(pc.less(files.column("size"), settings.SMALL_FILE_BYTES)),
-        "deleted_row_count": _total(deleted),
-        "vectored_file_count": files.num_rows - files.column("deletion_vector").null_count,
-    }
-
-
-def _deleted_rows(files: pa.Table) -> "pa.ChunkedArray[Any]":
-    cardinalities: pa.ChunkedArray[Any] = pc.struct_field(
-        files.column("deletion_vector"), "cardinality"
-    )
-    return cardinalities
-
-
-def _total(column: "pa.ChunkedArray[Any]") -> int:
-    return log_values.integer(pc.sum(column).as_py()) or 0
 
 
 def _dotted(column: str | Sequence[str]) -> str:

@@ -1,0 +1,289 @@
+"""Tables as this process mirrored them last, brought to a later version by its commits alone.
+
+Reading a table of a million files takes most of a second, whatever a commit changed. What the mirror
+says of its files follows from numbers of each of them and from the commits since. A table is let go,
+and read anew, wherever that would not surely give what reading it gives: another log or a checkpoint
+is there, a commit changes the metadata, the protocol or a domain, files are in the log more than
+once, the cap of mirrored files needs one that is not known.
+"""
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+from django.conf import settings
+
+from engine.actions.files import AddFile, FileKey, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol
+from engine.errors import FileMissingError
+from engine.log.commits import Commit, read_commit
+from engine.log.file_table import files_table
+from engine.log.paths import commit_path
+from engine.log.replay import keep_newest
+from engine.log.segment import complete_checkpoints, list_log_files, newer_segment, read_hint
+from engine.log.tip import Tip, is_same_log
+from engine.snapshot.snapshot import Snapshot, listed_files
+from engine.storage.base import Store
+from lakeui.catalog import log_values
+from lakeui.catalog.dead_files import DeadFiles, Tombstone
+from lakeui.catalog.file_index import FileIndex, PathFiles, mark_of
+from lakeui.catalog.file_sums import FileNumbers, FileSums, deleted_rows
+from lakeui.catalog.snapshot_rows import LONGEST_PATH, LiveFiles
+
+_MOST_COMMITS, _MOST_BYTES, _MOST_CHANGED = 1000, 64 * 1024 * 1024, 50_000
+_BYTES_A_MIRRORED_PATH = 200
+_LARGEST = 2**62
+_DEFINING = (Metadata, Protocol, DomainMetadata)
+_FileAction = AddFile | RemoveFile
+
+
+class UnfitError(Exception):
+    """Only reading the table anew surely tells what it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveChanges:
+    """Of the mirrored live files, the paths that leave, and what comes as `Snapshot.files` lists it.
+
+    A file that changed does both.
+    """
+
+    leaving: list[str]
+    coming: pa.Table
+
+
+@dataclass
+class HeldTable:
+    """A table at a version. It is changed in place, so whoever has it has taken it (`HeldTables`)."""
+
+    tip: Tip
+    checkpoint_version: int | None
+    table_uuid: str
+    sums: FileSums
+    dead: DeadFiles
+    index: FileIndex
+    cap: int
+    mirrored: list[str] = field(default_factory=list)
+    """The paths of the mirrored live files, ordered: all of them, or the first up to the cap."""
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, files: pa.Table, sums: FileSums, dead: DeadFiles, live: LiveFiles
+    ) -> "HeldTable | None":
+        """A snapshot that was read; None where later versions could not be told from it.
+
+        `files` is `snapshot.files()`.
+        """
+        state = snapshot.state
+        if state.tip is None or state.tip.file.path != commit_path(state.version):
+            return None
+        if files.column("size").null_count:
+            return None
+        index = FileIndex(
+            files.append_column("dv_id", state.files.column("dv_id")), state.tombstones
+        )
+        paths = live.files.column("path").to_pylist()
+        if not index.has_one_a_path or paths != [path for path, *_ in live.keys]:
+            return None
+        return cls(
+            tip=state.tip,
+            checkpoint_version=state.checkpoint_version,
+            table_uuid=log_values.text(snapshot.metadata.id, 100),
+            sums=sums,
+            dead=dead,
+            index=index,
+            cap=settings.MIRROR_MAX_LIVE_FILES,
+            mirrored=sorted(paths),
+        )
+
+    @property
+    def version(self) -> int:
+        """The version that it is at."""
+        return self.tip.version
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that it takes, about."""
+        return self.index.size_bytes + _BYTES_A_MIRRORED_PATH * len(self.mirrored)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `Table` that follow from its files."""
+        return {
+            "version": self.version,
+            "table_uuid": self.table_uuid,
+            **self.sums.fields(),
+            **self.dead.fields(),
+            "live_files_mirrored": len(self.mirrored),
+        }
+
+    def commits_since(self, store: Store) -> list[Commit]:
+        """The commits after its version.
+
+        Raises:
+            UnfitError: it cannot be brought to the latest version by them.
+        """
+        known = self.checkpoint_version
+        if known is None and read_hint(store) is not None:
+            raise UnfitError
+        files = list_log_files(store, self.version if known is None else known)
+        if any(checkpoint.version != known for checkpoint in complete_checkpoints(files)):
+            raise UnfitError
+        tip = next((file.status for file in files if file.path == self.tip.file.path), None)
+        if tip is None or not is_same_log(store, self.tip, tip):
+            raise UnfitError
+        segment = newer_segment(
+            [file for file in files if file.version >= self.version], self.version
+        )
+        if segment is None or len(segment.commits) > _MOST_COMMITS:
+            raise UnfitError
+        if sum(file.status.size_bytes for file in segment.commits) > _MOST_BYTES:
+            raise UnfitError
+        try:
+            return [read_commit(store, file.version) for file in segment.commits]
+        except FileMissingError as error:
+            raise UnfitError from error
+
+    def advance(self, commits: Sequence[Commit]) -> LiveChanges:
+        """Bring it to the version of the last of the commits that follow its own.
+
+        Raises:
+            UnfitError: what they come to is not sure; it is of no use any more.
+        """
+        newest = _newest(commits)
+        adds = [action for action in newest.values() if isinstance(action, AddFile)]
+        listed = listed_files(files_table(adds))
+        numbers = dict(zip((add.key for add in adds), _numbers(listed), strict=True))
+        files_before, came, left, restated = self.sums.files, set[str](), set[str](), set[str]()
+        for path, actions in _by_path(newest).items():
+            files = self.index.at(path)
+            was_live = bool(files.live)
+            self._change(files, actions, numbers)
+            if was_live != bool(files.live):
+                (left if was_live else came).add(path)
+            elif any(action.key in numbers for action in actions):
+                restated.add(path)
+        self._check()
+        if commits:
+            self.tip = Tip.of(commits[-1])
+        leaving, coming = self._choose(came, left, files_before)
+        restated = {path for path in restated if self._mirrors(path)}
+        rows = [row for row, add in enumerate(adds) if add.path in coming | restated]
+        return LiveChanges(sorted(leaving | restated), listed.take(pa.array(rows, pa.int64())))
+
+    def _change(
+        self, files: PathFiles, actions: Iterable[_FileAction], numbers: dict[FileKey, FileNumbers]
+    ) -> None:
+        before = self._counted(files, -1)
+        for action in actions:
+            mark = mark_of(action.key[1])
+            if isinstance(action, AddFile):
+                files.gone.pop(mark, None)
+                files.live[mark] = numbers[action.key]
+            else:
+                files.live.pop(mark, None)
+                files.gone[mark] = Tombstone(action.deletion_timestamp, action.size)
+        if len(files.live) > 1:
+            raise UnfitError
+        after = self._counted(files, 1)
+        if before is not None and before != after and before.removed_ms == self.dead.first_ms:
+            raise UnfitError  # which is the first now, the others would tell
+
+    def _counted(self, files: PathFiles, sign: int) -> Tombstone | None:
+        """Count what a path adds to the sums; as a dead file, if it is one."""
+        for file in files.live.values():
+            self.sums.count(file, sign)
+        dead = None if files.live else self.dead.dead_file(files.gone.values())
+        if dead is not None:
+            self.dead.count(dead, sign)
+        return dead
+
+    def _check(self) -> None:
+        sums = (self.sums.size, self.sums.rows, self.sums.deleted, self.dead.size)
+        if max(sums) >= _LARGEST or len(self.index.changed) > _MOST_CHANGED:
+            raise UnfitError
+
+    def _choose(
+        self, came: set[str], left: set[str], files_before: int
+    ) -> tuple[set[str], set[str]]:
+        """Of the live files those that are mirrored now; what is so no more, and what is new of them."""
+        before = self.mirrored
+        are_all = len(before) == files_before
+        leaving = {path for path in left if self._mirrors(path)}
+        coming = {path for path in came if are_all or (before and path < before[-1])}
+        if any(log_values.text(path, LONGEST_PATH) != path for path in coming):
+            raise UnfitError
+        if not (leaving or coming):
+            return leaving, coming
+        ordered = sorted((set(before) - leaving) | coming)
+        if not are_all and len(ordered) < self.cap:
+            raise UnfitError
+        self.mirrored = ordered[: self.cap]
+        over = set(ordered[self.cap :])
+        return leaving | (over - coming), coming - over
+
+    def _mirrors(self, path: str) -> bool:
+        place = bisect_left(self.mirrored, path)
+        return place < len(self.mirrored) and self.mirrored[place] == path
+
+
+class HeldTables:
+    """The tables that a process holds, those used last within `MIRROR_HELD_BYTES`.
+
+    Who takes one has it alone: two refreshes of a table at once do not meet in it.
+    """
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._lock = Lock()
+        self._tables: OrderedDict[object, tuple[HeldTable, int]] = OrderedDict()
+        self._size = 0
+
+    def take(self, key: object) -> HeldTable | None:
+        """The table under a key, which is not held any more."""
+        with self._lock:
+            return self._pop(key)
+
+    def keep(self, key: object, held: HeldTable) -> None:
+        """Hold a table, and let go of those that were not used for longest where it is too much."""
+        size = held.size_bytes
+        with self._lock:
+            self._pop(key)
+            self._tables[key] = held, size
+            self._size += size
+            while self._size > settings.MIRROR_HELD_BYTES:
+                self._pop(next(iter(self._tables)))
+
+    def _pop(self, key: object) -> HeldTable | None:
+        held, size = self._tables.pop(key, (None, 0))
+        self._size -= size
+        return held
+
+
+HELD_TABLES = HeldTables()
+"""Of this process."""
+
+
+def _newest(commits: Iterable[Commit]) -> dict[FileKey, _FileAction]:
+    newest: dict[FileKey, _FileAction] = {}
+    for action in (action for commit in commits for action in commit.actions):
+        if isinstance(action, _DEFINING):
+            raise UnfitError
+        if isinstance(action, AddFile | RemoveFile):
+            keep_newest(newest, action)
+    return newest
+
+
+def _by_path(newest: dict[FileKey, _FileAction]) -> dict[str, list[_FileAction]]:
+    by_path: dict[str, list[_FileAction]] = {}
+    for action in newest.values():
+        by_path.setdefault(action.path, []).append(action)
+    return by_path
+
+
+def _numbers(files: pa.Table) -> Iterator[FileNumbers]:
+    columns = (files.column("size"), files.column("num_records"), deleted_rows(files))
+    return map(FileNumbers, *(column.to_pylist() for column in columns))
