@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from django.middleware.http import ConditionalGetMiddleware
 from django.utils.deprecation import MiddlewareMixin
 
-from lakeui.api.problems import CONTENT_TYPE, of_status, problem_response
+from lakeui.api.problems import CONTENT_TYPE, DATABASE_AWAY, of_status, problem_response
 
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _CARRIED = ("Allow", "Retry-After", "WWW-Authenticate")
@@ -67,7 +67,11 @@ def _needs_shape(request: HttpRequest, response: HttpResponseBase) -> bool:
 
 
 def _shaped(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:
-    answer = problem_response(request, of_status(response.status_code))
+    is_away = (
+        response.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+    )  # all else says it as a problem
+    problem = DATABASE_AWAY if is_away else of_status(response.status_code)
+    answer = problem_response(request, problem)
     for name in _CARRIED:
         if name in response.headers:
             answer.headers[name] = response.headers[name]

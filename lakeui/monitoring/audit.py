@@ -13,7 +13,7 @@ from auditlog.middleware import AuditlogMiddleware
 from auditlog.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, InterfaceError, transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -30,6 +30,13 @@ class AuditMiddleware(AuditlogMiddleware):
     @staticmethod
     def _get_remote_addr(request: HttpRequest) -> str | None:
         return client_address(request)
+
+    @staticmethod
+    def _get_actor(request: HttpRequest) -> Any:  # noqa: ANN401 - a person, or nobody
+        try:
+            return AuditlogMiddleware._get_actor(request)
+        except (DatabaseError, InterfaceError):  # which the view tells
+            return None
 
     @staticmethod
     def _get_remote_port(_request: HttpRequest) -> int | None:

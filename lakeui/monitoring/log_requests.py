@@ -1,6 +1,7 @@
 """One line in the log at the begin and the end of each request."""
 
 import structlog
+from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest
 from django_structlog.middlewares import RequestMiddleware
 
@@ -13,3 +14,11 @@ class RequestLogMiddleware(RequestMiddleware):
     @classmethod
     def bind_ip(cls, request: HttpRequest) -> None:
         structlog.contextvars.bind_contextvars(ip=client_address(request))
+
+    @staticmethod
+    def bind_user_id(request: HttpRequest) -> None:
+        """Whose session it is is in the database: where that is away, the view tells so."""
+        try:
+            RequestMiddleware.bind_user_id(request)
+        except (DatabaseError, InterfaceError):
+            structlog.contextvars.bind_contextvars(user_id=None)

@@ -1,8 +1,10 @@
 """Pages for what went wrong. They say what happened and the next step, never a stack."""
 
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -11,6 +13,7 @@ from structlog.contextvars import get_contextvars
 from lakeui.catalog.access import admins
 
 _NAMED = 5
+_SOON = {"Retry-After": "5"}
 _DJANGOS = "matches the given query"  # of get_object_or_404: it names a model, not a reason
 
 
@@ -38,13 +41,21 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Drawn without the frame, which asks the database that may be what failed."""
+    """Drawn without the frame, which asks the database that may be what failed.
+
+    A database that is away, of which Django's handler knows here, is 503 and asks for another try.
+    """
+    is_away = isinstance(sys.exc_info()[1], (OperationalError, InterfaceError))
     context = {
+        "database_is_away": is_away,
         "request_id": get_contextvars().get("request_id", ""),
         "at": datetime.now(UTC),
         "again": request.get_full_path() if request.method == "GET" else "",
     }
-    return HttpResponse(render_to_string("500.html", context), status=500)
+    text = render_to_string("500.html", context)
+    return (
+        HttpResponse(text, status=503, headers=_SOON) if is_away else HttpResponse(text, status=500)
+    )
 
 
 def _said(exception: Exception) -> str:

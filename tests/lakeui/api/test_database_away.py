@@ -1,11 +1,18 @@
 """A database that takes no changes: reading goes on, changing says when to come back."""
 
+import json
+
 import pytest
 from django.db import InterfaceError, OperationalError, connection
+from django.http import HttpResponse
+from django.test import Client
 
+from lakeui.api.middleware import RequestIdMiddleware
 from lakeui.api.problems import problem_of
 from lakeui.catalog.models import Table
 from tests.lakeui.api.problem import problem
+
+LATER = {"Retry-After": "5"}
 
 
 @pytest.fixture
@@ -34,6 +41,43 @@ def test_reading_goes_on_and_a_change_is_told_when_to_come_back(
         problem(answer, 503, "DATABASE_UNAVAILABLE")
         assert int(answer.headers["Retry-After"]) > 0
     assert Table.objects.get().description == ""
+
+
+@pytest.fixture
+def signed_in_before(db, settings):
+    """Somebody's browser with a session, which nobody can read now."""
+    settings.SESSION_ENGINE = "tests.lakeui.api.away_sessions"
+    client = Client(raise_request_exception=False)
+    client.cookies[settings.SESSION_COOKIE_NAME] = "x" * 32
+    return client
+
+
+def test_a_session_that_cannot_be_read_is_told_as_the_database_that_is_away(signed_in_before):
+    answer = signed_in_before.get("/api/v1/tables/")
+    problem(answer, 503, "DATABASE_UNAVAILABLE")
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_rest_says_so_too_where_it_failed_before_any_view(rf):
+    def failed(_):
+        return HttpResponse("<h1>The database is unreachable</h1>", status=503, headers=LATER)
+
+    answer = RequestIdMiddleware(failed)(rf.get("/api/v1/tables/"))
+    assert json.loads(answer.content)["code"] == "DATABASE_UNAVAILABLE"
+    assert answer.headers["Retry-After"] == "5"
+
+
+@pytest.mark.parametrize("path", ["/", "/login/", "/nope/"])
+def test_a_page_says_that_the_database_is_away_and_when_to_try_again(signed_in_before, path):
+    answer = signed_in_before.get(path)
+    assert answer.status_code == 503
+    assert int(answer.headers["Retry-After"]) > 0
+    assert "The database is unreachable" in answer.content.decode()
+    assert f'href="{path}"' in answer.content.decode()
+
+
+def test_a_process_lives_without_its_database(signed_in_before):
+    assert signed_in_before.get("/livez").status_code == 200
 
 
 @pytest.mark.parametrize("error", [OperationalError("secret"), InterfaceError("secret")])
