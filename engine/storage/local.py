@@ -25,7 +25,14 @@ from engine.errors import (
     StorageOutcomeUnknownError,
 )
 from engine.storage.base import FileStatus, checked_path
-from engine.storage.local_files import link_file, make_directories, read_piece, sync, unlink_quietly
+from engine.storage.local_files import (
+    link_file,
+    make_directories,
+    one_at_a_time,
+    read_piece,
+    sync,
+    unlink_quietly,
+)
 
 _NOTHING_THERE = (
     errno.ENOENT,
@@ -122,13 +129,14 @@ class LocalStore:
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Write a file whole, unless it exists."""
         target, durable = Path(self.locate(path)), not path.endswith(_CHECKSUM)
-        with _errors_of("write", path):
+        with _errors_of("write", path), one_at_a_time(target):
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, "it was written meanwhile", path)
             temporary = self._write_temporary(target, (data,), durable=durable)
-        try:
-            with _errors_of("write", path):
+            try:
                 link_file(temporary, target)
-        finally:
-            unlink_quietly(temporary)
+            finally:
+                unlink_quietly(temporary)
         try:
             if durable:
                 sync(target.parent)

@@ -3,7 +3,10 @@
 import errno
 import os
 import stat
+import threading
 from pathlib import Path
+
+_LOCKS = [threading.Lock() for _ in range(64)]
 
 
 def read_piece(place: str, start: int, length: int | None) -> bytes:
@@ -23,6 +26,21 @@ def read_piece(place: str, start: int, length: int | None) -> bytes:
         return data
     finally:
         os.close(descriptor)
+
+
+def one_at_a_time(target: Path) -> threading.Lock:
+    """Held while a file is written under a name that one alone gets: whoever waited finds it taken.
+
+    Other processes do not wait; neither does a fork of this one for threads that it does not have.
+    """
+    return _LOCKS[hash(target) % len(_LOCKS)]
+
+
+def _renew_locks() -> None:
+    _LOCKS[:] = [threading.Lock() for _ in _LOCKS]
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 def link_file(temporary: Path, target: Path) -> None:

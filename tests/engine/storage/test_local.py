@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import FileMissingError, PathOutsideRootError, StorageError
+from engine.errors import (
+    FileExistsAlreadyError,
+    FileMissingError,
+    PathOutsideRootError,
+    StorageError,
+)
 from engine.storage.local import LocalStore
+from engine.storage.local_files import one_at_a_time
 
 
 def test_no_temporary_file_is_left_behind(tmp_path: Path):
@@ -211,6 +217,40 @@ def test_a_commit_is_synced_with_its_directory_and_a_checksum_is_not(
     LocalStore(tmp_path).put_if_absent(f"log/{name}", b"x")
     assert len(seen) == synced
     assert (tmp_path / "log" / name).read_bytes() == b"x"
+
+
+def test_a_name_that_is_taken_costs_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store, synced = LocalStore(tmp_path), []
+    store.put_if_absent("log/1.json", b"x")
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with pytest.raises(FileExistsAlreadyError):
+        store.put_if_absent("log/1.json", b"y")
+    assert (synced, [file.name for file in (tmp_path / "log").iterdir()]) == ([], ["1.json"])
+
+
+def test_whoever_waits_for_a_name_to_be_written_finds_it_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "log").mkdir()
+    target, synced = tmp_path / "log" / "1.json", []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with ThreadPoolExecutor(4) as pool:
+        with one_at_a_time(target):
+            puts = [
+                pool.submit(LocalStore(tmp_path).put_if_absent, "log/1.json", b"y")
+                for _ in range(4)
+            ]
+            target.write_bytes(b"x")
+        assert all(isinstance(put.exception(), FileExistsAlreadyError) for put in puts)
+    assert (synced, target.read_bytes()) == ([], b"x")
+
+
+def test_a_fork_does_not_wait_for_what_a_thread_of_its_parent_writes(tmp_path: Path):
+    with one_at_a_time(tmp_path):
+        child = os.fork()
+        if not child:
+            os._exit(0 if one_at_a_time(tmp_path).acquire(blocking=False) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_staged_files_can_be_made_durable(tmp_path: Path):
