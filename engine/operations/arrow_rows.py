@@ -5,7 +5,7 @@ so, and whatever is large, is Spark's: that is decided before anything is writte
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -185,6 +185,7 @@ def write_tables(
         whole = whole.sort_by([(name, "ascending") for name in partitions])
     written = Written()
     try:
+        target = replace(target, is_synced_later=True)  # by `make_staged_durable`
         for add, count in write_files(whole.to_batches(), target, 0):
             execution.wrote([add])
             written += Written((add,), count)

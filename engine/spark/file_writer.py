@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -58,6 +58,7 @@ class FileTarget:
         prefix: how names start: `part` or `cdc`.
         target_size_bytes: a file is closed once it is about this large.
         has_partition_columns: partition columns stand in the files too, behind the others.
+        is_synced_later: the commit that names the files syncs them, as one of this process does.
         random_prefix_length: where not 0, files lie in directories of so many random characters,
             and not in those of their partitions.
     """
@@ -76,6 +77,7 @@ class FileTarget:
     tags: Mapping[str, str] | None = None
     has_partition_columns: bool = False
     random_prefix_length: int = 0
+    is_synced_later: bool = False
 
 
 class OpenFile:
@@ -160,13 +162,16 @@ class OpenFile:
         return self._buffer
 
     def _store(self) -> int:
-        """Make it durable; its size in bytes."""
+        """Make it durable, unless that is done later; its size in bytes."""
         if self._local is None:
             store = open_store(self._target.table_uri, self._target.storage_options)
             store.put_if_absent(self.path, self._buffer.to_pybytes())
             return int(self._buffer.size)
         size: int = self._sink.tell()
-        _sync(self._sink)
+        self._sink.flush()
+        if not self._target.is_synced_later:
+            os.fsync(self._sink.fileno())
+        self._sink.close()
         return size
 
     def _flush(self) -> None:
@@ -187,7 +192,7 @@ def write_files(
     """Write batches of the target's data columns, then its partition columns, by position.
 
     Rows of one partition must be adjacent. Yields each file's action and row count once it is
-    durable; on failure what is open is removed, what was yielded is the caller's.
+    durable, or whole where it is synced later; on failure what is open is removed, what was yielded is the caller's.
     """
     current: OpenFile | None = None
     partition: tuple[str | None, ...] | None = None
@@ -271,9 +276,3 @@ def _nan_paths(column: pa.ChunkedArray, path: tuple[str, ...]) -> Iterator[tuple
     if pa.types.is_struct(column.type):
         for i, child in enumerate(column.type.fields):
             yield from _nan_paths(pc.struct_field(column, [i]), (*path, child.name))
-
-
-def _sync(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-    file.close()
