@@ -25,6 +25,8 @@ from engine.log.commits import iter_actions
 from engine.log.file_table import (
     DELETION_VECTOR,
     FILES,
+    NO_FILES,
+    NO_TOMBSTONES,
     TOMBSTONES,
     camel,
     files_table,
@@ -93,8 +95,8 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
 def _reconciled(content: _Part, path: str) -> CheckpointContent:
     """A state that speaks of each subject once; what is said twice in the same words is said once."""
     actions = without_repeats(content.actions, path, _REMEDY)
-    files = pa.concat_tables([FILES.empty_table(), *content.files])
-    tombstones = pa.concat_tables([TOMBSTONES.empty_table(), *content.tombstones])
+    files = pa.concat_tables([NO_FILES, *content.files])
+    tombstones = pa.concat_tables([NO_TOMBSTONES, *content.tombstones])
     return CheckpointContent(actions, distinct_files(files, tombstones, path, _REMEDY), tombstones)
 
 

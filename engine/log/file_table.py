@@ -5,6 +5,7 @@ vector: with `path` it is the file's identity.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -52,17 +53,18 @@ TOMBSTONES = pa.schema(
         pa.field("default_row_commit_version", pa.int64()),
     ]
 )
+NO_FILES, NO_TOMBSTONES = FILES.empty_table(), TOMBSTONES.empty_table()
 _MAPS = {"partition_values", "tags"}
 
 
 def files_table(adds: Sequence[AddFile]) -> pa.Table:
     """Adds as rows."""
-    return _table(adds, FILES)
+    return _table(adds, FILES) if adds else NO_FILES
 
 
 def tombstones_table(removes: Sequence[RemoveFile]) -> pa.Table:
     """Removes as rows."""
-    return _table(removes, TOMBSTONES)
+    return _table(removes, TOMBSTONES) if removes else NO_TOMBSTONES
 
 
 def adds_of(table: pa.Table) -> list[AddFile]:
@@ -80,8 +82,15 @@ def removes_of(table: pa.Table) -> list[RemoveFile]:
 
 
 def _table(actions: Sequence[AddFile | RemoveFile], schema: pa.Schema) -> pa.Table:
-    columns = [pa.array(_column(actions, field.name), field.type) for field in schema]
+    columns = [_array(_column(actions, field.name), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """The values; a column that has none is soon made."""
+    if all(value is None for value in values):
+        return pa.nulls(len(values), kind)
+    return pa.array(values, kind)
 
 
 def _column(actions: Iterable[AddFile | RemoveFile], name: str) -> list[Any]:
@@ -123,6 +132,7 @@ def descriptor_of(row: Mapping[str, Any] | None) -> DeletionVectorDescriptor | N
     return None if row is None else DeletionVectorDescriptor(**row)
 
 
+@cache
 def camel(name: str) -> str:
     """A column's name as the protocol spells the field."""
     head, *rest = name.split("_")

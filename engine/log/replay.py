@@ -27,9 +27,15 @@ from engine.errors import (
     MalformedLogError,
     VersionNotFoundError,
 )
-from engine.log.checkpoint_reader import read_checkpoint
 from engine.log.commits import Commit, iter_commits
-from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
+from engine.log.file_table import (
+    FILES,
+    NO_FILES,
+    NO_TOMBSTONES,
+    TOMBSTONES,
+    files_table,
+    tombstones_table,
+)
 from engine.log.paths import LogFileKind
 from engine.log.segment import (
     LogFile,
@@ -39,7 +45,9 @@ from engine.log.segment import (
     list_segment,
     newer_segment,
 )
+from engine.log.small_checkpoints import read_again
 from engine.log.subjects import each_once
+from engine.log.successors import has_none
 from engine.log.tip import Tip, is_same_log
 from engine.storage.base import FileStatus, Store
 
@@ -150,8 +158,10 @@ def list_newer(store: Store, state: TableState) -> LogSegment | None:
     """The commits after a state.
 
     None if they do not follow it without a gap, or if the log is not surely the one that it was read
-    from: then only `list_segment` can tell.
+    from: then only `list_segment` can tell. On this machine names tell whether there are any.
     """
+    if has_none(store, state.tip):
+        return LogSegment(state.version, None, ())
     files = list_log_files(store, state.version)
     tip = state.tip
     file = next(
@@ -274,8 +284,8 @@ class _Replay:
         self._metadata: Metadata | None = None
         self._transactions: dict[str, SetTransaction] = {}
         self._domains: dict[str, DomainMetadata] = {}
-        self._files: pa.Table = FILES.empty_table()
-        self._tombstones: pa.Table = TOMBSTONES.empty_table()
+        self._files: pa.Table = NO_FILES
+        self._tombstones: pa.Table = NO_TOMBSTONES
         self._newest: dict[FileKey, AddFile | RemoveFile] = {}
         self._checkpoint_version: int | None = None
         self._commit_info: CommitInfo | None = None
@@ -289,7 +299,7 @@ class _Replay:
     def start_from_checkpoint(self, store: Store, segment: LogSegment) -> None:
         if segment.checkpoint is None:
             return
-        content = read_checkpoint(store, segment.checkpoint)
+        content = read_again(store, segment.checkpoint)
         self._checkpoint_version = segment.checkpoint.version
         self._files, self._tombstones = content.files, content.tombstones
         for action in content.actions:

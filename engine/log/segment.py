@@ -231,6 +231,18 @@ def read_hint(store: Store) -> int | None:
     return version if 0 <= version < 10**19 else None
 
 
+def is_latest(store: Store, version: int) -> bool:
+    """True is proof, for a version whose successor was not found before this was asked.
+
+    A successor that was lost, or that the store does not show yet, has successors of its own.
+    """
+    hint = read_hint(store)
+    passed_over = hint is not None and hint > version
+    if version < 0 or passed_over or store.stat(commit_path(version)) is None:
+        return False
+    return store.stat(commit_path(version + 2)) is None
+
+
 def _segment(
     store: Store, files: list[LogFile], version: int | None, checkpoint_before: int | None
 ) -> LogSegment:

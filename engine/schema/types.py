@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from engine.errors import InvalidSchemaError
@@ -118,6 +119,7 @@ TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
 VARIANT = PrimitiveType("variant")
 
 
+_REMEMBERED_CHARACTERS = 65_536
 _PRIMITIVES = {name: PrimitiveType(name) for name in PRIMITIVES}
 
 
@@ -129,6 +131,18 @@ def parse_schema(source: "str | StructType | Mapping[str, Any]") -> StructType:
     """
     if isinstance(source, StructType):
         return source
+    if isinstance(source, str) and len(source) <= _REMEMBERED_CHARACTERS:
+        return _parsed_again(source)
+    return _parsed(source)
+
+
+@lru_cache(maxsize=128)
+def _parsed_again(source: str) -> StructType:
+    """A schema that is asked for several times in each statement."""
+    return _parsed(source)
+
+
+def _parsed(source: "str | Mapping[str, Any]") -> StructType:
     try:
         parsed = json.loads(source) if isinstance(source, str) else source
     except (ValueError, RecursionError) as error:

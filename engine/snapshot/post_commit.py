@@ -12,6 +12,7 @@ from engine.log.checksum import write_checksum
 from engine.log.cleanup import clean_log
 from engine.log.compaction import write_compaction
 from engine.log.replay import list_newer, load_state
+from engine.log.successors import commits_until
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.storage.base import Store
@@ -110,7 +111,7 @@ def _at(store: Store, version: int, previous: Snapshot | None) -> Snapshot:
     """The snapshot of a version, from an earlier one and the commits since where that can be."""
     if previous is None:
         return load_snapshot(store, version)
-    newer = list_newer(store, previous.state)
+    newer = commits_until(store, previous.state.tip, version) or list_newer(store, previous.state)
     if newer is None or not previous.version < version <= newer.version:
         return load_snapshot(store, version)
     state = load_state(store, newer.until(version), previous.state)

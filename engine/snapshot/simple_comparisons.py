@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -77,7 +78,7 @@ def as_comparison(condition: Expression, schema: StructType, mode: str) -> Compa
 def prune_by(files: pa.Table, comparisons: Sequence[Comparison]) -> pa.Table:
     """The files whose statistics leave every comparison possible."""
     names = list(dict.fromkeys(comparison.name for comparison in comparisons))
-    decode = _decoder(names)
+    decode = _decoder(tuple(names))
     placed = [(f"f{names.index(comparison.name)}", comparison) for comparison in comparisons]
     keep = np.ones(files.num_rows, dtype=bool)
     texts = (text for chunk in files.column("stats").chunks for text in chunk.to_pylist())
@@ -106,7 +107,8 @@ def _all_possible(stats: Any, comparisons: Sequence[tuple[str, Comparison]]) -> 
     return True
 
 
-def _decoder(names: Sequence[str]) -> Callable[[str], Any]:
+@lru_cache(maxsize=64)
+def _decoder(names: tuple[str, ...]) -> Callable[[str], Any]:
     """Decodes the statistics of the compared columns and skips all others."""
     fields = [(f"f{place}", Any, None) for place in range(len(names))]
     bounds = msgspec.defstruct(

@@ -38,6 +38,7 @@ from engine.storage.base import Store
 
 CLUSTERING_DOMAIN = "delta.clustering"
 _MAPPING_MODES = ("none", "name", "id")
+_REMEMBERED_FILES = 10_000
 _LISTED = ["path", "size", "partition_values", "modification_time"]
 
 
@@ -58,6 +59,7 @@ class Snapshot:
         self.store = store
         self.allowed_roots = tuple(allowed_roots)
         self.state = state
+        self._left: tuple[Expression, pa.Table] | None = None
         self.schema: StructType = _schema_of(store.root, state.metadata)
         if unknown := unsupported_changes(self.schema):
             raise UnsupportedFeatureError(store.root, unknown, "read")
@@ -184,16 +186,17 @@ class Snapshot:
         Columns: path, size, partition_values, modification_time, num_records, stats, deletion_vector
         (its descriptor or null), base_row_id. Paths and partition values are as in the log.
         """
-        return listed_files(prune(self, self.state.files, self._parsed(condition)))
+        return listed_files(self._may_match(self._parsed(condition)))
 
     def add_files(
         self, condition: str | Expression | None = None, paths: Iterable[str] | None = None
     ) -> list[AddFile]:
         """The live files that may match, as whole actions; with `paths`, only files of these paths."""
+        if paths is None:
+            return adds_of(self._may_match(self._parsed(condition)))
+        listed_paths = pa.array(list(paths), pa.string())
         rows = self.state.files
-        if paths is not None:
-            listed_paths = pa.array(list(paths), pa.string())
-            rows = rows.filter(pc.is_in(rows.column("path"), value_set=listed_paths))
+        rows = rows.filter(pc.is_in(rows.column("path"), value_set=listed_paths))
         return adds_of(prune(self, rows, self._parsed(condition)))
 
     def to_arrow(
@@ -235,6 +238,15 @@ class Snapshot:
     def is_in_place(self) -> bool:
         """Whether the log that it was read from is surely still there, with this version in it."""
         return is_in_place(self.store, self.state.tip)
+
+    def _may_match(self, condition: Expression | None) -> pa.Table:
+        """The live files that a condition leaves; a statement asks for them more than once."""
+        if self._left is not None and self._left[0] == condition:
+            return self._left[1]
+        rows = prune(self, self.state.files, condition)
+        if condition is not None and rows.num_rows <= _REMEMBERED_FILES:
+            self._left = (condition, rows)
+        return rows
 
     def _parsed(self, condition: str | Expression | None) -> Expression | None:
         return parse_condition(condition, self.schema) if isinstance(condition, str) else condition

@@ -22,7 +22,7 @@ from engine.errors import (
 from engine.log.commits import Commit, list_versions, read_commit
 from engine.log.paths import commit_path
 from engine.log.replay import TableState, load_state, load_table_state
-from engine.log.segment import STATES, LogFile, list_log_files, newer_segment, read_hint
+from engine.log.segment import STATES, LogFile, is_latest, list_log_files, newer_segment
 from engine.log.tip import Tip, is_another_log, is_same_log
 from engine.storage.base import Store
 from engine.storage.presence import read_ahead
@@ -56,7 +56,7 @@ def next_commit(store: Store, version: int) -> Commit | None:
     try:
         return read_commit(store, version + 1)
     except FileMissingError:
-        if _is_latest(store, version):
+        if is_latest(store, version):
             return None
     newest = newest_version(store, version)
     if newest < version:
@@ -147,18 +147,6 @@ def _read_ahead(store: Store, version: int) -> Iterator[Commit]:
     listed = list_versions(store, version + 1)
     run = [number for place, number in enumerate(listed) if number == version + 1 + place]
     return read_ahead(store, partial(read_commit, store), run)
-
-
-def _is_latest(store: Store, version: int) -> bool:
-    """True is proof, for a version whose successor was not found before this was asked.
-
-    A successor that was lost, or that the store does not show yet, has successors of its own.
-    """
-    hint = read_hint(store)
-    passed_over = hint is not None and hint > version
-    if version < 0 or passed_over or store.stat(commit_path(version)) is None:
-        return False
-    return store.stat(commit_path(version + 2)) is None
 
 
 def _check_continued(store: Store, read: TableState, validated_version: int) -> None:

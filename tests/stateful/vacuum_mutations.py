@@ -157,7 +157,7 @@ VACUUM_RULES = (
     ),
     Mutation(
         "a version may be written into a gap of the log",
-        TAIL,
+        SEGMENT,
         "return store.stat(commit_path(version + 2)) is None",
         "return True",
     ),

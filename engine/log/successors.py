@@ -1,0 +1,40 @@
+"""What follows a version in a log on this machine, asked for by name: to list a long log takes longer."""
+
+from engine.log.paths import LogFileKind, LogFileName, commit_path
+from engine.log.segment import LogFile, LogSegment, is_latest
+from engine.log.tip import Tip
+from engine.storage.base import Store
+from engine.storage.local import LocalStore
+
+_ASKED = 8
+
+
+def has_none(store: Store, tip: Tip | None) -> bool:
+    """Whether the tip of a log is there unchanged, and surely still its tip. False tells nothing."""
+    if not _is_unchanged(store, tip) or tip is None:
+        return False
+    return store.stat(commit_path(tip.version + 1)) is None and is_latest(store, tip.version)
+
+
+def commits_until(store: Store, tip: Tip | None, version: int) -> LogSegment | None:
+    """The commits from the tip of a log up to a later version that is known to be there.
+
+    None where only a listing tells.
+    """
+    if tip is None or not 0 < version - tip.version <= _ASKED or not _is_unchanged(store, tip):
+        return None
+    commits = []
+    for number in range(tip.version + 1, version + 1):
+        status = store.stat(commit_path(number))
+        if status is None:
+            return None
+        commits.append(LogFile(LogFileName(LogFileKind.COMMIT, number, number), status))
+    return LogSegment(version, None, tuple(commits))
+
+
+def _is_unchanged(store: Store, tip: Tip | None) -> bool:
+    """Whether the very file that the tip was read from is there: one of this machine has a number."""
+    if tip is None or not isinstance(store, LocalStore):
+        return False
+    file = store.stat(tip.file.path)
+    return file is not None and file.is_unchanged(tip.file)
