@@ -58,8 +58,8 @@ def release_connection() -> None:
 
 def delivered(row: Delivery, now: datetime, **fields: object) -> None:
     """Write a row off."""
-    ended = {"next_try_at": None, "ended_at": now, "error": ""}
-    _write(row, outcome=Delivery.Outcome.DELIVERED, **ended, **fields)
+    ended = {"next_try_at": None, "ended_at": now, "error": ""} | fields
+    _write(row, outcome=Delivery.Outcome.DELIVERED, **ended)
 
 
 def failed(

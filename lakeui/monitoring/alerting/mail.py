@@ -3,9 +3,12 @@
 import smtplib
 import socket
 import ssl
+from collections.abc import Mapping, Sequence
 from email.utils import parseaddr
 from functools import cached_property
 from time import monotonic
+from types import MappingProxyType
+from typing import Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
@@ -14,11 +17,28 @@ from django.core.mail.backends.smtp import EmailBackend
 from lakeui.monitoring.alerting.deadlines import Cutter, reached, resolved
 from lakeui.monitoring.alerting.webhooks import DeliveryError
 
+Refused = Mapping[str, tuple[int, bytes]]
+"""Recipients, with the code and the words of the server."""
+
 
 class _Bounded(smtplib.SMTP):
     """A conversation that is cut its timeout after it began."""
 
     _cutter: Cutter | None = None
+    refused: Refused = MappingProxyType({})
+
+    def sendmail(
+        self,
+        from_addr: str,
+        to_addrs: str | Sequence[str],
+        msg: Any,  # noqa: ANN401 - a text or bytes
+        mail_options: Sequence[str] = (),
+        rcpt_options: Sequence[str] = (),
+    ) -> dict[str, tuple[int, bytes]]:
+        """As smtplib; whom the server did not take, though it took others, is kept."""
+        refused = super().sendmail(from_addr, to_addrs, msg, mail_options, rcpt_options)
+        self.refused = refused
+        return refused
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         until = monotonic() + timeout
@@ -39,14 +59,22 @@ class _BoundedByTLS(smtplib.SMTP_SSL, _Bounded):
 class BoundedBackend(EmailBackend):
     """Django's backend of SMTP, whose whole conversation ends in time."""
 
+    refused: Refused = MappingProxyType({})
+
+    def _send(self, email_message: EmailMessage) -> bool:
+        sent: bool = super()._send(email_message)  # type: ignore[misc]  # not in its stubs
+        if isinstance(self.connection, _Bounded):
+            self.refused = self.connection.refused
+        return sent
+
     @cached_property
     def connection_class(self) -> type[smtplib.SMTP]:
         """What talks to the server."""
         return _BoundedByTLS if self.use_ssl else _Bounded
 
 
-def send(mail: EmailMessage, seconds: float) -> None:
-    """Send a mail within so many seconds.
+def send(mail: EmailMessage, seconds: float) -> str:
+    """Send a mail within so many seconds; whom the server refused though it took others, in words.
 
     Raises:
         DeliveryError: the mail server took too long.
@@ -61,6 +89,9 @@ def send(mail: EmailMessage, seconds: float) -> None:
             raise
         msg = f"the mail server did not take it within {seconds:g} s"
         raise DeliveryError(msg) from error
+    refused: Refused = getattr(mail.connection, "refused", {})
+    names = ", ".join(f"{name} ({code})" for name, (code, _) in refused.items())
+    return f"refused for {names}"[:500] if names else ""
 
 
 def server_problem(seconds: float) -> str:

@@ -56,26 +56,27 @@ def _due(now: datetime) -> QuerySet[AlertDelivery]:
 
 def _delivered(delivery: AlertDelivery, clock: Clock) -> bool:
     try:
-        _send(delivery, int(clock().timestamp()))
+        refused = _send(delivery, int(clock().timestamp()))
     except Exception as error:  # a message that nobody expects to fail may not be tried for ever
         if not isinstance(error, _EXPECTED):
             logger.exception("Alert %s could not be sent", delivery.pk)
         _failed(delivery, error, clock())
         return False
-    deliveries.delivered(delivery, clock())
+    deliveries.delivered(delivery, clock(), error=refused)
     return True
 
 
-def _send(delivery: AlertDelivery, now_s: int) -> None:
+def _send(delivery: AlertDelivery, now_s: int) -> str:
+    """Which recipients a mail server did not take; "" where all has arrived."""
     channel, seconds = delivery.channel, settings.ALERT_TIMEOUT_SECONDS
     target = unseal(channel.sealed_target)
     deliveries.release_connection()
     if channel.kind == AlertChannel.Kind.EMAIL:
-        send(mail_of(delivery, target.split(",")), seconds)
-        return
+        return send(mail_of(delivery, target.split(",")), seconds)
     body = json_of(delivery)
     secret = unseal(channel.sealed_secret) if channel.sealed_secret else ""
     post(webhook_at(target), body, headers_of(delivery, body, secret, now_s), seconds)
+    return ""
 
 
 def _failed(delivery: AlertDelivery, error: Exception, now: datetime) -> None:

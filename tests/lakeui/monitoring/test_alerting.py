@@ -542,6 +542,32 @@ def test_people_get_a_mail(settings, unused_port):
     assert [told in mail.splitlines() for mail in (first, second)] == [True, True]
 
 
+def test_a_recipient_whom_the_mail_server_refuses_is_told_though_others_got_it(
+    settings, unused_port
+):
+    class Handler:
+        async def handle_RCPT(self, _server, _session, envelope, address, _options):  # noqa: N802
+            if address == "bob@example.org":
+                return "550 nobody"
+            envelope.rcpt_tos.append(address)
+            return "250 ok"
+
+    controller = Controller(Handler(), hostname="127.0.0.1", port=unused_port)
+    controller.start()
+    settings.EMAIL_URL = "set"
+    settings.EMAIL_BACKEND = "lakeui.monitoring.alerting.mail.BoundedBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", unused_port
+    try:
+        channel = channel_to("ann@example.org, bob@example.org", "email")
+        delivery = send_test(channel, "ann", NOON)
+        assert deliver(channel.pk, at(NOON)) == 1
+    finally:
+        controller.stop()
+    delivery.refresh_from_db()
+    assert delivery.outcome == AlertDelivery.Outcome.DELIVERED
+    assert delivery.error == "refused for bob@example.org (550)"
+
+
 def test_a_mail_server_that_is_away_is_tried_again(settings, unused_port):
     settings.EMAIL_URL = "set"
     settings.EMAIL_BACKEND = "lakeui.monitoring.alerting.mail.BoundedBackend"
