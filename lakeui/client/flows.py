@@ -242,7 +242,14 @@ def read_table(table_id: int, *, after_version: int | None, within_s: float) -> 
 
 
 def request_job(table_id: int, command: Mapping[str, Any], key: str) -> Flow[JobRecord]:
-    """A new job. Without a key of the caller's it has one of its own, so that it is requested once."""
+    """A new job. Without a key of the caller's it has one of its own, so that it is requested once.
+
+    Raises:
+        ClientError: the key cannot stand in a header.
+    """
+    if not key.isascii() or (key and not key.isprintable()):
+        msg = f"The idempotency key {key!r} is not of printable ASCII letters."
+        raise ClientError(msg)
     headers = {"Idempotency-Key": key or uuid.uuid4().hex}
     call = Call("POST", f"{PREFIX}tables/{table_id}/jobs/", body=command, headers=headers)
     return (yield from read(call, JobRecord.of))

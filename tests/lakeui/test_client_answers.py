@@ -6,7 +6,8 @@ from itertools import islice
 import httpx
 import pytest
 
-from lakeui.client import ApiError, AsyncClient, Client, NotReachedError
+from lakeui.client import ApiError, AsyncClient, Client, ClientError, NotReachedError
+from lakeui.client.flows import request_job
 
 JOB = {
     "id": "x", "table_id": 1, "table": "a", "kind": "delete", "statement": "", "state": "running",
@@ -100,6 +101,12 @@ def test_a_wait_that_has_time_is_tried_again_as_other_requests_are():
         assert client.job("x").wait(timeout_s=3600).state == "succeeded"
     assert asked == [30.0, 60.0, 60.0]
     assert len(clock.pauses) == 1
+
+
+@pytest.mark.parametrize("key", ["caf\u00e9", "a\r\nX-Other: b", "\ud800"])
+def test_a_key_that_no_header_takes_is_an_error_of_the_client(key):
+    with pytest.raises(ClientError, match="printable ASCII"):
+        next(request_job(1, {}, key))
 
 
 def test_the_id_of_a_job_leads_nowhere_else():
