@@ -77,5 +77,5 @@ def configure(level: str, *, as_json: bool) -> dict[str, Any]:
         "formatters": {"line": formatter},
         "handlers": {"console": console},
         "root": {"handlers": ["console"], "level": level},
-        "loggers": {"celery.beat": {"level": "WARNING"}},
+        "loggers": {"celery.beat": {"level": "WARNING"}, "py4j": {"level": "WARNING"}},
     }

@@ -81,3 +81,9 @@ def test_values_that_are_no_secret_stay_in_a_log_line(text):
 )
 def test_a_long_line_costs_no_more_than_its_length(piece):
     assert len(redacted(piece * 200_000)) <= 64 * 1024 + 1
+
+
+def test_the_calls_between_python_and_java_are_no_news(lines):
+    logging.getLogger("py4j.clientserver").info("Received command c on object id p2")
+    logging.getLogger("py4j.java_gateway").warning("Callback Connection is gone")
+    assert [line["event"] for line in lines()] == ["Callback Connection is gone"]
