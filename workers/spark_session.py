@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -11,6 +12,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from engine.spark.class_archive import ClassArchive
@@ -20,6 +22,7 @@ from engine.storage.connectors import connector_jars
 
 logger = logging.getLogger(__name__)
 
+_JAVA_STACK = "\n\tat "
 _POOL = "spark.scheduler.pool"
 _UI = {
     "spark.ui.enabled": "true",
@@ -28,6 +31,10 @@ _UI = {
     "spark.ui.threadDumpsEnabled": "false",
     "spark.ui.heapHistogramEnabled": "false",
 }
+
+
+class _TooLateError(BaseException):
+    """Nothing between Spark and here may take it for an error of a call."""
 
 
 class _Held:
@@ -42,28 +49,84 @@ def start() -> None:
     """Start Spark and run a first small job.
 
     Raises:
-        SparkUnavailableError: there is no Java, or Spark gives this worker no core.
+        SparkUnavailableError: there is no Java, Spark does not start, or gives this worker no core.
     """
     began = timezone.now()
     kill_after = {"spark.task.reaper.killTimeout": f"{settings.SPARK_TASK_KILL_SECONDS}s"}
     jars = connector_jars(settings.SPARK_CONNECTORS)
     archive = ClassArchive(settings.LAKEUI_HOME / "classes", jars)
-    session = archive.start(
-        lambda: build_session(
-            "lakeui",
-            master=settings.SPARK_MASTER,
-            settings={**kill_after, **_ui_settings()},
-            jars=jars,
+    with (
+        cluster_answers_within(settings.SPARK_START_SECONDS, settings.SPARK_MASTER),
+        errors_of_start(settings.SPARK_MASTER),
+    ):
+        session = archive.start(
+            lambda: build_session(
+                "lakeui",
+                master=settings.SPARK_MASTER,
+                settings={**kill_after, **_ui_settings()},
+                jars=jars,
+            )
         )
-    )
     try:
         run_first_task(session, settings.SPARK_START_SECONDS)
     except SparkUnavailableError:
         session.stop()
         raise
     _Held.application = session.sparkContext.applicationId
-    _Held.session, _Held.archive = session, archive
+    _Held.session = session
+    # a JVM whose class path has a directory, as that of Hadoop's configuration, ends as it dumps classes
+    _Held.archive = None if settings.SPARK_MASTER.startswith("yarn") else archive
     _Held.started = (began, timezone.now())
+
+
+@contextmanager
+def cluster_answers_within(seconds: float, master: str) -> Iterator[None]:
+    """Let the start of an application end in an error where a cluster leaves it waiting.
+
+    YARN accepts an application and starts it once its queue has room, however late that is; of an API
+    that is away Kubernetes' client asks again and again. Spark says neither. It is the main thread that
+    can be interrupted; others wait.
+
+    Raises:
+        SparkUnavailableError: it took longer.
+    """
+    if master.startswith("local") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise _TooLateError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except _TooLateError as error:
+        msg = f"Spark at {master} did not start this worker's application within {seconds:g} s."
+        remedy = (
+            "See on its own pages whether the cluster runs, and has room for one more application"
+            " (on YARN its queue, spark.yarn.am.memory). SPARK_START_SECONDS is how long it is waited for."
+        )
+        raise SparkUnavailableError(msg, remedy) from error
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def errors_of_start(master: str) -> Iterator[None]:
+    """Tell in our terms why Spark did not start: Celery goes on after any other error.
+
+    Raises:
+        SparkUnavailableError: with what Spark said, without Java's stack.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        msg = f"Spark at {master} did not start: {str(error).split(_JAVA_STACK, maxsplit=1)[0]}"
+        raise SparkUnavailableError(
+            msg[:1000], "What Spark wrote before this says more."
+        ) from error
 
 
 def _ui_settings() -> Mapping[str, str]:

@@ -36,6 +36,7 @@ _MEANING: Mapping[str, str] = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }
+_LOCAL_FILES = "spark.hadoop.fs.file.impl"
 SAFE_CONFIGURATION: Mapping[str, str] = {
     # what text may do
     "spark.sql.restrictedMode.enabled": "true",
@@ -50,7 +51,7 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     # no checksum files beside the data, which also cannot cope with a colon in a name
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    _LOCAL_FILES: "org.apache.hadoop.fs.RawLocalFileSystem",
     # no residue beside the data
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # many jobs, one session, nobody listening
@@ -79,7 +80,17 @@ _DRIVER_PLACE = {
     "spark.driver.bindAddress": "SPARK_DRIVER_BIND_ADDRESS",
     "spark.driver.port": "SPARK_DRIVER_PORT",
     "spark.blockManager.port": "SPARK_BLOCK_MANAGER_PORT",
+    "spark.kubernetes.driver.pod.name": "SPARK_DRIVER_POD_NAME",
 }
+_NO_CORE: Mapping[str, str] = {
+    "yarn": "Its ResourceManager's page shows what the queue has left: have executors take less"
+    " (spark.executor.memory, spark.executor.instances), or give the queue more.",
+    "k8s": "The events of the executors' pods say what they wait for (kubectl describe pod).",
+}
+_NO_CORE_ELSEWHERE = (
+    "Its cluster's page shows who holds the cores and the memory: start more Spark workers there, or"
+    " have its applications take less (SPARK_CORES_MAX of each worker here, spark.executor.memory)."
+)
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
@@ -106,23 +117,23 @@ def build_session(
         jars: for the class path beside those that `SPARK_JARS` names: connectors of object stores.
 
     Raises:
-        SparkUnavailableError: no Java 17 or later.
+        SparkUnavailableError: no Java 17 or later, or no configuration of Hadoop for YARN.
     """
     check_java()
     chosen = master or os.environ.get("SPARK_MASTER") or f"local[{os.cpu_count() or 1}]"
+    _check_hadoop(chosen)
     if _is_local(chosen):
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName(app_name).master(chosen)
-    for key, value in {
-        **SAFE_CONFIGURATION,
-        **_place_settings(chosen, jars),
-        **(settings or {}),
-    }.items():
+    configuration = starting_configuration(chosen, jars) | dict(settings or {})
+    for key, value in configuration.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    if _LOCAL_FILES not in configuration:
+        _change_local_files(session, SAFE_CONFIGURATION[_LOCAL_FILES])
     # a cluster warns of what stands still: no core to be had, an executor that was lost
     session.sparkContext.setLogLevel("ERROR" if _is_local(chosen) else "WARN")
     if not _is_local(chosen):
@@ -230,6 +241,37 @@ def check_java() -> None:
         raise SparkUnavailableError(msg, remedy)
 
 
+def starting_configuration(master: str, jars: Sequence[Path] = ()) -> dict[str, str]:
+    """With what a session starts. YARN's client asks the local file system for its scheme as it starts.
+
+    The one that is safe here has none: on YARN it takes its place afterwards.
+    """
+    configuration = {**SAFE_CONFIGURATION, **_place_settings(master, jars)}
+    if master.startswith("yarn"):
+        del configuration[_LOCAL_FILES]
+    return configuration
+
+
+def _change_local_files(session: SparkSession, implementation: str) -> None:
+    """Have local files read by another file system from here on: none that was opened before."""
+    hadoop = session.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set(_LOCAL_FILES.removeprefix("spark.hadoop."), implementation)
+    hadoop.set("fs.file.impl.disable.cache", "true")
+
+
+def _check_hadoop(master: str) -> None:
+    """Make sure that the clients of YARN know their cluster.
+
+    Raises:
+        SparkUnavailableError: naming the variable.
+    """
+    folders = [os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
+    if master.startswith("yarn") and not any(folders):
+        msg = "Spark on YARN finds its cluster in Hadoop's configuration, and none is named."
+        remedy = "Set HADOOP_CONF_DIR to the directory of yarn-site.xml and core-site.xml."
+        raise SparkUnavailableError(msg, remedy)
+
+
 def java_on_path() -> str | None:
     """The Java that Spark starts, None where there is none."""
     home = os.environ.get("JAVA_HOME")
@@ -290,6 +332,9 @@ def cluster_settings(master: str) -> dict[str, str]:
     cores = os.environ.get("SPARK_CORES_MAX", _CORES_OF_A_DRIVER)
     if master.startswith("spark://") and cores != "0":
         settings["spark.cores.max"] = cores
+    if master.startswith("k8s://") and "spark.driver.host" in settings:
+        # executors are told the bind address otherwise, which may be every address of the pod
+        settings["spark.kubernetes.executor.useDriverPodIP"] = "false"
     return settings
 
 
@@ -310,14 +355,11 @@ def run_first_task(session: SparkSession, seconds: float) -> None:
     task = Thread(target=count, daemon=True)
     task.start()
     task.join(seconds)
-    master = session.sparkContext.master
+    master = session.sparkContext.master or ""
     if task.is_alive():
         msg = f"Spark at {master} had no core for a first task within {seconds:g} s."
-        remedy = (
-            "Its cluster's page shows who holds the cores and the memory: start more Spark workers"
-            " there, or have its applications take less (SPARK_CORES_MAX of each worker here,"
-            " spark.executor.memory). Executors must also reach this driver (SPARK_DRIVER_HOST)."
-        )
+        remedy = _NO_CORE.get(master.partition(":")[0], _NO_CORE_ELSEWHERE)
+        remedy += " Executors must also reach this driver (SPARK_DRIVER_HOST)."
         raise SparkUnavailableError(msg, remedy)
     for failure in failures:
         msg = f"Spark at {master} failed in its first task: {failure}"

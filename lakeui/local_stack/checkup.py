@@ -180,18 +180,36 @@ def jar_problem() -> str:
 
 
 def cluster_problem() -> str:
-    """Empty if one master of a standalone cluster takes connections; other masters are not asked."""
+    """Empty if a master of a standalone cluster or Kubernetes' API takes connections.
+
+    Of YARN, which Hadoop's configuration leads to, only that is looked for.
+    """
     master = settings.SPARK_MASTER
-    if not master.startswith("spark://"):
-        return ""
+    if master.startswith("yarn"):
+        folders = [os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
+        there = any(folder and (Path(folder) / "yarn-site.xml").is_file() for folder in folders)
+        return "" if there else "No yarn-site.xml is in the directory that HADOOP_CONF_DIR names."
+    if master.startswith("k8s://"):
+        scheme, _, rest = master.removeprefix("k8s://").rpartition("://")
+        address = rest.partition("/")[0]
+        if ":" not in address:
+            address += ":80" if scheme == "http" else ":443"
+        return _first_reached("The API of Kubernetes", master, [address])
+    if master.startswith("spark://"):
+        addresses = master.removeprefix("spark://").split(",")
+        return _first_reached("The cluster's master", master, addresses)
+    return ""
+
+
+def _first_reached(what: str, master: str, addresses: list[str]) -> str:
     problem = f"{master} names no host and port."
-    for address in master.removeprefix("spark://").split(","):
+    for address in addresses:
         host, _, port = address.rpartition(":")
         try:
             with socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT_S):
                 return ""
         except (OSError, ValueError) as error:
-            problem = f"The cluster's master {address} is unreachable: {first_line(error)}."
+            problem = f"{what} {address} is unreachable: {first_line(error)}."
     return problem
 
 
@@ -253,7 +271,7 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[], str]], ...] = (
 )
 
 _IS_SET_UP: Mapping[str, Callable[[], bool]] = {
-    "cluster": lambda: settings.SPARK_MASTER.startswith("spark://"),
+    "cluster": lambda: not settings.SPARK_MASTER.startswith("local"),
     "sign-on": lambda: bool(settings.OIDC_ISSUER),
     "mail": lambda: bool(settings.EMAIL_URL),
     "lineage": lambda: bool(settings.LINEAGE_URL),
@@ -280,7 +298,7 @@ _DEPLOYED_REMEDIES: Mapping[str, str] = {
 }
 _REMEDIES: Mapping[str, str] = {
     "Java": "Install Java 17 or later where Spark workers run, or set JAVA_HOME.",
-    "cluster": "Check SPARK_MASTER, that the cluster runs, and the network between.",
+    "cluster": "Check SPARK_MASTER (on YARN HADOOP_CONF_DIR), that the cluster runs, and the network.",
     "jars": "Run manage.py connectors NAME --fetch where Spark workers run, and start them again.",
     "time zone": "Install the system's tzdata, or pip install tzdata.",
     "home": "Make it writable, or set LAKEUI_HOME to a directory that is.",

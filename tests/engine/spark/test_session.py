@@ -10,9 +10,11 @@ from engine.operations.run import run
 from engine.spark.jobs import Progress, job_group, no_progress
 from engine.spark.session import (
     SparkUnavailableError,
+    build_session,
     check_java,
     cluster_settings,
     run_first_task,
+    starting_configuration,
 )
 from engine.spark.task_counts import cluster_of
 from engine.storage.uri import open_store
@@ -25,6 +27,13 @@ def test_a_machine_without_java_is_told_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkUnavailableError, match="Install Java 17"):
         check_java()
+
+
+def test_yarn_without_the_configuration_of_hadoop_is_told_with_the_variable(monkeypatch):
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SparkUnavailableError, match="Set HADOOP_CONF_DIR"):
+        build_session("lakeui", master="yarn")
 
 
 @pytest.mark.spark
@@ -64,6 +73,29 @@ def test_a_driver_takes_only_some_cores_of_a_standalone_cluster(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert cluster_settings(master).get("spark.cores.max") == cores
+
+
+def test_the_client_of_yarn_starts_with_a_local_file_system_that_knows_its_scheme():
+    """Else it fails with `UnsupportedOperationException`, whatever it sends."""
+    setting = "spark.hadoop.fs.file.impl"
+    assert setting not in starting_configuration("yarn")
+    for master in ("local[2]", "spark://127.0.0.1:7077", "k8s://https://api:6443"):
+        assert starting_configuration(master)[setting].endswith(".RawLocalFileSystem")
+
+
+def test_a_driver_in_a_pod_names_it_so_that_its_executors_end_with_it(monkeypatch):
+    monkeypatch.setenv("SPARK_DRIVER_POD_NAME", "spark-worker-0")
+    settings = cluster_settings("k8s://https://api:6443")
+    assert settings["spark.kubernetes.driver.pod.name"] == "spark-worker-0"
+
+
+def test_executors_on_kubernetes_are_told_the_name_of_the_driver_and_not_where_it_listens(
+    monkeypatch,
+):
+    monkeypatch.setenv("SPARK_DRIVER_HOST", "192.0.2.1")
+    monkeypatch.setenv("SPARK_DRIVER_BIND_ADDRESS", "0.0.0.0")  # noqa: S104 - nothing listens
+    settings = cluster_settings("k8s://https://api:6443")
+    assert settings["spark.kubernetes.executor.useDriverPodIP"] == "false"
 
 
 def test_a_driver_in_a_container_says_where_it_is_reached(monkeypatch):

@@ -195,6 +195,27 @@ def test_a_cluster_is_reached_by_one_of_its_masters(settings):
     assert "unreachable" in checkup.cluster_problem()
 
 
+def test_the_api_of_kubernetes_is_reached_with_and_without_a_scheme(settings):
+    dead = f"127.0.0.1:{free_port()}"
+    for master in (f"k8s://https://{dead}", f"k8s://{dead}"):
+        settings.SPARK_MASTER = master
+        assert checkup.cluster_problem().startswith(f"The API of Kubernetes {dead} is unreachable")
+    settings.SPARK_MASTER = "k8s://https://no-such-host.invalid/below"
+    assert "no-such-host.invalid:443" in checkup.cluster_problem()
+    with running_redis() as url:
+        settings.SPARK_MASTER = f"k8s://http://{url.removeprefix('redis://').removesuffix('/0')}"
+        assert checkup.cluster_problem() == ""
+
+
+def test_yarn_is_found_by_the_configuration_of_hadoop(settings, monkeypatch, tmp_path):
+    settings.SPARK_MASTER = "yarn"
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert "HADOOP_CONF_DIR" in checkup.cluster_problem()
+    (tmp_path / "yarn-site.xml").touch()
+    assert checkup.cluster_problem() == ""
+
+
 def test_a_provider_that_is_down_is_told(settings):
     assert checkup.provider_problem() == ""
     settings.OIDC_ISSUER = f"http://127.0.0.1:{free_port()}"
