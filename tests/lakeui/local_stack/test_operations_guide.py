@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from lakeui.local_stack.settings_guide import SETTINGS, codes, defaults_in, written
 from lakeui.local_stack.stack import programs
@@ -90,6 +91,24 @@ def test_the_deployment_file_passes_on_settings_that_exist():
     assert passed - names_read() == set()
     assert asked - names_read() == OF_COMPOSE
     assert all(name in GUIDE for name in OF_COMPOSE)
+
+
+def test_the_containers_of_the_deployment_file_run_as_nobody_special():
+    services = yaml.safe_load(COMPOSE)["services"]
+    ours = [service for service in services.values() if service["image"] == "lakeui"]
+    assert len(ours) == 5
+    for service in ours:
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        *_, last = re.findall(r"^USER (.*)$", service["build"]["dockerfile_inline"], re.MULTILINE)
+        assert last == "lake"
+
+
+def test_workers_are_given_more_than_the_ten_seconds_of_docker_to_end():
+    services = yaml.safe_load(COMPOSE)["services"]
+    workers = [service for name, service in services.items() if name.endswith("-worker")]
+    assert len(workers) == 2
+    assert all("stop_grace_period" in service for service in workers)
 
 
 PROGRAM = """
