@@ -25,7 +25,7 @@ from engine.log.file_table import files_table
 from engine.log.paths import commit_path
 from engine.log.replay import keep_newest
 from engine.log.segment import complete_checkpoints, list_log_files, newer_segment, read_hint
-from engine.log.tip import Tip, is_same_log
+from engine.log.tip import Tip
 from engine.snapshot.snapshot import Snapshot, listed_files
 from engine.storage.base import Store
 from lakeui.catalog import log_values
@@ -133,7 +133,7 @@ class HeldTable:
         if any(checkpoint.version != known for checkpoint in complete_checkpoints(files)):
             raise UnfitError
         tip = next((file.status for file in files if file.path == self.tip.file.path), None)
-        if tip is None or not is_same_log(store, self.tip, tip):
+        if tip is None or not tip.is_unchanged(self.tip.file):
             raise UnfitError
         segment = newer_segment(
             [file for file in files if file.version >= self.version], self.version

@@ -209,7 +209,10 @@ def test_a_checkpoint_is_read_anew(table, lake, anew):
     refreshed(table)
     append_commit(lake / "t", 4, [add("g")])
     refreshed(table)
-    assert (anew.count(3), anew.count(4)) == (2, 1)
+    append_commit(lake / "t", 5, [add("h")])
+    checkpoint(lake / "t")
+    refreshed(table)
+    assert [anew.count(version) for version in (3, 4, 5)] == [2, 1, 2]
 
 
 def test_a_vacuum_is_read_anew(table, lake, anew):
@@ -228,6 +231,22 @@ def test_a_table_in_the_place_of_a_held_one_is_read_anew(table, lake):
         append_commit(lake / "t", version, [add(f"n{version}")])
     refreshed(table)
     assert LiveFile.objects.filter(path="n4").exists()
+
+
+def test_a_held_table_in_whose_place_another_worker_mirrored_one_is_let_go(lake, monkeypatch):
+    new_table(lake / "t")
+    append_commit(lake / "t", 1, [add("old")])
+    table = register_table(str(lake / "t"))
+    shutil.rmtree(lake / "t")
+    new_table(lake / "t")
+    append_commit(lake / "t", 1, [add("new")])
+    held = mirror.HELD_TABLES
+    monkeypatch.setattr(mirror, "HELD_TABLES", HeldTables())
+    refreshed(table)
+    monkeypatch.setattr(mirror, "HELD_TABLES", held)
+    append_commit(lake / "t", 2, [remove("new")])
+    refreshed(table)
+    assert not LiveFile.objects.exists()
 
 
 def test_workers_take_turns_in_following(table, lake, anew, monkeypatch):
