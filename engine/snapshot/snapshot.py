@@ -240,9 +240,13 @@ class Snapshot:
         return is_in_place(self.store, self.state.tip)
 
     def _may_match(self, condition: Expression | None) -> pa.Table:
-        """The live files that a condition leaves; a statement asks for them more than once."""
-        if self._left is not None and self._left[0] == condition:
-            return self._left[1]
+        """The live files that a condition leaves; a statement asks for them more than once.
+
+        Threads share a snapshot, and each may ask with a condition of its own.
+        """
+        left = self._left
+        if left is not None and left[0] == condition:
+            return left[1]
         rows = prune(self, self.state.files, condition)
         if condition is not None and rows.num_rows <= _REMEMBERED_FILES:
             self._left = (condition, rows)

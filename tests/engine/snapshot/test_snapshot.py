@@ -3,6 +3,7 @@ import os
 import shutil
 import uuid
 from datetime import UTC, datetime
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -115,6 +116,33 @@ def test_statistics_rule_files_out(store: Store):
     assert load_snapshot(store).files("id = 15").column("path").to_pylist() == ["1", "none"]
     assert [add_file.path for add_file in load_snapshot(store).add_files("id < 5")] == ["0", "none"]
     assert [add_file.path for add_file in load_snapshot(store).add_files(paths=["2", "x"])] == ["2"]
+
+
+class OfAnotherThread:
+    """A condition that is compared just when another thread asks for other files."""
+
+    def __init__(self, ask):
+        self.ask = ask
+
+    def __eq__(self, other):
+        self.ask()
+        return True
+
+    __hash__ = None
+
+
+def test_threads_that_share_a_snapshot_get_the_files_of_their_own_condition(store: Store):
+    write_first(store)
+    for path, low in (("low", 1), ("high", 8)):
+        bounds = {"numRecords": 1, "minValues": {"id": low}, "maxValues": {"id": low}}
+        write_commit(store, 1 + (low > 5), add(path, stats=json.dumps(bounds)))
+    snapshot = load_snapshot(store)
+    assert snapshot.files("id > 5").column("path").to_pylist() == ["high"]
+    of_another = snapshot._left
+    assert snapshot.files("id < 5").column("path").to_pylist() == ["low"]
+    ask = partial(setattr, snapshot, "_left", of_another)
+    snapshot._left = (OfAnotherThread(ask), snapshot._left[1])
+    assert snapshot.files("id < 5").column("path").to_pylist() == ["low"]
 
 
 def test_deleted_rows_are_left_out(store: Store):
