@@ -1,12 +1,13 @@
 """A table as the DataFrame that programs are given: native scans of the files of one version."""
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from engine.operations.execution import Execution
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.declared_types import declared_column
 from engine.spark.frame_reads import TABLE_MARK, VERSION_MARK
 from engine.spark.own_columns import in_session
+from engine.spark.projections import selected
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.session import in_our_terms
 from engine.table import DeltaTable
@@ -30,7 +31,12 @@ def frame_of(spark: SparkSession, table: DeltaTable, snapshot: Snapshot | None =
         marks[VERSION_MARK] = str(seen.version)
     rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks, of=seen))
     partitions = set(files.partition_columns)
-    columns = [
-        declared_column(field, session, certain=field.name in partitions) for field in seen.schema
-    ]
-    return in_session(rows.select(*columns), spark)
+
+    def columns() -> list[Column]:
+        return [
+            declared_column(field, session, certain=field.name in partitions)
+            for field in seen.schema
+        ]
+
+    form = "frame", seen.schema.to_json(), tuple(files.partition_columns)
+    return in_session(selected(rows, form, columns), spark)

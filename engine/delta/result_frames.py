@@ -12,6 +12,8 @@ from engine.operations.result import OperationResult
 from engine.protocol.features import supported_features
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import to_spark_type
+from engine.spark.jvm import empty_frame
+from engine.spark.session import is_remote
 from engine.table import DeltaTable
 
 _MAP = "map<string,string>"
@@ -190,7 +192,9 @@ def optimize_frame(
 
 def nothing(spark: SparkSession) -> DataFrame:
     """No rows, and no columns: what VACUUM returns."""
-    return spark.createDataFrame([], T.StructType())
+    if is_remote(spark):
+        return spark.createDataFrame([], T.StructType())
+    return empty_frame(spark)
 
 
 def with_resolved(frame: DataFrame, result: OperationResult) -> DataFrame:

@@ -211,7 +211,8 @@ class Execution:
         early = self._early
         progress = early.watched(self.progress) if early else self.progress
         try:
-            with job_group(self.spark, stage, progress):
+            counted = self.options.progress is not None
+            with job_group(self.spark, stage, progress, counted=counted):
                 yield
         except OperationCancelledError:
             self._is_torn = True

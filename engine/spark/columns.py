@@ -25,6 +25,7 @@ from engine.schema.types import (
     type_from_json,
     type_to_json,
 )
+from engine.spark.jvm import column_named
 
 
 def to_column(expression: Expression) -> Column:
@@ -102,4 +103,4 @@ def quoted(name: str) -> str:
 
 def column(name: str) -> Column:
     """The top-level column of that very name."""
-    return F.col(quoted(name))
+    return column_named(quoted(name))

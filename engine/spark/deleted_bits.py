@@ -22,7 +22,7 @@ from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.spark.columns import column
 from engine.spark.file_index import Constant
-from engine.spark.jvm import column_of, data_type, sql_package
+from engine.spark.jvm import column_of, data_type, expressions, kept
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store
 
@@ -30,6 +30,7 @@ MOST_WORDS = 4 * 1024 * 1024
 """32 MiB, which every task is sent: a bit a row up to each file's last deleted one."""
 _THREADS = min(8, 2 * (os.cpu_count() or 1))
 _WORD = 64
+_LONGS = '{"type":"array","elementType":"long","containsNull":false}'
 _START, _COUNT = "__lake_words_from", "__lake_words"
 
 
@@ -54,12 +55,13 @@ class DeletedBits:
 
     def _literal(self, spark: SparkSession) -> Column:
         inside: Any = spark
-        catalyst = sql_package(spark).catalyst.expressions
+        catalyst, context = expressions(spark), spark.sparkContext
         longs = inside.sparkContext._gateway.new_array(inside._jvm.long, len(self.words))
         payload = bytearray(self.words.astype(">i8").tobytes())
-        inside._jvm.java.nio.ByteBuffer.wrap(payload).asLongBuffer().get(longs)
+        wrap = kept(context, "ByteBuffer.wrap", lambda: inside._jvm.java.nio.ByteBuffer.wrap)
+        wrap(payload).asLongBuffer().get(longs)
         array = catalyst.UnsafeArrayData.fromPrimitiveArray(longs)
-        kind = inside._jvm.org.apache.spark.sql.types.ArrayType(data_type('"long"', spark), False)
+        kind = kept(context, "longs", lambda: data_type(_LONGS, spark))
         return column_of(catalyst.Literal(array, kind), spark)
 
 

@@ -19,7 +19,15 @@ from engine.actions.files import AddFile
 from engine.expressions.tree import Expression
 from engine.spark.columns import column
 from engine.spark.file_objects import directories
-from engine.spark.jvm import analysed_plan, data_type, frame_over, iter_seq, scala_seq, sql_package
+from engine.spark.jvm import (
+    analysed_plan,
+    data_type,
+    frame_over,
+    iter_seq,
+    kept,
+    scala_seq,
+    sql_package,
+)
 from engine.spark.pushed_filters import pushed_condition
 
 Chooser = Callable[[Expression], Collection[AddFile]]
@@ -67,14 +75,16 @@ def indexed_rows(spark: SparkSession, listed: IndexedFiles) -> DataFrame:
     inside: Any = spark
     ensure_callback_server_started(inside.sparkContext._gateway)  # type: ignore[no-untyped-call]
     index = FileIndex(spark, listed)
-    jvm, sources = inside._jvm, sql_package(spark).execution.datasources
+    jvm, context = inside._jvm, spark.sparkContext
+    sources = kept(context, "sources", lambda: sql_package(spark).execution.datasources)
+    relation_of = kept(context, "HadoopFsRelation", lambda: sources.HadoopFsRelation)
     schema = data_type(listed.schema.json(), spark)
-    relation = sources.HadoopFsRelation(
+    relation = relation_of(
         index,
         index.partitionSchema(),
         schema,
-        jvm.scala.Option.apply(None),
-        sources.parquet.ParquetFileFormat(),
+        kept(context, "None", lambda: jvm.scala.Option.apply(None)),
+        kept(context, "ParquetFileFormat", lambda: sources.parquet.ParquetFileFormat)(),
         jvm.PythonUtils.toScalaMap(dict(listed.options)),
         inside._jsparkSession,
     )
@@ -142,7 +152,7 @@ class FileIndex:
     def metadataOpsTimeNs(self) -> Any:  # noqa: ANN401, N802
         """Not measured."""
         inside: Any = self._spark
-        return inside._jvm.scala.Option.apply(None)
+        return kept(inside.sparkContext, "None", lambda: inside._jvm.scala.Option.apply(None))
 
     def isTimeTravel(self) -> bool:  # noqa: N802
         """Whether a plan must be analysed again at a later version: never."""
@@ -162,7 +172,8 @@ class FileIndex:
 
     def _hadoop_path(self, text: str) -> Any:  # noqa: ANN401
         inside: Any = self._spark
-        return inside._jvm.org.apache.hadoop.fs.Path(text)
+        make = kept(inside.sparkContext, "Path", lambda: inside._jvm.org.apache.hadoop.fs.Path)
+        return make(text)
 
     def _directories(self, places: Sequence[int]) -> Any:  # noqa: ANN401
         listed = self._listed

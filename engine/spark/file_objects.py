@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-from engine.spark.jvm import data_type, scala_seq, sql_package
+from engine.spark.jvm import data_type, expressions, kept, scala_seq, sql_package
 
 _SOURCES = "org.apache.spark.sql.execution.datasources."
 _FILE = spark_types.StructType().add("path", "string").add("size", "long").add("time", "long")
@@ -42,10 +42,11 @@ def directories(
     rows = [(of_file, [file]) for of_file, file in zip(constants, files, strict=True)]
     inside: Any = spark
     jvm: Any = inside._jvm
-    unpickled = jvm.net.razorvine.pickle.Unpickler().loads(bytearray(pickle.dumps(rows, 4)))
+    unpickler = kept(spark.sparkContext, "Unpickler", lambda: jvm.net.razorvine.pickle.Unpickler)
+    unpickled = unpickler().loads(bytearray(pickle.dumps(rows, 4)))
     from_python, make = _maker(spark, kind)
     fields = jvm.PythonUtils.toArray([from_python.apply(unpickled)])
-    row = sql_package(spark).catalyst.expressions.GenericInternalRow(fields)
+    row = expressions(spark).GenericInternalRow(fields)
     return make.freshCopyIfContainsStatefulExpression().eval(row)
 
 
@@ -94,7 +95,7 @@ class _Objects:
     def __init__(self, spark: SparkSession) -> None:
         inside: Any = spark
         self._spark, self._jvm = spark, inside._jvm
-        self._expressions = sql_package(spark).catalyst.expressions
+        self._expressions = expressions(spark)
         self._none = self._jvm.scala.Option.apply(None)
         self._nothing = scala_seq([], spark)
 

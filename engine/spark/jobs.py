@@ -1,5 +1,6 @@
 """Spark jobs of one operation: their progress, and how they are cancelled."""
 
+import functools
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -54,8 +55,13 @@ def no_progress(_progress: Progress) -> None:
 
 
 @contextmanager
-def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> Iterator[None]:
+def job_group(
+    spark: SparkSession, stage: str, progress: ProgressCallback, *, counted: bool = True
+) -> Iterator[None]:
     """Run Spark actions as one group whose tasks are reported, and which the report can cancel.
+
+    Where nobody is told what tasks cost, not `counted`, Spark is not asked: each answer is a call to
+    the JVM for which the work would wait.
 
     However it is left, no task of the group runs any more: what failed or was cancelled writes no
     file after its files were removed. A group that the caller's program is in is put back then.
@@ -67,7 +73,7 @@ def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> It
     name = f"lake-{uuid.uuid4().hex}"
     group = _RemoteGroup(spark, name) if is_remote(spark) else _Group(spark.sparkContext, name)
     group.begin(stage)
-    watcher = _Watcher(group, stage, progress)
+    watcher = _Watcher(group, stage, progress, counted=counted)
     watcher.start()
     try:
         yield
@@ -90,8 +96,11 @@ class _Group:
 
     def __init__(self, context: SparkContext, name: str) -> None:
         self._context, self.name = context, name
-        self._tasks = GroupTasks(context, name)
         self._before: dict[str, str | None] = {}
+
+    @functools.cached_property
+    def _tasks(self) -> GroupTasks:
+        return GroupTasks(self._context, self.name)
 
     def begin(self, stage: str) -> None:
         """Put the jobs of this thread into the group, which shares the cores fairly with others."""
@@ -161,9 +170,15 @@ class _Watcher(threading.Thread):
     """Asks Spark for the group's tasks twice a second and tells the callback."""
 
     def __init__(
-        self, group: _Group | _RemoteGroup, stage: str, progress: ProgressCallback
+        self,
+        group: _Group | _RemoteGroup,
+        stage: str,
+        progress: ProgressCallback,
+        *,
+        counted: bool,
     ) -> None:
         super().__init__(name=group.name, daemon=True)
+        self._counted = counted
         self._group, self._stage, self._progress = group, stage, progress
         self._done, self._pause = threading.Event(), threading.Event()
         self.error: OperationCancelledError | ConflictError | None = None
@@ -200,6 +215,8 @@ class _Watcher(threading.Thread):
 
     def tell_end(self) -> None:
         """What the group cost in the end. Whatever ended it is not hidden by this failing."""
+        if not self._counted:
+            return
         with suppress(*SPARK_ERRORS, OSError, *_STOPS):
             self._progress(self._last_look())
 
@@ -212,4 +229,6 @@ class _Watcher(threading.Thread):
         return self._group.look(self._stage, timed=True, in_haste=True)
 
     def _look(self, *, timed: bool) -> Progress:
+        if not self._counted:
+            return Progress(self._stage, 0, 0)
         return self._group.look(self._stage, timed=timed)

@@ -3,10 +3,18 @@
 Sessions of Spark Connect have none of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.utils import is_remote
+
+_kept: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
+"""By gateway: what a JVM has been asked for, and would give again."""
+_MOST_KEPT = 1024
 
 
 def analysed_plan(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
@@ -18,8 +26,15 @@ def analysed_plan(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
 def frame_over(plan: Any, session: SparkSession) -> DataFrame:  # noqa: ANN401
     """The rows of an analysed plan as a frame of a session; what was resolved stays as it is."""
     inside: Any = session
-    rows = sql_package(session).classic.Dataset
-    return DataFrame(rows.ofRows(inside._jsparkSession, plan), session)
+    context: SparkContext = inside.sparkContext
+    of_rows = kept(context, "Dataset", lambda: sql_package(session).classic.Dataset.ofRows)
+    return DataFrame(of_rows(inside._jsparkSession, plan), session)
+
+
+def empty_frame(session: SparkSession) -> DataFrame:
+    """A frame without rows and columns, for which no job runs."""
+    inside: Any = session
+    return DataFrame(inside._jsparkSession.emptyDataFrame(), session)
 
 
 def expression_of(column: Column, session: SparkSession) -> Any:  # noqa: ANN401
@@ -43,7 +58,37 @@ def column_of(expression: Any, session: SparkSession) -> Column:  # noqa: ANN401
 def sql_package(session: SparkSession) -> Any:  # noqa: ANN401
     """`org.apache.spark.sql`."""
     inside: Any = session
-    return inside._jvm.org.apache.spark.sql
+    return kept(inside.sparkContext, "sql", lambda: inside._jvm.org.apache.spark.sql)
+
+
+def expressions(session: SparkSession) -> Any:  # noqa: ANN401
+    """`org.apache.spark.sql.catalyst.expressions`."""
+    return kept(
+        session.sparkContext, "expressions", lambda: sql_package(session).catalyst.expressions
+    )
+
+
+def kept(context: SparkContext, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """What `make` gives, made once for a key in each JVM: a class of Java's, columns, no state.
+
+    To find a class takes a call of the JVM for each part of its name.
+    """
+    of_jvm = _kept.setdefault(context._gateway, {})
+    if key not in of_jvm:
+        if len(of_jvm) >= _MOST_KEPT:
+            of_jvm.clear()
+        of_jvm[key] = make()
+    return of_jvm[key]
+
+
+def column_named(text: str) -> Column:
+    """`F.col`, in one call of the JVM where that takes three."""
+    context = SparkContext._active_spark_context
+    if is_remote() or context is None:
+        return F.col(text)
+    jvm: Any = context._jvm
+    made: Any = Column
+    return made(kept(context, "col", lambda: jvm.functions.col)(text))  # type: ignore[no-any-return]
 
 
 def source_exists(session: SparkSession, name: str) -> bool:

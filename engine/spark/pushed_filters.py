@@ -34,6 +34,8 @@ def pushed_condition(
 
     `names` are the columns by the names that they have in the files.
     """
+    if filters.isEmpty():
+        return None
     return conjunction(trees) if (trees := list(_trees(spark, filters, names))) else None
 
 

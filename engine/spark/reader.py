@@ -31,6 +31,7 @@ from engine.spark.failures import in_engine_words
 from engine.spark.file_index import Constant, IndexedFiles, indexed_rows
 from engine.spark.live_rows import live_rows
 from engine.spark.object_stores import check_file_system, hadoop_options, spark_path
+from engine.spark.projections import selected
 from engine.spark.session import check_finds_columns_by_id, check_is_spark, is_remote
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import ResolvedPath, resolve_log_path
@@ -144,16 +145,30 @@ def _indexed(
         rows = rows.filter(bits.live(spark, column(_POSITION)))
     elif is_masked:
         rows = rows.filter(live_rows(table, dict(files))(column(FILE), column(_POSITION)))
-    return rows.select(
-        *[
-            column(_constant_name(table, field)).alias(field.name)
-            if field in partitions
-            else _unpushed(spark, table, request, field)
-            for field in fields
-        ],
-        *((column(FILE), column(_POSITION).alias(ROW)) if request.positions else ()),
-        *(_row_tracking(table, column(_POSITION)) if request.row_ids else ()),
+    form = (
+        "scan",
+        table.schema.to_json(),
+        tuple(table.partition_columns),
+        table.mapping_mode,
+        (table.row_id_column, table.row_commit_version_column) if request.row_ids else None,
+        request.columns,
+        request.positions,
+        request.marks is None,
     )
+
+    def columns() -> list[Column]:
+        return [
+            *[
+                column(_constant_name(table, field)).alias(field.name)
+                if field in partitions
+                else _unpushed(spark, table, request, field)
+                for field in fields
+            ],
+            *((column(FILE), column(_POSITION).alias(ROW)) if request.positions else ()),
+            *(_row_tracking(table, column(_POSITION)) if request.row_ids else ()),
+        ]
+
+    return selected(rows, form, columns)
 
 
 def _constants(

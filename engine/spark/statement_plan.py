@@ -75,6 +75,8 @@ def texts_of(sequence: Java) -> tuple[str, ...]:
 
 def map_of(session: SparkSession, scala_map: Java) -> dict[str, Any]:
     """A Map of Scala's."""
+    if scala_map.isEmpty():
+        return {}  # the end of Java's iterator is an exception, which takes a hundred calls
     inside: Any = session
     return dict(inside._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map))
 

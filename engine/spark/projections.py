@@ -1,0 +1,32 @@
+"""Columns of a scan, made once for each form of table: to make one takes a dozen calls of the JVM."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+
+from engine.spark.jvm import kept, scala_seq
+from engine.spark.session import is_remote
+
+_LONGEST = 100_000
+"""Columns of a form that takes more text are made each time."""
+
+
+def selected(
+    frame: DataFrame, form: Hashable, columns: Callable[[], Sequence[Column]]
+) -> DataFrame:
+    """The frame's columns that `columns` makes; frames of an equal `form` are given the same ones.
+
+    They name what they are of, and are no frame's own: another frame finds its columns by them.
+    """
+    session = frame.sparkSession
+    if is_remote(session) or len(repr(form)) > _LONGEST:
+        return frame.select(*columns())
+    inside: Any = frame
+
+    def make() -> Any:  # noqa: ANN401 - one of Scala's lists
+        made: list[Any] = list(columns())
+        return scala_seq([one._jc for one in made], session)
+
+    listed = kept(session.sparkContext, ("columns", form), make)
+    return DataFrame(inside._jdf.select(listed), session)
