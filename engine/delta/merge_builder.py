@@ -21,8 +21,10 @@ from engine.delta.exceptions import delta_errors
 from engine.delta.handle import AUTO_MERGE, Handle
 from engine.delta.result_frames import merge_frame
 from engine.errors import RequestError
+from engine.expressions.types import is_cast_by_zone, sql_name
+from engine.spark.columns import from_spark_schema
 from engine.spark.frame_names import aliases_of
-from engine.spark.session import check_is_spark
+from engine.spark.session import check_is_spark, is_in_utc
 
 TARGET, SOURCE = "target", "source"
 
@@ -116,6 +118,7 @@ class DeltaMergeBuilder:
         with delta_errors():
             check_is_spark(handle.spark)
             names = self._names()
+            self._check_zone()
         evolves = self._evolves or handle.is_set(AUTO_MERGE)
         on = condition(self._on, self._caller)
         result = handle.run(
@@ -141,6 +144,25 @@ class DeltaMergeBuilder:
             what = "The target cannot be called source, nor the source target."
             raise RequestError(what, "Choose other aliases.", field="alias")
         return names
+
+    def _check_zone(self) -> None:
+        """Refuse to store whole source rows of which a column would be cast by another zone than UTC.
+
+        Raises:
+            RequestError: which column, and how to cast it.
+        """
+        stars = {clause.action for clause in self._clauses} & {UPDATE_ALL, INSERT_ALL}
+        if not stars or is_in_utc(self._handle.spark):
+            return
+        source = from_spark_schema(self._source.schema)
+        for column in self._handle.table.snapshot().schema:
+            mine = source.get(column.name)
+            if mine is not None and is_cast_by_zone(mine.type, column.type):
+                kind = sql_name(column.type)
+                what = (
+                    f"The source's column {mine.name} would be stored by the session's time zone."
+                )
+                raise RequestError(what, f"Cast it to {kind} in the source.", field="source")
 
     def _with(
         self,

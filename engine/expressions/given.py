@@ -9,7 +9,7 @@ from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.scope import Scope
 from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import VOID, Column, Expression
-from engine.schema.types import BOOLEAN, StructType
+from engine.schema.types import BOOLEAN, DataType, StructType
 from engine.schema.write_errors import NotDeterministicError
 
 
@@ -27,6 +27,16 @@ class GivenExpression(ABC):
     @abstractmethod
     def tree(self, scope: Scope, *, now_ms: int | None = None) -> Expression:
         """Its tree over the columns of a scope; arguments as `parse_expression`."""
+
+    def value(
+        self,
+        scope: Scope,
+        kind: DataType,  # noqa: ARG002 - for those whose sessions cast otherwise
+        *,
+        now_ms: int | None = None,
+    ) -> Expression:
+        """Its tree as what a column of a type is set to, which may be of another type."""
+        return self.tree(scope, now_ms=now_ms)
 
     def as_json(self) -> NoReturn:
         """There is none.
@@ -111,4 +121,6 @@ def value_of(
     nested: Nested | None = None,
 ) -> tuple[tuple[str, ...], Expression]:
     """The path of a column and the tree of what it is set to; errors as `expression_of`."""
+    if isinstance(given, GivenExpression):
+        return column.path, given.value(Scope.of(schema), column.type, now_ms=now_ms)
     return column.path, expression_of(given, schema, now_ms=now_ms, nested=nested)

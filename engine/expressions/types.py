@@ -60,6 +60,12 @@ def is_numeric(data_type: DataType) -> bool:
     return data_type in INTEGRALS or data_type in FLOATS or isinstance(data_type, DecimalType)
 
 
+def is_cast_by_zone(one: DataType, other: DataType) -> bool:
+    """Whether a cast from one type to another depends on the session's time zone."""
+    types = {one, other}
+    return len(types) > 1 and TIMESTAMP in types and types <= {STRING, *TIMES}
+
+
 def is_complex(data_type: DataType) -> bool:
     """Struct, array, map or variant."""
     return isinstance(data_type, StructType | ArrayType | MapType) or data_type == PrimitiveType(

@@ -27,7 +27,7 @@ from engine.expressions.parse import moments, parse_expression
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import VOID, Call, Expression, Literal, SparkExpression, walk
 from engine.expressions.tree import Column as ColumnOfRow
-from engine.expressions.types import TIMES, is_complex, is_numeric
+from engine.expressions.types import TIMES, is_cast_by_zone, is_complex, is_numeric, sql_name
 from engine.schema.types import STRING, TIMESTAMP, DataType, StructType, type_from_json
 from engine.spark.classic_columns import classic_nodes
 from engine.spark.column_nodes import (
@@ -45,7 +45,7 @@ from engine.spark.connect_columns import connect_nodes
 from engine.spark.frame_reads import has_subqueries
 from engine.spark.jvm import analysed_plan, iter_seq
 from engine.spark.own_columns import OwnColumn, no_rows
-from engine.spark.session import is_remote
+from engine.spark.session import has_engine_terms, is_in_utc, is_remote
 from engine.spark.text_nodes import split_text
 
 PREFIX = "__lake_spark_"
@@ -103,6 +103,22 @@ class GivenColumn(GivenExpression):
         if isinstance(self._given, str):
             return trees.of_text(self._given)
         return trees.of_column(self._given)
+
+    def value(self, scope: Scope, kind: DataType, *, now_ms: int | None = None) -> Expression:
+        """The tree; a time is cast to the column's type by the caller's session, in its time zone.
+
+        Raises:
+            ExpressionError: it would be null there where it fits no time: the session has no ANSI mode.
+        """
+        tree, session = self.tree(scope, now_ms=now_ms), self._frames.session
+        if is_in_utc(session) or not is_cast_by_zone(tree.type, kind):
+            return tree
+        if not has_engine_terms(session, any_zone=True):
+            what = f"{self.text[:200]} would be stored by the time zone of a session without ANSI mode."
+            raise ExpressionError(what, f"Cast it: CAST(… AS {sql_name(kind)}).")
+        given = F.expr(self._given) if isinstance(self._given, str) else self._given
+        cast = GivenColumn(given.cast(to_spark_type(kind)), self._frames)
+        return cast.tree(scope, now_ms=now_ms)
 
 
 class _Trees:

@@ -176,14 +176,21 @@ def in_our_terms(session: SparkSession | None) -> SparkSession | None:
     return beside
 
 
-def has_engine_terms(session: SparkSession) -> bool:
-    """Whether expressions mean to a session what they mean to the engine."""
+def has_engine_terms(session: SparkSession, *, any_zone: bool = False) -> bool:
+    """Whether expressions mean to a session what they mean to the engine, but for its time zone."""
     try:
-        zone = session.conf.get("spark.sql.session.timeZone") or ""
         ansi = session.conf.get("spark.sql.ansi.enabled") or ""
     except (PySparkException, Py4JError, OSError):
         return True  # it is gone: whatever needs it finds that out
-    return zone in _UTC and ansi.lower() == "true"
+    return ansi.lower() == "true" and (any_zone or is_in_utc(session))
+
+
+def is_in_utc(session: SparkSession) -> bool:
+    """Whether times without a zone are UTC to a session."""
+    try:
+        return (session.conf.get("spark.sql.session.timeZone") or "") in _UTC
+    except (PySparkException, Py4JError, OSError):
+        return True  # as above
 
 
 def is_remote(session: SparkSession) -> bool:
