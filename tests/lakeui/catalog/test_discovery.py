@@ -290,6 +290,7 @@ def test_the_command_lists_registers_and_says_how_to_go_on(lake):
     text = output(str(lake))
     assert "3 tables in 6 directories." in text
     assert not Table.objects.exists()
+    assert "1 table in 1 directory." in output(str(lake), "--limit", "1")
     first = json.loads(output(str(lake), "--limit", "3", "-ojson"))
     assert (first["after"], len(first["tables"])) == ("sales", 1)
     rest = json.loads(output(str(lake), "--after", "sales", "--register", "-ojson"))

@@ -1,4 +1,4 @@
-"""`manage.py discover`: the Delta tables below a root or of Spark's catalogue, and registering them."""
+"""`manage.py discover`: the Delta tables below a root or of Spark's catalog, and registering them."""
 
 import json
 import subprocess
@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from engine.errors import EngineError
 from engine.storage.uri import open_store
+from engine.words import counted
 from lakeui.catalog.discovery import (
     Directory,
     check_search,
@@ -33,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--catalog",
             metavar="NAMES",
-            help="the tables of Spark's session catalogue instead (Hive's metastore): 'sales.*'",
+            help="the tables of Spark's session catalog instead (Hive's metastore): 'sales.*'",
         )
         parser.add_argument("--match", default="", help="only paths like this: 'sales/*'")
         parser.add_argument(
@@ -94,7 +95,7 @@ class Command(BaseCommand):
             return
         for row in rows:
             self.stdout.write(f"{row['state']:12} {row['name']:40} {row['place']}")
-        self.stdout.write(f"{len(rows)} tables in the catalogue.")
+        self.stdout.write(f"{counted(len(rows), 'table')} in the catalog.")
 
     def _write_lines(self, answer: dict[str, object], examined: list[Directory]) -> None:
         rows: list[dict[str, str]] = answer["tables"]  # type: ignore[assignment]
@@ -103,13 +104,14 @@ class Command(BaseCommand):
         for one in examined:
             if one.problem:
                 self.stdout.write(f"{'unreadable':12} {one.path}: {one.problem}")
-        self.stdout.write(f"{len(rows)} tables in {answer['examined']} directories.")
+        directories = "1 directory" if len(examined) == 1 else f"{len(examined):,} directories"
+        self.stdout.write(f"{counted(len(rows), 'table')} in {directories}.")
         if answer["after"] is not None:
             self.stdout.write(f"There are more: go on with --after '{answer['after']}'.")
 
 
 def _in_catalog(pattern: str) -> list[dict[str, str]]:
-    """The tables as Spark's catalogue has them, by a program of its own: Spark is none of this one's."""
+    """The tables as Spark's catalog has them, by a program of its own: Spark is none of this one's."""
     command = [sys.executable, "-m", CATALOG_TABLES, pattern or "*"]
     done = subprocess.run(  # noqa: S603 - this interpreter, a program of ours
         command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, text=True, check=False
@@ -117,7 +119,7 @@ def _in_catalog(pattern: str) -> list[dict[str, str]]:
     answer = (done.stdout.splitlines() or [""])[-1]
     if done.returncode:
         why = json.loads(answer) if answer.startswith('"') else "Its program ended: see above."
-        msg = f"Spark's catalogue cannot be read. {why} Check SPARK_CONF_DIR/hive-site.xml."
+        msg = f"Spark's catalog cannot be read. {why} Check SPARK_CONF_DIR/hive-site.xml."
         raise CommandError(msg)
     rows = []
     for table in json.loads(answer):
