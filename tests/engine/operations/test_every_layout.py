@@ -21,6 +21,7 @@ from tests.engine.operations.sweep.layouts import (
 from tests.engine.operations.sweep.play import play
 from tests.engine.operations.sweep.steps import CORE, STEPS
 from tests.engine.other_engines import deltalake_rows, duckdb_rows
+from tests.shares import one_in
 
 LAYOUTS = covering_layouts()
 DEALT = spread(CORE, LAYOUTS)
@@ -42,7 +43,7 @@ def test_every_operation_meets_every_choice():
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", one_in(2, LAYOUTS), ids=str)
 def test_operations_leave_the_rows_that_the_model_has(
     layout: Layout, spark: SparkSession, tmp_path: Path
 ):
