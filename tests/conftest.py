@@ -44,12 +44,30 @@ if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 settings.WHITENOISE_AUTOREFRESH = True  # files are found when asked for, not by each new client
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 django.setup()  # conftests below import models
+
+from django.apps import apps  # noqa: E402
+from django.contrib.auth.models import Group  # noqa: E402
+from django.db.models.signals import post_migrate  # noqa: E402
+from django.dispatch import receiver  # noqa: E402
+
+from lakeui.catalog.roles import Role  # noqa: E402
+
 pa.set_cpu_count(1)  # files of five rows are read faster by one thread than by a pool
 
 hypothesis.settings.register_profile(  # a busy machine is slow, which is no failure
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("unhurried")
+
+
+@receiver(post_migrate, sender=apps.get_app_config("catalog"))
+def make_role_groups(using: str, **_: object) -> None:
+    """As migrations leave them: a test that empties the database takes away what they made.
+
+    In one process such a test may come before others, where it is of a group that has one process.
+    """
+    for role in Role:
+        Group.objects.using(using).get_or_create(name=role.label)
 
 
 @pytest.hookimpl(wrapper=True)

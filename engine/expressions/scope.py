@@ -133,8 +133,8 @@ def _alike(one: str, other: str) -> int:
 
 
 def _columns(relations: Sequence[Relation], path: Sequence[str]) -> list[Column]:
-    found = (_column(relation, path) for relation in relations)
-    return [column for column in found if column]
+    columns = (_column(relation, path) for relation in relations)
+    return [column for column in columns if column]
 
 
 def _column(relation: Relation, path: Sequence[str]) -> Column | None:

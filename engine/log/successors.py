@@ -1,4 +1,4 @@
-"""What follows a version in a log on this machine, asked for by name: to list a long log takes longer."""
+"""What follows a version in a log on this machine, looked up by name: to list a long log takes longer."""
 
 from engine.log.paths import LogFileKind, LogFileName, commit_path
 from engine.log.segment import LogFile, LogSegment, is_latest

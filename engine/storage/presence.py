@@ -20,11 +20,11 @@ _LISTED_FOR_ONE = 12
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What lies below a root, by its paths. `known` is what the store said of it, None where nothing yet."""
+    """What lies below a root, by its paths. `listed` is what the store said of it, None where nothing yet."""
 
     store: Store
     paths: Collection[str]
-    known: Mapping[str, FileStatus] | None = None
+    listed: Mapping[str, FileStatus] | None = None
 
     @classmethod
     def below(cls, store: Store) -> "Listing":
@@ -35,8 +35,8 @@ class Listing:
         """
         if isinstance(store, LocalStore):
             return cls(store, list(store.list_paths()))
-        known = {file.path: file for file in store.list_all()}
-        return cls(store, known.keys(), known)
+        listed = {file.path: file for file in store.list_all()}
+        return cls(store, listed.keys(), listed)
 
     def statuses(self, paths: Iterable[str]) -> list[FileStatus]:
         """What the store says of some of the paths; of a file that is gone by now it may say nothing.
@@ -44,8 +44,8 @@ class Listing:
         Raises:
             StorageError: the store could not say.
         """
-        if self.known is not None:
-            return [self.known[path] for path in paths]
+        if self.listed is not None:
+            return [self.listed[path] for path in paths]
         if isinstance(self.store, LocalStore):
             return list(self.store.stat_many(paths))
         return statuses_of(self.store, list(paths))

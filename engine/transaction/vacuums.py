@@ -37,7 +37,7 @@ class VacuumUnderWayError(EngineError):
 
 @dataclass
 class VacuumsUnderWay:
-    """Those that winning commits began and did not end: their versions, and what each may take."""
+    """VACUUMs that winning commits began and did not end: their versions, and what each may take."""
 
     _under_way: dict[str, tuple[int, int]] = field(default_factory=dict)
 

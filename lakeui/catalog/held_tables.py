@@ -126,11 +126,11 @@ class HeldTable:
         Raises:
             UnfitError: it cannot be brought to the latest version by them.
         """
-        known = self.checkpoint_version
-        if known is None and read_hint(store) is not None:
+        read_from = self.checkpoint_version
+        if read_from is None and read_hint(store) is not None:
             raise UnfitError
-        files = list_log_files(store, self.version if known is None else known)
-        if any(checkpoint.version != known for checkpoint in complete_checkpoints(files)):
+        files = list_log_files(store, self.version if read_from is None else read_from)
+        if any(checkpoint.version != read_from for checkpoint in complete_checkpoints(files)):
             raise UnfitError
         tip = next((file.status for file in files if file.path == self.tip.file.path), None)
         if tip is None or not tip.is_unchanged(self.tip.file):

@@ -2,6 +2,7 @@
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User
+from django.core.management import call_command
 
 from lakeui.catalog.access import ACTIONS, action_for_kind, may, role_of, visible_tables
 from lakeui.catalog.roles import Role
@@ -14,6 +15,12 @@ pytestmark = pytest.mark.django_db
 
 def test_the_four_groups_are_there_from_the_start():
     assert set(ROLES) <= set(Group.objects.values_list("name", flat=True))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_groups_are_there_after_a_test_that_empties_the_database():
+    call_command("flush", verbosity=0, interactive=False)
+    assert set(Group.objects.values_list("name", flat=True)) == {role.label for role in Role}
 
 
 @pytest.mark.parametrize("role", ROLES)
