@@ -19,6 +19,10 @@ VACUUM, as the feature asks) and hands it back. After every turn the two must re
 deltalake (Rust) and duckdb read every table that this engine can read, as it is after this engine's
 turns; what they cannot read is theirs to say.
 
+Two compactions of deltalake 1.6.6 that run at once may both commit, having removed the same files: the
+rows are then there twice. This engine's conflict checks abort the second of two of its own. Run
+deltalake's compactions of a table one at a time.
+
 {versions}
 
 - **rows agree**: after every turn of one side, the other read exactly its rows.
