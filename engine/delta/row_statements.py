@@ -19,11 +19,13 @@ from engine.delta.handle import AUTO_MERGE, Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.result_frames import counted_frame, nothing
 from engine.delta.statement_views import StatementNotRoutedError
-from engine.schema.types import StructType
+from engine.schema.assignment import storing
+from engine.schema.types import STRING, StructType
 from engine.schema.write_errors import ColumnCountError
 from engine.spark.column_trees import GivenColumn
 from engine.spark.columns import column, quoted, to_spark_type
 from engine.spark.jvm import column_of, frame_over, iter_seq, scala_seq, sql_package
+from engine.spark.shape import INSERT, stored
 from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
 
 _INLINE = "UnresolvedInlineTable"
@@ -133,7 +135,8 @@ def _insert_command(
     for name, value in fixed.items():
         field = schema.get(name)
         if value is not None and field is not None:
-            frame = frame.withColumn(field.name, F.lit(value).cast(to_spark_type(field.type)))
+            way = storing(STRING, field.type, field.name)
+            frame = frame.withColumn(field.name, stored(F.lit(value), way, INSERT))
     source = DataFrameSource(frame, is_made_anew=handle.reads_anew)
     criteria = optional(plan.replaceCriteriaOpt())
     if criteria is not None:

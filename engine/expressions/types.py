@@ -1,6 +1,7 @@
 """How Spark (ANSI) brings operand types together, and how types are written in SQL."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from engine.expressions.tree import INTERVAL, VOID
 from engine.schema.types import (
@@ -60,10 +61,47 @@ def is_numeric(data_type: DataType) -> bool:
     return data_type in INTEGRALS or data_type in FLOATS or isinstance(data_type, DecimalType)
 
 
-def is_cast_by_zone(one: DataType, other: DataType) -> bool:
-    """Whether a cast from one type to another depends on the session's time zone."""
-    types = {one, other}
-    return len(types) > 1 and TIMESTAMP in types and types <= {STRING, *TIMES}
+def is_cast_by_zone(data: DataType, table: DataType) -> bool:
+    """Whether storing values of a type in a column depends on the session's time zone."""
+    return cast_by_zone(data, table) != data
+
+
+def cast_by_zone(data: DataType, table: DataType) -> DataType:
+    """The type of values that have been cast where that depends on the session's time zone, at any depth.
+
+    Args:
+        data: the type of the values, whose other parts stay as they are.
+        table: the type of the column that they are for.
+    """
+    match data, table:
+        case StructType(), StructType():
+            return StructType(tuple(_field_by_zone(field, table) for field in data))
+        case ArrayType(), ArrayType():
+            return replace(data, element=cast_by_zone(data.element, table.element))
+        case MapType(), MapType():
+            key, value = cast_by_zone(data.key, table.key), cast_by_zone(data.value, table.value)
+            return replace(data, key=key, value=value)
+        case _:
+            is_of_times = TIMESTAMP in {data, table} and {data, table} <= {STRING, *TIMES}
+            return table if is_of_times or (table == STRING and _holds_times(data)) else data
+
+
+def _field_by_zone(field: StructField, table: StructType) -> StructField:
+    column = table.get(field.name)
+    return field if column is None else replace(field, type=cast_by_zone(field.type, column.type))
+
+
+def _holds_times(data: DataType) -> bool:
+    """Whether the text of a struct, an array or a map has times in a zone."""
+    match data:
+        case StructType():
+            return any(_holds_times(field.type) for field in data)
+        case ArrayType():
+            return _holds_times(data.element)
+        case MapType():
+            return _holds_times(data.key) or _holds_times(data.value)
+        case _:
+            return data == TIMESTAMP
 
 
 def is_complex(data_type: DataType) -> bool:

@@ -12,11 +12,15 @@ from engine.commands.sources import DataFrameSource
 from engine.errors import EngineError, RequestError
 from engine.log.commits import read_commit
 from engine.operations.execution import Execution
+from engine.schema.types import StructType
 from engine.spark.catalogue import places_in
 from engine.spark.columns import from_spark_schema
 from engine.spark.frame_reads import TableRead, files_of, live_reads_of, reads_of
 from engine.spark.own_columns import in_session
+from engine.spark.session import is_in_utc
+from engine.spark.shape import cast_in_session
 from engine.spark.sources import SourceRows
+from engine.spark.table_rules import with_session_defaults
 from engine.storage.uri import real_place
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -37,16 +41,22 @@ def version_read_by(command: Command, uri: str) -> int | None:
 
 
 def rows_of_frame(
-    execution: Execution, source: DataFrameSource, txn: OptimisticTransaction | None
+    execution: Execution,
+    source: DataFrameSource,
+    txn: OptimisticTransaction | None,
+    stored_in: StructType | None = None,
 ) -> SourceRows:
     """The rows of a DataFrame, under the names that the source gives them.
+
+    `stored_in` are the columns that take them: what a time zone decides of that is cast by the zone of
+    the DataFrame's session.
 
     Raises:
         RequestError: two of its columns share a name.
     """
     if txn is not None:
         register_reads(execution, source.frame, txn, is_made_anew=source.is_made_anew)
-    frame = in_session(source.frame, execution.spark)
+    frame = source.frame
     if source.columns:
         frame = frame.toDF(*source.columns)
     lowered = [name.lower() for name in frame.columns]
@@ -54,6 +64,9 @@ def rows_of_frame(
     if repeated is not None:
         msg = f"Two columns of the DataFrame are called {repeated}."
         raise RequestError(msg, "Give one another name.", field="source")
+    if stored_in is not None and not is_in_utc(frame.sparkSession):
+        frame = cast_in_session(with_session_defaults(frame, stored_in), stored_in)
+    frame = in_session(frame, execution.spark)
     return SourceRows(frame, from_spark_schema(frame.schema))
 
 

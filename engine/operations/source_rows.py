@@ -70,7 +70,8 @@ def source_rows(
         target_schema: the columns of the table that takes them, None where the source decides.
         txn: the transaction that writes them: what is read of its own table it has read.
         stored: whether values that are written out go into the table's columns of their names, and
-            are cast to their types at once; a MERGE compares them first.
+            are cast to their types at once, and whether a DataFrame's session casts its times to them;
+            a MERGE compares them first.
         takes_more: whether columns beyond the table's may come by position: the schema evolves.
 
     Raises:
@@ -85,7 +86,7 @@ def source_rows(
     if isinstance(source, QuerySource):
         return _of_query(execution, source, target_schema, txn, takes_more=takes_more)
     if isinstance(source, DataFrameSource):
-        return rows_of_frame(execution, source, txn)
+        return rows_of_frame(execution, source, txn, target_schema if stored else None)
     return _of_table(execution, source, target_schema, txn, takes_more=takes_more)
 
 

@@ -27,7 +27,7 @@ from engine.expressions.parse import moments, parse_expression
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import VOID, Call, Expression, Literal, SparkExpression, walk
 from engine.expressions.tree import Column as ColumnOfRow
-from engine.expressions.types import TIMES, is_cast_by_zone, is_complex, is_numeric, sql_name
+from engine.expressions.types import TIMES, cast_by_zone, is_complex, is_numeric, sql_name
 from engine.schema.types import STRING, TIMESTAMP, DataType, StructType, type_from_json
 from engine.spark.classic_columns import classic_nodes
 from engine.spark.column_nodes import (
@@ -111,13 +111,13 @@ class GivenColumn(GivenExpression):
             ExpressionError: it would be null there where it fits no time: the session has no ANSI mode.
         """
         tree, session = self.tree(scope, now_ms=now_ms), self._frames.session
-        if is_in_utc(session) or not is_cast_by_zone(tree.type, kind):
+        if is_in_utc(session) or (zoned := cast_by_zone(tree.type, kind)) == tree.type:
             return tree
         if not has_engine_terms(session, any_zone=True):
             what = f"{self.text[:200]} would be stored by the time zone of a session without ANSI mode."
             raise ExpressionError(what, f"Cast it: CAST(… AS {sql_name(kind)}).")
         given = F.expr(self._given) if isinstance(self._given, str) else self._given
-        cast = GivenColumn(given.cast(to_spark_type(kind)), self._frames)
+        cast = GivenColumn(given.cast(to_spark_type(zoned)), self._frames)
         return cast.tree(scope, now_ms=now_ms)
 
 

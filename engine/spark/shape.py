@@ -6,10 +6,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import SchemaMismatchError
+from engine.expressions.types import cast_by_zone
 from engine.schema.assignment import Cast, Entries, Fields, Items, Storing, is_unchanged, storing
 from engine.schema.types import STRING, StructField, StructType
 from engine.schema.write_errors import ColumnCountError, FieldMismatchError, FieldMissingError
-from engine.spark.columns import column, to_spark_type
+from engine.spark.columns import column, from_spark_schema, to_spark_type
 from engine.spark.row_checks import refused_value
 
 INSERT = "INSERT"
@@ -46,6 +47,20 @@ def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> 
             way = storing(source.type, field.type, field.name)
             columns.append(stored(column(source.name), way, INSERT).alias(field.name))
     return frame.select(*columns)
+
+
+def cast_in_session(frame: DataFrame, table: StructType) -> DataFrame:
+    """The rows, cast where the time zone of their own session decides how a table's columns store them."""
+    data = from_spark_schema(frame.schema)
+    columns, is_cast = [], False
+    for field in data:
+        value, target = column(field.name), table.get(field.name)
+        zoned = field.type if target is None else cast_by_zone(field.type, target.type)
+        if target is not None and zoned != field.type:
+            is_cast = True
+            value = stored(value, storing(field.type, zoned, target.name), INSERT).alias(field.name)
+        columns.append(value)
+    return frame.select(*columns) if is_cast else frame
 
 
 def stored(value: Column, way: Storing, clause: str, *, is_steady: bool = True) -> Column:

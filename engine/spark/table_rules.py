@@ -12,16 +12,24 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.table import Metadata
-from engine.errors import ExpressionError, RequestError, UnsupportedFeatureError
+from engine.errors import (
+    ExpressionError,
+    RequestError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of
-from engine.expressions.tree import TRUE, Call, Expression
+from engine.expressions.tree import TRUE, Call, Expression, walk
+from engine.expressions.types import TIMES
 from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.schema.assignment import storing
 from engine.schema.text_lengths import declared_type, has_limits, limit_of
-from engine.schema.types import BOOLEAN, DataType, StructField, StructType
-from engine.spark.columns import column, quoted, to_column, to_spark_type
+from engine.schema.types import BOOLEAN, TIMESTAMP, DataType, StructField, StructType
+from engine.spark.columns import column, from_spark_schema, quoted, to_column, to_spark_type
 from engine.spark.nested_rules import fitted, is_bounded, keeps, type_shown
 from engine.spark.row_checks import refuse_violations, shown_values
+from engine.spark.shape import INSERT, stored
 
 GENERATED = "delta.generationExpression"
 DEFAULT = "CURRENT_DEFAULT"
@@ -93,6 +101,27 @@ def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> D
         value = generated_value(table, schema, field).cast(to_spark_type(field.type))
         frame = frame.withColumn(field.name, value)
     return frame.select(*[column(name) for name in schema.names])
+
+
+def with_session_defaults(frame: DataFrame, table: StructType) -> DataFrame:
+    """The rows with the defaults that tell a time, of columns that they lack, in their own session's zone.
+
+    Those that the engine does not understand are left to `complete`, which refuses them.
+    """
+    for field in table:
+        text = field.metadata.get(DEFAULT)
+        if text is None or field.name.lower() in {name.lower() for name in frame.columns}:
+            continue
+        try:
+            tree = parse_expression(str(text), StructType())
+            if field.type == TIMESTAMP or any(node.type in TIMES for node in walk(tree)):
+                frame = frame.withColumn(field.name, F.expr(str(text)))
+                given = from_spark_schema(frame.schema).fields[-1]
+                way = storing(given.type, field.type, field.name)
+                frame = frame.withColumn(field.name, stored(column(field.name), way, INSERT))
+        except (ExpressionError, SchemaMismatchError):
+            frame = frame.drop(column(field.name))
+    return frame
 
 
 def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata) -> DataFrame:
