@@ -5,6 +5,7 @@ engine's own parser, and a table whose rules it does not understand is not writt
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from engine.errors import (
 )
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of
-from engine.expressions.tree import TRUE, Call, Expression, walk
+from engine.expressions.tree import TRUE, Call, Expression, Literal, walk
 from engine.expressions.types import TIMES
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.assignment import storing
@@ -35,6 +36,7 @@ GENERATED = "delta.generationExpression"
 DEFAULT = "CURRENT_DEFAULT"
 INVARIANT = "delta.invariants"
 IDENTITY = "delta.identity.start"
+_TIME_LITERAL = re.compile(r"\s*TIMESTAMP\s*'([^']*)'\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +117,19 @@ def with_session_defaults(frame: DataFrame, table: StructType) -> DataFrame:
         try:
             tree = parse_expression(str(text), StructType())
             if field.type == TIMESTAMP or any(node.type in TIMES for node in walk(tree)):
-                frame = frame.withColumn(field.name, F.expr(str(text)))
+                frame = frame.withColumn(field.name, _in_session(tree, str(text)))
                 given = from_spark_schema(frame.schema).fields[-1]
                 way = storing(given.type, field.type, field.name)
                 frame = frame.withColumn(field.name, stored(column(field.name), way, INSERT))
         except (ExpressionError, SchemaMismatchError):
             frame = frame.drop(column(field.name))
     return frame
+
+
+def _in_session(default: Expression, text: str) -> Column:
+    """A default as a session of any zone tells it; Spark is given what was understood, never the text."""
+    literal = _TIME_LITERAL.fullmatch(text) if isinstance(default, Literal) else None
+    return to_column(default) if literal is None else F.lit(literal[1]).cast("timestamp")
 
 
 def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata) -> DataFrame:
