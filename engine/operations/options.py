@@ -42,8 +42,9 @@ class RunOptions:
         user_metadata: kept in the commit.
         user_name: who requested the run, kept in the commit.
         in_process_bytes: DELETE, UPDATE and MERGE of files of at most so many bytes, and small INSERT
-            VALUES, are done by Arrow in this process, where it does exactly what Spark would; 0 leaves
-            everything to Spark.
+            VALUES, are done by Arrow in this process, where it does exactly what Spark would, and rows
+            that are known to be few are written here once Spark has computed them; 0 leaves everything
+            to Spark.
         count_bytes: a dry run of DELETE, UPDATE or MERGE reads files of at most so many bytes to count
             the rows that would change; 0 counts none.
         early_conflicts: look at new commits while Spark works, and end with a conflict as soon as the

@@ -3,9 +3,10 @@
 DELETE, UPDATE and MERGE share this. The numbers that describe it are delta-spark's metrics.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -30,7 +31,13 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, is_true
 from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.reader import FILE, ROW, ScanRequest, scan
-from engine.spark.row_positions import FileDeletion, delete_positions
+from engine.spark.row_positions import (
+    FileDeletion,
+    delete_and_take,
+    delete_positions,
+    is_one_task,
+)
+from engine.spark.table_files import TableFiles
 
 MATCH = "__lake_match"
 
@@ -50,6 +57,7 @@ class RowDeletion:
     rows: int | None = 0
     positions: DataFrame | None = None
     read: tuple[AddFile, ...] = ()
+    images: pa.Table | None = field(default=None, compare=False)
 
     @property
     def is_empty(self) -> bool:
@@ -86,17 +94,29 @@ class RowDeletion:
         }
 
 
+@dataclass(frozen=True)
+class ImagesAlong:
+    """What to ask of rows as they are found: `make` keeps FILE and ROW of frames, and puts columns beside.
+
+    `row_ids` says that it takes the reader's columns of row tracking.
+    """
+
+    make: Callable[[DataFrame], DataFrame]
+    row_ids: bool
+
+
 def find_rows(
     execution: Execution,
     snapshot: Snapshot,
     condition: Expression | None,
     candidates: Sequence[AddFile],
     tables: QueryTables | None = None,
+    along: ImagesAlong | None = None,
 ) -> RowDeletion:
     """The rows of candidate files that match, with their vectors written.
 
     Partition values decide alone where they can: then no data is read. `tables` are what subqueries
-    of the condition read.
+    of the condition read. What is asked `along` comes only where it is few rows of few files.
     """
     execution.chose(len(candidates), snapshot)
     whole, unsure = split_by_partition(snapshot, condition, candidates)
@@ -109,9 +129,11 @@ def find_rows(
         execution.found(f"{deletion.in_words()}, {IN_PROCESS}")
         return deletion
     table = execution.files_of(snapshot)
+    asked_once = tables is not None and is_asked_once(condition)
+    if along is not None and not (asked_once or whole) and by_vector and is_one_task(unsure):
+        return _found_with_images(execution, table, condition, unsure, along)
     with execution.spark_stage("find rows"):
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
-        asked_once = tables is not None and is_asked_once(condition)
         if tables is not None and asked_once:
             matched = tables.matching(rows, condition)
             matches = matched.select(FILE, ROW).localCheckpoint(eager=True)
@@ -122,6 +144,23 @@ def find_rows(
         settled = _settled(execution, deletions, whole, by_vector=by_vector)
     execution.found(settled.in_words())
     return replace(settled, positions=matches, read=tuple(unsure)) if asked_once else settled
+
+
+def _found_with_images(
+    execution: Execution,
+    table: TableFiles,
+    condition: Expression,
+    files: Sequence[AddFile],
+    along: ImagesAlong,
+) -> RowDeletion:
+    with execution.spark_stage("find rows"):
+        request = ScanRequest(files, positions=True, row_ids=along.row_ids)
+        matches = along.make(scan(execution.spark, table, request).filter(is_true(condition)))
+        deletions, images = delete_and_take(matches, table, files)
+        settled = _settled(execution, deletions, (), by_vector=True)
+    execution.found(settled.in_words())
+    has_all = images is not None and images.num_rows == settled.rows
+    return replace(settled, images=images if has_all else None)
 
 
 def _settled(

@@ -3,9 +3,11 @@
 With deletion vectors the old rows are marked deleted and only the new images are written.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -20,7 +22,7 @@ from engine.operations.in_process import Images, write_in_process
 from engine.operations.planned_rows import plan_of_matches
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult
-from engine.operations.row_deletion import MATCH, RowDeletion, find_rows, marked_rows
+from engine.operations.row_deletion import MATCH, ImagesAlong, RowDeletion, find_rows, marked_rows
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import (
     Assignments,
@@ -30,17 +32,23 @@ from engine.spark.assignment import (
     regenerated,
 )
 from engine.spark.columns import column
-from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
+from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
 from engine.spark.writer import (
     CHANGE_TYPE,
+    FEW_ROWS,
     Written,
+    data_target,
     gathered,
     is_scattered,
+    physical_frame,
     write,
     write_changes,
+    write_here,
 )
+
+_MOST_COLUMNS = 20
 
 
 def update(command: Update, execution: Execution) -> OperationResult:
@@ -65,10 +73,11 @@ def update(command: Update, execution: Execution) -> OperationResult:
     if execution.options.dry_run:
         plan = plan_of_matches(execution, snapshot, condition, candidates, "updated")
         return OperationResult(plan=plan)
-    gone = find_rows(execution, snapshot, condition, candidates, tables)
+    setting = _Setting(condition or TRUE, assignments, tables)
+    along = _along(execution, snapshot, setting)
+    gone = find_rows(execution, snapshot, condition, candidates, tables, along)
     txn.stage(*gone.actions())
     scanned = monotonic()
-    setting = _Setting(condition or TRUE, assignments, tables)
     written, changes = _images(execution, snapshot, setting, gone)
     txn.stage(*written.adds, *changes)
     updated = gone.rows if gone.rows is not None else written.rows
@@ -104,6 +113,28 @@ class _Setting:
         return any(map(is_asked_once, self.assignments.values()))
 
 
+def _along(execution: Execution, snapshot: Snapshot, setting: _Setting) -> ImagesAlong | None:
+    """New images made as the rows are found: a second look at the files is saved where they are few.
+
+    Of a wide table the first look reads what only images need, so it is not asked to; nor where the
+    change feed needs the rows as they were.
+    """
+    is_wide = len(snapshot.schema) > _MOST_COLUMNS
+    feeds = snapshot.properties.enable_change_data_feed
+    if is_wide or feeds or setting.is_asked_once or not execution.options.in_process_bytes:
+        return None
+    kept = keeps_row_ids(snapshot)
+    table = execution.files_of(snapshot)
+
+    def make(matches: DataFrame) -> DataFrame:
+        marked = matches.withColumn(MATCH, F.lit(True))
+        images = _assigned(marked, snapshot, setting.assignments, kept=kept, beside=(FILE, ROW))
+        images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
+        return physical_frame(images, table, keep_row_ids=kept, beside=(FILE, ROW))
+
+    return ImagesAlong(make, kept)
+
+
 def _images(
     execution: Execution, snapshot: Snapshot, setting: _Setting, gone: RowDeletion
 ) -> tuple[Written, list[AddCDCFile]]:
@@ -116,6 +147,8 @@ def _images(
     if by_arrow is not None:
         return by_arrow
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
+    if gone.images is not None:
+        return _written_along(execution, table, gone.images, kept=kept), []
     with execution.spark_stage("write new rows"):
         rows = marked_rows(execution, snapshot, setting.condition, gone, touched, row_ids=kept)
         if gone.masked:
@@ -125,9 +158,10 @@ def _images(
             rows, assignments = _with_values(rows, setting)
         images = _assigned(rows, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
-        if gone.masked and is_scattered(table, len(touched)):
+        few = _are_few(execution, gone)
+        if gone.masked and not few and is_scattered(table, len(touched)):
             images = gathered(images, table)
-        written = write(images, table, keep_row_ids=kept)
+        written = write(images, table, keep_row_ids=kept, few=few)
         execution.wrote(written.adds)
         changes: list[AddCDCFile] = []
         if snapshot.properties.enable_change_data_feed:
@@ -135,6 +169,22 @@ def _images(
             execution.wrote(changes)
     execution.wrote_in_words(written.adds)
     return written, changes
+
+
+def _written_along(
+    execution: Execution, table: TableFiles, images: pa.Table, *, kept: bool
+) -> Written:
+    execution.begin_stage("write new rows")
+    written = write_here(images, data_target(table, keep_row_ids=kept))
+    execution.wrote(written.adds)
+    execution.wrote_in_words(written.adds)
+    return written
+
+
+def _are_few(execution: Execution, gone: RowDeletion) -> bool:
+    """Whether the new images are known to be few: rows that stay are not written beside them."""
+    is_known = bool(gone.masked) and gone.rows is not None and gone.rows <= FEW_ROWS
+    return bool(execution.options.in_process_bytes) and is_known
 
 
 def _with_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:
@@ -147,9 +197,17 @@ def _with_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignm
 
 
 def _assigned(
-    rows: DataFrame, snapshot: Snapshot, assignments: Assignments, *, kept: bool
+    rows: DataFrame,
+    snapshot: Snapshot,
+    assignments: Assignments,
+    *,
+    kept: bool,
+    beside: Sequence[str] = (),
 ) -> DataFrame:
-    """Each row as it will be; a changed row keeps its id and gets the commit's version."""
+    """Each row as it will be; a changed row keeps its id and gets the commit's version.
+
+    Columns `beside` the table's stay.
+    """
     new = assigned_columns(snapshot.schema, assignments)
     columns: list[Column] = []
     for field in snapshot.schema:
@@ -159,6 +217,7 @@ def _assigned(
     if kept:
         stays = F.when(~column(MATCH), column(ROW_COMMIT_VERSION))
         columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
+    columns += [column(name) for name in beside]
     stand = {path[0]: F.lit(True) for path in assignments}
     return regenerated(rows.select(*columns), snapshot.table_uri, snapshot.schema, stand)
 

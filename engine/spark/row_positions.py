@@ -9,14 +9,17 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile
 from engine.conflicts.row_counts import physical_rows
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
 from engine.snapshot.data_files import open_parquet
+from engine.spark.collected import collected
 from engine.spark.columns import column
 from engine.spark.reader import FILE, ROW
 from engine.spark.session import default_parallelism
@@ -24,6 +27,14 @@ from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store
 
 _FILES_A_TASK = 16  # whose vectors it reads, and writes into one file
+_MOST_ROWS_HERE = 64 * 1024 * 1024
+"""A bit a row, at most: 8 MiB of bitmaps."""
+MOST_TAKEN = 10_000
+_MOST_TAKEN_BYTES = 1024 * 1024
+"""Of each task, what is sent beside positions."""
+_TAKEN = -1
+"""Where the number of a file stands, marks what is beside the positions."""
+_WITHIN_TASK = (1 << 33) - 1
 _BITMAPS = "file int, bitmap binary"
 _REPORT = "file int, deleted long, total long, physical long, vector string"
 
@@ -73,11 +84,55 @@ def delete_positions(
     """
     merge = vector_merge(table, files, write_vectors=write_vectors)
     partial = positions.select(column(FILE), column(ROW)).mapInArrow(gather_positions, _BITMAPS)
+    report = collected(partial) if is_one_task(files) else None
+    if report is not None:
+        return merge_bitmaps(merge, dict(sorted(_united(report.to_batches()).items())))
     cores = default_parallelism(positions.sparkSession)
     tasks = min(cores, 1 + len(files) // _FILES_A_TASK)
     merged = partial.repartition(tasks, column("file")).mapInArrow(merging_task(merge), _REPORT)
     rows = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
     return [_deletion(merge, row) for row in rows]
+
+
+def delete_and_take(
+    matches: DataFrame, table: TableFiles, files: Sequence[AddFile]
+) -> tuple[list[FileDeletion], pa.Table | None]:
+    """As `delete_positions` of few files (`is_one_task`), and what else was asked of the rows.
+
+    Args:
+        matches: FILE and ROW, and columns beside them.
+        table: where the files are.
+        files: what FILE counts.
+
+    Returns:
+        The deletions, and the columns beside, of every row; None where these are many.
+    """
+    merge = vector_merge(table, files, write_vectors=True)
+    names = matches.columns  # two may be alike: a column's in the files, and a partition's
+    numbered = matches.toDF(*map(str, range(len(names))))
+    file, row = (column(str(names.index(name))) for name in (FILE, ROW))
+    beside = [str(place) for place, name in enumerate(names) if name not in {FILE, ROW}]
+    taken = F.struct(*map(column, beside))
+    place = F.monotonically_increasing_id().bitwiseAND(F.lit(_WITHIN_TASK))
+    limited = F.when(place < MOST_TAKEN, taken)  # where rows are many, few of them are sent
+    rows = numbered.select(file, row, limited.alias("taken"))
+    report = collected(rows.mapInArrow(gather_and_take, _BITMAPS))
+    if report is None:
+        return delete_positions(matches, table, files), None
+    is_payload = pc.equal(report.column("file"), _TAKEN)
+    bitmaps = _united(report.filter(pc.invert(is_payload)).to_batches())
+    deletions = merge_bitmaps(merge, dict(sorted(bitmaps.items())))
+    payloads = report.filter(is_payload).column("bitmap").to_pylist()
+    if not payloads or None in payloads:
+        return deletions, None
+    return deletions, pa.concat_tables(pa.ipc.open_stream(part).read_all() for part in payloads)
+
+
+def is_one_task(files: Sequence[AddFile]) -> bool:
+    """Whether one task would merge the bitmaps, and they are small: then this process does it at once."""
+    counts = [physical_rows(add) for add in files]
+    rows = sum(count for count in counts if count is not None)
+    return len(files) < _FILES_A_TASK and None not in counts and rows <= _MOST_ROWS_HERE
 
 
 def vector_merge(
@@ -114,19 +169,55 @@ def gather_positions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
     """One task's positions as a bitmap for each file."""
     bitmaps: dict[int, BitMap64] = {}
     for batch in batches:
-        files = batch.column(0).to_numpy(zero_copy_only=False)
-        rows = batch.column(1).to_numpy(zero_copy_only=False)
-        for index in np.unique(files):
-            bitmap = bitmaps.setdefault(int(index), BitMap64())
-            bitmap.update(BitMap64(rows[files == index].tolist()))
+        _gather(bitmaps, batch)
+    yield from _bitmap_batches(bitmaps)
+
+
+def gather_and_take(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One task's positions as `gather_positions`, and what is beside them, unless it is much."""
+    bitmaps: dict[int, BitMap64] = {}
+    taken: list[pa.RecordBatch] | None = []
+    for batch in batches:
+        _gather(bitmaps, batch)
+        beside = batch.column(2)
+        if taken is not None and not beside.null_count:
+            taken.append(pa.RecordBatch.from_struct_array(beside))
+        else:
+            taken = None
+        if taken is not None and sum(part.nbytes for part in taken) > _MOST_TAKEN_BYTES:
+            taken = None
+    yield from _bitmap_batches(bitmaps)
+    if bitmaps:
+        yield _batch(_TAKEN, _streamed(taken) if taken else None)
+
+
+def _gather(bitmaps: dict[int, BitMap64], batch: pa.RecordBatch) -> None:
+    files = batch.column(0).to_numpy(zero_copy_only=False)
+    rows = batch.column(1).to_numpy(zero_copy_only=False)
+    for index in np.unique(files):
+        bitmap = bitmaps.setdefault(int(index), BitMap64())
+        bitmap.update(BitMap64(rows[files == index].tolist()))
+
+
+def _bitmap_batches(bitmaps: dict[int, BitMap64]) -> Iterator[pa.RecordBatch]:
     for index, bitmap in bitmaps.items():
         bitmap.run_optimize()
-        yield pa.RecordBatch.from_pydict(
-            {
-                "file": pa.array([index], pa.int32()),
-                "bitmap": pa.array([bitmap.serialize()], pa.binary()),
-            }
-        )
+        yield _batch(index, bitmap.serialize())
+
+
+def _batch(index: int, payload: bytes | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {"file": pa.array([index], pa.int32()), "bitmap": pa.array([payload], pa.binary())}
+    )
+
+
+def _streamed(batches: Sequence[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    payload: bytes = sink.getvalue().to_pybytes()
+    return payload
 
 
 def merging_task(
@@ -135,18 +226,24 @@ def merging_task(
     """A task that turns bitmaps of files into vectors and says what became of each file."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bitmaps: dict[int, BitMap64] = {}
-        for batch in batches:
-            for index, payload in zip(
-                batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True
-            ):
-                bitmap = bitmaps.setdefault(int(index), BitMap64())
-                bitmap |= BitMap64.deserialize(payload)
-                bitmaps[int(index)] = bitmap
+        bitmaps = _united(batches)
         if bitmaps:
             yield _report(merge, bitmaps)
 
     return task
+
+
+def _united(batches: Iterable[pa.RecordBatch]) -> dict[int, BitMap64]:
+    """The bitmaps of each file as one."""
+    bitmaps: dict[int, BitMap64] = {}
+    for batch in batches:
+        for index, payload in zip(
+            batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True
+        ):
+            bitmap = bitmaps.setdefault(int(index), BitMap64())
+            bitmap |= BitMap64.deserialize(payload)
+            bitmaps[int(index)] = bitmap
+    return bitmaps
 
 
 def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:

@@ -40,12 +40,17 @@ def check_assignable(table: StructType, data: StructType) -> None:
 
 def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> DataFrame:
     """The rows under the table's columns; those that the data lacks are left out."""
-    columns = []
-    for field in table:
-        source = data.get(field.name)
-        if source is not None:
-            way = storing(source.type, field.type, field.name)
-            columns.append(stored(column(source.name), way, INSERT).alias(field.name))
+    pairs = [(field, data.get(field.name)) for field in table]
+    ways = [
+        (source.name, storing(source.type, field.type, field.name), field.name)
+        for field, source in pairs
+        if source is not None
+    ]
+    if [(given, name) for given, way, name in ways if is_unchanged(way)] == [
+        (given, given) for given in frame.columns
+    ]:
+        return frame  # as it is: a plan the less
+    columns = [stored(column(given), way, INSERT).alias(name) for given, way, name in ways]
     return frame.select(*columns)
 
 

@@ -90,6 +90,8 @@ def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> D
         UnsupportedFeatureError: an expression that this engine does not understand.
         RequestError: an identity column, which only the table's own engine may fill.
     """
+    if frame.columns == schema.names:
+        return frame
     have = set(frame.columns)
     late: list[StructField] = []
     for field in schema:

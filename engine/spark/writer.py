@@ -1,23 +1,33 @@
 """A DataFrame into fresh files of a table: actions come back to the driver, rows never do."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 
 from engine.actions.codec import decode, encode
 from engine.actions.files import AddCDCFile, AddFile
+from engine.errors import EngineError, StorageError
 from engine.protocol.iceberg_compat import COMPAT_TAG, COMPAT_VERSION
 from engine.schema.types import STRING, StructField, StructType
+from engine.spark.collected import collected
 from engine.spark.columns import column, to_spark_type
 from engine.spark.file_writer import FileTarget, write_files
+from engine.spark.jvm import analysed_plan
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
+from engine.spark.session import is_remote
+from engine.spark.statement_plan import optional
 from engine.spark.table_files import TableFiles, arrow_schema
+from engine.storage.uri import open_store
 
 CHANGE_TYPE = "_change_type"
 _FEW_FILES = 8
+FEW_ROWS = 10_000
+"""So many rows are written by this process where it knows of them before."""
 _REPORT = "action string, rows long"
 
 
@@ -44,6 +54,7 @@ def write(
     data_change: bool = True,
     keep_row_ids: bool = False,
     ordered: bool = False,
+    few: bool = False,
 ) -> Written:
     """Write rows under the table's column names; missing columns must have been added as nulls.
 
@@ -53,19 +64,36 @@ def write(
         data_change: false if the rows only move.
         ordered: rows of one partition are adjacent already, and stay in their order.
         keep_row_ids: write row ids and row commit versions into the table's materialised columns.
+        few: Spark computes the rows, and this process writes them: no task waits for Python.
 
     Returns:
         The files, durable but unknown to the log.
     """
     target = replace(data_target(table, keep_row_ids=keep_row_ids), data_change=data_change)
+    frame = physical_frame(frame, table, keep_row_ids=keep_row_ids)
+    written = _here(frame, target) if few else None
+    return _run(frame, target, ordered=ordered) if written is None else written
+
+
+def physical_frame(
+    frame: DataFrame, table: TableFiles, *, keep_row_ids: bool, beside: Sequence[str] = ()
+) -> DataFrame:
+    """What `write` writes of a frame, in the order of a file's columns; `beside` stands behind it."""
     kept: list[Column] = []
     if keep_row_ids:
         sources = {table.row_id_column: ROW_ID, table.row_commit_version_column: ROW_COMMIT_VERSION}
         kept = [
             column(sources[row_field.name]).alias(row_field.name) for row_field in table.row_fields
         ]
-    frame = _physical_frame(frame, table, kept)
-    return _run(frame, target, ordered=ordered)
+    return _physical_frame(frame, table, kept, beside)
+
+
+def has_few_rows(frame: DataFrame) -> bool:
+    """Whether a frame's plan says, before it is run, that it has few rows."""
+    if is_remote(frame.sparkSession):
+        return False
+    most = optional(analysed_plan(frame).maxRows())
+    return most is not None and most <= FEW_ROWS
 
 
 def is_scattered(table: TableFiles, file_count: int) -> bool:
@@ -157,6 +185,49 @@ def _run(frame: DataFrame, target: FileTarget, *, ordered: bool = False) -> Writ
     return collect_actions(numbered.mapInArrow(_writing(target, frame.columns), _REPORT))
 
 
+def _here(frame: DataFrame, target: FileTarget) -> Written | None:
+    """Few rows, written by this process as a task would; None where they are too large for it."""
+    names = frame.columns
+    if len(set(names)) < len(names):  # a column's in the files, and a partition's
+        frame = frame.toDF(*map(str, range(len(names))))
+    rows = collected(frame)
+    return None if rows is None else write_here(rows, target)
+
+
+def write_here(rows: pa.Table, target: FileTarget) -> Written:
+    """Write rows by this process: the target's columns by position, then its partition columns.
+
+    Raises:
+        StorageError: they cannot be stored; no file of them is left.
+    """
+    rows = rows.rename_columns([str(place) for place in range(rows.num_columns)])
+    if target.partitions:
+        rows = _by_partition(rows, rows.column_names[-len(target.partitions) :])
+    written = Written()
+    try:
+        for add, count in write_files(rows.to_batches(), target, 0):
+            written += Written((add,), count)
+    except BaseException as error:
+        store = open_store(target.table_uri, target.storage_options)
+        for add in written.adds:
+            store.delete(unquote(add.path))
+        if isinstance(error, Exception) and not isinstance(error, EngineError):
+            reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            msg = f"Could not write a file of {target.table_uri}: {reason}."
+            raise StorageError(msg, "Check the disk and its permissions.") from error
+        raise
+    return written
+
+
+def _by_partition(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Rows of one partition adjacent: null, then an empty text, which the log keeps as null too."""
+    marked, keys = rows, list[tuple[str, str]]()
+    for name in names:
+        marked = marked.append_column(f"{name} is there", pc.is_valid(rows.column(name)))
+        keys += [(f"{name} is there", "ascending"), (name, "ascending")]
+    return marked.sort_by(keys).select(rows.column_names)
+
+
 def _writing(
     target: FileTarget, names: list[str]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -169,14 +240,27 @@ def _writing(
     return write_task
 
 
-def _physical_frame(frame: DataFrame, table: TableFiles, extra: list[Column]) -> DataFrame:
+def _physical_frame(
+    frame: DataFrame, table: TableFiles, extra: list[Column], beside: Sequence[str] = ()
+) -> DataFrame:
     """Data columns in the files' order, extra ones, then the partition columns by their names."""
+    physical_fields = table.data_schema
+    if not extra and not beside and _has_form(frame, physical_fields, table):
+        return frame
     data = [
         column(field.name).cast(to_spark_type(physical.type)).alias(physical.name)
-        for field, physical in zip(table.data_fields, table.data_schema, strict=True)
+        for field, physical in zip(table.data_fields, physical_fields, strict=True)
     ]
-    return frame.select(
-        *data, *extra, *[column(partition_field.name) for partition_field in table.partition_fields]
+    partitions = [partition_field.name for partition_field in table.partition_fields]
+    return frame.select(*data, *extra, *[column(name) for name in (*partitions, *beside)])
+
+
+def _has_form(frame: DataFrame, physical_fields: StructType, table: TableFiles) -> bool:
+    """Whether a frame's columns are those of the files already, in their order: a plan the less."""
+    partitions = [partition_field.name for partition_field in table.partition_fields]
+    return frame.columns == [*physical_fields.names, *partitions] and all(
+        given.dataType == to_spark_type(physical.type)
+        for given, physical in zip(frame.schema, physical_fields, strict=False)
     )
 
 

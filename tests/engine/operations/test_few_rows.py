@@ -1,0 +1,350 @@
+"""A DataFrame of few rows is written by this process, and leaves what Spark's tasks leave."""
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.clock import SystemClock
+from engine.commands.model import Append, DataFrameSource, Update
+from engine.commands.sql import parse_statement
+from engine.conflicts.budget import Budget
+from engine.errors import EngineError, InvariantViolationError, StorageError
+from engine.operations import update
+from engine.operations.options import RunOptions
+from engine.operations.run import run
+from engine.snapshot.change_feed import read_changes
+from engine.snapshot.reader import ROW_INDEX, read_file
+from engine.spark import row_positions, writer
+from engine.spark.collected import collected
+from engine.spark.writer import has_few_rows
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from engine.transaction.snapshot_rows import SnapshotRows
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+COLUMNS = (
+    "id BIGINT, k INT, name STRING, price DECIMAL(10,2), day DATE, at TIMESTAMP, wall TIMESTAMP_NTZ,"
+    " flag BOOLEAN, f DOUBLE, g FLOAT, s SMALLINT, b TINYINT, raw BINARY,"
+    " inner STRUCT<a: INT, b: STRING>, tags ARRAY<STRING>, m MAP<STRING, DOUBLE>"
+)
+ROWS = """
+    SELECT id, CAST(id % 7 AS INT) AS k, IF(id % 5 = 0, NULL, concat('name ', id)) AS name,
+        CAST(id * 1.25 AS DECIMAL(10,2)) AS price, date_add(DATE '2024-01-01', CAST(id AS INT)) AS day,
+        timestamp_micros(id * 1000001) AS at, TIMESTAMP_NTZ '1969-12-31 23:59:59.999999' AS wall,
+        id % 2 = 0 AS flag, IF(id % 9 = 0, CAST('NaN' AS DOUBLE), id / 3.0D) AS f,
+        IF(id % 4 = 0, -0.0F, CAST(id / 7.0D AS FLOAT)) AS g, CAST(id AS SMALLINT) AS s,
+        CAST(id AS TINYINT) AS b, CAST(CAST(id AS STRING) AS BINARY) AS raw,
+        IF(id % 3 = 0, NULL, named_struct('a', CAST(id AS INT), 'b', 'b')) AS inner,
+        array('t', NULL) AS tags, map('x', f) AS m
+    FROM range(40)
+"""
+TABLES = {
+    "plain": f"({COLUMNS}) USING DELTA",
+    "partitioned": f"({COLUMNS}) USING DELTA PARTITIONED BY (k, flag)",
+    "by floats": f"({COLUMNS}) USING DELTA PARTITIONED BY (f)",
+    "mapped": f"({COLUMNS}) USING DELTA PARTITIONED BY (day)"
+    " TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true')",
+    "by id": f"({COLUMNS}) USING DELTA TBLPROPERTIES ('delta.columnMapping.mode' = 'id')",
+    "gathered": f"({COLUMNS}) USING DELTA PARTITIONED BY (k)"
+    " TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = 'true')",
+    "few statistics": f"({COLUMNS}) USING DELTA"
+    " TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '2')",
+    "ruled": "(id BIGINT NOT NULL, k SMALLINT, name CHAR(12), price DECIMAL(12,3), s STRING,"
+    " twice BIGINT GENERATED ALWAYS AS (id * 2), note STRING DEFAULT 'none') USING DELTA"
+    " TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+    "numbered": "(id BIGINT, number BIGINT GENERATED ALWAYS AS IDENTITY, name STRING) USING DELTA",
+}
+GIVEN = {"ruled": ["id", "k", "name", "price", "s"], "numbered": ["name", "id"]}
+
+
+def _made(spark, place, text):
+    table = DeltaTable(open_store(str(place)))
+    run(parse_statement(f"CREATE TABLE t {text}"), table, spark)
+    return table
+
+
+def _left(table):
+    """What the last version added: values of partitions, statistics, and the files' own types and rows."""
+    snapshot = table.snapshot()
+    files = []
+    for add in snapshot.add_files():
+        parquet = pq.read_table(Path(table.uri) / unquote(add.path), partitioning=None)
+        files.append(
+            (
+                list(add.partition_values.values()),
+                json.loads(add.stats or "{}"),
+                [str(field.type) for field in parquet.schema],
+                parquet.num_rows,
+            )
+        )
+    rows = sorted(map(repr, snapshot.to_arrow().to_pylist()))
+    return rows, sorted(_without_names(repr(file)) for file in files)
+
+
+def _without_names(text):
+    """Mapped columns have names of their own in each table."""
+    return re.sub(r"col-[0-9a-f-]{36}", "col", text)
+
+
+def _both(spark, tmp_path, text, work):
+    """What `work` leaves in two tables of a kind: by Spark's tasks, by this process."""
+    left = []
+    for number, limit in enumerate((0, RunOptions().in_process_bytes)):
+        table = _made(spark, tmp_path / str(number), text)
+        try:
+            work(table, RunOptions(in_process_bytes=limit))
+        except EngineError as error:
+            message = str(error).replace(table.uri, "the table")
+            assert not list(Path(table.uri).rglob("*.parquet"))
+            left.append((type(error), message))
+            continue
+        left.append(_left(table))
+    return left
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_few_rows_leave_what_tasks_leave(spark, tmp_path, kind):
+    """Rows, statistics, partition values and the files' types are the same."""
+    frame = spark.sql(ROWS).coalesce(1)
+    frame = frame.select(*GIVEN[kind]) if kind in GIVEN else frame
+    assert has_few_rows(frame)
+
+    def work(table, options):
+        run(Append(DataFrameSource(frame)), table, spark, options)
+        run(Append(DataFrameSource(frame.filter("id < 0"))), table, spark, options)
+
+    tasks, here = _both(spark, tmp_path, TABLES[kind], work)
+    assert tasks == here
+    assert len(here[0]) == 40
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "value"),
+    [
+        ("ruled", "id", "CAST(NULL AS BIGINT)"),
+        ("ruled", "k", "70000"),
+        ("ruled", "name", "'longer than twelve'"),
+        ("ruled", "twice", "3"),
+        ("plain", "k", "1099511627776"),
+        ("plain", "k", "'seven'"),
+        ("numbered", "number", "7"),
+    ],
+)
+def test_rows_that_break_a_rule_are_refused_in_the_same_words(spark, tmp_path, kind, column, value):
+    frame = spark.sql(ROWS)
+    frame = frame.select(*GIVEN[kind]) if kind in GIVEN else frame
+    bad = frame.withColumn(column, F.expr(value))
+
+    def work(table, options):
+        run(Append(DataFrameSource(bad)), table, spark, options)
+
+    tasks, here = _both(spark, tmp_path, TABLES[kind], work)
+    assert tasks == here
+    assert isinstance(here[0], type)
+
+
+VALUES = st.fixed_dictionaries(
+    {
+        "k": st.none() | st.integers(-5, 5),
+        "name": st.none() | st.text(st.characters(codec="utf-8"), max_size=8),
+        "f": st.none() | st.floats(),
+        "raw": st.none() | st.binary(max_size=4),
+        "tags": st.none() | st.lists(st.none() | st.text("ab\x00é", max_size=2), max_size=3),
+    }
+)
+SCHEMA = pa.schema(
+    {
+        "k": pa.int32(),
+        "name": pa.string(),
+        "f": pa.float64(),
+        "raw": pa.binary(),
+        "tags": pa.list_(pa.string()),
+    }
+)
+LAYOUTS = ("", " PARTITIONED BY (k)", " PARTITIONED BY (name)", " PARTITIONED BY (f, k)")
+
+
+@settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(rows=st.lists(VALUES, min_size=1, max_size=12), layout=st.sampled_from(LAYOUTS))
+def test_any_values_leave_what_tasks_leave(spark, tmp_path_factory, rows, layout):
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
+    assert has_few_rows(frame)
+    text = f"(k INT, name STRING, f DOUBLE, raw BINARY, tags ARRAY<STRING>) USING DELTA{layout}"
+
+    def work(table, options):
+        run(Append(DataFrameSource(frame)), table, spark, options)
+
+    tasks, here = _both(spark, tmp_path_factory.mktemp("any"), text, work)
+    assert tasks == here
+
+
+def test_few_rows_of_a_statement_are_written_without_a_task_of_python(spark, tmp_path, monkeypatch):
+    """Where the plan does not say that rows are few, tasks write them."""
+    table = _made(spark, tmp_path, TABLES["numbered"].replace(" GENERATED ALWAYS AS IDENTITY", ""))
+    tasks = []
+    original = writer._run
+    monkeypatch.setattr(
+        writer, "_run", lambda *given, **named: tasks.append(1) or original(*given, **named)
+    )
+    few = spark.range(100).selectExpr("id", "id AS number", "'x' AS name")
+    run(Append(DataFrameSource(few)), table, spark)
+    assert (tasks, table.snapshot().row_count) == ([], 100)
+    run(
+        Append(DataFrameSource(few.repartition(3).withColumn("id", F.explode(F.array("id"))))),
+        table,
+        spark,
+    )
+    run(
+        Append(
+            DataFrameSource(spark.range(20_000).selectExpr("id", "id AS number", "'x' AS name"))
+        ),
+        table,
+        spark,
+    )
+    assert (len(tasks), table.snapshot().row_count) == (2, 20_200)
+
+
+class _Frame:
+    """A frame whose rows Spark does not send."""
+
+    def __init__(self, reason):
+        self._reason = reason
+
+    def toArrow(self):  # noqa: N802 - Spark's
+        raise PySparkException(self._reason)
+
+
+def test_few_rows_that_are_too_large_for_one_process_are_left_to_tasks():
+    """The limit of what Spark sends to its driver ends no write; every other error does."""
+    limit = "Total size of serialized results of 2 tasks (2.1 MiB) is bigger than spark.driver.maxResultSize"
+    assert collected(_Frame(limit)) is None
+    with pytest.raises(PySparkException, match="no luck"):
+        collected(_Frame("no luck"))
+
+
+def test_a_few_rows_that_fail_half_way_leave_no_file(spark, tmp_path, monkeypatch):
+    """A disk that is full ends the write in the engine's words; what was written before goes."""
+    table = _made(spark, tmp_path, "(id BIGINT, p BIGINT) USING DELTA PARTITIONED BY (p)")
+    original = writer.write_files
+
+    def full(*given):
+        for number, written in enumerate(original(*given)):
+            if number == 2:
+                raise OSError(28, "No space left on device")
+            yield written
+
+    monkeypatch.setattr(writer, "write_files", full)
+    few = spark.range(5).selectExpr("id", "id AS p")
+    with pytest.raises(StorageError, match="No space left on device"):
+        run(Append(DataFrameSource(few)), table, spark)
+    assert not list(Path(table.uri).rglob("*.parquet"))
+
+
+UPDATED = {
+    "vectors": "",
+    "change feed": ", 'delta.enableChangeDataFeed' = 'true'",
+    "row tracking": ", 'delta.enableRowTracking' = 'true'",
+    "mapped": ", 'delta.columnMapping.mode' = 'name'",
+}
+SETS = {"k": "k + 1", "price": "price * 2", "name": "concat(name, '!')", "f": "f / 2"}
+
+
+@pytest.mark.parametrize("most", [2, 10_000])
+@pytest.mark.parametrize("kind", UPDATED)
+def test_the_new_images_of_few_rows_are_what_tasks_write(spark, tmp_path, monkeypatch, kind, most):
+    """An UPDATE of few rows of ten files: found and written in one look, or where they are many in two."""
+    looks, left = [], []
+    original = update.marked_rows
+    monkeypatch.setattr(row_positions, "MOST_TAKEN", most)
+    monkeypatch.setattr(
+        update, "marked_rows", lambda *given, **named: looks.append(1) or original(*given, **named)
+    )
+    text = f"({COLUMNS}, twice INT GENERATED ALWAYS AS (k * 2)) USING DELTA PARTITIONED BY (flag)"
+    text += f" TBLPROPERTIES ('delta.enableDeletionVectors' = 'true'{UPDATED[kind]})"
+    for number in range(2):
+        table = _made(spark, tmp_path / str(number), text)
+        frame = spark.sql(ROWS).repartitionByRange(5, "id").withColumn("twice", F.expr("k * 2"))
+        in_order = frame.sortWithinPartitions("id")
+        run(Append(DataFrameSource(in_order)), table, spark, RunOptions(in_process_bytes=0))
+        # files are larger than what Arrow alone reads here, and their rows are few
+        command = Update(assignments=SETS, where="id % 4 = 1 OR id < 10")
+        result = run(command, table, spark, RunOptions(in_process_bytes=number))
+        metrics = {
+            name: count
+            for name, count in result.metrics.items()
+            if not name.endswith(("Ms", "Bytes", "AddedFiles"))
+        }
+        changes = read_changes(table, 2).to_pylist() if kind == "change feed" else []
+        left.append((metrics, _rows(_tracked(table)), _rows(changes, "_commit_timestamp")))
+    assert left[0] == left[1]
+    assert left[0][0]["numUpdatedRows"] == 17
+    assert len(looks) == (1 if kind != "change feed" and most == 10_000 else 2)
+
+
+def _tracked(table):
+    """Rows, each with its row id where the table tracks them."""
+    snapshot = table.snapshot()
+    if not snapshot.properties.row_tracking:
+        return snapshot.to_arrow().to_pylist()
+    access = SnapshotRows(snapshot, Budget(SystemClock(), 60))
+    rows = []
+    for add in snapshot.add_files():
+        ids = access.row_ids(add)
+        found = read_file(snapshot, add, with_positions=True).to_pylist()
+        rows += [row | {"row id": int(ids[row.pop(ROW_INDEX)])} for row in found]
+    return rows
+
+
+def _rows(rows, *without):
+    return sorted(repr({k: v for k, v in row.items() if k not in without}) for row in rows)
+
+
+def test_an_update_whose_new_rows_break_a_rule_changes_nothing(spark, tmp_path):
+    """The rule is named as it is where tasks find out."""
+    text = "(id BIGINT, k INT) USING DELTA TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    messages = []
+    for number in range(2):
+        table = _made(spark, tmp_path / str(number), text)
+        run(parse_statement("ALTER TABLE t ADD CONSTRAINT small CHECK (k < 30)"), table, spark)
+        frame = spark.range(0, 20, 1, 4).selectExpr("id", "CAST(id AS INT) AS k")
+        run(Append(DataFrameSource(frame)), table, spark, RunOptions(in_process_bytes=0))
+        files = sorted(Path(table.uri).rglob("*"))
+        command = Update(assignments={"k": "k + 11"}, where="id >= 18")
+        with pytest.raises(InvariantViolationError) as refused:
+            run(command, table, spark, RunOptions(in_process_bytes=number))
+        messages.append(str(refused.value).replace("k = 29", "").replace("k = 30", ""))
+        assert sorted(Path(table.uri).rglob("*")) == files
+    assert messages[0] == messages[1]
+
+
+def test_a_partition_may_be_called_as_a_column_is_in_the_files(spark, tmp_path):
+    """Names of mapped columns say nothing of those in the files."""
+    text = "(a INT, p INT) USING DELTA PARTITIONED BY (p) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    left = []
+    for number in range(2):
+        table = _made(spark, tmp_path / str(number), text)
+        for statement in (
+            "ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+            "ALTER TABLE t RENAME COLUMN a TO b",
+            "ALTER TABLE t RENAME COLUMN p TO a",
+        ):
+            run(parse_statement(statement), table, spark)
+        frame = spark.range(20).selectExpr("CAST(id AS INT) AS b", "CAST(id % 2 AS INT) AS a")
+        options = RunOptions(in_process_bytes=number)
+        run(Append(DataFrameSource(frame)), table, spark, options)
+        run(Update(assignments={"b": "b + 100"}, where="b % 5 = 0"), table, spark, options)
+        left.append(_rows(table.snapshot().to_arrow().to_pylist()))
+    assert left[0] == left[1]
+    assert len(left[0]) == 20
