@@ -282,7 +282,7 @@ def test_text_that_is_no_offset_is_refused(offset):
 def test_changes_of_metadata_are_told_by_what_a_column_is_not_by_its_name():
     def metadata(*columns, **more):
         return msgspec.structs.replace(
-            DeltaTable.create(f"memory://m/{id(columns)}", SCHEMA).snapshot().metadata,
+            DeltaTable.create(f"memory://m/{uuid.uuid4()}", SCHEMA).snapshot().metadata,
             schema_string=StructType(columns).to_json(),
             **more,
         )
