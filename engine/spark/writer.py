@@ -1,4 +1,4 @@
-"""A DataFrame into fresh files of a table: actions come back to the driver, rows never do."""
+"""A DataFrame into fresh files of a table: actions come back to the driver, rows only where they are few."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
