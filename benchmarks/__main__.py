@@ -1,4 +1,4 @@
-"""Every measurement, each written to its part of `results.md`; or one, by its name or number."""
+"""Every measurement, each written to its part of `results.md`; or some, by a name or number."""
 
 import os
 import platform
@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import (
+    appends,
     commits,
     compaction,
     compaction_among_writers,
@@ -26,6 +27,7 @@ from benchmarks import (
     small_statements,
     vacuum,
     worker_jobs,
+    writers,
 )
 from benchmarks.chart import draw
 from benchmarks.measuring import HEAD, Comparison, show
@@ -33,12 +35,14 @@ from benchmarks.results_file import write_part
 
 _MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
     "Small statements and concurrent writers": small_statements.measure,
+    "Concurrent writers": writers.measure,
     "PySpark programs": frames.measure,
     "Batch reads": reads.measure,
     "Large changes": large_changes.measure,
     "Opening": open_table.measure,
     "History": history.measure,
     "Committing": commits.measure,
+    "Appends": appends.measure,
     "Compaction": compaction.measure,
     "Deletion": deletion.measure,
     "Workers": worker_jobs.measure,
@@ -51,22 +55,22 @@ _MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
     "Growth": growth.measure,
 }
 _NUMBERS = {
-    "B1": "Opening",
-    "B2": "Opening",
-    "B4": "Committing",
-    "B5": "Small statements and concurrent writers",
-    "B6": "Compaction among writers",
-    "B7": "Large changes",
-    "B8": "Large changes",
-    "B9": "Vacuum",
-    "B10": "Mirroring",
-    "B12": "Small statements and concurrent writers",
-    "B13": "Compaction",
-    "B14": "Rebase",
-    "B15": "Batch reads",
-    "B16": "Workers",
-    "B17": "Memory",
-    "B18": "Growth",
+    "B1": ["Opening"],
+    "B2": ["Opening"],
+    "B4": ["Committing", "Appends"],
+    "B5": ["Small statements and concurrent writers", "Concurrent writers"],
+    "B6": ["Compaction among writers"],
+    "B7": ["Large changes"],
+    "B8": ["Large changes"],
+    "B9": ["Vacuum"],
+    "B10": ["Mirroring"],
+    "B12": ["Small statements and concurrent writers", "Workers"],
+    "B13": ["Compaction"],
+    "B14": ["Rebase"],
+    "B15": ["Batch reads"],
+    "B16": ["Workers"],
+    "B17": ["Memory"],
+    "B18": ["Growth"],
 }
 _CHART = Path(__file__).parents[1] / "docs" / "benchmarks.svg"
 
@@ -74,13 +78,10 @@ _CHART = Path(__file__).parents[1] / "docs" / "benchmarks.svg"
 def main() -> None:
     """Measure and write each part; what is named in the arguments is shown, and written with `--write`."""
     words = [word for word in sys.argv[1:] if word != "--write"]
-    if not words:
-        for title in _MEASUREMENTS:
-            sys.stdout.write(f"{title} …\n")
-            sys.stdout.flush()
-            _measure(title, write=True)
-        return
-    _measure(_named(" ".join(words)), write="--write" in sys.argv)
+    for title in _named(" ".join(words)) if words else _MEASUREMENTS:
+        sys.stdout.write(f"{title} …\n")
+        sys.stdout.flush()
+        _measure(title, write=not words or "--write" in sys.argv)
 
 
 def _measure(title: str, *, write: bool) -> None:
@@ -92,12 +93,14 @@ def _measure(title: str, *, write: bool) -> None:
         draw(_CHART)
 
 
-def _named(name: str) -> str:
-    title = _NUMBERS.get(name.upper(), name)
-    for known, measure in _MEASUREMENTS.items():
+def _named(name: str) -> list[str]:
+    """The parts of a scenario, or the one that has the name, or whose module does."""
+    if name.upper() in _NUMBERS:
+        return _NUMBERS[name.upper()]
+    for title, measure in _MEASUREMENTS.items():
         module = measure.__module__.rpartition(".")[2]
-        if title.lower() in {known.lower(), module}:
-            return known
+        if name.lower() in {title.lower(), module}:
+            return [title]
     names = ", ".join([*_NUMBERS, *_MEASUREMENTS])
     sys.exit(f"No measurement is called {name}: there are {names}.")
 

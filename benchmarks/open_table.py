@@ -18,32 +18,53 @@ from benchmarks.measuring import (
 from benchmarks.synthetic_logs import (
     CHECKPOINT_VERSION,
     added_file,
+    table_of_one_commit,
     table_with_checkpoint,
     write_commit,
 )
 from engine.table import DeltaTable
 
-FILES = 1_000_000
-_REFRESHES = 5
+FILES, LATER = 1_000_000, 1_000
+_TURNS, _REFRESHES = 3, 5
 
 
-def measure(files: int = FILES) -> list[Comparison]:
+def measure(files: int = FILES, later: int = LATER) -> list[Comparison]:
     """Time and memory of opening, of refreshing, and of finding the files of a condition."""
     with tempfile.TemporaryDirectory() as scratch:
-        place = table_with_checkpoint(Path(scratch) / "t", files)
-        pairs = [[_usage(name, place) for name in _OPENERS] for _ in range(3)]
-        ours, other = (min(runs, key=itemgetter("seconds")) for runs in zip(*pairs, strict=True))
-        what = f"open a table of {files:,} files"
+        large = table_with_checkpoint(Path(scratch) / "checkpoint", files)
+        one = table_of_one_commit(Path(scratch) / "commit", files)
+        long = table_with_checkpoint(Path(scratch) / "commits", files // 10)
+        for version in range(CHECKPOINT_VERSION + 2, CHECKPOINT_VERSION + 2 + later):
+            write_commit(long, version, [{"add": added_file(files + version)}])
         return [
-            Comparison(f"{what}: time", ours["seconds"], "deltalake", other["seconds"], "s"),
-            Comparison(f"{what}: memory", ours["megabytes"], "deltalake", other["megabytes"], "MB"),
-            _prune(place, files),
-            _refresh(place, files),
+            *_opened(f"B1 open a table of {files:,} files in one checkpoint", large, "whole"),
+            *_opened(f"B1 open a table of {files:,} files in one commit", one, "whole"),
+            *_opened(
+                f"B1 open a table of {files // 10:,} files in one checkpoint and {later:,} commits",
+                long,
+                "whole",
+            ),
+            *_opened(f"B1 only the metadata of a table of {files:,} files", large, "metadata"),
+            _prune(large, files),
+            *(_refresh(large, files, commits) for commits in (1, 100)),
         ]
 
 
-def _usage(name: str, place: Path) -> dict[str, float]:
-    return in_own_process("benchmarks.open_table", name, str(place))
+def _opened(what: str, place: Path, part: str) -> list[Comparison]:
+    """Each in a process of its own, in turns; both find the same files."""
+    found = DeltaTable.open(str(place)).snapshot().file_count
+    theirs = RustTable(str(place)).get_add_actions().num_rows
+    assert found == theirs, (found, theirs)  # noqa: S101
+    pairs = [[_usage(name, part, place) for name in _OPENERS] for _ in range(_TURNS)]
+    ours, other = (min(runs, key=itemgetter("seconds")) for runs in zip(*pairs, strict=True))
+    return [
+        Comparison(f"{what}: time", ours["seconds"], "deltalake", other["seconds"], "s"),
+        Comparison(f"{what}: memory", ours["megabytes"], "deltalake", other["megabytes"], "MB"),
+    ]
+
+
+def _usage(name: str, part: str, place: Path) -> dict[str, float]:
+    return in_own_process("benchmarks.open_table", name, part, str(place))
 
 
 def _prune(place: Path, files: int) -> Comparison:
@@ -58,31 +79,35 @@ def _prune(place: Path, files: int) -> Comparison:
     )
 
 
-def _refresh(place: Path, files: int) -> Comparison:
-    """One commit at a time is added; each side reads on from what it has."""
+def _refresh(place: Path, files: int, commits: int) -> Comparison:
+    """So many commits are added at a time; each side reads on from what it has."""
     table, rust = DeltaTable.open(str(place)), RustTable(str(place))
     ours = other = float("inf")
-    for version in range(CHECKPOINT_VERSION + 2, CHECKPOINT_VERSION + 2 + _REFRESHES):
-        write_commit(place, version, [{"add": added_file(files + version)}])
+    for _ in range(_REFRESHES):
+        begin = table.version() + 1
+        for version in range(begin, begin + commits):
+            write_commit(place, version, [{"add": added_file(files + version)}])
         ours = min(ours, seconds(table.version))
         other = min(other, seconds(rust.update_incremental))
-    return Comparison("refresh it after one commit", ours, "deltalake", other, "s")
+        assert table.version() == rust.version() == begin + commits - 1  # noqa: S101
+    what = f"B2 refresh a table of {files:,} files by {commits} commit{'s'[: commits - 1]}"
+    return Comparison(what, ours, "deltalake", other, "s")
 
 
-def _open_here(place: str) -> object:
+def _open_here(part: str, place: str) -> object:
     snapshot = DeltaTable.open(place).snapshot()
-    return snapshot, snapshot.file_count
+    return snapshot, snapshot.metadata if part == "metadata" else snapshot.file_count
 
 
-def _open_deltalake(place: str) -> object:
+def _open_deltalake(part: str, place: str) -> object:
     table = RustTable(place)
-    return table, table.version()
+    return table, table.metadata() if part == "metadata" else table.version()
 
 
 _OPENERS = {"engine": _open_here, "deltalake": _open_deltalake}
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        report_usage(lambda: _OPENERS[sys.argv[1]](sys.argv[2]))
+    if len(sys.argv) == 4:
+        report_usage(lambda: _OPENERS[sys.argv[1]](*sys.argv[2:]))
     else:
         show(measure())

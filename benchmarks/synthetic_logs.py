@@ -83,6 +83,14 @@ def table_with_commits(place: Path, count: int) -> Path:
     return place
 
 
+def table_of_one_commit(place: Path, count: int) -> Path:
+    """A table whose first commit adds all of its `count` files."""
+    (place / "_delta_log").mkdir(parents=True)
+    head = [{"protocol": _PROTOCOL}, {"metaData": _METADATA}]
+    write_commit(place, 0, [*head, *({"add": added_file(number)} for number in range(count))])
+    return place
+
+
 def write_commit(place: Path, version: int, actions: list[dict[str, Any]]) -> None:
     """One commit file."""
     info = {
