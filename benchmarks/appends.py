@@ -84,7 +84,7 @@ def _not_synced(place: str) -> Callable[[int], object]:
     return _inserting(LocalStore(place))
 
 
-def _left_to_the_system(fd: object) -> None:  # noqa: ARG001 - as fsync calls it
+def _left_to_the_system(fd: object) -> None:
     """Nothing."""
 
 
