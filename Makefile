@@ -75,8 +75,9 @@ bench: install-test ## Side-by-side ratios into benchmarks/results.md; S=B15 sho
 	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
 	@$(BIN)/python -m benchmarks $(S) $(if $(WRITE),--write)
 
-bench-pages: install-test ## Pages over ten million mirrored commits, into the same file (minutes, 10 GB)
+bench-pages: install-test ## Pages over ten million mirrored commits in two databases, into the same file (half an hour, 20 GB)
 	@$(BIN)/python -m benchmarks.dashboard_load --write
+	@$(BIN)/python -m benchmarks.dashboard_load --postgres --connections 16 --write
 
 clean: ## Remove the environment, caches and everything the embedded stack kept
 	@rm -rf $(VENV) var screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build *.egg-info

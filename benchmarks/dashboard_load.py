@@ -3,7 +3,8 @@
 `python -m benchmarks.dashboard_load` fills a database of its own in a temporary place (some
 gigabytes and minutes), asks each page many times as a signed-in person and rewrites its part of
 `results.md`. `--tables` and `--versions` make it smaller; `--home` keeps the database for another
-look; `--postgres` fills a PostgreSQL server of its own instead of SQLite.
+look; `--postgres` fills a PostgreSQL server of its own instead of SQLite; `--connections 16` asks a
+web server over so many connections at once, too (B11).
 """
 
 import argparse
@@ -33,8 +34,8 @@ if TYPE_CHECKING:  # both need Django to be set up
 
     from benchmarks.dashboard_lake import Sizes
 
-TARGET_MS = 150
-_TITLE = "The dashboard"
+TARGET_MS, _SAMPLES = 150, 3
+_TITLES = {"SQLite": "The dashboard", "PostgreSQL": "The dashboard on PostgreSQL"}
 _TWIN = re.compile(r'href="([^"]+)"\s+title="This page as JSON"')
 PAGES = {
     "overview": ("/", "/?range=24h", "/?range=7d", "/?range=30d"),
@@ -124,10 +125,13 @@ def main() -> None:
         measured = [
             measurement for measurement in _measure(options) if options.only in measurement.name
         ]
-    text = _section(sizes, measured, "PostgreSQL" if options.postgres else "SQLite")
+        database = "PostgreSQL" if options.postgres else "SQLite"
+        text = _section(sizes, measured, database)
+        if options.connections:
+            text += "\n" + _over_connections(options)
     sys.stdout.write(text)
     if options.write:
-        write_part(_TITLE, text, [])
+        write_part(_TITLES[database], text, [])
 
 
 def _options() -> argparse.Namespace:
@@ -139,6 +143,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--home", default="", help="keep the database here, or use the one kept")
     parser.add_argument("--only", default="", help="pages whose name holds this")
     parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--connections", type=int, default=0, help="at once, of a web server")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--pause", type=float, default=1, help="seconds after each answer")
     parser.add_argument("--write", action="store_true", help="into results.md")
     return parser.parse_args()
 
@@ -163,7 +170,7 @@ def _set_up(url: str) -> None:
         SECRET_KEY="for-measuring-only-for-measuring-only-for-measuring",  # noqa: S106
         DATABASE_URL=url,
         BROKER_URL="memory://",
-        ALLOWED_HOSTS="testserver",
+        ALLOWED_HOSTS="testserver,127.0.0.1",
         API_RATE_PERSON="1000000/min",
         LOG_LEVEL="ERROR",
     )
@@ -174,8 +181,7 @@ def _set_up(url: str) -> None:
 
 def _measure(options: argparse.Namespace) -> Iterator[Measured]:
     chance = random.Random(1)  # noqa: S311 - the same questions every time
-    client = import_module("django.test").Client()
-    client.force_login(import_module("django.contrib.auth.models").User.objects.get())
+    client = _signed_in()
     for name, addresses in PAGES.items():
         if options.only not in name:
             continue
@@ -189,6 +195,27 @@ def _measure(options: argparse.Namespace) -> Iterator[Measured]:
         measured = _summary(name, answers, twin)
         _say(measured.row())
         yield measured
+
+
+def _signed_in() -> "Client":
+    client: Client = import_module("django.test").Client()
+    client.force_login(import_module("django.contrib.auth.models").User.objects.get())
+    return client
+
+
+def _over_connections(options: argparse.Namespace) -> str:
+    chance = random.Random(2)  # noqa: S311 - the same questions every time
+    pages = [
+        (name, _address(address, options, chance))
+        for name, addresses in PAGES.items()
+        if options.only in name
+        for address in addresses * _SAMPLES
+    ]
+    name = import_module("django.conf").settings.SESSION_COOKIE_NAME
+    cookie = f"{name}={_signed_in().cookies[name].value}"
+    connections = import_module("benchmarks.dashboard_connections")
+    load = connections.Load(options.connections, options.seconds, options.pause)
+    return str(connections.measured(pages, cookie, load, TARGET_MS))
 
 
 def _address(address: str, options: argparse.Namespace, chance: random.Random) -> str:

@@ -61,12 +61,15 @@ def sail() -> Iterator[Peer]:
         yield there
 
 
-def peers(stack: ExitStack, scratch: Path) -> dict[str, Peer]:
+def peers(
+    stack: ExitStack, scratch: Path, names: Sequence[str] = ("delta-spark", "Sail")
+) -> dict[str, Peer]:
     """Those that can be had here, by name; what is left out is said."""
+    ways = {"delta-spark": lambda: delta_spark(scratch / "peer"), "Sail": sail}
     found: dict[str, Peer] = {}
-    for name, way in {"delta-spark": lambda: delta_spark(scratch / "peer"), "Sail": sail}.items():
+    for name in names:
         try:
-            found[name] = stack.enter_context(way())
+            found[name] = stack.enter_context(ways[name]())
         except OutOfReachError as reason:
             sys.stderr.write(f"{name} is left out: {reason}\n")
     return found

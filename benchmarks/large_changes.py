@@ -5,8 +5,9 @@ deletion vectors: its copy has none.
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -25,11 +26,23 @@ from benchmarks.spark_lake import local_session
 from engine.delta import enable
 
 ROWS, FILES = 10_000_000, 10
-_TURNS = WARM_UP + REPETITIONS
+
+
+MERGE = (
+    "MERGE INTO {} AS t USING changes AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v,"
+    " name = s.name WHEN NOT MATCHED THEN INSERT (id, name, v) VALUES (s.id, s.name, s.v)"
+)
+Statements = Mapping[str, Callable[[int], list[str]]]
+"""By what is measured: what is done at each turn, with `{}` for the table."""
 
 
 def measure() -> list[Comparison]:
     """Every kind of change, in turns."""
+    return measured(_statements(), REPETITIONS, WARM_UP)
+
+
+def measured(statements: Statements, repetitions: int, warm_up: int) -> list[Comparison]:
+    """Each of the statements on tables of 10,000,000 rows, one after the other; the rows left are the same."""
     spark = local_session()
     enable(spark)
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
@@ -38,12 +51,12 @@ def measure() -> list[Comparison]:
         for name, place in places.items():
             _fill(spark, place, vectors=name != "Sail")
         results: list[Comparison] = []
-        for what, text in _statements().items():
+        for what, text in statements.items():
             ways = {"engine": _of_ours(spark, text, places["engine"])}
             for name, peer in others.items():
                 ways[name] = _turn_by_turn(text, places[name], _asked(peer))
-            results += compared(what, in_turns(ways), list(others))
-        left = "SELECT count(*), sum(id), sum(v) FROM delta.`{}`"
+            results += compared(what, in_turns(ways, repetitions, warm_up), list(others))
+        left = "SELECT count(*), count(id), sum(id), sum(v) FROM delta.`{}`"
         ours = [list(row) for row in spark.sql(left.format(places["engine"])).collect()]
         for name, peer in others.items():
             theirs = peer.ask(sql=[left.format(places[name])])["rows"]
@@ -55,8 +68,7 @@ def _asked(peer: Peer) -> Callable[[list[str]], float]:
     return lambda sql: float(peer.ask(sql=sql)["took"])
 
 
-def _statements() -> dict[str, Callable[[int], list[str]]]:
-    """What is done at each turn, with `{}` for the table."""
+def _statements() -> Statements:
     share = f"of 0.01 % of {ROWS:,} rows in {FILES} files"
     return {
         f"B7 DELETE {share}": lambda turn: [f"DELETE FROM {{}} WHERE id % 10007 = {turn}"],
@@ -66,9 +78,7 @@ def _statements() -> dict[str, Callable[[int], list[str]]]:
         f"B8 MERGE of 1 % of {ROWS:,} rows, 90 % updates": lambda turn: [
             f"CREATE OR REPLACE TEMP VIEW changes AS SELECT id * 100 + {turn} + IF(id % 10 = 0,"
             f" {ROWS}, 0) AS id, 'new' AS name, 7.5D AS v FROM range({ROWS // 100})",
-            "MERGE INTO {} AS t USING changes AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET"
-            " v = s.v, name = s.name WHEN NOT MATCHED THEN INSERT (id, name, v) VALUES (s.id,"
-            " s.name, s.v)",
+            MERGE,
         ],
         "append of 100 rows": lambda turn: [
             f"INSERT INTO {{}} SELECT id + {3 * ROWS + 100 * turn} AS id, 'b' AS name, 1D AS v"
@@ -89,7 +99,7 @@ def _of_ours(
 def _turn_by_turn(
     text: Callable[[int], list[str]], place: Path, run: Callable[[list[str]], float]
 ) -> Callable[[], float]:
-    turns = iter(range(_TURNS))
+    turns = count()
     return lambda: run([one.format(f"delta.`{place}`") for one in text(next(turns))])
 
 

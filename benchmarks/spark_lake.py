@@ -1,5 +1,6 @@
 """Tables of many small files for the measurements that need Spark."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +29,16 @@ def local_session() -> SparkSession:
 
 
 def table_of_small_files(
-    place: Path, files: int, rows: int, properties: dict[str, str]
+    place: Path,
+    files: int,
+    rows: int,
+    properties: dict[str, str],
+    clustered_by: Sequence[str] = (),
 ) -> DeltaTable:
     """A table whose `files` files of `rows` rows each were added in one commit."""
-    table = DeltaTable.create(str(place), _SCHEMA, properties=properties)
+    table = DeltaTable.create(
+        str(place), _SCHEMA, clustering_columns=clustered_by, properties=properties
+    )
     values = np.random.default_rng(7).random(rows)
     txn = table.start_transaction()
     for number in range(files):
