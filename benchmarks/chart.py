@@ -27,7 +27,7 @@ _COLOURS = {
     "deltalake": "#8a6fd1",
     "Sail": "#3f9f7f",
 }
-_INK = "#7d8590"  # to be read on white and on black
+INK = "#7d8590"  # to be read on white and on black
 
 Measured = Mapping[str, Mapping[str, float]]
 """By what was measured, and by engine."""
@@ -47,17 +47,17 @@ def draw(path: Path) -> None:
         figure = Figure(figsize=(10, 5.2), layout="constrained")
         landed, seconds = figure.subplots(1, 2, width_ratios=(1, 2.2))
         _bars(landed, {_LANDED: measured.get(_LANDED, {})}, [""], "{:,.0f}")
-        landed.set_title("8 writers of one file:\nof 48 updates landed", color=_INK)
+        landed.set_title("8 writers of one file:\nof 48 updates landed", color=INK)
         times = {what: measured[what] for what in _TIMES if what in measured}
         _bars(seconds, times, [_TIMES[what] for what in times], "{:,.3g} s")
         landed.set_xticks([])
         landed.tick_params(length=0)
         seconds.set_xscale("log")
         seconds.xaxis.set_major_formatter("{x:g} s")
-        seconds.set_title("seconds (logarithmic)", color=_INK)
+        seconds.set_title("seconds (logarithmic)", color=INK)
         handles, names = seconds.get_legend_handles_labels()
         figure.legend(
-            handles, names, loc="outside lower center", ncols=4, frameon=False, labelcolor=_INK
+            handles, names, loc="outside lower center", ncols=4, frameon=False, labelcolor=INK
         )
         figure.savefig(path, transparent=True, metadata={"Date": None})
 
@@ -69,11 +69,11 @@ def _bars(axes: Any, measured: Measured, labels: Sequence[str], form: str) -> No
         places = [row + place * height for row, _ in rows]
         bars = axes.barh(places, [value for _, value in rows], height, label=name, color=colour)
         texts = [form.format(value) for _, value in rows]
-        axes.bar_label(bars, texts, padding=3, color=_INK, fontsize=8)
+        axes.bar_label(bars, texts, padding=3, color=INK, fontsize=8)
     axes.set_yticks([row + 0.4 - height / 2 for row in range(len(labels))], labels)
     axes.invert_yaxis()
     axes.margins(x=0.18)
-    axes.tick_params(colors=_INK)
+    axes.tick_params(colors=INK)
     axes.spines[:].set_visible(False)
 
 
