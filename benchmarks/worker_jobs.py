@@ -1,4 +1,4 @@
-"""A Spark worker's start beside a bare Spark session's, and what a job costs beside its own work (B16).
+"""A Spark worker's start beside a bare Spark session's (B16), and small statements by REST (B12, B16).
 
 Redis, the database and the worker are as in the embedded stack, in a place of their own.
 """
@@ -16,7 +16,7 @@ from benchmarks.measuring import Comparison, show
 
 
 def measure() -> list[Comparison]:
-    """Starts in turns; then jobs, and the same statements by the library."""
+    """Starts in turns; then jobs by REST, and the same statements by the library."""
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch) / "home"
         home.mkdir(mode=0o700)
@@ -25,6 +25,8 @@ def measure() -> list[Comparison]:
             "DJANGO_SETTINGS_MODULE": "lakeui.settings",
             "LAKEUI_HOME": str(home),
             "TABLE_ROOTS": scratch,
+            "ALLOWED_HOSTS": "testserver",
+            "LOG_LEVEL": "ERROR",
         }
         django.setup()
         call_command("migrate", verbosity=0)

@@ -5,12 +5,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pyarrow as pa
 from deltalake import write_deltalake
+from django.contrib.auth.models import Group, User
+from django.test import Client
 
 from benchmarks.measuring import Comparison, seconds
 from engine.commands.sql import parse_statement
@@ -18,10 +22,20 @@ from engine.operations.run import run
 from engine.table import DeltaTable
 from lakeui.catalog.registration import register_table
 from lakeui.jobs.models import Job
-from lakeui.jobs.requests import request_job
 from tests.services import CLOCK, WorkerProcess, point_celery_to, running_redis, wait_until
 
 _STARTS, _JOBS, _WARM_UP = 6, 40, 5
+_KEYS = {
+    "DELETE": range(_STARTS, _STARTS + _JOBS),
+    "UPDATE": range(300, 300 + _JOBS),
+    "MERGE": range(980, 980 + _JOBS),  # half of them are new
+}
+_STATEMENTS = {
+    "DELETE": "DELETE FROM {table} WHERE id = {key}",
+    "UPDATE": "UPDATE {table} SET v = v + 1 WHERE id = {key}",
+    "MERGE": "MERGE INTO {table} USING (VALUES ({key}, 7.5D)) AS s (id, v) ON {table}.id = s.id"
+    " WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)",
+}
 _LOOK_S = 0.002
 _BARE = (
     "from pyspark.sql import SparkSession\n"
@@ -31,11 +45,14 @@ _BARE = (
 
 def measured(scratch: Path) -> list[Comparison]:
     """The rows that jobs left are those that the library left."""
-    by_jobs, by_library = (_filled(scratch / name) for name in ("by-jobs", "by-library"))
+    by_jobs, by_library = (_filled(scratch / name) for name in ("by_jobs", "by_library"))
     (first, *starts), (_, *bare), jobs = _by_jobs(by_jobs, scratch)
-    library = [_by_library(by_library, key) for key in range(_STARTS + _JOBS)]
-    assert _ids(by_jobs) == _ids(by_library)  # noqa: S101
-    job, statement = median(jobs[_WARM_UP:]), median(library[_STARTS + _WARM_UP :])
+    for key in range(_STARTS):
+        _by_library(by_library, "DELETE", key)
+    library = {
+        kind: [_by_library(by_library, kind, key) for key in keys] for kind, keys in _KEYS.items()
+    }
+    assert _rows(by_jobs) == _rows(by_library)  # noqa: S101
     return [
         Comparison(
             f"B16 a worker's start to its first job done ({_spread(starts)} and {_spread(bare)};"
@@ -45,31 +62,38 @@ def measured(scratch: Path) -> list[Comparison]:
             median(bare),
             "s",
         ),
-        Comparison(
-            "B16 DELETE of one row as a job, warm, from its request until it has succeeded"
-            f" ({_spread(jobs[_WARM_UP:])})",
-            job,
-            "by the library",
-            statement,
-            "s",
+        *(
+            Comparison(
+                f"{numbers} {kind} of one row by REST, warm, from its request until it has succeeded"
+                f" ({_spread(jobs[kind][_WARM_UP:])})",
+                median(jobs[kind][_WARM_UP:]),
+                "by the library",
+                median(library[kind][_WARM_UP:]),
+                "s",
+            )
+            for kind, numbers in (("DELETE", "B12, B16"), ("UPDATE", "B12"), ("MERGE", "B12"))
         ),
     ]
 
 
-def _by_jobs(place: Path, scratch: Path) -> tuple[list[float], list[float], list[float]]:
-    """Seconds of each worker's start, of each bare session's, and of each job after them."""
+def _by_jobs(place: Path, scratch: Path) -> tuple[list[float], list[float], dict[str, list[float]]]:
+    """Seconds of each worker's start, of each bare session's, and of each job after them by its kind."""
     table = register_table(str(place))
+    client = Client()
+    client.force_login(_admin())
     starts, bare = [], []
 
-    def ask(key: int) -> Job:
-        where = {"where": f"id = {key}"}
-        return request_job(table=table, kind="delete", parameters=where, requested_by=None)
+    def ask(kind: str, key: int) -> Job:
+        body = {"sql": _STATEMENTS[kind].format(table=table.name, key=key)}
+        answer = client.post(f"/api/v1/tables/{table.pk}/jobs/", body, "application/json")
+        assert answer.status_code == HTTPStatus.ACCEPTED, answer.content  # noqa: S101
+        return Job.objects.get(pk=answer.json()["id"])
 
     with running_redis() as url:
         point_celery_to(url)
         for number in range(_STARTS):
             bare.append(seconds(_bare_session))
-            job, began = ask(number), time.perf_counter()
+            job, began = ask("DELETE", number), time.perf_counter()
             worker = WorkerProcess("spark", url, scratch / f"worker-{number}.log")
             starts.append(_ended(job) - began)
             if number == 0:  # it leaves Spark's classes to the next ones
@@ -77,15 +101,22 @@ def _by_jobs(place: Path, scratch: Path) -> tuple[list[float], list[float], list
                 wait_until(lambda worker=worker: not worker.is_running(), "the worker to end")
             if number + 1 < _STARTS:
                 worker.kill()
-        keys = range(_STARTS, _STARTS + _JOBS)
-        jobs = [_took(lambda key=key: _ended(ask(key))) for key in keys]
+        jobs = {
+            kind: [_took(partial(ask, kind, key)) for key in keys] for kind, keys in _KEYS.items()
+        }
         worker.kill()
     return starts, bare, jobs
 
 
-def _took(until: Callable[[], float]) -> float:
+def _admin() -> User:
+    person = User.objects.create_user("measuring")
+    person.groups.add(Group.objects.get(name="admin"))
+    return person
+
+
+def _took(ask: Callable[[], Job]) -> float:
     began = time.perf_counter()
-    return until() - began
+    return _ended(ask()) - began
 
 
 def _ended(job: Job) -> float:
@@ -103,8 +134,8 @@ def _bare_session() -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603 - ourselves
 
 
-def _by_library(place: Path, key: int) -> float:
-    statement = parse_statement(f"DELETE FROM delta.`{place}` WHERE id = {key}")
+def _by_library(place: Path, kind: str, key: int) -> float:
+    statement = parse_statement(_STATEMENTS[kind].format(table="t", key=key))
     return seconds(lambda: run(statement, DeltaTable.open(str(place)), None))
 
 
@@ -115,9 +146,9 @@ def _filled(place: Path) -> Path:
     return place
 
 
-def _ids(place: Path) -> list[int]:
-    found: list[int] = sorted(DeltaTable.open(str(place)).snapshot().to_arrow()["id"].to_pylist())
-    return found
+def _rows(place: Path) -> list[tuple[int, float]]:
+    rows = DeltaTable.open(str(place)).snapshot().to_arrow()
+    return sorted(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
 
 
 def _spread(times: list[float]) -> str:
