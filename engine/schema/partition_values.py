@@ -24,7 +24,8 @@ from engine.schema.types import (
 )
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 32)}
+_ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(32)}
+_LONGEST_NAME = 255  # bytes
 _DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)  # Python keeps 28 unless told
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of timestamps without zone
 _EPOCH_DAY = date(1970, 1, 1)
@@ -171,6 +172,15 @@ def partition_directory(values: Mapping[str, str | None], columns: Sequence[str]
         shown = NULL_DIRECTORY if value is None or value == "" else escape_path_name(value)
         parts.append(f"{escape_path_name(column)}={shown}")
     return "/".join(parts)
+
+
+def data_directory(values: Mapping[str, str | None], columns: Sequence[str]) -> str:
+    """Where data files of a partition go: its directory, each name as long as file systems take.
+
+    The log has the values, so that partitions may share a directory.
+    """
+    names = partition_directory(values, columns).split("/")
+    return "/".join(name.encode()[:_LONGEST_NAME].decode(errors="ignore") for name in names)
 
 
 def epoch_micros(value: datetime) -> int:

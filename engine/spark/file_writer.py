@@ -23,7 +23,7 @@ from engine.actions.files import AddFile
 from engine.clock import SystemClock
 from engine.schema.partition_arrays import partition_scalar, partition_text_at
 from engine.schema.partition_values import (
-    partition_directory,
+    data_directory,
 )
 from engine.schema.types import DataType, StructType
 from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
@@ -87,7 +87,7 @@ class OpenFile:
         names = [partition_field.physical_name for partition_field in target.partitions]
         self._target, self._values = target, dict(zip(names, partition, strict=True))
         random_name = random_prefix(target.random_prefix_length)
-        directory = random_name or partition_directory(self._values, names)
+        directory = random_name or data_directory(self._values, names)
         self.path = "/".join(part for part in (target.directory, directory, name) if part)
         self._local = local_path(target.table_uri)
         self._constants = _constants(target, partition) if target.has_partition_columns else []

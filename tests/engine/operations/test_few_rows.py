@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
@@ -178,6 +178,10 @@ LAYOUTS = ("", " PARTITIONED BY (k)", " PARTITIONED BY (name)", " PARTITIONED BY
     max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=st.lists(VALUES, min_size=1, max_size=12), layout=st.sampled_from(LAYOUTS))
+@example(
+    rows=[dict.fromkeys(SCHEMA.names) | {"name": name} for name in ("\0", "a/../b", "x" * 300)],
+    layout=" PARTITIONED BY (name)",
+)
 def test_any_values_leave_what_tasks_leave(spark, tmp_path_factory, rows, layout):
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
     assert has_few_rows(frame)
