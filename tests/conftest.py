@@ -51,6 +51,7 @@ from django.db.models.signals import post_migrate  # noqa: E402
 from django.dispatch import receiver  # noqa: E402
 
 from lakeui.catalog.roles import Role  # noqa: E402
+from tests.shares import Run  # noqa: E402
 
 pa.set_cpu_count(1)  # files of five rows are read faster by one thread than by a pool
 
@@ -70,18 +71,23 @@ def make_role_groups(using: str, **_: object) -> None:
         Group.objects.using(using).get_or_create(name=role.label)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Generated requests are drawn as they are collected: only those that are run shall be."""
+    Run.asked_for(config.getoption("markexpr"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    """Warm up two JVMs instead of one a process; begin with those that wait for other processes.
+    """Warm up two JVMs instead of one a process; begin with those that may take longest.
 
     Each other group (`xdist_group`) has one process too, and what its module starts, it starts once.
     Those that share the test's database stay in the order that Django asks for. xdist 3.8 writes
     its groups where pytest 9.2 no longer looks: this writes them where both do.
     """
     yield
-    items.sort(key=lambda item: {"up", "database_url"}.isdisjoint(_fixtures_of(item)))
+    items.sort(key=_seconds_given, reverse=True)
     if config.getoption("loadgroup", default=False):
         on_spark = [item for item in items if "spark" in _fixtures_of(item)]
         turns = {
@@ -93,6 +99,18 @@ def pytest_collection_modifyitems(
                 item._id = item.id.parse(f"{item.nodeid}@spark{turns[item.path]}")
             elif group is not None:
                 item._id = item.id.parse(f"{item.nodeid}@{group.args[0]}")
+
+
+def _seconds_given(item: pytest.Item) -> float:
+    """How long it may take: who may take minutes begins first, so that nobody is waited for in the end.
+
+    Whoever empties the database stays behind those that would miss what is in it.
+    """
+    limit, database = item.get_closest_marker("timeout"), item.get_closest_marker("django_db")
+    empties = "transactional_db" in _fixtures_of(item) or (database and database.kwargs)
+    if limit is None or empties or "spark" in _fixtures_of(item):
+        return 0
+    return float(limit.args[0])
 
 
 def _fixtures_of(item: pytest.Item) -> list[str]:

@@ -5,6 +5,19 @@ from typing import Any
 
 import pytest
 
+_LEFT_OUT = "not stress"
+
+
+class Run:
+    """What this run was asked for; `tests.conftest` says it before anything is collected."""
+
+    is_hunt = True
+
+    @classmethod
+    def asked_for(cls, marks: str) -> None:
+        """By pytest's -m."""
+        cls.is_hunt = _LEFT_OUT not in marks
+
 
 def one_in(every: int, cases: Iterable[Any]) -> list[Any]:
     """The cases as parameters of one argument: the first, and each `every`-th after it, always."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from pyroaring import BitMap64
 
@@ -322,12 +323,23 @@ EFFECTS: Mapping[StatementKind, Callable[[Statement, SampleTable, str], Effect]]
 
 
 def _read(statement: Statement, *, every_match_changes: bool = True) -> ReadPredicate:
+    date = None if statement.opens_all else statement.date
+    return _rows_read(date, statement.ids, statement.opens_all, every_match_changes)
+
+
+@lru_cache(maxsize=256)
+def _rows_read(
+    date: str | None,
+    ids: range | None,
+    opens_all: bool,
+    every_match_changes: bool,
+) -> ReadPredicate:
     parts = []
-    column = "id % 1000" if statement.opens_all else "id"  # statistics say nothing of remainders
-    if statement.date is not None and not statement.opens_all:
-        parts.append(f"date = '{statement.date}'")
-    if statement.ids is not None:
-        parts.append(f"{column} >= {statement.ids[0]} AND {column} <= {statement.ids[-1]}")
+    column = "id % 1000" if opens_all else "id"  # statistics say nothing of remainders
+    if date is not None:
+        parts.append(f"date = '{date}'")
+    if ids is not None:
+        parts.append(f"{column} >= {ids[0]} AND {column} <= {ids[-1]}")
     condition = parse_condition(" AND ".join(parts) or "TRUE", SCHEMA)
     return read_predicate(condition, every_match_changes=every_match_changes)
 

@@ -35,7 +35,6 @@ CONFLICTS_AT = {
 IN_EVERY_RUN = {  # the matrix goes over all of them
     ("plain", STRICT),
     ("deletion vectors", RELAXED),
-    ("row tracking", STRICT),
 }
 IN_THE_MATRIX = tuple(kind for group in GROUPS.values() for kind in group)
 

@@ -82,7 +82,7 @@ def mortal_proxy(target: str) -> Iterator[tuple[str, MortalProxy]]:
             """Nobody reads it."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}", proxy
         finally:

@@ -45,7 +45,7 @@ class Careless(BaseHTTPRequestHandler):
 def careless():
     with ThreadingHTTPServer(("127.0.0.1", 0), Careless) as server:
         server.objects = {}
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
         server.shutdown()
 

@@ -40,7 +40,7 @@ class Elsewhere(BaseHTTPRequestHandler):
 def options(request):
     with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         server.status = request.param
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield {
             "aws_access_key_id": "x",
             "aws_secret_access_key": "x",

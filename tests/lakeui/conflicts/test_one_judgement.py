@@ -115,7 +115,8 @@ def test_what_is_said_of_a_job_is_what_the_matrix_says(layout, level):
 @pytest.mark.parametrize(("layout", "level"), SETTINGS)
 def test_the_isolation_page_and_rest_show_the_matrix(layout, level):
     table = small_table(**fields_of(layout, level))
-    assert {(c.current, c.winner): c.verdict for c in computed_matrix(table)} == cells_of(table)
+    cells = cells_of(table)
+    assert {(c.current, c.winner): c.verdict for c in computed_matrix(table)} == cells
     stricter = {LEVEL: "Serializable", VECTORS: "true", ROW_TRACKING: "true"}
     under = setting_under(table, Proposal(stricter))
     then = {(cell.current, cell.winner): cell.verdict for cell in conflict_matrix(under)}
@@ -125,7 +126,7 @@ def test_the_isolation_page_and_rest_show_the_matrix(layout, level):
         if cell.winner == "ALTER, SET":
             assert cell.verdict is Verdict.ALWAYS
             continue
-        assert cell.verdict == cells_of(table)[pair]
+        assert cell.verdict == cells[pair]
         assert (cell.preview or cell.verdict) == then[pair]
 
 

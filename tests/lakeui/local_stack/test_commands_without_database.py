@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.lakeui.catalog.log_writer import new_table
+from tests.services import wait_until
 from tests.shares import one_in
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,8 +92,12 @@ def test_a_wait_for_a_job_ends_with_the_database_but_the_job_does_not(tmp_path, 
         assert outcome(start(command, tmp_path, **broker))[0] == 0
     waiting = start(["job", "OPTIMIZE orders", "--wait"], tmp_path, **broker)
     with closing(sqlite3.connect(tmp_path / "lakeui.sqlite3", timeout=30)) as database:
-        while not database.execute("SELECT count(*) FROM jobs_job").fetchone()[0]:
+
+        def has_asked():
             assert waiting.poll() is None, waiting.stderr.read()
+            return bool(database.execute("SELECT count(*) FROM jobs_job").fetchone()[0])
+
+        wait_until(has_asked, "the job")
         database.execute("ALTER TABLE jobs_job RENAME TO gone")
         database.commit()
         code, _, lines = outcome(waiting)

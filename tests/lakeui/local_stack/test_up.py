@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -16,7 +17,7 @@ from lakeui.local_stack.child import _pids, _session_of
 from lakeui.local_stack.preflight import free_port
 from tests.services import ROOT, wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("up")]  # one stack
 
 
 class Up:
@@ -64,26 +65,52 @@ class Up:
 _OURS = {"SECRET_KEY", "DATABASE_URL", "BROKER_URL", "LAKEUI_EMBEDDED", "DJANGO_SETTINGS_MODULE"}
 
 
-@pytest.fixture
-def up(tmp_path):
-    stack = Up(tmp_path / "home", "--no-spark")
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory) -> Iterator[Up]:
+    stack = Up(tmp_path_factory.mktemp("up") / "home", "--no-spark")
     yield stack
     stack.stop_if_running()
 
 
-def test_the_stack_answers_heals_and_leaves_nothing_behind(up):
-    wait_until(up.answers, "the first page", 60)
-    wait_until(lambda: "Ctrl-C ends" in up.log.read_text(), "the last line of the start")
+@pytest.fixture
+def up(stack) -> Up:
+    """It answers, and has said all that it says as it starts."""
+    if stack.process.poll() is not None:
+        stack.process = stack.start()
+    wait_until(lambda: "Ctrl-C ends" in stack.log.read_text(), "the last line of the start", 60)
+    wait_until(stack.answers, "the first page", 60)
+    return stack
+
+
+def test_the_link_signs_in_and_guesses_are_slowed_down_wherever_they_say_they_come_from(up):
     link = re.search(r"(/login/\S+)", up.log.read_text())
     assert link is not None
     assert up.answers(link[1])
     assert [sign_in(up, f"203.0.113.{n}") for n in range(6)] == [400] * 5 + [429]
 
+
+def test_a_web_server_that_died_is_started_again(up):
     web = next(pid for pid, command in up.children().items() if "uvicorn" in command)
     os.kill(web, signal.SIGKILL)
     wait_until(lambda: "web ended with -9" in up.log.read_text(), "the report of its death")
     wait_until(up.answers, "the web server to be back", 60)
 
+
+def test_a_second_stack_is_refused_until_the_first_was_killed_and_is_cleared_away(up):
+    first = up.process
+    second = up.start()
+    assert second.wait(60) == 1
+    assert "runs already" in up.log.read_text()
+    orphans = up.children()
+    first.kill()
+    first.wait(10)
+    up.process = up.start()
+    wait_until(lambda: "answers at" in up.log.read_text(), "the third start", 60)
+    assert [pid for pid in orphans if _session_of(pid) is not None] == []
+    wait_until(up.answers, "the first page", 60)
+
+
+def test_an_interrupted_stack_leaves_nothing_behind(up):
     wait_until(lambda: "ready" in _log(up, "light-worker"), "the light worker", 60)
     children = up.children()
     assert len(children) >= 4
@@ -95,25 +122,14 @@ def test_the_stack_answers_heals_and_leaves_nothing_behind(up):
     assert not (up.home / "run/broker_url").exists()
 
 
-def test_interrupting_the_start_prints_no_traceback(up):
-    wait_until(lambda: "Starting" in up.log.read_text(), "the start", 60)
-    up.stop()
+def test_interrupting_the_start_prints_no_traceback(tmp_path):
+    up = Up(tmp_path / "home", "--no-spark")
+    try:
+        wait_until(lambda: "Starting" in up.log.read_text(), "the start", 60)
+    finally:
+        up.stop()
     assert "Traceback" not in up.log.read_text()
     assert "topped." in up.log.read_text()
-
-
-def test_a_second_stack_is_refused_until_the_first_was_killed_and_is_cleared_away(up):
-    wait_until(up.answers, "the first page", 60)
-    second = up.start()
-    assert second.wait(60) == 1
-    assert "runs already" in up.log.read_text()
-    orphans = up.children()
-    up.process.kill()
-    up.process.wait(10)
-    up.process = up.start()
-    wait_until(lambda: "answers at" in up.log.read_text(), "the third start", 60)
-    assert [pid for pid in orphans if _session_of(pid) is not None] == []
-    wait_until(up.answers, "the first page", 60)
 
 
 def open_to_others(home: Path) -> list[Path]:

@@ -416,10 +416,10 @@ def test_a_time_to_try_again_that_is_no_number_is_none(channel, webhook):
 
 def test_a_message_that_cannot_be_made_is_given_up_too(channel):
     delivery = put(channel, {"title": "no items"}, NOON)
-    AlertDelivery.objects.filter(pk=delivery.pk).update(content={"title": "\ud800"})
+    AlertDelivery.objects.filter(pk=delivery.pk).update(content=["no message"])
     deliver(channel.pk, at(NOON))
     delivery.refresh_from_db()
-    assert delivery.error == "the message could not be made (UnicodeEncodeError)"
+    assert delivery.error == "the message could not be made (TypeError)"
     deliver(channel.pk, at(NOON + 25 * HOUR))
     delivery.refresh_from_db()
     assert delivery.outcome == AlertDelivery.Outcome.GIVEN_UP

@@ -44,7 +44,7 @@ def running_webhook() -> Iterator[Webhook]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     webhook.url = f"http://127.0.0.1:{server.server_port}/hook/a-secret-path"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield webhook

@@ -29,8 +29,9 @@ PLACES = (
     "tests/workers/test_job_lifecycle.py",
     "tests/workers/test_scripts.py",
 )
-NAMED = (  # of held tables those in which the database tells workers apart
-    "not any_history and not is_followed and (lakeui and (catalog or jobs or test_overlaps or streams or test_at_once or test_audit"
+NAMED = (  # of held tables those in which the database tells workers apart; no files, no stores
+    "not any_history and not is_followed and not object_store and not ten_thousand"
+    " and not line_differences and not test_roots and not test_hours and (lakeui and (catalog or jobs or test_overlaps or streams or test_at_once or test_audit"
     " or test_alerting or test_metrics"
     " or test_reporting_programs)"
     " or test_job_lifecycle and (killed_before or twice or meet)"
