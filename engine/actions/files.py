@@ -13,7 +13,9 @@ FileKey = tuple[str, str | None]
 """A logical file: its path and the unique id of its deletion vector."""
 
 
-class AddFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class AddFile(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False
+):
     """A logical file of the table. `size` in bytes, `modification_time` in ms, `stats` as JSON text."""
 
     path: str

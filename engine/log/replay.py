@@ -53,6 +53,7 @@ from engine.storage.base import FileStatus, Store
 
 _log = logging.getLogger(__name__)
 _MAX_CHUNKS = 256  # refreshes leave a chunk each
+_MOST_OBJECTS = 65_536  # files as objects, before they become rows
 _DELETE_IT = "Delete it: the commits beside it hold what it should."
 
 
@@ -309,6 +310,8 @@ class _Replay:
         self._commit_info = None
         for action in actions:
             self._apply_one(action)
+            if len(self._newest) >= _MOST_OBJECTS:
+                self._fold()
 
     def _apply_one(self, action: Action) -> None:
         match action:
@@ -336,16 +339,15 @@ class _Replay:
             raise MalformedLogError(msg, "Restore the missing files of the log from a backup.")
         if not self._metadata.schema_string:
             raise SchemaNotSaidError(table, version)
-        adds = [action for action in self._newest.values() if isinstance(action, AddFile)]
-        removes = [action for action in self._newest.values() if isinstance(action, RemoveFile)]
+        self._fold()
         return TableState(
             version,
             self._protocol,
             self._metadata,
             self._transactions,
             {name: domain for name, domain in self._domains.items() if not domain.removed},
-            _merge(self._files, files_table(adds), self._newest),
-            _merge(self._tombstones, tombstones_table(removes), self._newest),
+            self._files,
+            self._tombstones,
             self._checkpoint_version,
             None
             if self._commit_info is None
@@ -353,6 +355,14 @@ class _Replay:
             file_time_ms,
             last_file,
         )
+
+    def _fold(self) -> None:
+        """Put what came since the last time into the tables, which need a tenth of an object's memory."""
+        adds = [action for action in self._newest.values() if isinstance(action, AddFile)]
+        removes = [action for action in self._newest.values() if isinstance(action, RemoveFile)]
+        self._files = _merge(self._files, files_table(adds), self._newest)
+        self._tombstones = _merge(self._tombstones, tombstones_table(removes), self._newest)
+        self._newest = {}
 
 
 def keep_newest(newest: dict[FileKey, AddFile | RemoveFile], action: AddFile | RemoveFile) -> None:

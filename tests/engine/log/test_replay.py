@@ -1,5 +1,6 @@
 """Replay against a model: the newest action wins, however the log is cut."""
 
+import tracemalloc
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -92,6 +93,30 @@ def current(store: Store, version: int | None = None) -> TableState:
 @given(COMMITS)
 def test_replay_is_what_the_model_says(commits: list[list[Action]]):
     Model(commits).assert_is(current(written(commits)))
+
+
+@given(COMMITS, st.integers(1, 4))
+def test_replay_in_parts_is_what_the_model_says(commits: list[list[Action]], most: int):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("engine.log.replay._MOST_OBJECTS", most)
+        Model(commits).assert_is(current(written(commits)))
+
+
+def test_a_large_commit_needs_the_memory_of_its_parts():
+    files = 20_000
+    store = written([[add(f"f{number}", stats='{"numRecords":1}') for number in range(files)]])
+
+    def peak(most: int) -> int:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("engine.log.replay._MOST_OBJECTS", most)
+            patched.setattr("engine.log.commits._PIECE_BYTES", 65_536)
+            tracemalloc.start()
+            assert current(store).files.num_rows == files
+            _, highest = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        return highest
+
+    assert peak(files // 20) < peak(files + 1) / 2
 
 
 @given(COMMITS, st.data())
