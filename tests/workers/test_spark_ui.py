@@ -27,6 +27,7 @@ if told.ui:
         said["elsewhere"] = outside.connect_ex(("127.0.0.2", urlsplit(told.ui).port))
     with urllib.request.urlopen(told.ui + "/executors/threadDump/?executorId=driver") as answer:
         said["threads"] = "Thread dump" in answer.read().decode()
+spark_session._Held.archive = None  # no JVM comes after it that would use its classes
 spark_session.stop()
 os.write(3, json.dumps(said).encode())
 """

@@ -157,4 +157,7 @@ def test_an_unlisted_function_is_refused_in_every_parameter(kind, field, paramet
     ],
 )
 def test_what_the_lists_have_may_be_called(text):
+    """And nothing beside it."""
     check_calls(text)
+    with pytest.raises(ExpressionError, match="reflect"):
+        check_calls(f"({text}) OR reflect('a', 'b')")

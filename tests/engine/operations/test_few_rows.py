@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import product
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -265,8 +266,16 @@ UPDATED = {
 SETS = {"k": "k + 1", "price": "price * 2", "name": "concat(name, '!')", "f": "f / 2"}
 
 
-@pytest.mark.parametrize("most", [2, 10_000])
-@pytest.mark.parametrize("kind", UPDATED)
+IN_EVERY_RUN = {("vectors", 2), ("change feed", 10_000), ("row tracking", 10_000), ("mapped", 2)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [
+        pytest.param(*of, marks=[pytest.mark.stress] * (of not in IN_EVERY_RUN))
+        for of in product(UPDATED, (2, 10_000))
+    ],
+)
 def test_the_new_images_of_few_rows_are_what_tasks_write(spark, tmp_path, monkeypatch, kind, most):
     """An UPDATE of few rows of ten files: found and written in one look, or where they are many in two."""
     looks, left = [], []
