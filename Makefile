@@ -42,12 +42,11 @@ test: install-test check unit e2e ## Run every check and test, real services inc
 
 check: export SECRET_KEY := checking-only-never-used-to-sign-anything
 check: install-test ## Lint, templates, types, layers, migrations
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/djlint --lint --quiet templates lakeui
-	@$(BIN)/lint-imports
-	@$(BIN)/mypy
-	@$(BIN)/python manage.py makemigrations --check --dry-run
+	@$(BIN)/mypy & types=$$!; \
+	{ $(BIN)/ruff check . && $(BIN)/ruff format --check . \
+	&& $(BIN)/djlint --lint --quiet templates lakeui && $(BIN)/lint-imports \
+	&& $(BIN)/python manage.py makemigrations --check --dry-run; } || { kill $$types; exit 1; }; \
+	wait $$types
 
 unit: install-test ## Tests but for the browser's, each in whichever of four processes is free
 	@$(BIN)/python -m tests.prerequisites
