@@ -172,7 +172,7 @@ Written by `make bench S=B18`: milliseconds, the shortest of several times, in o
 machine that [the results](../benchmarks/results.md) name. A power of 1 is linear in the size, 0 is
 constant; it is the steepest step between two sizes that ends at 10 ms or more. A power above 1.2 is
 called superlinear. Each writer is a thread and brings its own commits, so a power of 1 means that as
-many land a second however many write.
+many land a second however many write; a commit is checked against all that landed since it read.
 """
 
 
