@@ -34,22 +34,26 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> NewRow:
     info = commit.commit_info or _EMPTY
     files, changes = _files(commit), file_changes(info.operation, commit.actions)
     touched = files.all
+    is_clean = _is_clean(commit, raw)
+    text = _cut if is_clean else log_values.text
     return {
         "table_id": table.pk,
         "version": commit.version,
         "committed_at": log_values.moment(commit.timestamp_ms),
         "has_in_commit_timestamp": info.in_commit_timestamp is not None,
-        "operation": log_values.text(info.operation, 100),
-        "operation_parameters": log_values.json_value(info.operation_parameters or {}),
-        "operation_metrics": log_values.json_value(info.operation_metrics or {}),
+        "operation": text(info.operation, 100),
+        "operation_parameters": log_values.json_value(
+            info.operation_parameters or {}, is_clean=is_clean
+        ),
+        "operation_metrics": log_values.json_value(info.operation_metrics or {}, is_clean=is_clean),
         "predicate": log_values.predicate(info.operation_parameters),
         "read_version": log_values.integer(info.read_version),
-        "isolation_level": log_values.text(info.isolation_level, 30),
+        "isolation_level": text(info.isolation_level, 30),
         "is_blind_append": info.is_blind_append,
-        "user_name": log_values.text(info.user_name or info.user_id, 255),
-        "engine_info": log_values.text(info.engine_info, 255),
-        "txn_id": log_values.text(info.txn_id, 200),
-        "user_metadata": log_values.text(info.user_metadata),
+        "user_name": text(info.user_name or info.user_id, 255),
+        "engine_info": text(info.engine_info, 255),
+        "txn_id": text(info.txn_id, 200),
+        "user_metadata": text(info.user_metadata),
         "files_added": len(files.adds),
         "files_removed": len(files.removes),
         "files_restated": len(changes.restated),
@@ -64,23 +68,36 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> NewRow:
         "changes_metadata": any(isinstance(action, Metadata) for action in commit.actions),
         "changes_protocol": any(isinstance(action, Protocol) for action in commit.actions),
         "files_mirrored": min(len(touched), settings.MIRROR_MAX_FILES_A_COMMIT),
-        "raw": log_values.text(raw.decode("utf-8", "replace")),
+        "raw": text(raw.decode("utf-8", "replace")),
         "raw_bytes": commit.size_bytes,
     }
 
 
-def file_rows(key: int, commit: LogCommit) -> list[NewRow]:
+def _is_clean(commit: LogCommit, raw: bytes) -> bool:
+    """Whether no text of the commit needs to be made fit, as the whole of it shows."""
+    return len(raw) == commit.size_bytes and log_values.is_clean(raw)
+
+
+def _cut(value: str | None, limit: int | None = None) -> str:
+    return (value or "")[:limit]
+
+
+def file_rows(key: int, commit: LogCommit, raw: bytes) -> list[NewRow]:
     """The rows of the files that the commit saved under a key touched, up to the cap."""
-    touched = _files(commit).all[: settings.MIRROR_MAX_FILES_A_COMMIT]
-    return [_file_row(key, file) for file in touched]
+    touched, is_clean = _files(commit).all, _is_clean(commit, raw)
+    return [
+        _file_row(key, file, is_clean=is_clean)
+        for file in touched[: settings.MIRROR_MAX_FILES_A_COMMIT]
+    ]
 
 
-def _file_row(key: int, file: AddFile | RemoveFile | AddCDCFile) -> NewRow:
+def _file_row(key: int, file: AddFile | RemoveFile | AddCDCFile, *, is_clean: bool) -> NewRow:
+    values = file.partition_values or {}
     return {
         "commit_id": key,
         "action": _action(file).value,
-        "path": log_values.text(file.path, _MAX_PATH),
-        "partition_values": log_values.json_value(file.partition_values or {}),
+        "path": file.path[:_MAX_PATH] if is_clean else log_values.text(file.path, _MAX_PATH),
+        "partition_values": log_values.json_value(values, is_clean=is_clean),
         "size_bytes": log_values.integer(file.size),
         "row_count": None if isinstance(file, AddCDCFile) else log_values.row_count(file.stats),
         "deleted_row_count": _cardinality(file),

@@ -228,7 +228,9 @@ def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
         count_in(rows)
         _note_maintenance(table, rows)
         keys = dict(existing.values_list("version", "pk"))
-        files = [file for commit, _ in new for file in file_rows(keys[commit.version], commit)]
+        files = [
+            file for commit, raw in new for file in file_rows(keys[commit.version], commit, raw)
+        ]
         insert_rows(CommitFile, files)
 
 

@@ -5,14 +5,16 @@ own, which takes longer than reading a log. Here a row is a mapping, and a value
 where the database has another type for it.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
+import msgspec
 from django.db import connection
 from django.db.models import DateTimeField, Field, JSONField, Model
 
+_encoder = msgspec.json.Encoder()
 NewRow = Mapping[str, Any]
 """A row to insert: a value of its type for every field but the key, foreign keys as `name_id`."""
 
@@ -58,9 +60,17 @@ def _preparation(field: "Field[Any, Any]") -> Callable[[Any], object] | None:
     if isinstance(field, JSONField):
         return _encoded
     if isinstance(field, DateTimeField):
-        return connection.ops.adapt_datetimefield_value
+        is_utc = connection.vendor == "sqlite" and connection.timezone == UTC
+        return _utc_text if is_utc else connection.ops.adapt_datetimefield_value
     return None
 
 
 def _encoded(value: object) -> str:
-    return "{}" if value == {} else json.dumps(value)
+    return "{}" if value == {} else _encoder.encode(value).decode()
+
+
+def _utc_text(value: datetime | None) -> str | None:
+    """A moment as SQLite has it."""
+    if value is not None and value.tzinfo is UTC:
+        return str(value.replace(tzinfo=None))
+    return connection.ops.adapt_datetimefield_value(value)
