@@ -38,6 +38,7 @@ from engine.operations.row_deletion import RowDeletion, settle
 from engine.operations.source_rows import rows_at_hand, source_rows
 from engine.operations.write_rows import Terms
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.collected import MOST_BYTES, collected, size_of_all
 from engine.spark.columns import column, to_column
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
 from engine.spark.row_positions import delete_positions
@@ -198,9 +199,10 @@ def _read_by_spark(
         analysed, frame = with_computed_source(analysed, incoming.frame)
         numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
         source = numbered.localCheckpoint(eager=True)
-        count = source.count()
-        few = count <= MOST_SOURCE_ROWS and execution.options.in_process_bytes
-        arrow = source.drop(SOURCE_ROW).toArrow() if few else None
+        count, size = size_of_all(source)
+        few = count <= MOST_SOURCE_ROWS and size <= MOST_BYTES
+        is_here = few and bool(execution.options.in_process_bytes)
+        arrow = collected(source.drop(SOURCE_ROW)) if is_here else None
     return _Reading(
         command, execution, txn, snapshot, tables, terms, analysed, count, arrow, source
     )

@@ -45,6 +45,7 @@ from engine.spark.writer import (
     physical_frame,
     write,
     write_changes,
+    write_few,
     write_here,
 )
 
@@ -158,10 +159,7 @@ def _images(
             rows, assignments = _with_values(rows, setting)
         images = _assigned(rows, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
-        few = _are_few(execution, gone)
-        if gone.masked and not few and is_scattered(table, len(touched)):
-            images = gathered(images, table)
-        written = write(images, table, keep_row_ids=kept, few=few)
+        written = _written(images, table, gone, _few(execution, gone), kept=kept)
         execution.wrote(written.adds)
         changes: list[AddCDCFile] = []
         if snapshot.properties.enable_change_data_feed:
@@ -181,10 +179,22 @@ def _written_along(
     return written
 
 
-def _are_few(execution: Execution, gone: RowDeletion) -> bool:
-    """Whether the new images are known to be few: rows that stay are not written beside them."""
-    is_known = bool(gone.masked) and gone.rows is not None and gone.rows <= FEW_ROWS
-    return bool(execution.options.in_process_bytes) and is_known
+def _written(
+    images: DataFrame, table: TableFiles, gone: RowDeletion, few: int | None, *, kept: bool
+) -> Written:
+    written = write_few(images, table, few, keep_row_ids=kept)
+    if written is not None:
+        return written
+    if gone.masked and is_scattered(table, len(gone.removed) + len(gone.masked)):
+        images = gathered(images, table)
+    return write(images, table, keep_row_ids=kept)
+
+
+def _few(execution: Execution, gone: RowDeletion) -> int | None:
+    """How many new images there are, where they are few: rows that stay are not written beside them."""
+    if not (execution.options.in_process_bytes and gone.masked):
+        return None
+    return gone.rows if gone.rows is not None and gone.rows <= FEW_ROWS else None
 
 
 def _with_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:

@@ -30,7 +30,7 @@ from engine.spark.shape import check_assignable, shaped
 from engine.spark.sources import SourceRows
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import complete, enforce
-from engine.spark.writer import Written, gathered, has_few_rows, write
+from engine.spark.writer import Written, few_rows, gathered, write, write_few
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def write_rows(
     """
     schema = terms.schema
     check_assignable(schema, rows.schema)
-    few = bool(execution.options.in_process_bytes) and has_few_rows(rows.frame)
+    few = few_rows(rows.frame) if execution.options.in_process_bytes else None
     frame = shaped(rows.frame, rows.schema, schema.fields)
     table = execution.table.uri
     frame = complete(frame, table, schema, execution.now_ms)
@@ -108,10 +108,11 @@ def write_rows(
         frame = refuse_violations(frame, is_true(must), rule, shown_values(names))
     frame = enforce(frame, table, schema, terms.metadata)
     files = terms.files(execution)
-    if not few and _is_gathered(files, rows):
-        frame = gathered(frame, files)
     with execution.spark_stage("write files"):
-        written = write(frame, files, few=few)
+        written = write_few(frame, files, few)
+        if written is None:
+            together = _is_gathered(files, rows)
+            written = write(gathered(frame, files) if together else frame, files)
     execution.wrote(written.adds)
     execution.wrote_in_words(written.adds)
     return written

@@ -1,17 +1,88 @@
-"""What comes back to the driver: small reports of tasks, and rows that are few."""
+"""What comes back to the driver: small reports of tasks, and rows that are few and small."""
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import types as spark_types
 
+from engine.spark.columns import quoted
+from engine.spark.java_causes import SPARK_ERRORS, causes_of
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of rows that are sent to the driver."""
+_SMALL = "__lake_small"
 _LIMIT = "spark.driver.maxResultSize"
+_WIDEST = 16
+"""Bytes of a number, a time or a boolean, at most."""
+_TEXTS = (spark_types.StringType, spark_types.BinaryType)
 
 
 def collected(frame: DataFrame) -> pa.Table | None:
     """The rows; None where they are more bytes than Spark sends to its driver."""
     try:
         return frame.toArrow()
-    except PySparkException as error:
-        if _LIMIT not in str(error):
+    except SPARK_ERRORS as error:
+        if not any(_LIMIT in cause.text for cause in causes_of(error)):
             raise
         return None
+
+
+def collected_if_small(
+    frame: DataFrame, most_rows: int, most_bytes: int = MOST_BYTES
+) -> pa.Table | None:
+    """The rows, of which there are so many at most; None where they may be more than so many bytes.
+
+    Nothing inside a column may be declared NOT NULL: Arrow takes no null struct of such fields.
+    Of a row that is larger than its share the texts, lists and maps are not sent: the driver's memory
+    is never asked for more.
+    """
+    names = frame.columns
+    if len({name.lower() for name in names}) < len(names):  # a column's in the files, a partition's
+        frame = frame.toDF(*map(str, range(len(names))))
+    fixed, free = _widths(frame.schema)
+    share = most_bytes // max(1, most_rows) - fixed
+    if share < 0:
+        return None
+    if not free:
+        return collected(frame)
+    judged = frame.selectExpr("*", f"{' + '.join(free.values())} <= {share} AS {_SMALL}")
+    sent = [_sent(name) if name in free else quoted(name) for name in frame.columns]
+    report = collected(judged.selectExpr(*sent, _SMALL))
+    if report is None or pc.all(report.column(_SMALL)).as_py() is False:
+        return None
+    return report.drop_columns([_SMALL])
+
+
+def size_of_all(frame: DataFrame) -> tuple[int, int]:
+    """How many rows there are, and about how many bytes they take."""
+    fixed, free = _widths(frame.schema)
+    rows, size = frame.selectExpr("count(1)", f"sum({' + '.join(free.values()) or '0'})").collect()[
+        0
+    ]
+    return rows, rows * fixed + (size or 0)
+
+
+def _sent(name: str) -> str:
+    return f"CASE WHEN {_SMALL} THEN {quoted(name)} END AS {quoted(name)}"
+
+
+def _widths(schema: spark_types.StructType) -> tuple[int, dict[str, str]]:
+    """Bytes of a row's columns that have a width, at most; by name, what tells those of each other."""
+    fixed, free = 0, dict[str, str]()
+    for field in schema.fields:
+        width = _width(field.dataType)
+        if width is None:
+            is_text = isinstance(field.dataType, _TEXTS)
+            text = quoted(field.name) if is_text else f"CAST({quoted(field.name)} AS STRING)"
+            free[field.name] = f"CAST(COALESCE(octet_length({text}), 0) AS BIGINT)"
+        fixed += width or 0
+    return fixed, free
+
+
+def _width(kind: spark_types.DataType) -> int | None:
+    if isinstance(kind, spark_types.StructType):
+        widths = [_width(field.dataType) for field in kind.fields]
+        known = [width for width in widths if width is not None]
+        return sum(known) if len(known) == len(widths) else None
+    is_free = isinstance(kind, (*_TEXTS, spark_types.ArrayType, spark_types.MapType))
+    return None if is_free else _WIDEST

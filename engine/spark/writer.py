@@ -14,7 +14,7 @@ from engine.actions.files import AddCDCFile, AddFile
 from engine.errors import EngineError, StorageError
 from engine.protocol.iceberg_compat import COMPAT_TAG, COMPAT_VERSION
 from engine.schema.types import STRING, StructField, StructType
-from engine.spark.collected import collected
+from engine.spark.collected import collected_if_small
 from engine.spark.columns import column, to_spark_type
 from engine.spark.file_writer import FileTarget, write_files
 from engine.spark.jvm import analysed_plan
@@ -54,7 +54,6 @@ def write(
     data_change: bool = True,
     keep_row_ids: bool = False,
     ordered: bool = False,
-    few: bool = False,
 ) -> Written:
     """Write rows under the table's column names; missing columns must have been added as nulls.
 
@@ -64,15 +63,28 @@ def write(
         data_change: false if the rows only move.
         ordered: rows of one partition are adjacent already, and stay in their order.
         keep_row_ids: write row ids and row commit versions into the table's materialised columns.
-        few: Spark computes the rows, and this process writes them: no task waits for Python.
 
     Returns:
         The files, durable but unknown to the log.
     """
     target = replace(data_target(table, keep_row_ids=keep_row_ids), data_change=data_change)
     frame = physical_frame(frame, table, keep_row_ids=keep_row_ids)
-    written = _here(frame, target) if few else None
-    return _run(frame, target, ordered=ordered) if written is None else written
+    return _run(frame, target, ordered=ordered)
+
+
+def write_few(
+    frame: DataFrame, table: TableFiles, most_rows: int | None, *, keep_row_ids: bool = False
+) -> Written | None:
+    """As `write`, where there are so many rows at most: Spark computes them, and this process writes them.
+
+    No task waits for Python then. None where they are not known to be few and small: tasks are to
+    write them.
+    """
+    if most_rows is None:
+        return None
+    rows = collected_if_small(physical_frame(frame, table, keep_row_ids=keep_row_ids), most_rows)
+    target = data_target(table, keep_row_ids=keep_row_ids)
+    return None if rows is None else write_here(rows, target)
 
 
 def physical_frame(
@@ -88,12 +100,12 @@ def physical_frame(
     return _physical_frame(frame, table, kept, beside)
 
 
-def has_few_rows(frame: DataFrame) -> bool:
-    """Whether a frame's plan says, before it is run, that it has few rows."""
+def few_rows(frame: DataFrame) -> int | None:
+    """How many rows a frame has at most, as its plan says before it is run; None unless they are few."""
     if is_remote(frame.sparkSession):
-        return False
+        return None
     most = optional(analysed_plan(frame).maxRows())
-    return most is not None and most <= FEW_ROWS
+    return int(most) if most is not None and most <= FEW_ROWS else None
 
 
 def is_scattered(table: TableFiles, file_count: int) -> bool:
@@ -183,15 +195,6 @@ def _run(frame: DataFrame, target: FileTarget, *, ordered: bool = False) -> Writ
         )
     numbered = frame.toDF(*map(str, range(len(frame.columns))))  # mapInArrow reads a dot as a path
     return collect_actions(numbered.mapInArrow(_writing(target, frame.columns), _REPORT))
-
-
-def _here(frame: DataFrame, target: FileTarget) -> Written | None:
-    """Few rows, written by this process as a task would; None where they are too large for it."""
-    names = frame.columns
-    if len(set(names)) < len(names):  # a column's in the files, and a partition's
-        frame = frame.toDF(*map(str, range(len(names))))
-    rows = collected(frame)
-    return None if rows is None else write_here(rows, target)
 
 
 def write_here(rows: pa.Table, target: FileTarget) -> Written:

@@ -15,18 +15,26 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.clock import SystemClock
+from engine.commands.merge import (
+    INSERT_ALL,
+    MATCHED,
+    NOT_MATCHED,
+    UPDATE_ALL,
+    Merge,
+    MergeClause,
+)
 from engine.commands.model import Append, DataFrameSource, Update
 from engine.commands.sql import parse_statement
 from engine.conflicts.budget import Budget
 from engine.errors import EngineError, InvariantViolationError, StorageError
-from engine.operations import update
+from engine.operations import merge, update
 from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.reader import ROW_INDEX, read_file
 from engine.spark import row_positions, writer
-from engine.spark.collected import collected
-from engine.spark.writer import has_few_rows
+from engine.spark.collected import collected, collected_if_small, size_of_all
+from engine.spark.writer import few_rows
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.snapshot_rows import SnapshotRows
@@ -118,7 +126,7 @@ def test_few_rows_leave_what_tasks_leave(spark, tmp_path, kind):
     """Rows, statistics, partition values and the files' types are the same."""
     frame = spark.sql(ROWS).coalesce(1)
     frame = frame.select(*GIVEN[kind]) if kind in GIVEN else frame
-    assert has_few_rows(frame)
+    assert few_rows(frame) is not None
 
     def work(table, options):
         run(Append(DataFrameSource(frame)), table, spark, options)
@@ -185,7 +193,7 @@ LAYOUTS = ("", " PARTITIONED BY (k)", " PARTITIONED BY (name)", " PARTITIONED BY
 )
 def test_any_values_leave_what_tasks_leave(spark, tmp_path_factory, rows, layout):
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
-    assert has_few_rows(frame)
+    assert few_rows(frame) is not None
     text = f"(k INT, name STRING, f DOUBLE, raw BINARY, tags ARRAY<STRING>) USING DELTA{layout}"
 
     def work(table, options):
@@ -221,22 +229,90 @@ def test_few_rows_of_a_statement_are_written_without_a_task_of_python(spark, tmp
     assert (len(tasks), table.snapshot().row_count) == (2, 20_200)
 
 
-class _Frame:
-    """A frame whose rows Spark does not send."""
+@pytest.fixture
+def small_results(spark):
+    """Spark sends its driver a few kilobytes."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    before = conf.get("spark.driver.maxResultSize", "1g")
+    conf.set("spark.driver.maxResultSize", "4k")
+    yield
+    conf.set("spark.driver.maxResultSize", before)
 
-    def __init__(self, reason):
-        self._reason = reason
 
-    def toArrow(self):  # noqa: N802 - Spark's
-        raise PySparkException(self._reason)
+@pytest.mark.usefixtures("small_results")
+def test_few_rows_that_spark_does_not_send_are_left_to_tasks(spark, tmp_path):
+    """The limit of what Spark sends to its driver ends no write."""
+    few = spark.range(2_000).selectExpr("id", "uuid() AS v").coalesce(1)
+    assert collected(few) is None
+    table = _made(spark, tmp_path, "(id BIGINT, v STRING) USING DELTA")
+    run(Append(DataFrameSource(few)), table, spark)
+    assert table.snapshot().row_count == 2_000
 
 
-def test_few_rows_that_are_too_large_for_one_process_are_left_to_tasks():
-    """The limit of what Spark sends to its driver ends no write; every other error does."""
-    limit = "Total size of serialized results of 2 tasks (2.1 MiB) is bigger than spark.driver.maxResultSize"
-    assert collected(_Frame(limit)) is None
+def test_an_error_of_rows_is_no_limit_of_them(spark):
     with pytest.raises(PySparkException, match="no luck"):
-        collected(_Frame("no luck"))
+        collected(spark.sql("SELECT raise_error('no luck')"))
+
+
+LARGE = "IF(id = 7, repeat('x', 5000), 'y')"
+SIZED = {
+    "texts": f"{LARGE} AS `a.b`",
+    "bytes": f"CAST({LARGE} AS BINARY) AS a",
+    "inside": f"CAST(named_struct('t', array({LARGE})) AS STRUCT<t: ARRAY<STRING>>) AS a",
+    "maps": f"map(id, {LARGE}) AS a",
+    "null structs": f"CAST(IF(id < 5, NULL, struct({LARGE})) AS STRUCT<t: STRING>) AS a",
+    "alike": f"{LARGE} AS ID",
+}
+
+
+@pytest.mark.parametrize("kind", SIZED)
+def test_rows_come_where_each_has_its_share_of_the_bytes(spark, kind):
+    """Where one is larger none is sent."""
+    frame = spark.range(10).selectExpr("id", SIZED[kind])
+    assert collected_if_small(frame, 10, 50_000) is None
+    rows = collected_if_small(frame, 10, 100_000)
+    assert (
+        rows.to_pydict()
+        == frame.toDF("0", "1").toArrow().rename_columns(rows.column_names).to_pydict()
+    )
+    if kind != "alike":
+        count, size = size_of_all(frame)
+        assert (count, 5_000 < size < 6_000) == (10, True)
+
+
+def test_rows_of_numbers_are_known_to_be_small_before_they_are_computed(spark):
+    frame = spark.range(10).selectExpr("id", "named_struct('a', 1, 'b', 2.5D) AS s")
+    assert collected_if_small(frame, 10, 10 * 48).num_rows == 10
+    assert collected_if_small(frame, 10, 10 * 48 - 1) is None
+    assert size_of_all(frame) == (10, 480)
+
+
+def test_few_rows_of_which_one_is_large_are_left_to_tasks(spark, tmp_path, monkeypatch):
+    """The driver's memory is not asked for what tasks have room for; those of one partition stay together."""
+    tasks = []
+    original = writer._run
+    monkeypatch.setattr(
+        writer, "_run", lambda *given, **named: tasks.append(1) or original(*given, **named)
+    )
+    table = _made(spark, tmp_path, "(id BIGINT, p INT, v STRING) USING DELTA PARTITIONED BY (p)")
+    large = "IF(id = 7, repeat('x', 10000), 'y') AS v"
+    few = spark.range(0, 10_000, 1, 2).selectExpr("id", "CAST(id % 3 AS INT) AS p", large)
+    run(Append(DataFrameSource(few)), table, spark)
+    assert (tasks, table.snapshot().row_count, table.snapshot().file_count) == ([1], 10_000, 3)
+
+
+def test_a_large_source_of_few_rows_is_merged_without_the_driver(spark, tmp_path, monkeypatch):
+    taken = []
+    original = merge.collected
+    monkeypatch.setattr(merge, "collected", lambda frame: taken.append(1) or original(frame))
+    table = _made(spark, tmp_path, "(id BIGINT, v STRING) USING DELTA")
+    source = DataFrameSource(spark.range(20).selectExpr("id", "repeat('x', 100) AS v"))
+    clauses = (MergeClause(MATCHED, UPDATE_ALL), MergeClause(NOT_MATCHED, INSERT_ALL))
+    command = Merge(source=source, on="target.id = source.id", clauses=clauses)
+    run(command, table, spark)
+    monkeypatch.setattr(merge, "MOST_BYTES", 2_000)
+    run(command, table, spark)
+    assert (len(taken), table.snapshot().row_count) == (1, 20)
 
 
 def test_a_few_rows_that_fail_half_way_leave_no_file(spark, tmp_path, monkeypatch):
