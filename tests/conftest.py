@@ -29,8 +29,12 @@ os.environ.update(
     DATABASE_URL=os.environ.get("TEST_DATABASE_URL", f"sqlite:///{_HOME / 'lakeui.sqlite3'}"),
 )
 
-# Spark's many small jobs end before a second compiler would have paid for itself
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Spark's many small jobs end before a second compiler would have paid for itself; without one a JVM has
+# room for so little code that it sweeps for more after fifty tests
+os.environ.setdefault(
+    "JAVA_TOOL_OPTIONS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m",
+)
 os.environ.setdefault("XDG_RUNTIME_DIR", str(_HOME))  # PostgreSQL's wheel asks for one
 
 import django  # noqa: E402 - the environment comes first
