@@ -4,7 +4,7 @@ A check never changes anything. This is what happens once all of them have passe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 from pyroaring import BitMap64
@@ -43,9 +43,8 @@ def restage(
     vectors |= {
         path: restaged.vector for path, restaged in anew.items() if restaged.vector is not None
     }
-    carried = replace(
-        current,
-        actions=(*kept, *fresh),
+    carried = current.staging(
+        (*kept, *fresh),
         read_files=_moved(current.read_files, row_resolution.moved),
         read_entirely=_moved(current.read_entirely, row_resolution.moved),
     )
@@ -107,7 +106,7 @@ def refreshed(current: CurrentTransaction, winner: WinningCommit) -> CurrentTran
     if staged.isdisjoint(latest):
         return current
     actions = tuple(_refreshed(action, latest) for action in current.actions)
-    return replace(current, actions=actions)
+    return current.staging(actions)
 
 
 def _refreshed(action: Action, latest: Mapping[str, AddFile]) -> Action:

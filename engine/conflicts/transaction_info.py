@@ -1,7 +1,7 @@
 """The two sides of a conflict as frozen values: this transaction and a winning commit."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -139,6 +139,25 @@ class CurrentTransaction:
             )
             for read in self.reads
         )
+
+    def staging(
+        self,
+        actions: tuple[Action, ...],
+        *,
+        read_files: frozenset[str] | None = None,
+        read_entirely: frozenset[str] | None = None,
+    ) -> "CurrentTransaction":
+        """The transaction with other actions and files read: what was made ready of its reads stays."""
+        other = replace(
+            self,
+            actions=actions,
+            read_files=self.read_files if read_files is None else read_files,
+            read_entirely=self.read_entirely if read_entirely is None else read_entirely,
+        )
+        ready = self.__dict__.get("tested_reads")
+        if ready is not None:
+            other.__dict__["tested_reads"] = ready
+        return other
 
     @cached_property
     def replaces_state(self) -> bool:

@@ -7,6 +7,7 @@ checkpoint that cannot be read is none: the commits before it are then all that 
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.actions.checkpoint import Sidecar
 from engine.actions.table import Metadata, Protocol
@@ -17,8 +18,11 @@ from engine.log.history import file_times
 from engine.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFileKind
 from engine.log.segment import Checkpoint, LogFile, complete_checkpoints, list_log_files
 from engine.protocol.properties import DAY_MS
-from engine.storage.base import Store
+from engine.storage.base import FileStatus, Store
 
+_LISTED_FOR_MS, _MOST_SEEN = 3_600_000, 1_000
+_seen: dict[str, "_Seen"] = {}
+"""By the root of the table."""
 _TEMPORARY = re.compile(r"\.[\w.\-]+\.[0-9a-f]{32}\.tmp")  # as engine.storage.local names them
 
 
@@ -41,9 +45,54 @@ def clean_log(
         protected_before: versions before this one go together or not at all (protocol: Checkpoint
             Protection).
     """
-    _clean_temporaries(store, now_ms)
-    files = list_log_files(store)
     cutoff_ms = (now_ms - surely_ms(retention_ms)) // granularity_ms * granularity_ms
+    return _clean(store, list_log_files(store), cutoff_ms, now_ms, protected_before)
+
+
+def clean_log_again(
+    store: Store, retention_ms: int, now_ms: int, *, protected_before: int = 0
+) -> list[str]:
+    """As `clean_log`, which may be done after each checkpoint: the log is listed where it may matter.
+
+    It does not while the oldest file that was there an hour ago at most is there still, too young.
+    """
+    cutoff_ms = (now_ms - surely_ms(retention_ms)) // DAY_MS * DAY_MS
+    seen = _seen.pop(store.root, None)
+    if seen is None or not seen.spares(store, cutoff_ms, now_ms):
+        files = list_log_files(store)
+        cleaned = _clean(store, files, cutoff_ms, now_ms, protected_before)
+        oldest = min(files, key=lambda file: file.status.modified_ms, default=None)
+        seen = None if cleaned or oldest is None else _Seen(oldest.status, now_ms)
+    else:
+        cleaned = []
+    if seen is not None:
+        for former in list(_seen)[: len(_seen) + 1 - _MOST_SEEN]:
+            _seen.pop(former, None)
+        _seen[store.root] = seen
+    return cleaned
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The oldest file of a log that was listed at a time, in ms."""
+
+    oldest: FileStatus
+    listed_ms: int
+
+    def spares(self, store: Store, cutoff_ms: int, now_ms: int) -> bool:
+        """Whether nothing of the log can have expired, nor been left by writers for long."""
+        if not (0 <= now_ms - self.listed_ms < _LISTED_FOR_MS):
+            return False
+        if self.oldest.modified_ms < cutoff_ms:
+            return False
+        file = store.stat(self.oldest.path)
+        return file is not None and file.is_unchanged(self.oldest)
+
+
+def _clean(
+    store: Store, files: Sequence[LogFile], cutoff_ms: int, now_ms: int, protected_before: int
+) -> list[str]:
+    _clean_temporaries(store, now_ms)
     expired = _expired(store, files, cutoff_ms, protected_before)
     for log_file in expired:
         store.delete(log_file.path)

@@ -9,7 +9,7 @@ from engine.errors import StorageError, TableReplacedError
 from engine.iceberg.post_commit import refresh_iceberg
 from engine.log.checkpoint_writer import WrittenCheckpoint, write_checkpoint
 from engine.log.checksum import write_checksum
-from engine.log.cleanup import clean_log
+from engine.log.cleanup import clean_log_again
 from engine.log.compaction import write_compaction
 from engine.log.replay import list_newer, load_state
 from engine.log.successors import commits_until
@@ -68,7 +68,7 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
     if snapshot.properties.enable_expired_log_cleanup:
         protected = protected_before(snapshot)
         retention_ms = snapshot.properties.log_retention_ms
-        clean_log(snapshot.store, retention_ms, now_ms, protected_before=protected)
+        clean_log_again(snapshot.store, retention_ms, now_ms, protected_before=protected)
     return written
 
 

@@ -206,7 +206,7 @@ class SnapshotRowResolver:
         )
         named = {path: self._written[key] for path, key in keys.items()}
         actions = tuple(_with_vector(action, named) for action in pending_commit.current.actions)
-        return replace(pending_commit, current=replace(pending_commit.current, actions=actions))
+        return replace(pending_commit, current=pending_commit.current.staging(actions))
 
     def _own(self) -> RowMap:
         if self._own_map is None:

@@ -12,7 +12,7 @@ from engine.actions.table import Protocol
 from engine.clock import CLOCK_SLACK_MS
 from engine.errors import LogGapError, VersionNotFoundError
 from engine.log.checkpoint_writer import write_checkpoint
-from engine.log.cleanup import _sidecar_names, clean_log
+from engine.log.cleanup import _sidecar_names, clean_log, clean_log_again
 from engine.log.compaction import write_compaction
 from engine.log.paths import checkpoint_path
 from engine.log.replay import TableState, load_table_state
@@ -120,6 +120,66 @@ def test_a_sidecar_of_a_checkpoint_that_is_being_written_stays(is_young):
     gone = clean_log(store, 0, 20 * DAY_MS + 1)
     assert gone
     assert (sidecar in gone) is not is_young
+
+
+class CountingStore(AgedStore):
+    """A store of aged files that says how often its log was listed."""
+
+    listed = 0
+
+    def list_from(self, directory: str, name: str) -> Iterator[FileStatus]:
+        self.listed += 1
+        return super().list_from(directory, name)
+
+    def stat(self, path: str) -> FileStatus | None:
+        file = super().stat(path)
+        digits = path.rpartition("/")[2][:20]
+        return file and replace(file, modified_ms=int(digits) * DAY_MS)
+
+
+def _counting_store() -> CountingStore:
+    store = CountingStore(f"memory://{uuid.uuid4()}")
+    write_first(store, protocol=V2)
+    for version in range(1, 6):
+        write_commit(store, version, add(f"f{version}"))
+    write_checkpoint(store, load_table_state(store, 4), TableProperties(), now_ms=0)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("retention_days", "after_ms", "lists", "goes"),
+    [
+        (30, 1000, False, False),
+        (30, 3_600_000, True, False),  # what dead writers left may be old by now
+        (30, -1, True, False),
+        (2, 1000, True, True),  # the retention was shortened
+    ],
+)
+def test_a_log_whose_oldest_file_is_young_is_not_listed_again(
+    retention_days, after_ms, lists, goes
+):
+    store, now_ms = _counting_store(), 8 * DAY_MS
+    assert clean_log_again(store, 30 * DAY_MS, now_ms) == []
+    before = store.listed
+    gone = clean_log_again(store, retention_days * DAY_MS, now_ms + after_ms)
+    assert (store.listed > before) is lists
+    assert bool(gone) is goes
+
+
+def test_a_log_is_listed_again_where_its_oldest_file_is_another():
+    store, now_ms = _counting_store(), 8 * DAY_MS
+    assert clean_log_again(store, 30 * DAY_MS, now_ms) == []
+    oldest = store.read("_delta_log/00000000000000000000.json")
+    store.put("_delta_log/00000000000000000000.json", oldest + b"\n")
+    before = store.listed
+    clean_log_again(store, 30 * DAY_MS, now_ms)
+    assert store.listed > before
+
+
+def test_what_expires_with_time_is_cleaned():
+    store = _counting_store()
+    assert clean_log_again(store, 2 * DAY_MS, 5 * DAY_MS) == []
+    assert clean_log_again(store, 2 * DAY_MS, 8 * DAY_MS)
 
 
 def _last_written(store: MemoryStore, policy: str) -> str:
