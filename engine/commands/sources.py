@@ -8,12 +8,11 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import name_sql, plain_names, quoted, table_sql, where_sql
 from engine.errors import RequestError
-from engine.expressions.parse import parse_expression
+from engine.expressions.parse import parse_value
 from engine.expressions.queries.binder import read_query_text
 from engine.expressions.queries.reader import check_calls
 from engine.expressions.queries.tables import tables_in_query
 from engine.expressions.render import quote_string
-from engine.schema.types import StructType
 
 FORMATS = ("csv", "json", "parquet", "orc")
 BAD_ROWS = ("fail", "drop", "null")
@@ -118,7 +117,7 @@ class RowsSource(_AsJson):
             raise RequestError(what, remedy, field="source.rows")
         for value in islice(chain.from_iterable(self.rows), _PARSED):
             if value.strip().upper() != "DEFAULT":
-                parse_expression(value, StructType())
+                parse_value(value)
 
 
 @dataclass(frozen=True)

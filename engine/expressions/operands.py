@@ -1,7 +1,7 @@
 """What stands between operators: columns, literals, function calls, CASE, CAST and brackets."""
 
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from engine.errors import ExpressionError
 from engine.expressions import build
@@ -113,7 +113,7 @@ class Operands(KeywordCalls, ABC):
         self,
         tokens: list[Token],
         scope: Scope,
-        moments: dict[str, Literal],
+        moments: Mapping[str, Literal],
         nested: Nested | None = None,
     ) -> None:
         super().__init__(tokens, scope)

@@ -3,7 +3,9 @@
 What comes out is made of nodes of `engine.expressions.tree` alone; the text goes no further.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from engine.clock import SystemClock, utc_from_ms
 from engine.errors import ExpressionError
@@ -18,6 +20,8 @@ from engine.schema.types import BOOLEAN, DATE, TIMESTAMP, StructType
 
 MAX_CHARACTERS = 65_536
 MAX_TOKENS = 12_000
+_BARE = re.compile(r"-?[0-9][0-9A-Za-z.]*|'[^'\\]*'")
+_LONGEST_KEPT = 64
 
 
 def parse_condition(
@@ -61,6 +65,21 @@ def parse_expression(
         raise
 
 
+def parse_value(text: str, *, now_ms: int | None = None) -> Expression:
+    """The tree of an expression that names no column; a bare number or text is parsed once.
+
+    Arguments and errors as `parse_condition`.
+    """
+    if len(text) <= _LONGEST_KEPT and _BARE.fullmatch(text):
+        return _bare(text)
+    return parse_expression(text, StructType(), now_ms=now_ms)
+
+
+@lru_cache(maxsize=16_384)
+def _bare(text: str) -> Expression:
+    return parse_expression(text, StructType())
+
+
 def _parsed(
     text: str, schema: StructType | Scope, now_ms: int | None, nested: Nested | None
 ) -> Expression:
@@ -85,9 +104,14 @@ def _parsed(
     return expression
 
 
-def moments(now_ms: int | None = None) -> dict[str, Literal]:
+def moments(now_ms: int | None = None) -> Mapping[str, Literal]:
     """The values of the functions of the hour, by lower-case name; dates are UTC's."""
-    now = utc_from_ms(SystemClock().now_ms() if now_ms is None else now_ms)
+    return _moments(SystemClock().now_ms() if now_ms is None else now_ms)
+
+
+@lru_cache(maxsize=8)
+def _moments(now_ms: int) -> Mapping[str, Literal]:
+    now = utc_from_ms(now_ms)
     values = {DATE: now.date(), TIMESTAMP: now}
     return {
         name: Literal(values.get(data_type, now.replace(tzinfo=None)), data_type)

@@ -25,7 +25,7 @@ from engine.commands.sources import (
 )
 from engine.errors import CannotEvaluateError, RequestError
 from engine.expressions.lexer import tokenize
-from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.parse import parse_condition, parse_expression, parse_value
 from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
@@ -283,7 +283,7 @@ def _values(
         [
             default_tree(target_schema, names[i], now_ms=execution.now_ms)
             if stored and is_default(text)
-            else parse_expression(text, StructType(), now_ms=execution.now_ms)
+            else parse_value(text, now_ms=execution.now_ms)
             for i, text in enumerate(row)
         ]
         for row in source.rows

@@ -52,7 +52,7 @@ NOWHERE = Place({})
 class Binder(ABC):
     """What the parts of a query are bound with. Columns get the plan's own names, each once."""
 
-    def __init__(self, tables: Tables, moments: dict[str, Literal]) -> None:
+    def __init__(self, tables: Tables, moments: Mapping[str, Literal]) -> None:
         self.tables, self.moments = tables, moments
         self._relations = 0
         self._sides = 0

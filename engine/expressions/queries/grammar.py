@@ -61,7 +61,7 @@ class QueryGrammar(Grammar):
         self,
         tokens: list[Token],
         scope: QueryScope,
-        moments: dict[str, Literal],
+        moments: Mapping[str, Literal],
         nested: Nested,
         *,
         calls: Calls | None = None,
