@@ -56,9 +56,8 @@ def collected_if_small(
 def size_of_all(frame: DataFrame) -> tuple[int, int]:
     """How many rows there are, and about how many bytes they take."""
     fixed, free = _widths(frame.schema)
-    rows, size = frame.selectExpr("count(1)", f"sum({' + '.join(free.values()) or '0'})").collect()[
-        0
-    ]
+    total = " + ".join(free.values()) or "0"
+    [[rows, size]] = frame.selectExpr("count(1)", f"sum({total})").collect()
     return rows, rows * fixed + (size or 0)
 
 
@@ -82,7 +81,7 @@ def _widths(schema: spark_types.StructType) -> tuple[int, dict[str, str]]:
 def _width(kind: spark_types.DataType) -> int | None:
     if isinstance(kind, spark_types.StructType):
         widths = [_width(field.dataType) for field in kind.fields]
-        known = [width for width in widths if width is not None]
-        return sum(known) if len(known) == len(widths) else None
+        fixed = [width for width in widths if width is not None]
+        return sum(fixed) if len(fixed) == len(widths) else None
     is_free = isinstance(kind, (*_TEXTS, spark_types.ArrayType, spark_types.MapType))
     return None if is_free else _WIDEST
