@@ -6,6 +6,7 @@ from datetime import datetime
 from engine.actions.commit_info import CommitInfo
 from engine.clock import Clock, SystemClock
 from engine.errors import RequestError, TableExistsError
+from engine.log.definition import TableDefinition, load_definition
 from engine.log.history import iter_history, version_at
 from engine.log.segment import list_log_files
 from engine.schema.types import StructType
@@ -74,6 +75,23 @@ class DeltaTable:
             snapshot=snapshot,
             storage_options=storage_options,
         )
+
+    @classmethod
+    def definition_of(
+        cls,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        version: int | None = None,
+    ) -> TableDefinition:
+        """Protocol and metadata of a table, at its latest version by default, without reading its files.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            VersionNotFoundError: the log does not hold that version.
+            MalformedLogError: its log breaks the protocol.
+        """
+        return load_definition(open_store(uri, storage_options), version)
 
     @classmethod
     def create(  # noqa: PLR0913 - what CREATE TABLE can say

@@ -37,7 +37,7 @@ class Commit:
         return self.file.size_bytes
 
 
-def read_commit(store: Store, version: int, passed_over: bytes | tuple[()] = ()) -> Commit:
+def read_commit(store: Store, version: int, passed_over: bytes | tuple[bytes, ...] = ()) -> Commit:
     """The commit of a version, without the actions of lines that begin with `passed_over`.
 
     Raises:
@@ -75,7 +75,7 @@ def _commit(version: int, file: FileStatus, lines: Iterable[Action]) -> Commit:
 
 
 def iter_actions(
-    store: Store, path: str, size_bytes: int, passed_over: bytes | tuple[()] = ()
+    store: Store, path: str, size_bytes: int, passed_over: bytes | tuple[bytes, ...] = ()
 ) -> Iterator[Action]:
     """The actions of a commit, a large one read in pieces.
 

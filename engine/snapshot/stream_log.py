@@ -12,6 +12,7 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
 from engine.errors import FileMissingError, LogGapError, VersionNotFoundError
 from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.definition import load_definition
 from engine.log.replay import SchemaNotSaidError
 from engine.log.tip import Tip, is_replaced
 from engine.protocol.features import check_readable
@@ -301,7 +302,7 @@ class StreamLog:
             raise self._replaced()
 
     def _replaced(self) -> SourceReplacedError:
-        table_id = load_snapshot(self.store).metadata.id
+        table_id = load_definition(self.store).metadata.id
         return SourceReplacedError(self.store.root, self.terms.metadata.id, table_id)
 
     def _files_of_commit(self, version: int) -> list[AddFile]:
@@ -349,7 +350,7 @@ class StreamLog:
         """As of the position, None where the log does not reach back so far."""
         version = start.version if start.initial else start.version - 1
         try:
-            return load_snapshot(self.store, version).metadata if version >= 0 else None
+            return load_definition(self.store, version).metadata if version >= 0 else None
         except (VersionNotFoundError, LogGapError, FileMissingError, SchemaNotSaidError):
             return None
 

@@ -1,0 +1,63 @@
+"""What a table is at a version, without its files: its protocol and its metadata."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.actions.codec import Action
+from engine.actions.table import Metadata, Protocol
+from engine.errors import FileMissingError, MalformedLogError
+from engine.log.checkpoint_reader import read_manifest
+from engine.log.commits import iter_actions
+from engine.log.replay import load_table_state
+from engine.log.segment import LogSegment, list_segment
+from engine.log.subjects import without_repeats
+from engine.storage.base import Store
+
+_OF_FILES = (b'{"add"', b'{"remove"', b'{"cdc"', b'{"commitInfo"', b'{"txn"')
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """Protocol and metadata as of a version."""
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+
+
+def load_definition(store: Store, version: int | None = None) -> TableDefinition:
+    """The definition at a version, at the latest by default; of a checkpoint its files are not read.
+
+    What cannot be read this way is read whole. Errors as `engine.log.replay.load_table_state`.
+    """
+    segment = list_segment(store, version)
+    try:
+        found = _newest(store, segment)
+    except (FileMissingError, MalformedLogError):
+        found = None
+    if found is not None:
+        return found
+    state = load_table_state(store, version)
+    return TableDefinition(state.version, state.protocol, state.metadata)
+
+
+def _newest(store: Store, segment: LogSegment) -> TableDefinition | None:
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    for action in _actions(store, segment):
+        if isinstance(action, Protocol):
+            protocol = action
+        elif isinstance(action, Metadata):
+            metadata = action
+    if protocol is None or metadata is None or not metadata.schema_string:
+        return None
+    return TableDefinition(segment.version, protocol, metadata)
+
+
+def _actions(store: Store, segment: LogSegment) -> Iterator[Action]:
+    if segment.checkpoint is not None:
+        paths = [file.path for file in segment.checkpoint.files]
+        said = [action for path in paths for action in read_manifest(store, path)]
+        yield from without_repeats(said, paths[0], "Delete the checkpoint.")
+    for commit in segment.commits:
+        yield from iter_actions(store, commit.path, commit.status.size_bytes, _OF_FILES)

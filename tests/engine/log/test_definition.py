@@ -1,0 +1,90 @@
+"""The definition that is read alone is that of the whole state."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from engine.errors import EngineError, MalformedLogError, VersionNotFoundError
+from engine.log.definition import load_definition
+from engine.log.replay import load_table_state
+from engine.storage.memory import MemoryStore
+from engine.storage.uri import open_store
+from tests.engine.log.made_checkpoints import KINDS, V2, classic, with_sidecar
+from tests.engine.made_tables import add, metadata, remove, write_commit, write_first
+from tests.shared import SHARED, needs_shared
+
+NEWEST = 6
+
+
+class CountingStore(MemoryStore):
+    """A store that says which files were opened."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.opened: list[str] = []
+
+    def open_input(self, path: str):
+        self.opened.append(path)
+        return super().open_input(path)
+
+
+def _log(checkpoint: int | None = None, kind=None) -> CountingStore:
+    store = CountingStore(f"memory://{uuid.uuid4()}")
+    write_first(store, protocol=V2)
+    for version in range(1, NEWEST + 1):
+        changed = [metadata(configuration={"user.at": str(version)})] if version in {2, 5} else []
+        gone = [remove(f"f{version - 1}")] if version > 1 else []
+        write_commit(store, version, add(f"f{version}"), *gone, *changed)
+    if checkpoint is not None:
+        kind(store, load_table_state(store, checkpoint))
+    return store
+
+
+def _defined(given) -> tuple:
+    return given.version, given.protocol, given.metadata
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("checkpoint", [None, 1, 3, NEWEST])
+def test_every_version_is_defined_as_its_whole_state_is(checkpoint, kind):
+    store = _log(checkpoint, KINDS[kind])
+    assert _defined(load_definition(store)) == _defined(load_table_state(store))
+    for version in range(NEWEST + 1):
+        found = load_definition(store, version)
+        assert _defined(found) == _defined(load_table_state(store, version))
+
+
+def test_sidecars_and_rows_of_files_are_not_read():
+    store = _log(NEWEST, with_sidecar)
+    store.opened.clear()
+    load_definition(store)
+    assert not [path for path in store.opened if path.endswith(".parquet")]
+
+
+def test_a_checkpoint_that_nobody_can_read_is_passed_over():
+    store = _log(3, classic)
+    path = next(file.path for file in store.list_all() if "checkpoint.parquet" in file.path)
+    store.put(path, b"PAR1 torn")
+    assert load_definition(store).metadata.configuration == {"user.at": "5"}
+
+
+def test_what_cannot_be_read_is_refused_as_the_state_is():
+    store = _log()
+    with pytest.raises(VersionNotFoundError):
+        load_definition(store, NEWEST + 9)
+    store.put("_delta_log/00000000000000000002.json", b"{not json")
+    with pytest.raises(MalformedLogError):
+        load_definition(store)
+
+
+@needs_shared
+@pytest.mark.parametrize("name", sorted(path.name for path in (SHARED / "tables").glob("*")))
+def test_a_real_table_is_defined_as_its_whole_state_is(name):
+    def told(load) -> object:
+        try:
+            return _defined(load(open_store(str(Path(SHARED) / "tables" / name))))
+        except EngineError as error:
+            return type(error)
+
+    assert told(load_definition) == told(load_table_state)
