@@ -32,11 +32,11 @@ def load_definition(store: Store, version: int | None = None) -> TableDefinition
     """
     segment = list_segment(store, version)
     try:
-        found = _newest(store, segment)
+        definition = _newest(store, segment)
     except (FileMissingError, MalformedLogError):
-        found = None
-    if found is not None:
-        return found
+        definition = None
+    if definition is not None:
+        return definition
     state = load_table_state(store, version)
     return TableDefinition(state.version, state.protocol, state.metadata)
 

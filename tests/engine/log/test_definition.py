@@ -51,8 +51,8 @@ def test_every_version_is_defined_as_its_whole_state_is(checkpoint, kind):
     store = _log(checkpoint, KINDS[kind])
     assert _defined(load_definition(store)) == _defined(load_table_state(store))
     for version in range(NEWEST + 1):
-        found = load_definition(store, version)
-        assert _defined(found) == _defined(load_table_state(store, version))
+        expected = _defined(load_table_state(store, version))
+        assert _defined(load_definition(store, version)) == expected
 
 
 def test_sidecars_and_rows_of_files_are_not_read():
