@@ -35,6 +35,7 @@ from engine.transaction.outcome import CommitLimits, CommitOutcome
 from engine.transaction.pending_commit import PendingCommit
 from engine.transaction.reconciliation import Attempt, reconcile
 from engine.transaction.staged_files import StagedFiles, StagedFilesGoneError
+from engine.transaction.turns import Turn
 from engine.transaction.vacuums import VacuumUnderWayError, pauses_s
 from engine.transaction.validation import RowResolver, validate
 
@@ -72,24 +73,34 @@ class Committer:
         doubts, before = 0, None
         for attempts in range(1, self.limits.attempts + 1):
             try:
-                own, ahead = self._meet_vacuums(txn, pending_commit)
-                if own is not None:
-                    return self._recognise(own, ahead, attempts, landed_now=bool(doubts))
-                if ahead is not pending_commit:
-                    pending_commit, doubts = ahead, 0
-                if pending_commit.is_empty:
-                    return _nothing_to_commit(pending_commit, attempts)
-                attempt = self._prepare(pending_commit)
-                if doubts:
-                    self._check_files_again(attempt, pending_commit)
-                else:
-                    self.observer.before_commit(txn, attempt.version)
-                    before = self._check_in_place(attempt, pending_commit)
-                if self._put(attempt, before):
-                    return _landed(attempt, pending_commit, attempts)
+                with Turn(self.store.root) as turn:
+                    own, ahead = self._meet_in_turn(txn, pending_commit, turn)
+                    if own is not None:
+                        return self._recognise(own, ahead, attempts, landed_now=bool(doubts))
+                    if ahead is not pending_commit:
+                        pending_commit, doubts = ahead, 0
+                    if pending_commit.is_empty:
+                        return _nothing_to_commit(pending_commit, attempts)
+                    attempt = self._prepare(pending_commit)
+                    if doubts:
+                        self._check_files_again(attempt, pending_commit)
+                    else:
+                        self.observer.before_commit(txn, attempt.version)
+                        before = self._check_in_place(attempt, pending_commit)
+                    if self._put(attempt, before):
+                        return _landed(attempt, pending_commit, attempts)
             except (StorageError, LogCleanedError, MalformedLogError) as error:
                 doubts = self._doubt_again(doubts, error, pending_commit)
         raise _given_up(pending_commit, self.limits.attempts, in_doubt=bool(doubts))
+
+    def _meet_in_turn(
+        self, txn: ObservedTransaction, pending_commit: PendingCommit, turn: Turn
+    ) -> tuple[Commit | None, PendingCommit]:
+        """As `_meet_vacuums`, with the turn taken: what landed while it was waited for is met too."""
+        own, pending_commit = self._meet_vacuums(txn, pending_commit)
+        if own is None and turn.take():
+            own, pending_commit = self._meet_vacuums(txn, pending_commit)
+        return own, pending_commit
 
     def _meet_vacuums(
         self, txn: ObservedTransaction, pending_commit: PendingCommit
