@@ -58,18 +58,21 @@ def clean_log_again(
     """
     cutoff_ms = (now_ms - surely_ms(retention_ms)) // DAY_MS * DAY_MS
     seen = _seen.pop(store.root, None)
-    if seen is None or not seen.spares(store, cutoff_ms, now_ms):
-        files = list_log_files(store)
-        cleaned = _clean(store, files, cutoff_ms, now_ms, protected_before)
-        oldest = min(files, key=lambda file: file.status.modified_ms, default=None)
-        seen = None if cleaned or oldest is None else _Seen(oldest.status, now_ms)
-    else:
-        cleaned = []
-    if seen is not None:
-        for former in list(_seen)[: len(_seen) + 1 - _MOST_SEEN]:
-            _seen.pop(former, None)
-        _seen[store.root] = seen
+    if seen is not None and seen.spares(store, cutoff_ms, now_ms):
+        _remember(store, seen)
+        return []
+    files = list_log_files(store)
+    cleaned = _clean(store, files, cutoff_ms, now_ms, protected_before)
+    if files and not cleaned:
+        oldest = min((file.status for file in files), key=lambda status: status.modified_ms)
+        _remember(store, _Seen(oldest, now_ms))
     return cleaned
+
+
+def _remember(store: Store, seen: "_Seen") -> None:
+    for former in list(_seen)[: len(_seen) + 1 - _MOST_SEEN]:
+        _seen.pop(former, None)
+    _seen[store.root] = seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,7 @@ import pyarrow.parquet as pq
 from engine.actions.files import AddFile
 from engine.clock import SystemClock
 from engine.schema.partition_arrays import partition_scalar, partition_text_at
-from engine.schema.partition_values import (
-    data_directory,
-)
+from engine.schema.partition_values import data_directory
 from engine.schema.types import DataType, StructType
 from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
 from engine.storage.local import LocalStore
