@@ -1,7 +1,7 @@
 """Threads of one process that commit to one table take turns.
 
 Each version needs the one before it. Of 32 threads that race for it, 31 prepare theirs for nothing
-each time; whoever has the turn checks what landed meanwhile, and lands. Processes race as before.
+each time; whoever has the turn checks what landed before it, and lands. Processes race as before.
 """
 
 import os
@@ -10,23 +10,31 @@ from types import TracebackType
 
 _LONGEST_WAIT_S = 1.0
 """Whoever has the turn may itself wait for one who waits for it: then both go on, and race."""
-_LOCKS = [threading.RLock() for _ in range(256)]
+
+
+class _Queue:
+    """Those who want the turn at one table, or at one of a few: `left` counts the turns that ended."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.left = 0
+
+
+_QUEUES = [_Queue() for _ in range(256)]
 
 
 class Turn:
     """The turn at one table: taken when it is needed, and left in the end."""
 
     def __init__(self, root: str) -> None:
-        self._lock = _LOCKS[hash(root) % len(_LOCKS)]
+        self._queue = _QUEUES[hash(root) % len(_QUEUES)]
+        self._left_before = self._queue.left
         self._is_held = False
 
     def take(self) -> bool:
-        """Whether it was waited for, so that others may have landed meanwhile."""
-        self._is_held = self._lock.acquire(blocking=False)
-        if self._is_held:
-            return False
-        self._is_held = self._lock.acquire(timeout=_LONGEST_WAIT_S)
-        return True
+        """Whether another one has left it since this was made, so that it may have landed."""
+        self._is_held = self._queue.lock.acquire(timeout=_LONGEST_WAIT_S)
+        return not self._is_held or self._queue.left != self._left_before
 
     def __enter__(self) -> "Turn":
         return self
@@ -38,12 +46,13 @@ class Turn:
         trace: TracebackType | None,
     ) -> None:
         if self._is_held:
-            self._lock.release()
+            self._queue.left += 1
+            self._queue.lock.release()
 
 
 def _renew_locks() -> None:
     """A fork has none of the threads that held them."""
-    _LOCKS[:] = [threading.RLock() for _ in _LOCKS]
+    _QUEUES[:] = [_Queue() for _ in _QUEUES]
 
 
 os.register_at_fork(after_in_child=_renew_locks)
