@@ -333,10 +333,11 @@ class Execution:
             raise
 
     def _may_have_landed(self, error: BaseException) -> bool:
-        if not self._committing:
-            return False
-        unknown = (CommitOutcomeUnknownError, StorageOutcomeUnknownError)
-        return isinstance(error, unknown) or not isinstance(error, EngineError)
+        told_of = error.__context__  # an observer that was told of it may raise an error of its own
+        is_unknown = isinstance(told_of, CommitOutcomeUnknownError) or isinstance(
+            error, CommitOutcomeUnknownError | StorageOutcomeUnknownError
+        )
+        return self._committing and (is_unknown or not isinstance(error, EngineError))
 
     def _drop_unnamed(self, version: int) -> None:
         """An earlier run's commit landed: what this run wrote again is no part of it.

@@ -1,5 +1,6 @@
 """The named phases of a transaction, for tests that interleave and for metrics that count."""
 
+import logging
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -7,6 +8,8 @@ from engine.actions.codec import Action
 from engine.actions.files import AddFile
 from engine.actions.written_files import file_changes
 from engine.transaction.outcome import ResolvedConflict
+
+_log = logging.getLogger(__name__)
 
 
 class ObservedTransaction(Protocol):
@@ -38,7 +41,7 @@ class TransactionObserver:
 
     `before_commit` comes after all checks against winning commits and before the log is written: what it
     raises stops the transaction with nothing written. However long it takes, the table and the staged
-    files are examined after it. The phases after it must not raise.
+    files are examined after it. What `committed` raises is logged: the version stands.
     """
 
     def started(self, txn: ObservedTransaction) -> None:
@@ -100,12 +103,22 @@ class Observers(TransactionObserver):
     def committed(self, txn: ObservedTransaction, committed_version: int) -> None:
         """The version is in the log."""
         for observer in self._observers:
-            observer.committed(txn, committed_version)
+            tell_committed(observer, txn, committed_version)
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
         """The transaction ended without a commit, or without knowing of one."""
         for observer in self._observers:
             observer.failed(txn, error)
+
+
+def tell_committed(
+    observer: TransactionObserver, txn: ObservedTransaction, committed_version: int
+) -> None:
+    """Tell an observer of a commit. An error of its own is not the commit's, which nobody may undo."""
+    try:
+        observer.committed(txn, committed_version)
+    except Exception:  # noqa: BLE001 - an observer may be anybody's
+        _log.exception("An observer failed at version %s, which is committed.", committed_version)
 
 
 def new_files(txn: ObservedTransaction) -> list[AddFile]:

@@ -26,7 +26,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 from engine.transaction.committer import Committer
 from engine.transaction.early_conflict import find_early_conflict
-from engine.transaction.observer import NO_OBSERVER, TransactionObserver
+from engine.transaction.observer import NO_OBSERVER, TransactionObserver, tell_committed
 from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutcome
 from engine.transaction.pending_commit import Provenance
 from engine.transaction.prepare import ReadSet, prepare_commit
@@ -236,7 +236,7 @@ class OptimisticTransaction:
             self._observer.failed(self, error)
             raise
         if self.outcome.committed:
-            self._observer.committed(self, self.outcome.version)
+            tell_committed(self._observer, self, self.outcome.version)
             now_ms = self._clock.now_ms()
             after_commit(self.table.store, self.outcome.version, self.snapshot, now_ms)
         return self.outcome.version

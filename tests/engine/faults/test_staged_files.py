@@ -12,11 +12,13 @@ from engine.operations.execution import Execution, with_vector
 from engine.operations.options import RunOptions
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
-from engine.transaction.observer import ObservedTransaction, TransactionObserver
+from engine.transaction.observer import ObservedTransaction, Observers, TransactionObserver
 from engine.transaction.outcome import CommitLimits
 from tests.engine.faults.stores import AFTER, LOST, FaultyStore
 from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import FakeClock, append, data_file, new_table, taken
+
+NO_AUDIT = "There is no audit table"
 
 
 class Interrupted(TransactionObserver):
@@ -24,6 +26,16 @@ class Interrupted(TransactionObserver):
 
     def committed(self, _txn: ObservedTransaction, _committed_version: int) -> None:
         raise KeyboardInterrupt
+
+
+class Unable(TransactionObserver):
+    """Writes down what became of a transaction, where nothing can be written down."""
+
+    def committed(self, _txn: ObservedTransaction, _committed_version: int) -> None:
+        raise StorageError(NO_AUDIT)
+
+    def failed(self, _txn: ObservedTransaction, _error: Exception) -> None:
+        raise StorageError(NO_AUDIT)
 
 
 def _vector(store: MemoryStore) -> DeletionVectorDescriptor:
@@ -86,6 +98,34 @@ def test_a_vector_stays_when_the_run_is_interrupted_right_after_its_commit():
         _delete(
             Execution(DeltaTable(table.store), options=RunOptions(observer=Interrupted())), vector
         )
+    assert table.version() == 2
+    assert table.store.stat(locate(table.uri, vector).path) is not None
+
+
+def test_a_commit_stands_whatever_its_observer_raises(caplog):
+    table, told = _table(), []
+    vector = _vector(table.store)
+
+    class Counting(TransactionObserver):
+        def committed(self, _txn: ObservedTransaction, committed_version: int) -> None:
+            told.append(committed_version)
+
+    observer = Observers([Unable(), Counting()])
+    _delete(Execution(DeltaTable(table.store), options=RunOptions(observer=observer)), vector)
+    assert table.version() == 2
+    assert told == [2]
+    assert table.store.stat(locate(table.uri, vector).path) is not None
+    assert NO_AUDIT in caplog.text
+
+
+def test_a_vector_stays_when_an_observer_fails_that_was_told_of_an_unknown_commit():
+    table = _table()
+    vector = _vector(table.store)
+    put = _calls_of_a_delete().index("create _delta_log/00000000000000000002.json") + 1
+    store = FaultyStore(table.store, fail_at=put, mode=AFTER, times=100)
+    options = RunOptions(observer=Unable())
+    with pytest.raises(StorageError, match=NO_AUDIT):
+        _delete(Execution(DeltaTable(store, clock=FakeClock()), options=options), vector)
     assert table.version() == 2
     assert table.store.stat(locate(table.uri, vector).path) is not None
 
