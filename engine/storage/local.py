@@ -26,6 +26,7 @@ from engine.errors import (
 )
 from engine.storage.base import FileStatus, checked_path
 from engine.storage.local_files import (
+    AnswerLostError,
     link_file,
     make_directories,
     one_at_a_time,
@@ -41,6 +42,7 @@ _NOTHING_THERE = (
     errno.ELOOP,
 )  # a link may lead in a circle
 _CHECKSUM = ".crc"
+_LOOK_FIRST = "Check the table's history before trying again."
 
 
 File = TypeVar("File")
@@ -135,6 +137,9 @@ class LocalStore:
             temporary = self._write_temporary(target, (data,), durable=durable)
             try:
                 link_file(temporary, target)
+            except AnswerLostError as error:
+                msg = f"Whether {path} was written to {self.root} is not known: {error.strerror}."
+                raise StorageOutcomeUnknownError(msg, _LOOK_FIRST) from error
             finally:
                 unlink_quietly(temporary)
         try:
@@ -142,9 +147,7 @@ class LocalStore:
                 sync(target.parent)
         except OSError as error:
             msg = f"{path} was written to {self.root}, but the directory could not be synced: {error.strerror}."
-            raise StorageOutcomeUnknownError(
-                msg, "Check the table's history before trying again."
-            ) from error
+            raise StorageOutcomeUnknownError(msg, _LOOK_FIRST) from error
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file whole, over whatever was there."""

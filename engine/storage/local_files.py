@@ -6,6 +6,8 @@ import stat
 import threading
 from pathlib import Path
 
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+"""After these a file surely has no new name."""
 _LOCKS = [threading.Lock() for _ in range(64)]
 
 
@@ -43,13 +45,33 @@ def _renew_locks() -> None:
 os.register_at_fork(after_in_child=_renew_locks)
 
 
+class AnswerLostError(OSError):
+    """Whether a file got its name cannot be told: neither the system says so, nor can it be looked at."""
+
+
 def link_file(temporary: Path, target: Path) -> None:
-    """Give the finished file its name. Where the system's answer was lost, the file itself tells."""
+    """Give the finished file its name. Where the system's answer was lost, the file itself tells.
+
+    Raises:
+        AnswerLostError: it could not be looked at.
+        OSError: it did not get the name.
+    """
     try:
         os.link(temporary, target)
-    except OSError:
-        if not (target.exists() and target.samefile(temporary)):
+    except OSError as error:
+        if not _is_same(temporary, target, error):
             raise
+
+
+def _is_same(temporary: Path, target: Path, failure: OSError) -> bool:
+    try:
+        return os.path.samestat(target.stat(), temporary.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        if failure.errno in _REFUSALS:
+            return False
+        raise AnswerLostError(failure.errno, failure.strerror) from error
 
 
 def make_directories(folder: Path, root: Path) -> None:

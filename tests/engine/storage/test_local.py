@@ -1,3 +1,4 @@
+import errno
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from engine.errors import (
     FileMissingError,
     PathOutsideRootError,
     StorageError,
+    StorageOutcomeUnknownError,
 )
 from engine.storage.local import LocalStore
 from engine.storage.local_files import one_at_a_time
@@ -243,6 +245,36 @@ def test_whoever_waits_for_a_name_to_be_written_finds_it_taken(
             target.write_bytes(b"x")
         assert all(isinstance(put.exception(), FileExistsAlreadyError) for put in puts)
     assert (synced, target.read_bytes()) == ([], b"x")
+
+
+@pytest.mark.parametrize("landed", [True, False])
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(errno.EIO, StorageOutcomeUnknownError), (errno.ENOSPC, StorageError)],
+    ids=["lost", "refused"],
+)
+def test_a_link_whose_answer_was_lost_and_that_cannot_be_looked_at_is_not_known_to_have_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, expected: type, *, landed: bool
+):
+    """As the mount of a server that goes away has it."""
+    (tmp_path / "log").mkdir()
+    target, link, look = tmp_path / "log" / "1.json", os.link, Path.stat
+
+    def torn(source: Path, name: Path) -> None:
+        if landed and code == errno.EIO:
+            link(source, name)
+        monkeypatch.setattr(Path, "stat", gone)
+        raise OSError(code, "the server is away")
+
+    def gone(path: Path, **keywords: bool) -> os.stat_result:
+        if path == target:
+            raise OSError(errno.EIO, "the server is away")
+        return look(path, **keywords)
+
+    monkeypatch.setattr(os, "link", torn)
+    with pytest.raises(StorageError, match="the server is away") as failure:
+        LocalStore(tmp_path).put_if_absent("log/1.json", b"x")
+    assert type(failure.value) is expected
 
 
 def test_a_fork_does_not_wait_for_what_a_thread_of_its_parent_writes(tmp_path: Path):
