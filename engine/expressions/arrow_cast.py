@@ -18,6 +18,7 @@ from engine.errors import CannotEvaluateError
 from engine.expressions.literals import parse_date, parse_timestamp
 from engine.expressions.tree import VOID
 from engine.expressions.types import FLOATS, INTEGRALS, TIMES, is_numeric, sql_name
+from engine.schema.civil_time import DAY_MICROS
 from engine.schema.types import (
     BINARY,
     BOOLEAN,
@@ -159,8 +160,11 @@ def _to_boolean(value: Value, _: DataType, __: DataType) -> Value:
 
 
 def _between_times(value: Value, source: DataType, target: DataType) -> Value:
-    if source == DATE or target == DATE:
+    if target == DATE:
         return pc.cast(value, arrow_type(target), safe=False)
+    if source == DATE:  # Arrow's own cast goes round in silence beyond the year 294247
+        days = pc.cast(pc.cast(value, pa.int32()), pa.int64())
+        return pc.cast(pc.multiply_checked(days, DAY_MICROS), arrow_type(target))
     return pc.cast(pc.cast(value, pa.int64()), arrow_type(target))
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
-from engine.errors import MalformedLogError
+from engine.errors import MalformedLogError, RequestError
 from engine.schema.civil_time import clock_text, date_text, days_of, micros_of
 from engine.schema.types import (
     DATE,
@@ -128,14 +128,18 @@ def stored_partition_value(text: str | None, data_type: DataType) -> Any:  # noq
 
 
 def format_partition_value(value: Any, data_type: DataType) -> str | None:  # noqa: ANN401 - any value
-    """The log's text of a value. An empty string becomes null, as the protocol has it."""
+    """The log's text of a value. An empty string becomes null, as the protocol has it.
+
+    Raises:
+        RequestError: bytes that are no text: neither the log nor a directory's name can hold them.
+    """
     match value:
         case None | "":
             return None
         case bool():
             text = "true" if value else "false"
         case bytes():
-            text = value.decode("utf-8", "surrogateescape")
+            text = _text_of(value)
         case datetime():
             zoned = value.tzinfo is not None and data_type != TIMESTAMP_NTZ
             wall = value if zoned else value.replace(tzinfo=None)
@@ -217,6 +221,15 @@ def _parse_boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+def _text_of(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        msg = f"The BINARY value X'{value[:20].hex()}' is no UTF-8 text, so no partition can be of it."
+        remedy = "Partition by another column, or by one that holds its hex() or base64()."
+        raise RequestError(msg, remedy, field="partition_columns") from error
+
+
 def _format_float(value: float) -> str:
     if math.isnan(value):
         return "NaN"
@@ -226,7 +239,7 @@ def _format_float(value: float) -> str:
 
 
 def _parse_binary(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    return text.encode()
 
 
 def _name(data_type: DataType) -> str:

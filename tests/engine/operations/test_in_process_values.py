@@ -1,5 +1,7 @@
 """Values in statements that run without Spark are those Spark gives: types, remainders, names."""
 
+from pathlib import Path
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -163,3 +165,13 @@ def test_what_a_source_is_called_is_not_the_target_where_no_source_row_is(do_lig
             "MERGE INTO t AS x USING (VALUES (1)) AS t (id) ON t.id = x.id"
             " WHEN NOT MATCHED BY SOURCE AND t.k = 10 THEN DELETE"
         )
+
+
+def test_bytes_that_are_no_text_are_refused_as_a_partition(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id BIGINT, raw BINARY) USING DELTA PARTITIONED BY (raw)")
+    do_lightly("INSERT INTO t VALUES (1, X'C3A9')")
+    for statement in ("INSERT INTO t VALUES (2, X'61'), (3, X'FF')", "UPDATE t SET raw = X'C3'"):
+        with pytest.raises(RequestError, match="no UTF-8 text"):
+            do_lightly(statement)
+    assert empty_table.snapshot().to_arrow().to_pylist() == [{"id": 1, "raw": "é".encode()}]
+    assert len(list(Path(empty_table.uri).rglob("*.parquet"))) == 1

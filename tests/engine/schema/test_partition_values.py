@@ -61,7 +61,7 @@ TYPED: st.SearchStrategy[tuple[DataType, Any]] = st.one_of(
     st.tuples(
         st.just(DecimalType(38, 18)), st.integers(-(10**38) + 1, 10**38 - 1).map(_in_38_digits)
     ),
-    st.tuples(st.just(BINARY), st.binary(min_size=1)),
+    st.tuples(st.just(BINARY), st.text(st.characters(codec="utf-8"), min_size=1).map(str.encode)),
 )
 
 
