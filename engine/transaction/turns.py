@@ -6,18 +6,25 @@ each time; whoever has the turn checks what landed before it, and lands. Process
 
 import os
 import threading
+from time import monotonic
 from types import TracebackType
 
 _LONGEST_WAIT_S = 1.0
 """Whoever has the turn may itself wait for one who waits for it: then both go on, and race."""
+_LONGEST_TURN_S = 60.0
+"""A thread that an interrupt took out of its turn may never leave it: nobody waits for it any more."""
 
 
 class _Queue:
-    """Those who want the turn at one table, or at one of a few: `left` counts the turns that ended."""
+    """Those who want the turn at one table, or at one of a few.
+
+    `left` counts the turns that ended, `since_s` is when the last one began or ended.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.left = 0
+        self.since_s = monotonic()
 
 
 _QUEUES = [_Queue() for _ in range(256)]
@@ -27,13 +34,18 @@ class Turn:
     """The turn at one table: taken when it is needed, and left in the end."""
 
     def __init__(self, root: str) -> None:
-        self._queue = _QUEUES[hash(root) % len(_QUEUES)]
+        self._place = hash(root) % len(_QUEUES)
+        self._queue = _QUEUES[self._place]
         self._left_before = self._queue.left
         self._is_held = False
 
     def take(self) -> bool:
         """Whether another one has left it since this was made, so that it may have landed."""
         self._is_held = self._queue.lock.acquire(timeout=_LONGEST_WAIT_S)
+        if self._is_held:
+            self._queue.since_s = monotonic()
+        elif monotonic() - self._queue.since_s > _LONGEST_TURN_S:
+            _QUEUES[self._place] = _Queue()
         return not self._is_held or self._queue.left != self._left_before
 
     def __enter__(self) -> "Turn":
@@ -47,6 +59,7 @@ class Turn:
     ) -> None:
         if self._is_held:
             self._queue.left += 1
+            self._queue.since_s = monotonic()
             self._queue.lock.release()
 
 

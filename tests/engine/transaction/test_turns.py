@@ -91,3 +91,22 @@ def test_a_turn_is_left_whatever_happens(monkeypatch):
         _attempts(table, "lost", Failing())
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(_attempts, table, "next").result(60) == 1
+
+
+def _is_held_up(root: str) -> bool:
+    """Whether a new turn is not had, though nobody left one meanwhile."""
+    with turns.Turn(root) as turn:
+        return turn.take()
+
+
+@pytest.mark.parametrize(("longest_s", "is_lost"), [(60, False), (0, True)])
+def test_a_turn_that_is_never_left_holds_up_nobody_for_ever(monkeypatch, longest_s, is_lost):
+    """As of a thread that an interrupt ends right after it has taken its turn."""
+    monkeypatch.setattr(turns, "_LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(turns, "_LONGEST_TURN_S", longest_s)
+    root = new_table().uri
+    lost = threading.Thread(target=turns.Turn(root).take)
+    lost.start()
+    lost.join()
+    assert _is_held_up(root)
+    assert _is_held_up(root) is not is_lost
