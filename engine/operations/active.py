@@ -1,5 +1,6 @@
 """Operations that are running in this process: what they stage is named by no log yet."""
 
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -29,9 +30,9 @@ def running(uri: str, started_ms: int, what: str = "a write") -> Iterator[None]:
         yield
     finally:
         with _lock:
-            _running[place].pop(key)
-            if not _running[place]:
-                del _running[place]
+            _running.get(place, {}).pop(key, None)  # a fork knows nothing of it
+            if not _running.get(place):
+                _running.pop(place, None)
 
 
 def oldest_start_ms(uri: str) -> int | None:
@@ -46,3 +47,13 @@ def running_writers(uri: str) -> tuple[str, ...]:
     place = real_place(uri)
     with _lock:
         return tuple(what for _, what in sorted(_running.get(place, {}).values()))
+
+
+def _begin_anew() -> None:
+    """A fork has none of the threads that run them, nor the one that held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

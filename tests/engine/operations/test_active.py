@@ -1,0 +1,36 @@
+"""What is running in this process, and in a fork of it."""
+
+import os
+import signal
+
+from engine.operations import active
+from engine.operations.active import oldest_start_ms, running, running_writers
+
+PLACE = "/nowhere/t"
+
+
+def _begun_in_a_fork() -> tuple[str, ...]:
+    with running(PLACE, 7, "a write of the fork"):
+        return running_writers(PLACE)
+
+
+def test_a_fork_begins_with_nothing_running_and_waits_for_no_thread_of_its_parent():
+    with running(PLACE, 5), active._lock:
+        child = os.fork()
+        if not child:
+            signal.alarm(30)  # where it waits
+            os._exit(0 if _begun_in_a_fork() == ("a write of the fork",) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_fork_leaves_what_its_parent_began():
+    operation = running(PLACE, 5)
+    operation.__enter__()
+    child = os.fork()
+    if not child:
+        operation.__exit__(None, None, None)
+        os._exit(0 if oldest_start_ms(PLACE) is None else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert oldest_start_ms(PLACE) == 5
+    operation.__exit__(None, None, None)
+    assert oldest_start_ms(PLACE) is None
