@@ -38,6 +38,7 @@ from engine.commands.model import (
 )
 from engine.commands.script import named
 from engine.errors import ConflictError, FileMissingError, RequestError, TableNotFoundError
+from engine.log.commits import Commit
 from engine.operations.active import running, running_writers
 from engine.operations.alter_columns import (
     add_columns,
@@ -72,8 +73,15 @@ from engine.operations.truncate import truncate
 from engine.operations.update import update
 from engine.operations.vacuum import vacuum
 from engine.spark.session import in_our_terms
+from engine.storage.base import Store
 from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit
+from engine.transaction.observer import (
+    NO_OBSERVER,
+    ObservedTransaction,
+    Observers,
+    TransactionObserver,
+)
 
 OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] = {
     AddColumns: add_columns,
@@ -136,7 +144,7 @@ def run(
     if operation is None:
         msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
         raise RequestError(msg, "Use another engine for it.", field="kind")
-    landed = None if options.dry_run else _landed_before(command, table, options)
+    landed, options = _landed_before(command, table, options)
     if landed is not None:
         return landed  # before the command is checked: it may not fit the table it made
     command.validate(_schema_of(command, table))
@@ -206,6 +214,8 @@ def _once(
             return operation(command, execution)
         except AppliedBeforeError:
             return OperationResult(message=_APPLIED)
+        except _LandedBeforeError as landed:
+            return _result_of(landed.commit)
 
 
 def _planned(
@@ -230,23 +240,60 @@ def _applied_before(table: DeltaTable, app_id: str, version: int) -> bool:
     return False
 
 
+class _LandedBeforeError(Exception):
+    """Another run of the same job has committed."""
+
+    def __init__(self, commit: Commit) -> None:
+        super().__init__(commit.version)
+        self.commit = commit
+
+
+class _OwnCommit(TransactionObserver):
+    """Looks for the commit of another run of the same job, before each transaction too.
+
+    That run may land after the log was looked at, and before this one begins to read.
+    """
+
+    def __init__(self, store: Store, txn_id: str, since_version: int) -> None:
+        self._store, self._txn_id, self._looked_at = store, txn_id, since_version
+
+    def find(self, version: int) -> Commit | None:
+        """The commit among those that came by a version, and have not been looked at."""
+        own = find_own_commit(self._store, self._txn_id, self._looked_at, version)
+        self._looked_at = max(self._looked_at, version)
+        return own
+
+    def started(self, txn: ObservedTransaction) -> None:
+        """End before anything is written."""
+        own = self.find(txn.read_version) if txn.txn_id == self._txn_id else None
+        if own is not None:
+            raise _LandedBeforeError(own)
+
+
 def _landed_before(
     command: Command, table: DeltaTable, options: RunOptions
-) -> OperationResult | None:
-    """The result of an earlier run of the same job, where its commit is in the log."""
+) -> tuple[OperationResult | None, RunOptions]:
+    """The result of an earlier run of the same job, where its commit is in the log; how to run else."""
+    if options.dry_run:
+        return None, options
     if options.application is not None and _applied_before(table, *options.application):
-        return OperationResult(message=_APPLIED)
+        return OperationResult(message=_APPLIED), options
     txn_id, since_version = options.txn_id, options.since_version
     if txn_id is None or since_version is None or _has_several_commits(command):
-        return None
+        return None, options
+    runs = _OwnCommit(table.store, txn_id, since_version)
     with suppress(FileMissingError, TableNotFoundError):
-        own = find_own_commit(table.store, txn_id, since_version, table.version())
+        own = runs.find(table.version())
         if own is not None:
-            metrics = dict(own.commit_info.operation_metrics or {}) if own.commit_info else {}
-            return OperationResult(
-                own.version, metrics, recognised=True, versions=(own.version,), message=_LANDED
-            )
-    return None
+            return _result_of(own), options
+    return None, replace(options, observer=Observers([runs, options.observer or NO_OBSERVER]))
+
+
+def _result_of(own: Commit) -> OperationResult:
+    metrics = dict(own.commit_info.operation_metrics or {}) if own.commit_info else {}
+    return OperationResult(
+        own.version, metrics, recognised=True, versions=(own.version,), message=_LANDED
+    )
 
 
 def _has_several_commits(command: Command) -> bool:
