@@ -30,9 +30,18 @@ def cast_ranges(ranges: Sequence[Range], source: DataType, target: DataType) -> 
     single = [[range_.low] for range_ in ranges if range_.values and range_.known]
     answers = iter(_evaluated_rows(call, single))
     return [
-        range_ if not range_.values else next(answers) if range_.known else UNKNOWN
+        _without_values(range_, target)
+        if not range_.values
+        else next(answers)
+        if range_.known
+        else UNKNOWN
         for range_ in ranges
     ]
+
+
+def _without_values(range_: Range, target: DataType) -> Range:
+    """Null stays null. NaN is a value of floating point numbers alone: 'NaN' of texts, true of truths."""
+    return UNKNOWN if range_.nan and target not in FLOATS else range_
 
 
 def _converted(range_: Range, convert: Callable[[Any], Any]) -> Range:

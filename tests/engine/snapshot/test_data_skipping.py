@@ -26,6 +26,7 @@ from engine.schema.types import (
     STRING,
     TIMESTAMP,
     DecimalType,
+    PrimitiveType,
     StructField,
     StructType,
 )
@@ -363,6 +364,24 @@ def test_a_partition_of_floats_is_of_single_precision():
     for text, expected in (("f = 0.1F", True), ("f > 0.1D", True), ("f = 0.1D", False)):
         condition = parse_condition(text, schema)
         assert may_match(condition, {"f": "0.1"}, None, schema, ("f",)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CAST(d AS STRING) = 'NaN'", True),
+        ("CAST(d AS STRING) LIKE 'N%'", True),
+        ("CAST(d AS BOOLEAN)", True),
+        ("CAST(d AS FLOAT) < 5", False),
+    ],
+)
+@pytest.mark.parametrize("kind", [FLOAT, DOUBLE])
+def test_a_partition_of_nan_is_a_value_of_other_types(
+    text: str, expected: bool, kind: PrimitiveType
+):
+    schema = StructType((StructField("d", kind),))
+    condition = parse_condition(text, schema)
+    assert may_match(condition, {"d": "NaN"}, None, schema, ("d",)) is expected
 
 
 def test_a_partition_value_that_cannot_be_read_is_unknown():
