@@ -7,7 +7,7 @@ and are left alone until new files have come (or all of them are requested: OPTI
 from collections.abc import Sequence
 
 import msgspec
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 
 from engine.actions.files import AddFile
 from engine.commands.model import Optimize
@@ -25,7 +25,7 @@ from engine.spark.assignment import target_type
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.writer import Written, write
-from engine.spark.zorder import CURVE, along_zorder
+from engine.spark.zorder import in_zorder
 
 CLUSTERED = "liquid"
 _ENOUGH = 0.5
@@ -96,20 +96,26 @@ def _write(
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     target = command.target_size_bytes or table.target_size_bytes
     pieces = max(1, -(-sum(add.size for add in files) // target))
-    rows = sum(live_rows(add) or 0 for add in files)
     with execution.spark_stage("order rows"):
         frame = scan(execution.spark, table, ScanRequest(files, row_ids=kept))
         columns = [_value(snapshot, name) for name in names]
-        if len(columns) > 1:
-            frame = along_zorder(frame, columns, rows)
-            columns = [column(CURVE)]
         partitions = [column(partition_field.name) for partition_field in table.partition_fields]
-        ordered = frame.repartitionByRange(pieces, *partitions, *columns)
-        ordered = ordered.sortWithinPartitions(*partitions, *columns)
+        if len(columns) > 1:
+            ordered = in_zorder(frame, columns, partitions, pieces, _rows(files, frame))
+        else:
+            parted = frame.repartitionByRange(pieces, *partitions, *columns)
+            ordered = parted.sortWithinPartitions(*partitions, *columns)
         written = write(ordered, table, data_change=False, keep_row_ids=kept, ordered=True)
         execution.wrote(written.adds)
     execution.wrote_in_words(written.adds)
     return written
+
+
+def _rows(files: Sequence[AddFile], frame: DataFrame) -> int:
+    """How many rows the files hold; those whose statistics do not say are read."""
+    counts = [live_rows(add) for add in files]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else frame.count()
 
 
 def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:

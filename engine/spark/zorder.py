@@ -1,11 +1,11 @@
 """Rows in an order that keeps rows with similar values of several columns together (Z-order).
 
-Each column's values are ranked by a sample, and the bits of the ranks are interleaved.
+Each column's values are ranked by a sample, and the bits of the ranks are interleaved. The sample
+also says where the curve is to be cut, so that the rows need not be computed once more to find that.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, StringType
 
-CURVE = "__lake_curve"
+from engine.spark.columns import column
+
+_CURVE = "__lake_curve"
 _SAMPLE_ROWS = 50_000
 _MAX_BITS = 12
 _MAX_LENGTH = 128
@@ -25,10 +27,10 @@ _MAX_LENGTH = 128
 class Ranks:
     """The boundaries of each column's ranks."""
 
-    boundaries: tuple[npt.NDArray[Any], ...]
+    boundaries: tuple[pa.Array, ...]
     bits: int
 
-    def curve(self, columns: Sequence[pa.Array]) -> pa.Array:
+    def curve(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
         """The position on the curve of each row."""
         pairs = zip(columns, self.boundaries, strict=True)
         ranks = [_ranked(values, boundaries) for values, boundaries in pairs]
@@ -38,31 +40,72 @@ class Ranks:
             for rank in ranks:
                 place -= 1
                 keys |= ((rank >> bit) & 1) << place
-        return pa.array(keys, pa.int64())
+        return keys
 
 
-def along_zorder(frame: DataFrame, columns: Sequence[Column], rows: int) -> DataFrame:
-    """The rows with their place on the curve in CURVE.
+@dataclass(frozen=True)
+class Curve:
+    """The curve through the rows, and where it is cut into pieces.
+
+    Attributes:
+        ranks: what a row's place on it is computed by.
+        cuts: the first place of each piece but the first, ascending.
+    """
+
+    ranks: Ranks
+    cuts: npt.NDArray[np.int64]
+
+    @classmethod
+    def through(cls, sample: pa.Table, pieces: int) -> "Curve":
+        """The curve through a sample's columns, in pieces of about as many of its rows."""
+        bits = min(_MAX_BITS, 62 // sample.num_columns)
+        sampled = [values.combine_chunks() for values in sample.columns]
+        ranks = Ranks(tuple(boundaries_of(values, bits) for values in sampled), bits)
+        places = np.sort(ranks.curve(sampled))
+        firsts = (np.arange(1, pieces) * len(places) // pieces)[: len(places)]
+        return cls(ranks, np.unique(places[firsts]))
+
+    def place(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """The place of each row on the curve, and the number of its piece."""
+        places = self.ranks.curve(columns)
+        pieces = np.searchsorted(self.cuts, places, side="right").astype(np.int32)
+        return pa.StructArray.from_arrays([pa.array(places), pa.array(pieces)], ["place", "piece"])
+
+
+def in_zorder(
+    frame: DataFrame,
+    columns: Sequence[Column],
+    partitions: Sequence[Column],
+    pieces: int,
+    rows: int,
+) -> DataFrame:
+    """The rows along the curve, in so many pieces of about the same size.
 
     Args:
         frame: the rows.
         columns: what to order by, plain values.
+        partitions: what comes before them in the order.
+        pieces: how many.
         rows: about how many there are, to size the sample.
     """
     names = [f"c{i}" for i in range(len(columns))]
-    values = [column.alias(name) for column, name in zip(columns, names, strict=True)]
+    values = [value.alias(name) for value, name in zip(columns, names, strict=True)]
     share = min(1.0, _SAMPLE_ROWS / max(1, rows))
     picked = _shortened(frame.select(*values)).sample(fraction=share, seed=1)
-    sample = picked.limit(2 * _SAMPLE_ROWS).toArrow()
-    bits = min(_MAX_BITS, 62 // len(columns))
-    boundaries = tuple(boundaries_of(sample.column(name), bits) for name in names)
-    ranks = Ranks(boundaries, bits)
+    curve = Curve.through(picked.limit(2 * _SAMPLE_ROWS).toArrow(), pieces)
 
-    def curve(*arrays: pa.Array) -> pa.Array:
-        return ranks.curve(arrays)
+    def place(*arrays: pa.Array) -> pa.Array:
+        return curve.place(arrays)
 
-    curve.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-    return frame.withColumn(CURVE, F.arrow_udf(curve, "long")(*columns))  # type: ignore[attr-defined] # missing in its stubs
+    place.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
+    udf = F.arrow_udf(place, "place long, piece int")  # type: ignore[attr-defined] # missing in its stubs
+    placed = frame.withColumn(_CURVE, udf(*columns))
+    on_curve = column(_CURVE)
+    if partitions:
+        parted = placed.repartitionByRange(pieces, *partitions, on_curve.getField("place"))
+    else:
+        parted = placed.repartitionById(pieces, on_curve.getField("piece"))
+    return parted.sortWithinPartitions(*partitions, on_curve.getField("place"))
 
 
 def _shortened(frame: DataFrame) -> DataFrame:
@@ -76,36 +119,25 @@ def _shortened(frame: DataFrame) -> DataFrame:
     return frame.select(*columns)
 
 
-def boundaries_of(column: pa.ChunkedArray, bits: int) -> npt.NDArray[Any]:
+def boundaries_of(values: pa.Array, bits: int) -> pa.Array:
     """At most 2^bits - 1 values that part a sample into about equal shares."""
-    values = np.sort(_comparable(pc.drop_null(column).combine_chunks()))
-    count = min(len(values), (1 << bits) - 1)
-    if not count:
-        return values
-    picked = values[np.linspace(0, len(values) - 1, count).astype(np.int64)]
-    return np.unique(picked)
+    present = pc.drop_null(values)
+    count = min(len(present), (1 << bits) - 1)
+    picked = np.linspace(0, len(present) - 1, count).astype(np.int64)
+    ordered = present.take(pc.array_sort_indices(present).take(pa.array(picked)))
+    return pc.unique(ordered)
 
 
-def _ranked(array: pa.Array, boundaries: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """How many boundaries are at or below each value; null ranks lowest."""
-    ranks = np.zeros(len(array), dtype=np.int64)
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
-    if len(boundaries) and valid.any():
-        present = _comparable(pc.drop_null(array))
-        ranks[valid] = np.searchsorted(boundaries, present, side="right")
+def _ranked(values: pa.Array, boundaries: pa.Array) -> npt.NDArray[np.int64]:
+    """How many boundaries are at or below each value; null ranks lowest.
+
+    Both are sorted together, the boundaries first among equals.
+    """
+    together = pa.concat_arrays([boundaries.cast(values.type), values])
+    order = pc.array_sort_indices(together).to_numpy()
+    is_boundary = order < len(boundaries)
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[order[~is_boundary] - len(boundaries)] = np.cumsum(is_boundary)[~is_boundary]
+    if values.null_count:
+        ranks[values.is_null().to_numpy(zero_copy_only=False)] = 0
     return ranks
-
-
-def _comparable(array: pa.Array) -> npt.NDArray[Any]:
-    """Values that numpy can sort: numbers, or else Python's text and bytes."""
-    kind = array.type
-    if pa.types.is_timestamp(kind):
-        array = array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-    elif pa.types.is_date(kind):
-        array = array.cast(pa.int32())
-    elif pa.types.is_decimal(kind):
-        array = array.cast(pa.float64())
-    elif pa.types.is_boolean(kind):
-        array = array.cast(pa.int8())
-    numbers: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return numbers

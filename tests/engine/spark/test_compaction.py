@@ -1,6 +1,7 @@
 """What executors do with files, called as they call it."""
 
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ from engine.spark.compaction import CompactionJob, compact_bin
 from engine.spark.file_writer import FileTarget
 from engine.spark.row_positions import VectorMerge, gather_positions, merging_task
 from engine.spark.table_files import arrow_schema
-from engine.spark.zorder import Ranks, boundaries_of
+from engine.spark.zorder import Curve, Ranks, boundaries_of
 from engine.storage.uri import open_store
 
 PHYSICAL = "delta.columnMapping.physicalName"
@@ -172,17 +173,39 @@ def test_rows_are_counted_in_the_footer_where_statistics_do_not_say(tmp_path):
         pa.array([3, None, 1, 2], pa.date32()),
         pa.array([3, None, 1, 2], pa.timestamp("us", "UTC")),
         pa.array([b"c", None, b"a", b"b"]),
+        pa.array([float("nan"), None, -0.5, 0.0]),
+        pa.array([Decimal("3.0"), None, Decimal("-1.0"), Decimal("2.0")]),
+        pa.array(["\U0001f600", None, "", "\uff5e"]),
     ],
 )
 def test_ranks_follow_the_order_of_values_and_null_comes_first(values):
-    ranks = Ranks((boundaries_of(pa.chunked_array([values]), 4),), 4)
-    order = np.argsort(ranks.curve([values]).to_numpy(), kind="stable")
+    ranks = Ranks((boundaries_of(values, 4),), 4)
+    order = np.argsort(ranks.curve([values]), kind="stable")
     assert order.tolist() == [1, 2, 3, 0]
 
 
 def test_the_curve_mixes_the_bits_of_both_columns():
     values = pa.array(range(4))
-    boundaries = boundaries_of(pa.chunked_array([pa.array([1, 2, 3])]), 2)
+    boundaries = boundaries_of(pa.array([1, 2, 3]), 2)
     ranks = Ranks((boundaries, boundaries), 2)
-    grid = [ranks.curve([pa.array([x] * 4), values]).to_pylist() for x in range(4)]
+    grid = [ranks.curve([pa.array([x] * 4), values]).tolist() for x in range(4)]
     assert grid == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
+
+
+def test_the_curve_is_cut_into_pieces_of_about_as_many_rows_each_after_the_other():
+    x, y = (pa.array(np.random.default_rng(seed).permutation(4000)) for seed in (1, 2))
+    curve = Curve.through(pa.table({"x": x[::4], "y": y[::4]}), 5)
+    placed = curve.place([x, y])
+    places, pieces = (placed.field(name).to_numpy() for name in ("place", "piece"))
+    assert all(700 < count < 900 for count in np.bincount(pieces, minlength=5))
+    assert (np.diff(pieces[np.argsort(places, kind="stable")]) >= 0).all()
+
+
+@pytest.mark.parametrize("sample", [[], [None], [7, 7, 7]])
+def test_a_sample_that_says_nothing_of_an_order_makes_one_piece(sample):
+    column = pa.array(sample, pa.int64())
+    curve = Curve.through(pa.table({"x": column, "y": column}), 3)
+    values = pa.array([7, None, 7], pa.int64())
+    pieces = set(curve.place([values.take(pa.array([0, 2]))] * 2).field("piece").to_pylist())
+    assert len(pieces) == 1
+    assert curve.place([values, values]).field("piece").null_count == 0
