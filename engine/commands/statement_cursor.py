@@ -107,6 +107,10 @@ class StatementCursor(Cursor):
             StatementError: there is none.
         """
         start, closers = self.index, list[str]()
+        only = self.token()
+        if only is not None and only.kind in {"number", "string"} and self.peek(1) in stops:
+            self.index += 1  # most values of VALUES
+            return self.slice(start)
         stops_ahead = [stop.split() for stop in stops]
         while not self.at_end and (closers or not any(map(self._ahead, stops_ahead))):
             ahead = self.peek()

@@ -18,6 +18,7 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}|.)|''|\"\"", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _QUOTED = re.compile(r"`(?:[^`]|``)+`\Z", re.DOTALL)
+_SEPARATORS = frozenset("(),.")
 _NUMBER = re.compile(r"\.?[0-9]")
 
 
@@ -54,6 +55,8 @@ def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> lis
     Raises:
         ExpressionError: (or `error`) unbalanced quotes, characters that begin no token.
     """
+    if text.isascii() and text.isdigit():  # most values of VALUES
+        return [Token("number", text, text, 0, len(text))]
     try:
         sqlglot_tokens = _Tokenizer(dialect="databricks").tokenize(text)
     except (SqlglotError, ValueError, IndexError) as cause:
@@ -112,6 +115,8 @@ def _token(sqlglot_token: Any, text: str, error: type[StatementError]) -> Token:
 def _read(  # noqa: PLR0911
     token_type: TokenType, source: str, position: int, error: type[StatementError]
 ) -> tuple[str, str]:
+    if source in _SEPARATORS:
+        return "symbol", source
     if token_type == TokenType.STRING and source[:1] in {"'", '"'}:
         return "string", _unescape(source, position, error)
     if token_type == TokenType.RAW_STRING and source[:1] in {"r", "R"} and len(source) > 2:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
@@ -24,12 +26,13 @@ from engine.commands.sources import (
     TableSource,
 )
 from engine.errors import CannotEvaluateError, RequestError
+from engine.expressions.arrow_cast import arrow_type
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import parse_condition, parse_expression, parse_value
 from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.tree import VOID, Call, Column, Expression
+from engine.expressions.tree import INTERVAL, VOID, Call, Column, Expression, Literal
 from engine.expressions.types import common_type
 from engine.operations.arrow_rows import evaluated_as, need_spark
 from engine.operations.execution import READ_SOURCE, Execution
@@ -50,7 +53,7 @@ from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
-_ONE_ROW = pa.table({"": pa.nulls(1)})
+_CONSTANT = "constant"
 
 
 def source_rows(
@@ -348,12 +351,42 @@ def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.
     if any(isinstance(column.type, StructType | ArrayType | MapType) for column in schema):
         msg = "A struct, array or map is written out."
         raise CannotEvaluateError(msg)
-    columns = []
-    for i, column in enumerate(schema):
-        values = [_value(row[i], column.type) for row in trees]
-        columns.append(pa.concat_arrays(values))
+    columns = [_column([row[i] for row in trees], column.type) for i, column in enumerate(schema)]
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def _value(tree: Expression, kind: DataType) -> pa.Array:
-    return evaluated_as(kind, tree, _ONE_ROW).chunk(0).cast(to_arrow_type(kind))
+def _column(trees: Sequence[Expression], kind: DataType) -> pa.Array:
+    """The values of one column: its constants, and casts of them, are computed together."""
+    rows_of: dict[Expression | int, list[int]] = {}
+    for row, tree in enumerate(trees):
+        shape = _shape(tree)
+        rows_of.setdefault(row if shape is tree else shape, []).append(row)
+    parts = [
+        evaluated_as(kind, _shape(trees[rows[0]]), _constants([trees[row] for row in rows]))
+        for rows in rows_of.values()
+    ]
+    values = pa.chunked_array([part.chunk(0).cast(to_arrow_type(kind)) for part in parts])
+    order = np.argsort([row for rows in rows_of.values() for row in rows])
+    return values.take(pa.array(order)).combine_chunks()
+
+
+def _shape(tree: Expression) -> Expression:
+    """The tree with a column in the place of the constant that it is, or is a cast of."""
+    match tree:
+        case Literal(_, data_type) if data_type not in {VOID, INTERVAL}:
+            return Column((_CONSTANT,), data_type)
+        case Call("cast", (Literal() as constant,)):
+            shape = _shape(constant)
+            return tree if shape is constant else replace(tree, arguments=(shape,))
+        case _:
+            return tree
+
+
+def _constants(trees: Sequence[Expression]) -> pa.Table:
+    """The constants of trees of one shape, one to a row."""
+    constants = [tree.arguments[0] if isinstance(tree, Call) else tree for tree in trees]
+    if not isinstance(_shape(constants[0]), Column):
+        return pa.table({"": pa.nulls(len(trees))})
+    literals = [constant for constant in constants if isinstance(constant, Literal)]
+    values = pa.array([literal.value for literal in literals], arrow_type(literals[0].type))
+    return pa.table({_CONSTANT: values})

@@ -57,6 +57,19 @@ def test_a_source_value_is_cast_when_it_is_stored(rows):
     assert rows(merge, "k") == {7: 1, 8: 4, 9: 2, 10: 2}
 
 
+def test_values_of_a_column_stay_with_their_rows_however_they_are_computed(rows):
+    """Constants of three types, NULL, one that is computed twice, texts of one digit or none."""
+    insert = (
+        "INSERT INTO t (id, k, name) VALUES (1, 5, '1'), (2, 2 + 3, ''), (3, NULL, '3'), (4, 6, '('),"
+        " (5, 2 + 3, NULL), (6, -6, ','), (10L, 7S, upper('x')), (11, 8, '7')"
+    )
+    new = [1, 2, 3, 4, 5, 6, 10, 11]
+    numbers = [5, 5, None, 6, 5, -6, 7, 8]
+    assert rows(insert, "k") == dict(zip([7, 8, 9, *new], [-1, 4, 2, *numbers], strict=True))
+    names = ["1", "", "3", "(", None, ",", "X", "7"]
+    assert rows("DELETE FROM t WHERE id IN (7, 8, 9)", "name") == dict(zip(new, names, strict=True))
+
+
 @pytest.mark.parametrize(
     "text",
     ["INSERT INTO t (id, k) VALUES (1, 3000000000)", "INSERT INTO t (id, name) VALUES (1, 1e3)"],
