@@ -11,6 +11,7 @@ import environ
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
+from lakeui.api.enum_names import ENUM_NAMES
 from lakeui.local_stack.home import remembered_roots
 from lakeui.monitoring import log_lines
 from lakeui.task_names import (
@@ -373,24 +374,7 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.1",
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {
-        "KeyKindEnum": "lakeui.catalog.models.TableKey.Kind",
-        "AlertChannelKindEnum": "lakeui.monitoring.models.AlertChannel.Kind",
-        "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
-        "StatementKindEnum": "lakeui.conflicts.statements.kinds.KINDS",
-        "CheckNameEnum": "lakeui.monitoring.checks.Check",
-        "RuleEnum": "engine.conflict_facts.Rule",
-        "WriteOutcomeEnum": "lakeui.conflicts.replay.overlaps.WriteOutcome",
-        "WhatIfVerdictEnum": "engine.conflicts.recorded.JUDGED",
-        "MatrixVerdictEnum": "engine.conflicts.matrix.MATRIX_VERDICTS",
-        "ForecastEnum": "engine.conflicts.forecast.FORECASTS",
-        "FormerOutlookVerdictEnum": "lakeui.api.former_words.OUTLOOK_CHOICES",
-        "StepResultEnum": "lakeui.conflicts.lanes.path.RESULTS",
-        "OverlapVerdictEnum": "lakeui.conflicts.isolation.overlap_rows.ENDS",
-        "FormerStepVerdictEnum": "lakeui.api.former_words.STEP_CHOICES",
-        "CheckToMuteEnum": "lakeui.api.serializers.attention.CHECKS_TO_MUTE",
-        "FormerOverlapOutcomeEnum": "lakeui.api.former_words.OVERLAP_CHOICES",
-    },
+    "ENUM_NAME_OVERRIDES": ENUM_NAMES,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "lakeui.api.command_schemas.describe_commands",

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 
 from engine.schema.types import StructType
 from engine.snapshot.column_profile import ColumnProfile
-from engine.snapshot.row_difference import RowDifference, changed_cells
+from engine.snapshot.row_difference import RowDifference
+from engine.snapshot.row_pairs import changed_cells
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Preview
 from lakeui.catalog.previews import DIFFERENT_ROWS, PREVIEW_COLUMNS

@@ -3,53 +3,46 @@
 Columns of the target carry the relation "target", those of the source "source".
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from engine.commands.after_write import OPTION, choice_option, compaction_choice
+from engine.commands.analysed_merge import (
+    BY_SOURCE,
+    DELETE,
+    INSERT,
+    INSERT_ALL,
+    MATCHED,
+    NOT_MATCHED,
+    UPDATE,
+    UPDATE_ALL,
+    WHEN_SQL,
+    AnalysedClause,
+    AnalysedMerge,
+    clause_words,
+)
 from engine.commands.command import PARSE, Command, check_source
 from engine.commands.defaults import or_default
 from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import column_path, name_sql, options_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
-from engine.errors import ExpressionError, MultipleSourceRowsError, RequestError
+from engine.errors import ExpressionError, RequestError
 from engine.expressions.by_field import by_field
 from engine.expressions.given import Given, asked_of_rows, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import nested_in
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.traits import (
-    conjunction,
-    has_subquery,
-    is_deterministic,
-    relations_of,
-    split_conjuncts,
-    without_relation,
-)
-from engine.expressions.tree import TRUE, Column, Expression
+from engine.expressions.tree import Column, Expression
 from engine.schema.evolution import taken
 from engine.schema.types import StructType
 from engine.schema.write_errors import SetTwiceError
 
-MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not_matched", "not_matched_by_source"
-UPDATE, UPDATE_ALL, DELETE, INSERT, INSERT_ALL = (
-    "update",
-    "update_all",
-    "delete",
-    "insert",
-    "insert_all",
-)
 _ACTIONS = {
     MATCHED: (UPDATE, UPDATE_ALL, DELETE),
     NOT_MATCHED: (INSERT, INSERT_ALL),
     BY_SOURCE: (UPDATE, DELETE),
-}
-_WHEN_SQL = {
-    MATCHED: "MATCHED",
-    NOT_MATCHED: "NOT MATCHED",
-    BY_SOURCE: "NOT MATCHED BY SOURCE",
 }
 _ACTION_SQL = {
     UPDATE: "UPDATE SET",
@@ -86,7 +79,7 @@ class MergeClause:
         """
         if self.action not in _ACTIONS.get(self.when, ()):
             actions = [_ACTION_SQL[action] for action in _ACTIONS.get(self.when, ())]
-            when = _WHEN_SQL.get(self.when, self.when)
+            when = WHEN_SQL.get(self.when, self.when)
             what = f"WHEN {when} cannot {_ACTION_SQL.get(self.action, self.action)}."
             remedy = f"Use {', '.join(actions)}."
             raise RequestError(what, remedy, field="clauses")
@@ -99,7 +92,7 @@ class MergeClause:
     def sql(self) -> str:
         """As in the statement."""
         condition = f" AND {self.condition}" if self.condition else ""
-        return f"WHEN {_WHEN_SQL[self.when]}{condition} THEN {self._action_sql()}"
+        return f"WHEN {WHEN_SQL[self.when]}{condition} THEN {self._action_sql()}"
 
     def _action_sql(self) -> str:
         if self.action == UPDATE:
@@ -204,111 +197,6 @@ class Merge(Command):
         return f"({source.query() if isinstance(source, RowsSource) else source.sql()})"
 
 
-def _words(number: int, when: str) -> str:
-    return f"clause {number} (WHEN {_WHEN_SQL[when]})"
-
-
-@dataclass(frozen=True)
-class AnalysedClause:
-    """A clause as trees; `*` is written out. Paths are the target's, `number` counts from 1."""
-
-    when: str
-    action: str
-    condition: Expression | None
-    assignments: Mapping[tuple[str, ...], Expression]
-    number: int = 1
-    fills_fields: bool = False
-
-    @property
-    def words(self) -> str:
-        """Which clause it is, for people."""
-        return _words(self.number, self.when)
-
-    def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
-        """This clause with every tree changed."""
-        condition = None if self.condition is None else change(self.condition)
-        values = {path: change(value) for path, value in self.assignments.items()}
-        return replace(self, condition=condition, assignments=values)
-
-
-@dataclass(frozen=True)
-class AnalysedMerge:
-    """A MERGE as trees."""
-
-    on: Expression
-    clauses: tuple[AnalysedClause, ...]
-
-    @property
-    def reads_whole_target(self) -> bool:
-        """Whether NOT MATCHED BY SOURCE makes every target row count."""
-        return any(clause.when == BY_SOURCE for clause in self.clauses)
-
-    def reached_without_source(self) -> tuple[Expression, ...] | None:
-        """The conditions of NOT MATCHED BY SOURCE; None where a clause without one reaches every row."""
-        conditions = [clause.condition for clause in self.clauses if clause.when == BY_SOURCE]
-        stated = tuple(condition for condition in conditions if condition is not None)
-        return stated if len(stated) == len(conditions) else None
-
-    @property
-    def inserts_only(self) -> bool:
-        """Whether no clause changes rows that are there; the target is read all the same."""
-        return all(clause.when == NOT_MATCHED for clause in self.clauses)
-
-    @property
-    def only_deletes_matches(self) -> bool:
-        """Whether it does not matter how many source rows match a target row."""
-        return all(clause.action == DELETE for clause in self.clauses if clause.when == MATCHED)
-
-    def check_single(self, table: str) -> None:
-        """Refuse that several source rows match a target row, unless they can only delete it.
-
-        Raises:
-            MultipleSourceRowsError: they would change it.
-        """
-        if not self.only_deletes_matches:
-            msg = f"Several source rows match one row of {table} and would change it."
-            remedy = "Make the source's rows unique by the columns of ON."
-            raise MultipleSourceRowsError(msg, remedy)
-
-    def target_condition(self) -> Expression:
-        """What a target row must satisfy to be read: over the table's own columns.
-
-        The conjuncts of ON that name the target alone; TRUE where there are none, or where
-        NOT MATCHED BY SOURCE reaches every row.
-        """
-        if self.reads_whole_target:
-            return TRUE
-        parts = split_conjuncts(self.on)
-        return conjunction(without_relation(part) for part in parts if _of_target_alone(part))
-
-    def conditions(self) -> tuple[Expression, ...]:
-        """ON, and what its clauses ask."""
-        asked = (clause.condition for clause in self.clauses)
-        return (self.on, *(condition for condition in asked if condition is not None))
-
-    def values(self) -> tuple[Expression, ...]:
-        """What its clauses set."""
-        return tuple(value for clause in self.clauses for value in clause.assignments.values())
-
-    def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
-        """This MERGE with every tree changed that a source row has a part in."""
-        clauses = (
-            clause if clause.when == BY_SOURCE else clause.rewritten(change)
-            for clause in self.clauses
-        )
-        return AnalysedMerge(change(self.on), tuple(clauses))
-
-    def expressions(self) -> tuple[Expression, ...]:
-        """Every tree in it."""
-        return (*self.conditions(), *self.values())
-
-
-def _of_target_alone(part: Expression) -> bool:
-    if not is_deterministic(part) or has_subquery(part):
-        return False
-    return relations_of(part) <= {"target"}
-
-
 class _Sides:
     def __init__(
         self,
@@ -338,7 +226,7 @@ class _Sides:
         return Scope((self._target, self._source))
 
     def clause(self, clause: MergeClause, number: int) -> AnalysedClause:
-        scope, words = self.scope(clause.when), _words(number, clause.when)
+        scope, words = self.scope(clause.when), clause_words(number, clause.when)
         condition = (
             asked_of_rows(clause.condition, scope, words, now_ms=self._now_ms, nested=self._nested)
             if clause.condition
@@ -391,7 +279,7 @@ def _check_order(clauses: tuple[MergeClause, ...]) -> None:
     for when in _ACTIONS:
         own = [clause for clause in clauses if clause.when == when]
         if any(earlier.condition is None for earlier in own[:-1]):
-            what = f"A WHEN {_WHEN_SQL[when]} without condition hides those after it."
+            what = f"A WHEN {WHEN_SQL[when]} without condition hides those after it."
             raise RequestError(what, "Only the last of its kind may lack one.", field="clauses")
 
 

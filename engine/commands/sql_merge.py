@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from engine.commands.after_write import OPTION
-from engine.commands.merge import (
+from engine.commands.analysed_merge import (
     BY_SOURCE,
     DELETE,
     INSERT,
@@ -12,9 +12,8 @@ from engine.commands.merge import (
     NOT_MATCHED,
     UPDATE,
     UPDATE_ALL,
-    Merge,
-    MergeClause,
 )
+from engine.commands.merge import Merge, MergeClause
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.commands.sql_sources import files, items, rows_of_values, source
 from engine.commands.sql_writes import ENDS, assignments, compaction

@@ -9,13 +9,13 @@ from pyroaring import BitMap64
 
 from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
-from engine.actions.compaction import CompactionInfo
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.candidates import matching_reads
 from engine.conflicts.isolation import level_used
 from engine.conflicts.reads import read_predicate
 from engine.conflicts.rebase import taking
+from engine.conflicts.sample_compaction import compacted
 from engine.conflicts.sample_table import SCHEMA, Row, SampleTable, Setting
 from engine.conflicts.transaction_info import (
     CurrentTransaction,
@@ -238,15 +238,15 @@ def _replace(statement: Statement, sample_table: SampleTable, name: str) -> Effe
 def _optimize(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
     """On a clustered table it orders rows by the clustering columns."""
     tagged = statement.traced and not sample_table.setting.clustered
-    return Effect("OPTIMIZE", _compacted(sample_table, name, tagged=tagged))
+    return Effect("OPTIMIZE", compacted(sample_table, name, tagged=tagged))
 
 
 def _zorder(_statement: Statement, sample_table: SampleTable, name: str) -> Effect:
-    return Effect("OPTIMIZE", _compacted(sample_table, name, tagged=False))
+    return Effect("OPTIMIZE", compacted(sample_table, name, tagged=False))
 
 
 def _purge(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
-    return Effect("REORG", _compacted(sample_table, name, tagged=statement.traced))
+    return Effect("REORG", compacted(sample_table, name, tagged=statement.traced))
 
 
 def _restate(_statement: Statement, sample_table: SampleTable, _name: str) -> Effect:
@@ -387,46 +387,3 @@ def _taken(statement: Statement, sample_table: SampleTable, name: str) -> list[A
         elif left:
             actions.append(sample_table.file(f"{name}-rest-{file.path}", left))
     return actions
-
-
-def _compacted(sample_table: SampleTable, name: str, *, tagged: bool) -> tuple[Action, ...]:
-    """Both files rewritten into one, or, partitioned, each into one of its own.
-
-    Rows keep their order where each source says where it went; else they are ordered anew.
-    """
-    files = sample_table.files
-    bins = [[file] for file in files] if sample_table.setting.partitioned else [files]
-    return tuple(
-        action
-        for chosen in bins
-        for action in _rewritten(sample_table, chosen, name, tagged=tagged)
-    )
-
-
-def _rewritten(
-    sample_table: SampleTable, sources: list[AddFile], name: str, *, tagged: bool
-) -> list[Action]:
-    target = f"{name}-{sources[0].path}"
-    removes: list[Action] = []
-    rows: list[tuple[Row, int]] = []
-    for source in sources:
-        info = CompactionInfo(
-            target=target, offset=len(rows), row_count=len(sample_table.rows[source.path])
-        )
-        removes.append(_moved(source, info if tagged else None))
-        rows += zip(sample_table.rows[source.path], sample_table.origins[source.path], strict=True)
-    rows = rows if tagged else sorted(rows, reverse=True)
-    made = sample_table.file(
-        target, [row for row, _ in rows], data_change=False, origins=[origin for _, origin in rows]
-    )
-    return [*removes, made]
-
-
-def _moved(source: AddFile, info: CompactionInfo | None) -> RemoveFile:
-    return RemoveFile(
-        path=source.path,
-        data_change=False,
-        partition_values=source.partition_values,
-        stats=source.stats,
-        tags=info.tags() if info else None,
-    )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from engine.commands.merge import (
+from engine.commands.analysed_merge import (
     BY_SOURCE,
     DELETE,
     INSERT,
@@ -13,8 +13,8 @@ from engine.commands.merge import (
     NOT_MATCHED,
     UPDATE,
     UPDATE_ALL,
-    MergeClause,
 )
+from engine.commands.merge import MergeClause
 from engine.commands.model import DataFrameSource, Merge
 from engine.delta.arguments import ColumnMapping, ExpressionOrColumn, assignments, condition
 from engine.delta.exceptions import delta_errors

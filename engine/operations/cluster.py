@@ -114,8 +114,8 @@ def _write(
 def _rows(files: Sequence[AddFile], frame: DataFrame) -> int:
     """How many rows the files hold; those whose statistics do not say are read."""
     counts = [live_rows(add) for add in files]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else frame.count()
+    told = [count for count in counts if count is not None]
+    return sum(told) if len(told) == len(counts) else frame.count()
 
 
 def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:

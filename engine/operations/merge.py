@@ -10,10 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile, AddFile
-from engine.commands.merge import (
-    AnalysedMerge,
-    Merge,
-)
+from engine.commands.analysed_merge import AnalysedMerge
+from engine.commands.merge import Merge
 from engine.conflicts.reads import READS_TARGET, row_obstacle, value_obstacle
 from engine.errors import CannotEvaluateError
 from engine.expressions.traits import conjunction, spark_expressions, split_conjuncts

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from engine.actions.files import AddCDCFile, AddFile
-from engine.commands.merge import (
+from engine.commands.analysed_merge import (
     BY_SOURCE,
     DELETE,
     MATCHED,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from engine.commands.merge import AnalysedMerge
+from engine.commands.analysed_merge import AnalysedMerge
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_operators import together
 from engine.expressions.evaluate import evaluate_arrow, matching_rows

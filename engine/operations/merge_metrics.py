@@ -3,13 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.commands.merge import (
-    BY_SOURCE,
-    DELETE,
-    MATCHED,
-    AnalysedClause,
-    AnalysedMerge,
-)
+from engine.commands.analysed_merge import BY_SOURCE, DELETE, MATCHED, AnalysedClause, AnalysedMerge
 from engine.expressions.render import to_sql
 from engine.operations.row_deletion import RowDeletion
 from engine.spark.writer import Written

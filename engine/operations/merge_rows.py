@@ -10,7 +10,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.commands.merge import (
+from engine.commands.analysed_merge import (
     BY_SOURCE,
     DELETE,
     MATCHED,

@@ -1,11 +1,7 @@
 """A MERGE held against its target's and its source's columns, before any row is read."""
 
-from engine.commands.merge import (
-    NOT_MATCHED,
-    AnalysedClause,
-    AnalysedMerge,
-    Merge,
-)
+from engine.commands.analysed_merge import NOT_MATCHED, AnalysedClause, AnalysedMerge
+from engine.commands.merge import Merge
 from engine.operations.execution import Execution
 from engine.operations.merge_rows import setting_of
 from engine.operations.query_tables import QueryTables

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.actions.files import AddFile
-from engine.commands.merge import DELETE
+from engine.commands.analysed_merge import DELETE
 from engine.commands.sources import Source, TableSource
 from engine.expressions.traits import is_asked_once
 from engine.expressions.tree import Expression

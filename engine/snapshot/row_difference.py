@@ -29,7 +29,7 @@ from engine.snapshot.conform import target_type
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import ROW_INDEX, iter_file
 from engine.snapshot.row_counts import num_records
-from engine.snapshot.row_numbers import occurrences, row_numbers, value_numbers
+from engine.snapshot.row_pairs import paired, without_common
 from engine.snapshot.scan import prune
 from engine.snapshot.snapshot import Snapshot
 
@@ -107,11 +107,11 @@ def compare_rows(
     pushed = where if where is None or not names or _is_on(where, names) else None
     asked = _Asked(where, pushed)
     candidates = _found(table, older, newer, asked, limits)
-    removed, added = _cancelled(candidates.removed, candidates.added)
+    removed, added = without_common(candidates.removed, candidates.added)
     before, after = removed.slice(0, 0), added.slice(0, 0)
     repeated = False
     if names:
-        removed, added, before, after, repeated = _paired(removed, added, names)
+        removed, added, before, after, repeated = paired(removed, added, names)
     if where is not None:
         removed, added = _matching(where, removed), _matching(where, added)
         both = pc.or_(matching_rows(where, before), matching_rows(where, after))
@@ -131,15 +131,6 @@ def compare_rows(
         repeated_keys=repeated,
         dropped=_dropped(older, newer),
     )
-
-
-def changed_cells(before: pa.Table, after: pa.Table) -> list[np.ndarray]:
-    """For each column, which rows hold another value after than before."""
-    cells = []
-    for old, new in zip(before.columns, after.columns, strict=True):
-        numbers = value_numbers(pa.chunked_array([*old.chunks, *new.chunks], old.type))
-        cells.append(numbers[: len(old)] != numbers[len(old) :])
-    return cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,46 +350,6 @@ def _typed(
         msg = f"The column {column.name} has another type in the earlier version, which its values do not fit."
         way = "Compare versions before the type was changed, or versions after it."
         raise RequestError(msg, way, field="older") from error
-
-
-def _cancelled(removed: pa.Table, added: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Without the rows that both hold, as often as both do."""
-    if not removed.num_rows or not added.num_rows:
-        return removed, added
-    numbers = row_numbers(pa.concat_tables([removed, added]))
-    old, new = numbers[: removed.num_rows], numbers[removed.num_rows :]
-    counts = numbers.max() + 1
-    in_old, in_new = np.bincount(old, minlength=counts), np.bincount(new, minlength=counts)
-    kept_old, kept_new = occurrences(old) >= in_new[old], occurrences(new) >= in_old[new]
-    return removed.filter(pa.array(kept_old)), added.filter(pa.array(kept_new))
-
-
-def _paired(
-    removed: pa.Table, added: pa.Table, keys: Sequence[str]
-) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table, bool]:
-    """Removed and added rows of equal keys as changed rows; the n-th of a key with the n-th."""
-    both = pa.concat_tables([removed.select(keys), added.select(keys)])
-    numbers = row_numbers(both)
-    old, new = numbers[: removed.num_rows], numbers[removed.num_rows :]
-    old_rank, new_rank = occurrences(old), occurrences(new)
-    repeated = bool(old_rank.any() or new_rank.any())
-    width = max(removed.num_rows, added.num_rows, 1)
-    _, of_old, of_new = np.intersect1d(
-        old * width + old_rank, new * width + new_rank, assume_unique=True, return_indices=True
-    )
-    return (
-        removed.filter(_all_but(of_old, removed.num_rows)),
-        added.filter(_all_but(of_new, added.num_rows)),
-        removed.take(pa.array(of_old)),
-        added.take(pa.array(of_new)),
-        repeated,
-    )
-
-
-def _all_but(places: np.ndarray, count: int) -> pa.Array:
-    kept = np.ones(count, dtype=bool)
-    kept[places] = False
-    return pa.array(kept)
 
 
 def _matching(condition: Expression, rows: pa.Table) -> pa.Table:

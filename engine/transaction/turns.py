@@ -16,7 +16,7 @@ _LONGEST_TURN_S = 60.0
 
 
 class _Queue:
-    """Those who want the turn at one table, or at one of a few.
+    """The threads that want the turn at a table.
 
     `left` counts the turns that ended, `since_s` is when the last one began or ended.
     """

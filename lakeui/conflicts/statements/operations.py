@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.actions.codec import Action
-from engine.commands.merge import BY_SOURCE, NOT_MATCHED
+from engine.commands.analysed_merge import BY_SOURCE, NOT_MATCHED
 from engine.commands.model import (
     AddColumns,
     AddConstraint,

@@ -15,14 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.clock import SystemClock
-from engine.commands.merge import (
-    INSERT_ALL,
-    MATCHED,
-    NOT_MATCHED,
-    UPDATE_ALL,
-    Merge,
-    MergeClause,
-)
+from engine.commands.analysed_merge import INSERT_ALL, MATCHED, NOT_MATCHED, UPDATE_ALL
+from engine.commands.merge import Merge, MergeClause
 from engine.commands.model import Append, DataFrameSource, Update
 from engine.commands.sql import parse_statement
 from engine.conflicts.budget import Budget

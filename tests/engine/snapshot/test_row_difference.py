@@ -23,7 +23,8 @@ from engine.errors import (
 from engine.schema.types import DOUBLE, LONG, STRING, StructField, StructType
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.read_limit import ReadLimitError
-from engine.snapshot.row_difference import ComparedBy, ReadLimits, changed_cells, compare_rows
+from engine.snapshot.row_difference import ComparedBy, ReadLimits, compare_rows
+from engine.snapshot.row_pairs import changed_cells
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from tests.engine.made_tables import (

@@ -1,0 +1,138 @@
+"""A MERGE as trees: what its clauses ask of rows of a target and a source, and set.
+
+Columns of the target carry the relation "target", those of the source "source".
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from engine.errors import MultipleSourceRowsError
+from engine.expressions.traits import (
+    conjunction,
+    has_subquery,
+    is_deterministic,
+    relations_of,
+    split_conjuncts,
+    without_relation,
+)
+from engine.expressions.tree import TRUE, Expression
+
+MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not_matched", "not_matched_by_source"
+UPDATE, UPDATE_ALL, DELETE, INSERT, INSERT_ALL = (
+    "update",
+    "update_all",
+    "delete",
+    "insert",
+    "insert_all",
+)
+WHEN_SQL = {
+    MATCHED: "MATCHED",
+    NOT_MATCHED: "NOT MATCHED",
+    BY_SOURCE: "NOT MATCHED BY SOURCE",
+}
+
+
+def clause_words(number: int, when: str) -> str:
+    """Which clause it is, for people."""
+    return f"clause {number} (WHEN {WHEN_SQL[when]})"
+
+
+@dataclass(frozen=True)
+class AnalysedClause:
+    """A clause as trees; `*` is written out. Paths are the target's, `number` counts from 1."""
+
+    when: str
+    action: str
+    condition: Expression | None
+    assignments: Mapping[tuple[str, ...], Expression]
+    number: int = 1
+    fills_fields: bool = False
+
+    @property
+    def words(self) -> str:
+        """Which clause it is, for people."""
+        return clause_words(self.number, self.when)
+
+    def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
+        """This clause with every tree changed."""
+        condition = None if self.condition is None else change(self.condition)
+        values = {path: change(value) for path, value in self.assignments.items()}
+        return replace(self, condition=condition, assignments=values)
+
+
+@dataclass(frozen=True)
+class AnalysedMerge:
+    """A MERGE as trees."""
+
+    on: Expression
+    clauses: tuple[AnalysedClause, ...]
+
+    @property
+    def reads_whole_target(self) -> bool:
+        """Whether NOT MATCHED BY SOURCE makes every target row count."""
+        return any(clause.when == BY_SOURCE for clause in self.clauses)
+
+    def reached_without_source(self) -> tuple[Expression, ...] | None:
+        """The conditions of NOT MATCHED BY SOURCE; None where a clause without one reaches every row."""
+        conditions = [clause.condition for clause in self.clauses if clause.when == BY_SOURCE]
+        stated = tuple(condition for condition in conditions if condition is not None)
+        return stated if len(stated) == len(conditions) else None
+
+    @property
+    def inserts_only(self) -> bool:
+        """Whether no clause changes rows that are there; the target is read all the same."""
+        return all(clause.when == NOT_MATCHED for clause in self.clauses)
+
+    @property
+    def only_deletes_matches(self) -> bool:
+        """Whether it does not matter how many source rows match a target row."""
+        return all(clause.action == DELETE for clause in self.clauses if clause.when == MATCHED)
+
+    def check_single(self, table: str) -> None:
+        """Refuse that several source rows match a target row, unless they can only delete it.
+
+        Raises:
+            MultipleSourceRowsError: they would change it.
+        """
+        if not self.only_deletes_matches:
+            msg = f"Several source rows match one row of {table} and would change it."
+            remedy = "Make the source's rows unique by the columns of ON."
+            raise MultipleSourceRowsError(msg, remedy)
+
+    def target_condition(self) -> Expression:
+        """What a target row must satisfy to be read: over the table's own columns.
+
+        The conjuncts of ON that name the target alone; TRUE where there are none, or where
+        NOT MATCHED BY SOURCE reaches every row.
+        """
+        if self.reads_whole_target:
+            return TRUE
+        parts = split_conjuncts(self.on)
+        return conjunction(without_relation(part) for part in parts if _of_target_alone(part))
+
+    def conditions(self) -> tuple[Expression, ...]:
+        """ON, and what its clauses ask."""
+        asked = (clause.condition for clause in self.clauses)
+        return (self.on, *(condition for condition in asked if condition is not None))
+
+    def values(self) -> tuple[Expression, ...]:
+        """What its clauses set."""
+        return tuple(value for clause in self.clauses for value in clause.assignments.values())
+
+    def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
+        """This MERGE with every tree changed that a source row has a part in."""
+        clauses = (
+            clause if clause.when == BY_SOURCE else clause.rewritten(change)
+            for clause in self.clauses
+        )
+        return AnalysedMerge(change(self.on), tuple(clauses))
+
+    def expressions(self) -> tuple[Expression, ...]:
+        """Every tree in it."""
+        return (*self.conditions(), *self.values())
+
+
+def _of_target_alone(part: Expression) -> bool:
+    if not is_deterministic(part) or has_subquery(part):
+        return False
+    return relations_of(part) <= {"target"}

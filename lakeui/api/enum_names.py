@@ -1,0 +1,20 @@
+"""What the OpenAPI document calls its enums: a name for each list of choices."""
+
+ENUM_NAMES = {
+    "KeyKindEnum": "lakeui.catalog.models.TableKey.Kind",
+    "AlertChannelKindEnum": "lakeui.monitoring.models.AlertChannel.Kind",
+    "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
+    "StatementKindEnum": "lakeui.conflicts.statements.kinds.KINDS",
+    "CheckNameEnum": "lakeui.monitoring.checks.Check",
+    "RuleEnum": "engine.conflict_facts.Rule",
+    "WriteOutcomeEnum": "lakeui.conflicts.replay.overlaps.WriteOutcome",
+    "WhatIfVerdictEnum": "engine.conflicts.recorded.JUDGED",
+    "MatrixVerdictEnum": "engine.conflicts.matrix.MATRIX_VERDICTS",
+    "ForecastEnum": "engine.conflicts.forecast.FORECASTS",
+    "FormerOutlookVerdictEnum": "lakeui.api.former_words.OUTLOOK_CHOICES",
+    "StepResultEnum": "lakeui.conflicts.lanes.path.RESULTS",
+    "OverlapVerdictEnum": "lakeui.conflicts.isolation.overlap_rows.ENDS",
+    "FormerStepVerdictEnum": "lakeui.api.former_words.STEP_CHOICES",
+    "CheckToMuteEnum": "lakeui.api.serializers.attention.CHECKS_TO_MUTE",
+    "FormerOverlapOutcomeEnum": "lakeui.api.former_words.OVERLAP_CHOICES",
+}

@@ -1,0 +1,73 @@
+"""Searches for tables, and what they found: not part of the mirror, no log says it again."""
+
+from django.conf import settings
+from django.db import models
+
+
+class Discovery(models.Model):
+    """A search for tables below a root, under way while `finished_at` is null: see `discovery.py`.
+
+    `cursor` is the directory that was examined last; a search goes on after it.
+    """
+
+    root = models.CharField(max_length=2000)
+    match = models.CharField(max_length=255, blank=True)  # a pattern of paths: sales/*; blank: all
+    naming = models.CharField(max_length=255, default="{path}")
+    every_hours = models.PositiveSmallIntegerField(null=True, blank=True)  # null: once
+    registers = models.BooleanField(default=False)  # what it finds, as `requested_by`
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    requested_at = models.DateTimeField()
+    seen_at = models.DateTimeField(null=True, blank=True)  # by its worker; null: none is at it
+    finished_at = models.DateTimeField(null=True, blank=True)
+    is_complete = models.BooleanField(default=False)  # else it ended at a bound, and can go on
+    cursor = models.TextField(blank=True)
+    examined = models.PositiveIntegerField(default=0)
+    bound = models.PositiveIntegerField()  # directories to examine until it rests
+    unreadable = models.PositiveIntegerField(default=0)
+    problem = models.CharField(max_length=1000, blank=True)  # the last that was met
+
+    class Meta:
+        ordering = ["-requested_at", "-id"]
+        verbose_name_plural = "discoveries"
+
+    def __str__(self) -> str:
+        return self.root
+
+
+class DiscoveredTable(models.Model):
+    """A table that a search found, and the name it would get."""
+
+    discovery = models.ForeignKey(Discovery, on_delete=models.CASCADE, related_name="tables")
+    place = models.CharField(max_length=2000)
+    name = models.CharField(max_length=255)
+
+    class Meta:
+        ordering = ["discovery", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["discovery", "place"], name="one_discovery_a_place")
+        ]
+
+    def __str__(self) -> str:
+        return self.place
+
+
+class UnregisteredTable(models.Model):
+    """A table that a repeated search found and nobody registered, kept from one round to the next."""
+
+    discovery = models.ForeignKey(
+        Discovery, on_delete=models.CASCADE, related_name="unregistered_tables"
+    )
+    place = models.CharField(max_length=2000)
+    found_at = models.DateTimeField()  # first
+    is_dismissed = models.BooleanField(default=False)  # it needs nobody's attention
+
+    class Meta:
+        ordering = ["discovery", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["discovery", "place"], name="one_unregistered_a_place")
+        ]
+
+    def __str__(self) -> str:
+        return self.place
