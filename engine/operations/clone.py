@@ -22,10 +22,11 @@ from engine.deletion_vectors.files import locate
 from engine.errors import InvalidPropertyError, RequestError, TableExistsError
 from engine.log.segment import list_log_files
 from engine.operations.copied_files import CopiedFile, FileCopy, copied_file
-from engine.operations.execution import Execution, removal
+from engine.operations.execution import Execution
 from engine.operations.file_copies import copy_files
 from engine.operations.restored_files import SharedFiles
 from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.staged_actions import removal
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature, supported_features, upgrade
 from engine.schema.column_mapping import MODE_KEY

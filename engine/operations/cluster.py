@@ -16,9 +16,10 @@ from engine.conflicts.row_counts import live_rows
 from engine.errors import RequestError
 from engine.expressions.render import to_sql
 from engine.expressions.tree import Expression
-from engine.operations.execution import Execution, keeps_row_ids, removal
+from engine.operations.execution import Execution, keeps_row_ids
 from engine.operations.file_bins import has_many_deleted
 from engine.operations.result import OperationResult, PlannedFile, plan_of, size_metrics
+from engine.operations.staged_actions import removal
 from engine.schema.types import ArrayType, MapType, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import target_type

@@ -10,9 +10,10 @@ from engine.commands.names import column_path
 from engine.errors import TableExistsError
 from engine.log.segment import list_log_files
 from engine.operations.alter_columns import check_default_type
-from engine.operations.execution import Execution, removal
+from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.source_rows import source_rows
+from engine.operations.staged_actions import removal
 from engine.operations.write_rows import (
     Terms,
     file_metrics,

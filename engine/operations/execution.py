@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from pyspark.sql import SparkSession
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddCDCFile, AddFile, RemoveFile, tombstone
+from engine.actions.files import AddCDCFile, AddFile
 from engine.actions.table import SetTransaction
 from engine.commands.command import Command
 from engine.deletion_vectors.files import locate
@@ -31,6 +30,7 @@ from engine.expressions.queries.binding import Tables
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
 from engine.operations.early_conflicts import EarlyConflicts
+from engine.operations.found_rows import FoundRows, KeptRows
 from engine.operations.needs_spark import NeedsSparkError
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
@@ -66,6 +66,8 @@ class Execution:
         read_version: the version that its transactions are to read; None for the latest.
         last_read: the version that its last transaction read, None where it read none.
         is_marked: whether the application's version is in the log by a commit of this run.
+        kept_rows: which rows the attempt before this one found, where it lost.
+        found_rows: which rows this one found.
     """
 
     table: DeltaTable
@@ -76,6 +78,8 @@ class Execution:
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     last_read: Snapshot | None = None
     is_marked: bool = False
+    kept_rows: KeptRows | None = None
+    found_rows: FoundRows | None = None
     _now_ms: int | None = None
     _committing: bool = False
     _is_torn: bool = False
@@ -328,6 +332,8 @@ class Execution:
         try:
             yield
         except BaseException as error:
+            if isinstance(error, ConflictError) and self.found_rows is not None:
+                self.kept_rows = self.found_rows.kept()  # its vectors go
             if not self._may_have_landed(error):
                 self._remove_staged()
             raise
@@ -371,21 +377,6 @@ class Execution:
         if not self._is_torn:
             return []
         return [status.path for status in self.table.store.list_all() if self.run_id in status.name]
-
-
-def removal(
-    add: AddFile, *, data_change: bool = True, tags: Mapping[str, str | None] | None = None
-) -> RemoveFile:
-    """The tombstone of a live file; the commit gives it its time."""
-    removed_file = tombstone(add)
-    return msgspec.structs.replace(
-        removed_file, data_change=data_change, tags=dict(tags) if tags else removed_file.tags
-    )
-
-
-def with_vector(add: AddFile, vector: DeletionVectorDescriptor, stats: str) -> AddFile:
-    """The add of a file with another deletion vector and the statistics that go with it."""
-    return msgspec.structs.replace(add, deletion_vector=vector, stats=stats, data_change=True)
 
 
 def keeps_row_ids(snapshot: Snapshot) -> bool:

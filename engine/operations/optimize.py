@@ -14,7 +14,7 @@ from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.operations.auto_compaction import CompactionTerms, settings_of, worth_joining
 from engine.operations.cluster import files_to_cluster, rewrite_ordered
-from engine.operations.execution import Execution, keeps_row_ids, removal
+from engine.operations.execution import Execution, keeps_row_ids
 from engine.operations.file_bins import Bin, BinRule, batches, digest, pack
 from engine.operations.result import (
     OperationResult,
@@ -24,6 +24,7 @@ from engine.operations.result import (
     size_metrics,
 )
 from engine.operations.row_deletion import split_by_partition
+from engine.operations.staged_actions import removal
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.compaction import Compacted, compact
 from engine.spark.jobs import Progress

@@ -17,12 +17,13 @@ from engine.expressions.scope import Relation, Scope
 from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.operations.delete import rewrite_without
-from engine.operations.execution import Execution, removal
+from engine.operations.execution import Execution
 from engine.operations.incoming import incoming_rows
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import find_rows, split_by_partition
 from engine.operations.source_rows import source_rows
+from engine.operations.staged_actions import removal
 from engine.operations.write_rows import (
     Terms,
     file_metrics,

@@ -9,9 +9,10 @@ from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata
 from engine.commands.model import Restore
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
-from engine.operations.execution import Execution, removal
+from engine.operations.execution import Execution
 from engine.operations.restored_files import RestoredFiles, check_present
 from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.staged_actions import removal
 from engine.protocol.features import supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY
 from engine.schema.write_errors import ColumnMappingRestoreError

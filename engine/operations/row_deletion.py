@@ -18,9 +18,11 @@ from engine.expressions.evaluate import evaluate_partition
 from engine.expressions.traits import columns_of, is_asked_once, is_deterministic
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.arrow_rows import IN_PROCESS
-from engine.operations.execution import Execution, removal, uses_deletion_vectors, with_vector
+from engine.operations.execution import Execution, uses_deletion_vectors
+from engine.operations.found_rows import FoundRows
 from engine.operations.in_process import find_in_process
 from engine.operations.query_tables import QueryTables
+from engine.operations.staged_actions import removal, with_vector
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import (
     YearOutOfRangeError,
@@ -36,8 +38,11 @@ from engine.spark.row_positions import (
     delete_and_take,
     delete_positions,
     is_one_task,
+    merge_bitmaps,
+    vector_merge,
 )
 from engine.spark.table_files import TableFiles
+from engine.words import counted
 
 MATCH = "__lake_match"
 
@@ -132,18 +137,47 @@ def find_rows(
     asked_once = tables is not None and is_asked_once(condition)
     if along is not None and not (asked_once or whole) and by_vector and is_one_task(unsure):
         return _found_with_images(execution, table, condition, unsure, along)
+    if tables is None or not asked_once:
+        return _found_by_spark(execution, snapshot, condition, unsure, whole)
     with execution.spark_stage("find rows"):
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
-        if tables is not None and asked_once:
-            matched = tables.matching(rows, condition)
-            matches = matched.select(FILE, ROW).localCheckpoint(eager=True)
-        else:
-            matches = rows.filter(is_true(condition)).select(FILE, ROW)
+        matched = tables.matching(rows, condition)
+        matches = matched.select(FILE, ROW).localCheckpoint(eager=True)
         deletions = delete_positions(matches, table, unsure, write_vectors=by_vector)
         # inside the stage: what ends it as it is left knows of these files
         settled = _settled(execution, deletions, whole, by_vector=by_vector)
     execution.found(settled.in_words())
-    return replace(settled, positions=matches, read=tuple(unsure)) if asked_once else settled
+    return replace(settled, positions=matches, read=tuple(unsure))
+
+
+def _found_by_spark(
+    execution: Execution,
+    snapshot: Snapshot,
+    condition: Expression,
+    files: Sequence[AddFile],
+    whole: Sequence[AddFile],
+) -> RowDeletion:
+    """What the attempt before found in files that are still the same, and what the others hold."""
+    table, by_vector = execution.files_of(snapshot), uses_deletion_vectors(snapshot)
+    before = execution.kept_rows.known_of(snapshot, condition, files) if execution.kept_rows else {}
+    left = [add for place, add in enumerate(files) if place not in before]
+    matching = {place: rows for place, rows in before.items() if rows}
+    with execution.spark_stage("find rows"):
+        merge = vector_merge(table, files, write_vectors=by_vector)
+        deletions = merge_bitmaps(merge, matching)
+        execution.wrote_vectors(deletion.vector for deletion in deletions)
+        if left:
+            rows = scan(execution.spark, table, ScanRequest(left, positions=True))
+            matches = rows.filter(is_true(condition)).select(FILE, ROW)
+            read = delete_positions(matches, table, left, write_vectors=by_vector)
+            # inside the stage: what ends it as it is left knows of these files
+            execution.wrote_vectors(deletion.vector for deletion in read)
+            deletions += read
+    settled = settle(deletions, whole, by_vector=by_vector)
+    again = f", {counted(len(before), 'file')} as found before" if before else ""
+    execution.found(f"{settled.in_words()}{again}")
+    execution.found_rows = FoundRows.of(snapshot, condition, files, deletions)
+    return settled
 
 
 def _found_with_images(

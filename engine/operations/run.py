@@ -149,9 +149,11 @@ def run(
         return landed  # before the command is checked: it may not fit the table it made
     command.validate(_schema_of(command, table))
     read_version = version_read_by(command, table.uri)
-    is_marked = False
+    is_marked, kept_rows = False, None
     for left in range(options.retries, -1, -1):
-        execution = Execution(table, spark, options, read_version, is_marked=is_marked)
+        execution = Execution(
+            table, spark, options, read_version, is_marked=is_marked, kept_rows=kept_rows
+        )
         try:
             with execution.in_engine_words():
                 if options.dry_run:
@@ -160,7 +162,7 @@ def run(
         except ConflictError as conflict:
             if not left or not conflict.conflict.can_retry or read_version is not None:
                 raise  # what the source saw of the table stays as old as it is
-            is_marked = execution.is_marked
+            is_marked, kept_rows = execution.is_marked, execution.kept_rows
             continue
         return follow_up(command, execution, result, options.then or _compacts_now(execution))
     msg = "A command cannot be retried a negative number of times."

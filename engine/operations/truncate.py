@@ -3,8 +3,9 @@
 from time import monotonic
 
 from engine.commands.model import Truncate
-from engine.operations.execution import Execution, removal
+from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.staged_actions import removal
 
 
 def truncate(command: Truncate, execution: Execution) -> OperationResult:  # noqa: ARG001

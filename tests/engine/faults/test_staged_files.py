@@ -8,8 +8,9 @@ import pytest
 from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import CommitOutcomeUnknownError, StorageError
-from engine.operations.execution import Execution, with_vector
+from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
+from engine.operations.staged_actions import with_vector
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, Observers, TransactionObserver

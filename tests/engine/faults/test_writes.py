@@ -15,8 +15,9 @@ import pytest
 from engine.actions.files import AddCDCFile, AddFile
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import CommitOutcomeUnknownError, EngineError
-from engine.operations.execution import Execution, removal, with_vector
+from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
+from engine.operations.staged_actions import removal, with_vector
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.snapshot.change_feed import read_changes
 from engine.storage.base import Store

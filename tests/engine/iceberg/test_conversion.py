@@ -16,8 +16,8 @@ from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import InvalidPropertyError, RequestError
 from engine.iceberg.conversion import KEPT_SNAPSHOTS, convert
 from engine.iceberg.metadata_tree import MetadataTree
-from engine.operations.execution import removal, with_vector
 from engine.operations.run import run
+from engine.operations.staged_actions import removal, with_vector
 from engine.schema.types import (
     BOOLEAN,
     BYTE,

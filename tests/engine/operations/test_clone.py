@@ -24,8 +24,8 @@ from engine.errors import (
 )
 from engine.log.commits import read_commit
 from engine.log.segment import list_log_files
-from engine.operations.execution import removal
 from engine.operations.run import run
+from engine.operations.staged_actions import removal
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target

@@ -13,7 +13,7 @@ from engine.errors import ConflictError, RequestError
 from engine.log.cleanup import clean_log
 from engine.log.commits import list_versions, read_commit
 from engine.log.segment import complete_checkpoints, list_log_files
-from engine.operations.execution import removal, with_vector
+from engine.operations.staged_actions import removal, with_vector
 from engine.protocol.features import supported_features
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files

@@ -9,7 +9,7 @@ from engine.commands.model import Optimize, Overwrite, RowsSource, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import MultipleSourceRowsError, RequestError
 from engine.operations.active import running
-from engine.operations.execution import removal, with_vector
+from engine.operations.staged_actions import removal, with_vector
 from engine.spark.file_writer import write_files
 from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles

@@ -19,7 +19,7 @@ from engine.errors import (
     UnsupportedFeatureError,
 )
 from engine.operations.active import running
-from engine.operations.execution import removal, with_vector
+from engine.operations.staged_actions import removal, with_vector
 from engine.schema.column_mapping import ID_KEY
 from engine.schema.write_errors import ColumnMappingRestoreError
 from engine.snapshot.post_commit import checkpoint

@@ -9,7 +9,7 @@ import pytest
 
 from engine.commands.model import Restore, Vacuum
 from engine.errors import OperationCancelledError, RequestError
-from engine.operations.execution import removal
+from engine.operations.staged_actions import removal
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target

@@ -12,8 +12,9 @@ from engine.actions.files import AddFile
 from engine.errors import InvalidPropertyError
 from engine.log.commits import read_commit
 from engine.log.paths import commit_path
-from engine.operations.execution import Execution, removal
+from engine.operations.execution import Execution
 from engine.operations.row_tracking import give_row_ids
+from engine.operations.staged_actions import removal
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target

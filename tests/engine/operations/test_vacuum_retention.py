@@ -15,7 +15,7 @@ from engine.commands.model import Vacuum
 from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import MalformedLogError, TableReplacedError
 from engine.log.paths import commit_path
-from engine.operations.execution import removal
+from engine.operations.staged_actions import removal
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
