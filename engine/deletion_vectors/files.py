@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.deletion_vectors.bitmap import decode_bitmap, decode_z85, encode_bitmap, encode_z85
 from engine.errors import DeletionVectorError, FileMissingError
-from engine.storage.base import Store
+from engine.storage.base import Store, put_fresh
 from engine.storage.random_prefix import random_prefix
 from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
 
@@ -120,7 +120,7 @@ def write_deletion_vectors(
             struct.pack(">I", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
         )
     if len(content) > len(_FORMAT_VERSION):
-        store.put_if_absent(relative_path(place), bytes(content))
+        put_fresh(store, relative_path(place), bytes(content))
     return descriptors
 
 

@@ -29,7 +29,7 @@ from engine.log.replay import TableState
 from engine.log.segment import read_hint
 from engine.protocol.features import has_feature
 from engine.protocol.properties import TableProperties
-from engine.storage.base import Store
+from engine.storage.base import Store, put_fresh
 
 _INT32_FIELDS = {"offset", "size_in_bytes"}
 _STRING_MAP = pa.map_(pa.string(), pa.string())
@@ -135,7 +135,7 @@ def _write_v2(
     rows = _stacked({"add": adds, "remove": remove_structs(tombstones)})
     sidecar_data = _parquet(rows)
     place = sidecar_path()
-    store.put_if_absent(place, sidecar_data)
+    put_fresh(store, place, sidecar_data)
     status = store.stat(place)
     sidecar = Sidecar(
         path=place.removeprefix(f"{SIDECAR_DIRECTORY}/"),
@@ -152,7 +152,7 @@ def _write_v2(
     ]
     data = "".join(f"{encode(action)}\n" for action in actions).encode()
     path = v2_checkpoint_path(state.version, "json")
-    store.put_if_absent(path, data)
+    put_fresh(store, path, data)
     count = len(actions) + rows.num_rows
     size = len(data) + len(sidecar_data)
     return WrittenCheckpoint(state.version, path, count, size, state.files.num_rows)

@@ -25,6 +25,7 @@ from engine.schema.partition_arrays import partition_scalar, partition_text_at
 from engine.schema.partition_values import data_directory
 from engine.schema.types import DataType, StructType
 from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
+from engine.storage.base import put_fresh
 from engine.storage.local import LocalStore
 from engine.storage.random_prefix import random_prefix
 from engine.storage.uri import local_path, open_store
@@ -163,7 +164,7 @@ class OpenFile:
         """Make it durable, unless that is done later; its size in bytes."""
         if self._local is None:
             store = open_store(self._target.table_uri, self._target.storage_options)
-            store.put_if_absent(self.path, self._buffer.to_pybytes())
+            put_fresh(store, self.path, self._buffer.to_pybytes())
             return int(self._buffer.size)
         size: int = self._sink.tell()
         self._sink.flush()

@@ -5,12 +5,13 @@ by `/`. A store never leaves its root.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
-from engine.errors import PathOutsideRootError
+from engine.errors import FileExistsAlreadyError, PathOutsideRootError
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,18 @@ class Store(Protocol):
     def make_durable(self, paths: Iterable[str]) -> None:
         """Have files that something else wrote, and their directories, survive the machine."""
         ...
+
+
+def put_fresh(store: Store, path: str, data: bytes) -> None:
+    """Write a file whole, under a name that nobody else gives.
+
+    One that is there is this one: the client of an object store that lost the answer asked again.
+
+    Raises:
+        StorageError: it could not be written.
+    """
+    with suppress(FileExistsAlreadyError):
+        store.put_if_absent(path, data)
 
 
 def checked_path(path: str) -> str:
