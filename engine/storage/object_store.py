@@ -5,6 +5,7 @@ Put-if-absent is the store's own conditional put. A put whose answer was lost ra
 """
 
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -51,6 +52,8 @@ _RETRY: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 _TRUTHS = {"true": True, "false": False}
 _UNSAFE = "allow_unsafe_commits"
 _LIST_CHUNK = 1000
+_asking_process: int | None = None
+"""The first that asked a store: its client has threads."""
 
 
 def open_object_store(root: str, storage_options: Mapping[str, str]) -> Store:
@@ -211,6 +214,7 @@ class ObjectStore:
     @contextmanager
     def _errors_of(self, verb: str, path: str, *, writing: bool = False) -> Iterator[None]:
         """Turn what the store says into the engine's errors."""
+        _check_process(self._root)
         try:
             yield
         except (AlreadyExistsError, PreconditionError) as error:
@@ -237,6 +241,25 @@ class ObjectStore:
                 remedy = "Set aws_region in the storage options to the bucket's region."
             msg = f"Could not {verb} {path} in {self._root}: {words}."
             raise kind(msg, remedy) from error
+
+
+def _check_process(root: str) -> None:
+    """Make sure that the client has its threads: a fork of a process that asked a store has none.
+
+    Raises:
+        StorageError: it would wait for ever.
+    """
+    global _asking_process
+    process = os.getpid()
+    if _asking_process is None:
+        _asking_process = process
+    elif _asking_process != process:
+        what = (
+            f"{root} cannot be reached from this process: it was forked from one that had used an"
+            " object store, whose client a fork does not take along."
+        )
+        remedy = "Start processes by multiprocessing's spawn or forkserver, or fork before the first use."
+        raise StorageError(what, remedy)
 
 
 class _ObjectReader(io.RawIOBase):

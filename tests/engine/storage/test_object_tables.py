@@ -1,5 +1,7 @@
 """Whole tables in object stores, and stores that cannot be reached."""
 
+import os
+import signal
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -198,3 +200,19 @@ def test_a_row_deleted_through_two_clients_is_deleted_once(bucket: str, options:
 def _commit(command: c.Command, table: DeltaTable) -> None:
     running = run_on_arrow(command, table, stats=True)
     running.txn.commit(running.operation)
+
+
+def test_a_fork_of_a_process_that_used_a_bucket_is_told_so(
+    table: DeltaTable, options: dict[str, str]
+):
+    """Its client would wait for ever for threads that a fork does not have."""
+    assert table.version() == 0
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # where it waits
+        try:
+            DeltaTable.open(table.uri, options)
+        except StorageError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
