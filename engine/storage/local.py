@@ -42,6 +42,10 @@ _NOTHING_THERE = (
     errno.ELOOP,
 )  # a link may lead in a circle
 _CHECKSUM = ".crc"
+_LINKLESS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+_NEEDS_LINKS = (
+    "Keep tables on a file system that has hard links, by which each version is put once."
+)
 _LOOK_FIRST = "Check the table's history before trying again."
 
 
@@ -140,6 +144,11 @@ class LocalStore:
             except AnswerLostError as error:
                 msg = f"Whether {path} was written to {self.root} is not known: {error.strerror}."
                 raise StorageOutcomeUnknownError(msg, _LOOK_FIRST) from error
+            except OSError as error:
+                if error.errno not in _LINKLESS:
+                    raise
+                msg = f"Could not write {path}: {self.root} gives files no second name ({error.strerror})."
+                raise StorageError(msg, _NEEDS_LINKS) from error
             finally:
                 unlink_quietly(temporary)
         try:

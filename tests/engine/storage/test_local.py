@@ -277,6 +277,16 @@ def test_a_link_whose_answer_was_lost_and_that_cannot_be_looked_at_is_not_known_
     assert type(failure.value) is expected
 
 
+def test_a_file_system_without_hard_links_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def link(_source: Path, _name: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(StorageError, match="hard links"):
+        LocalStore(tmp_path).put_if_absent("log/1.json", b"x")
+    assert list((tmp_path / "log").iterdir()) == []
+
+
 def test_a_fork_does_not_wait_for_what_a_thread_of_its_parent_writes(tmp_path: Path):
     with one_at_a_time(tmp_path):
         child = os.fork()
