@@ -174,7 +174,7 @@ def _found_by_spark(
             execution.wrote_vectors(deletion.vector for deletion in read)
             deletions += read
     settled = settle(deletions, whole, by_vector=by_vector)
-    again = f", {counted(len(before), 'file')} as found before" if before else ""
+    again = f", {counted(len(before), 'file')} not read again" if before else ""
     execution.found(f"{settled.in_words()}{again}")
     execution.found_rows = FoundRows.of(snapshot, condition, files, deletions)
     return settled

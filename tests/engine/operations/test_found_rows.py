@@ -87,7 +87,7 @@ def test_only_the_file_that_a_winner_touched_is_read_again(meanwhile, table):
         "UPDATE t SET v = 7 WHERE id = 1",
         retries=1,
     )
-    assert said == ["3 files hold a match", "3 files hold a match, 3 files as found before"]
+    assert said == ["3 files hold a match", "3 files hold a match, 3 files not read again"]
     assert _rows(table) == {2: 0, 12: 0, 31: 0, 32: 0}
 
 
@@ -98,7 +98,7 @@ def test_what_the_winner_made_of_its_rows_counts(meanwhile, table):
         "UPDATE t SET v = 7 WHERE id = 1",
         retries=1,
     )
-    assert said[-1] == "3 files hold a match, 3 files as found before"
+    assert said[-1] == "3 files hold a match, 3 files not read again"
     assert _rows(table) == {1: 7, 2: 0, 12: 0, 22: 0, 32: 0}
 
 
