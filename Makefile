@@ -41,11 +41,12 @@ run: install ## Start everything with a demo lake; prints the URL and a login li
 test: install-test check unit e2e ## Run every check and test, real services included
 
 check: export SECRET_KEY := checking-only-never-used-to-sign-anything
-check: install-test ## Lint, templates, types, layers, migrations
+check: install-test ## Lint, templates, types, layers, migrations; whether every test can be imported
 	@$(BIN)/mypy & types=$$!; \
 	{ $(BIN)/ruff check . && $(BIN)/ruff format --check . \
 	&& $(BIN)/djlint --lint --quiet templates lakeui && $(BIN)/lint-imports \
-	&& $(BIN)/python manage.py makemigrations --check --dry-run; } || { kill $$types; exit 1; }; \
+	&& $(BIN)/python manage.py makemigrations --check --dry-run \
+	&& { found=$$($(BIN)/pytest --collect-only -qq) || { echo "$$found"; false; }; }; } || { kill $$types; exit 1; }; \
 	wait $$types
 
 unit: install-test ## Tests but for the browser's, each in whichever of four processes is free
