@@ -54,7 +54,7 @@ unit: install-test ## Tests but for the browser's, each in whichever of four pro
 	@$(BIN)/pytest -n 4 --dist loadgroup
 
 e2e: install-test ## Journeys in Chromium; skipped aloud where it is missing
-	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/pytest -n 3 --dist loadfile -m e2e tests/e2e
+	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/pytest -n 3 --dist loadgroup -m e2e tests/e2e
 
 screenshots: install-test ## Pictures of every page into screenshots/
 	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/python -m tests.e2e.screenshots

@@ -12,7 +12,7 @@ from tests.e2e.keyboard import Keyboard
 from tests.lakeui.local_stack.test_up import Up
 from tests.services import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(500), pytest.mark.xdist_group("demo")]
 
 A_JOB_MS = 90_000
 TRACE = """
