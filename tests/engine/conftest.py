@@ -21,7 +21,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = build_session(
         "tests",
         master="local[2]",
-        settings={"spark.sql.shuffle.partitions": "2", "spark.local.dir": str(scratch)},
+        settings={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.local.dir": str(scratch),
+            "spark.driver.extraJavaOptions": "-Xms1200m -Xmn600m",  # it starts with a sixth of that
+        },
     )
     yield session
     session.stop()

@@ -1,6 +1,6 @@
 """Operations as statements: `do(sql)` at a table, with or without Spark."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,15 @@ from engine.operations.run import run
 from engine.table import DeltaTable
 
 Do = Callable[..., OperationResult]
+_COMPILING = "spark.sql.codegen.factoryMode"
+
+
+@pytest.fixture(scope="module")
+def spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """It interprets what it compiles elsewhere: for a few rows compiling is a tenth of the CPU."""
+    spark.conf.set(_COMPILING, "NO_CODEGEN")
+    yield spark
+    spark.conf.unset(_COMPILING)
 
 
 @pytest.fixture
