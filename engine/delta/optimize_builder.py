@@ -34,6 +34,12 @@ class ZOrderError(RequestError):
     code = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
 
 
+class ZOrderColumnMissingError(ZOrderError):
+    """Z-ordering by a column that is not there."""
+
+    code = "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"
+
+
 class DeltaOptimizeBuilder:
     """Builder of an OPTIMIZE; `DeltaTable.optimize` makes one."""
 
@@ -76,7 +82,7 @@ class DeltaOptimizeBuilder:
                 raise ZOrderError(what, "Z-Ordering can only be performed on data columns")
             if snapshot.schema.get(column) is None and "." not in column:
                 what = f"Z-Ordering column {column} does not exist in data schema."
-                raise ZOrderError(what, "Name one that is there.")
+                raise ZOrderColumnMissingError(what, "Name one that is there.")
         if not self._where:
             return None
         condition = parse_condition(self._where, snapshot.schema)

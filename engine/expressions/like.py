@@ -14,6 +14,7 @@ from itertools import chain
 from engine.errors import ExpressionError
 from engine.expressions.regex_calls import REGEX, regex_for_spark
 from engine.expressions.tree import Call, Expression, Literal
+from engine.expressions.wide_numbers import ORDERED, comparison_for_spark
 from engine.schema.types import BOOLEAN, INTEGER, STRING
 
 LIKE = frozenset({"like", "ilike"})
@@ -73,7 +74,7 @@ def re2_pattern(pattern: str, escape: str = _ESCAPE) -> str:
 
 
 def for_spark(expression: Expression) -> Expression:
-    """The same expression, LIKE replaced by what Spark matches without going back.
+    """The same expression, with what Spark would compute otherwise, or without end, written differently.
 
     What it gives is given back unchanged.
     """
@@ -81,10 +82,12 @@ def for_spark(expression: Expression) -> Expression:
 
 
 def call_for_spark(call: Call) -> Call:
-    """A call whose arguments, and itself where it is a LIKE, Spark matches without going back."""
+    """A call that Spark computes as SQL has it, and whose patterns it matches without going back."""
     made = replace(call, arguments=tuple(for_spark(argument) for argument in call.arguments))
     if made.function in REGEX and (made.function != "regexp_replace" or len(made.arguments) == 4):
         return regex_for_spark(made)
+    if made.function in ORDERED:
+        return comparison_for_spark(made)
     return _like_for_spark(made) if made.function in LIKE else made
 
 

@@ -100,7 +100,8 @@ class OperationResult:
         version: the last version it committed; None if nothing changed or it was a dry run.
         metrics: `operationMetrics` under delta-spark's names, numbers where they are numbers.
         resolved: the conflicts that were resolved at row level.
-        attempts: how often the log was tried, over every commit and every retry.
+        attempts: how often the log was tried, over every commit and every retry; a retry counts its
+            conflict as one.
         plan: what a dry run found.
         message: one sentence for people, where there is something to say.
         recognised: the commit had landed in an earlier run of the same job.

@@ -1,5 +1,6 @@
 """The one way to have a command done: `run`."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -37,7 +38,13 @@ from engine.commands.model import (
     Vacuum,
 )
 from engine.commands.script import named
-from engine.errors import ConflictError, FileMissingError, RequestError, TableNotFoundError
+from engine.errors import (
+    ConflictError,
+    EngineError,
+    FileMissingError,
+    RequestError,
+    TableNotFoundError,
+)
 from engine.log.commits import Commit
 from engine.operations.active import running, running_writers
 from engine.operations.alter_columns import (
@@ -74,6 +81,7 @@ from engine.operations.update import update
 from engine.operations.vacuum import vacuum
 from engine.spark.session import in_our_terms
 from engine.storage.base import Store
+from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit
 from engine.transaction.observer import (
@@ -108,6 +116,8 @@ OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] 
     Update: update,
     Vacuum: vacuum,
 }
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+"""Before a retry, at most: writers of one row that begin again at once only meet again."""
 _SEVERAL_COMMITS = (Optimize, Reorg, Stream, Vacuum)
 
 
@@ -144,13 +154,14 @@ def run(
     if operation is None:
         msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
         raise RequestError(msg, "Use another engine for it.", field="kind")
+    _check_place(command, table)
     landed, options = _landed_before(command, table, options)
     if landed is not None:
         return landed  # before the command is checked: it may not fit the table it made
     command.validate(_schema_of(command, table))
     read_version = version_read_by(command, table.uri)
     is_marked, kept_rows = False, None
-    for left in range(options.retries, -1, -1):
+    for lost in range(options.retries + 1):
         execution = Execution(
             table, spark, options, read_version, is_marked=is_marked, kept_rows=kept_rows
         )
@@ -160,13 +171,40 @@ def run(
                     return _planned(operation(command, execution), table, options.writers_elsewhere)
                 result = _once(operation, command, execution)
         except ConflictError as conflict:
-            if not left or not conflict.conflict.can_retry or read_version is not None:
+            is_last = lost == options.retries
+            if is_last or not conflict.conflict.can_retry or read_version is not None:
                 raise  # what the source saw of the table stays as old as it is
             is_marked, kept_rows = execution.is_marked, execution.kept_rows
+            table.clock.pause(_pause_s(lost))
             continue
+        result = replace(result, attempts=result.attempts + lost)
         return follow_up(command, execution, result, options.then or _compacts_now(execution))
     msg = "A command cannot be retried a negative number of times."
     raise RequestError(msg, "Use 0 or more.", field="retries")
+
+
+def _pause_s(lost: int) -> float:
+    """How long to wait after so many other conflicts."""
+    longest = min(_FIRST_PAUSE_S * 2 ** min(lost, 10), _LONGEST_PAUSE_S)
+    return random.uniform(0, longest)  # noqa: S311 - it hides nothing
+
+
+def _check_place(command: Command, table: DeltaTable) -> None:
+    """Refuse a statement that changes a table by its location, and is to run at another one.
+
+    Raises:
+        RequestError: it is one.
+    """
+    name = named(command)
+    if "/" not in name:
+        return  # what the caller calls the table
+    try:
+        is_same = is_same_place(name, table.uri)
+    except EngineError:  # nobody can say: an account in one of the names alone
+        return
+    if not is_same:
+        msg = f"The statement changes {name}, and is to run at {table.uri}."
+        raise RequestError(msg, "Open the table that it names.", field="table")
 
 
 def _compacts_now(write: Execution) -> FollowUpRunner:

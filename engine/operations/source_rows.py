@@ -33,7 +33,7 @@ from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import INTERVAL, VOID, Call, Column, Expression, Literal
-from engine.expressions.types import common_type
+from engine.expressions.types import common_type, sql_name
 from engine.operations.arrow_rows import evaluated_as, need_spark
 from engine.operations.execution import READ_SOURCE, Execution
 from engine.operations.frame_sources import rows_of_frame
@@ -351,11 +351,19 @@ def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.
     if any(isinstance(column.type, StructType | ArrayType | MapType) for column in schema):
         msg = "A struct, array or map is written out."
         raise CannotEvaluateError(msg)
-    columns = [_column([row[i] for row in trees], column.type) for i, column in enumerate(schema)]
+    columns = [_column([row[i] for row in trees], column) for i, column in enumerate(schema)]
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def _column(trees: Sequence[Expression], kind: DataType) -> pa.Array:
+def _column(trees: Sequence[Expression], column: StructField) -> pa.Array:
+    try:
+        return _values_of(trees, column.type)
+    except CannotEvaluateError as error:
+        msg = f"Values of {column.name} ({sql_name(column.type)}): {error.what}"
+        raise CannotEvaluateError(msg) from error
+
+
+def _values_of(trees: Sequence[Expression], kind: DataType) -> pa.Array:
     """The values of one column: its constants, and casts of them, are computed together."""
     rows_of: dict[Expression | int, list[int]] = {}
     for row, tree in enumerate(trees):

@@ -29,7 +29,7 @@ from engine.spark.data_source_options import LakeOptions, Place
 from engine.spark.data_source_reader import LakeReader, PruningLakeReader, shape_of
 from engine.spark.data_source_sink import LakeSink
 from engine.spark.data_source_writer import LakeWriter, open_table
-from engine.spark.jvm import source_exists
+from engine.spark.jvm import make_active, source_exists
 from engine.spark.session import is_remote
 from engine.spark.table_stream import LakeStream
 
@@ -154,6 +154,8 @@ def register(spark: SparkSession, place: Place | None = None) -> None:
         prunes = True
 
     spark.conf.set(_PUSHDOWN, "true")
+    if not is_remote(spark):
+        make_active(spark)
     spark.dataSource.register(Registered)
 
 

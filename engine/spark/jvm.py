@@ -91,13 +91,16 @@ def column_named(text: str) -> Column:
     return made(kept(context, "col", lambda: jvm.functions.col)(text))  # type: ignore[no-any-return]
 
 
-def source_exists(session: SparkSession, name: str) -> bool:
-    """Whether a session has a data source of a name that was registered in it.
-
-    The session becomes the thread's active one: Spark looks there for names that are taken.
-    """
+def make_active(session: SparkSession) -> None:
+    """Make a session the thread's active one: Spark looks there for names of sources that are taken."""
     inside: Any = session
     inside._jvm.SparkSession.setActiveSession(inside._jsparkSession)
+
+
+def source_exists(session: SparkSession, name: str) -> bool:
+    """Whether a session has a data source of a name that was registered in it."""
+    make_active(session)
+    inside: Any = session
     return bool(inside._jsparkSession.sessionState().dataSourceManager().dataSourceExists(name))
 
 

@@ -208,6 +208,8 @@ def test_optimize_tells_what_it_did_and_refuses_other_columns(spark, make):
     metrics = table.optimize().executeCompaction().first().metrics
     assert (metrics.numFilesAdded, metrics.numFilesRemoved) == (1, 3)
     assert (metrics.totalConsideredFiles, metrics.totalFilesSkipped) == (3, 0)
+    with pytest.raises(AnalysisException, match="DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"):
+        table.optimize().executeZOrderBy("nobody")
     ordered = table.optimize().executeZOrderBy(["key", "value"]).first().metrics
     assert (ordered.zOrderStats.strategyName, ordered.zOrderStats.numOutputCubes) == ("all", 1)
     words = "Predicate references non-partition column 'key'. Only the partition columns may"

@@ -42,6 +42,22 @@ def test_delete_removes_exactly_the_matching_rows(
     assert result.metrics["numDeletedRows"] == 7 - len(left)
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id < 9223372036854775808",
+        "NOT (id >= 9223372036854775808)",
+        "-9223372036854775808.5 < id",
+        "NOT id BETWEEN 9223372036854775808 AND 9223372036854775809",
+    ],
+)
+def test_null_is_below_no_number_however_large(do, empty_table, where):
+    do("CREATE TABLE t (id BIGINT, k INT) USING DELTA")
+    do("INSERT INTO t VALUES (1, 1), (NULL, 2)")
+    do(f"DELETE FROM t WHERE {where}")
+    assert empty_table.snapshot().to_arrow()["k"].to_pylist() == [2]
+
+
 def test_a_second_delete_extends_the_vector(do, empty_table):
     _created(do, "")
     do("DELETE FROM t WHERE id = 1")

@@ -27,6 +27,7 @@ from engine.spark.columns import to_spark_schema
 from engine.spark.data_source import LakeDataSource, register
 from engine.spark.data_source_options import LakeOptions, Place
 from engine.spark.incoming_rows import IncomingRows
+from engine.spark.jvm import source_exists
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.lake_writes import (
@@ -52,6 +53,14 @@ MAPPED = (
 def lake(spark):
     register(spark)
     return spark
+
+
+def test_a_session_takes_it_whether_or_not_another_one_has_it(lake):
+    other = lake.newSession()
+    lake.createDataFrame([(1,)], "n int").count()  # the thread's active session is this one
+    register(other)
+    register(lake)
+    assert all(source_exists(session, "lake") for session in (lake, other))
 
 
 @pytest.fixture

@@ -1,0 +1,33 @@
+"""Comparisons of whole numbers with constants beyond all of them, as Spark is to compute them.
+
+Spark's analyzer makes a comparison of a whole number with a DECIMAL constant beyond BIGINT a constant,
+TRUE or FALSE of every row, and so of NULL as well: `DELETE … WHERE i < 9223372036854775808` would
+delete the rows whose `i` is NULL. It does not look behind a cast.
+"""
+
+from dataclasses import replace
+
+from engine.expressions.tree import Call, Expression, Literal
+from engine.expressions.types import INTEGRALS
+from engine.schema.types import DecimalType
+
+ORDERED = frozenset({"<", "<=", ">", ">="})
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+def comparison_for_spark(call: Call) -> Call:
+    """A comparison whose constant, where it is one beyond BIGINT, is a cast."""
+    left, right = call.arguments
+    return replace(call, arguments=(_behind_cast(left, right), _behind_cast(right, left)))
+
+
+def _behind_cast(value: Expression, other: Expression) -> Expression:
+    is_wide = (
+        isinstance(value, Literal)
+        and isinstance(value.type, DecimalType)
+        and value.value is not None
+        and not _LOWEST <= value.value <= _HIGHEST  # type: ignore[operator] # a Decimal
+    )
+    if is_wide and other.type in INTEGRALS:
+        return Call("cast", (value,), value.type)
+    return value
