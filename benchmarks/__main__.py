@@ -76,14 +76,23 @@ _NUMBERS = {
     "B17": ["Memory"],
     "B18": ["Growth"],
 }
+_PAGES = "B11 is measured by `make bench-pages`."
+_USAGE = """python -m benchmarks [NAME] [--write]
+
+NAME is a number, a part or its module; without it every part is measured and written to results.md.
+What is named is shown alone, and written too with --write. The parts:
+"""
 _CHART = Path(__file__).parents[1] / "docs" / "benchmarks.svg"
 
 
 def main() -> None:
     """Measure and write each part; what is named in the arguments is shown, and written with `--write`."""
     words = [word for word in sys.argv[1:] if word != "--write"]
+    if {"-h", "--help"} & set(words):
+        sys.stdout.write(f"{_USAGE}\n{_listing()}\n")
+        return
     for title in _named(" ".join(words)) if words else _MEASUREMENTS:
-        sys.stdout.write(f"{title} …\n")
+        sys.stdout.write(f"{_told(title)} …\n")
         sys.stdout.flush()
         _measure(title, write=not words or "--write" in sys.argv)
 
@@ -100,15 +109,27 @@ def _measure(title: str, *, write: bool) -> None:
 def _named(name: str) -> list[str]:
     """The parts of a scenario, or the one that has the name, or whose module does."""
     if name.upper() == "B11":
-        sys.exit("B11 is measured by `make bench-pages`.")
+        sys.exit(_PAGES)
     if name.upper() in _NUMBERS:
         return _NUMBERS[name.upper()]
-    for title, measure in _MEASUREMENTS.items():
-        module = measure.__module__.rpartition(".")[2]
-        if name.lower() in {title.lower(), module}:
+    for title in _MEASUREMENTS:
+        if name.lower() in {title.lower(), _module(title)}:
             return [title]
-    names = ", ".join([*_NUMBERS, *_MEASUREMENTS])
-    sys.exit(f"No measurement is called {name}: there are {names}.")
+    sys.exit(f"No measurement is called {name}. There are:\n{_listing()}")
+
+
+def _module(title: str) -> str:
+    return _MEASUREMENTS[title].__module__.rpartition(".")[2]
+
+
+def _told(title: str) -> str:
+    """The name of a part, with its module and its numbers."""
+    numbers = [number for number, titles in _NUMBERS.items() if title in titles]
+    return f"{title} ({', '.join([_module(title), *numbers])})"
+
+
+def _listing() -> str:
+    return "\n".join(f"  {_told(title)}" for title in _MEASUREMENTS) + f"\n  {_PAGES}"
 
 
 def _machine() -> str:

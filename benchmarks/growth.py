@@ -5,7 +5,7 @@ how much a tenfold table costs at most, beside the ten that would be linear.
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, pairwise
 from math import log
@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.growth_chart import draw_curves
+from benchmarks.growth_chart import draw_curves, what_grows
 from benchmarks.measuring import Comparison, seconds, show
 from benchmarks.synthetic_logs import (
     added_file,
@@ -33,6 +33,7 @@ VERSIONS = (10, 100, 1_000, 10_000, 100_000)
 WRITERS = (1, 2, 4, 8, 16, 32)
 REPETITIONS, _TURNS, _EACH, _ROWS = 5, 3, 8, 10_000
 _SCHEMA = StructType((StructField("id", PrimitiveType("long"), nullable=True),))
+_APPENDS = "appends"
 _PAGE = Path(__file__).parent.parent / "docs" / "growth.md"
 Curve = dict[int, dict[str, float]]
 """Milliseconds of each operation, by size."""
@@ -45,16 +46,13 @@ def measure(
     curves = {
         "Live files, in one checkpoint": _curve(table_with_checkpoint, files),
         "Versions, without a checkpoint": _curve(table_with_commits, versions),
-        "Writers of one table": {writers: _writing(writers) for writers in WRITERS},
+        "Threads that write to one table": {writers: _writing(writers) for writers in WRITERS},
     }
-    picture = page.with_suffix(".svg")
-    shown = f"\n![The same as curves]({picture.name})\n" if draw_curves(curves, picture) else ""
-    sections = "".join(_section(*named) for named in curves.items())
-    page.write_text(_HEAD + shown + sections, "utf-8")
+    write_page(curves, page)
     return [
         Comparison(
             f"B18 {title.lower()}: {operation}, what ten times as many multiply it by at most",
-            10 ** _power([(size, times[operation]) for size, times in curve.items()]),
+            10 ** (_power([(size, times[operation]) for size, times in curve.items()]) or 0.0),
             "linear",
             10.0,
             "times",
@@ -62,6 +60,14 @@ def measure(
         for title, curve in curves.items()
         for operation in next(iter(curve.values()))
     ]
+
+
+def write_page(curves: Mapping[str, Curve], page: Path) -> None:
+    """The tables, and beside the page the picture; without its library it is left out."""
+    picture = page.with_suffix(".svg")
+    shown = f"\n![The same as curves]({picture.name})\n" if draw_curves(curves, picture) else ""
+    sections = "".join(_section(*named) for named in curves.items())
+    page.write_text(_HEAD + shown + sections + _WHY_WRITERS, "utf-8")
 
 
 def _curve(make: Callable[[Path, int], Path], sizes: Sequence[int]) -> Curve:
@@ -99,14 +105,15 @@ def _operations(place: Path, size: int) -> dict[str, float]:
 
 
 def _writing(writers: int) -> dict[str, float]:
-    """Milliseconds until so many threads have committed what each has, the shortest of several times."""
+    """Milliseconds until all of so many threads are done, the shortest of several times."""
     return {
-        f"{kind}, {_EACH} by each": min(_written(writers, kind) for _ in range(_TURNS)) * 1000
-        for kind in ("append", "DELETE of one row")
+        f"each thread {deed} {_EACH} times": 1000
+        * min(_written(writers, deed) for _ in range(_TURNS))
+        for deed in (_APPENDS, "deletes one row")
     }
 
 
-def _written(writers: int, kind: str) -> float:
+def _written(writers: int, deed: str) -> float:
     """Every commit must land."""
     with tempfile.TemporaryDirectory() as scratch:
         place = str(DeltaTable.create(f"{scratch}/t", _SCHEMA).uri)
@@ -115,7 +122,7 @@ def _written(writers: int, kind: str) -> float:
         def work(writer: int) -> None:
             table = DeltaTable.open(place)
             for turn in range(writer * _EACH, (writer + 1) * _EACH):
-                if kind == "append":
+                if deed == _APPENDS:
                     _append(table, _rows(Path(place) / f"{turn}.parquet"))
                 else:
                     _delete(table, f"id = {turn}")
@@ -156,23 +163,39 @@ def _rows(file: Path, day: str | None = None) -> AddFile:
     )
 
 
-def _power(points: Sequence[tuple[int, float]]) -> float:
-    """The steepest step as a power of the size: 1 is linear. Steps that end below 10 ms say nothing."""
+def _power(points: Sequence[tuple[int, float]]) -> float | None:
+    """The steepest step as a power of the size: 1 is linear, and 0 at least.
+
+    Steps that end below 10 ms say nothing: None where there is no other.
+    """
     steps = [
         log(after / before) / log(larger / smaller)
         for (smaller, before), (larger, after) in pairwise(points)
         if after >= 10
     ]
-    return max([0.0, *steps])
+    return max(0.0, *steps) if steps else None
 
 
 _HEAD = """# Growth
 
-Written by `make bench S=B18`: milliseconds, the shortest of several times, in one process on the
-machine that [the results](../benchmarks/results.md) name. A power of 1 is linear in the size, 0 is
-constant; it is the steepest step between two sizes that ends at 10 ms or more. A power above 1.2 is
-called superlinear. Each writer is a thread and brings its own commits, so a power of 1 means that as
-many land a second however many write; a commit is checked against all that landed since it read.
+Written by `make bench S=B18`, in one process on the machine that [the results](../benchmarks/results.md)
+name. A cell of the first two tables is the milliseconds that one operation takes, a cell of the last
+one the milliseconds until all threads are done; it is the shortest of several times. The power is the
+steepest step between two sizes that ends at 10 ms or more: 1 is linear in the size, 0 is constant, and
+– stands where no step ends so late. A power above 1.2 is called superlinear.
+"""
+_WHY_WRITERS = f"""
+Each thread commits {_EACH} times, one after the other: 8 threads make {8 * _EACH} commits, and each of
+them lands. An append writes a file of {_ROWS:,} rows, and all deleted rows are of one file. A power of 1
+would mean that as many commits land a second however many threads there are. It is more for two reasons:
+
+- Each commit is checked against all commits that landed since it read. The more threads there are, the
+  more commits those are.
+- Python's lock lets one thread of a process work at a time, so these checks do not run side by side.
+
+What to do: write from several processes, which do not wait for one another's lock
+([threads and processes compared](../benchmarks/results.md#concurrent-writers)), and put more rows into
+fewer commits.
 """
 
 
@@ -185,14 +208,15 @@ def _section(title: str, curve: Curve) -> str:
     powers = {
         name: _power([(size, times[name]) for size, times in curve.items()]) for name in operations
     }
-    steep = [name for name, power in powers.items() if power > 1.2]
+    shown = ["–" if power is None else f"{power:.2f}" for power in powers.values()]
+    steep = [name for name, power in powers.items() if power is not None and power > 1.2]
     said = f"Superlinear: {', '.join(steep)}." if steep else "Nothing is superlinear."
     lines = [
         f"\n## {title}\n",
-        f"| {title.partition(',')[0].lower()} | {' | '.join(operations)} |",
+        f"| {what_grows(title)} | {' | '.join(operations)} |",
         "|---:" * (len(operations) + 1) + "|",
         *rows,
-        f"| power | {' | '.join(f'{powers[name]:.2f}' for name in operations)} |",
+        f"| power | {' | '.join(shown)} |",
         f"\n{said}\n",
     ]
     return "\n".join(lines)

@@ -33,10 +33,18 @@ def draw_curves(curves: Mapping[str, Mapping[int, Mapping[str, float]]], path: P
             panel.plot(sizes, linear, "--", label="linear", color=INK, linewidth=1)
             panel.set(xscale="log", yscale="log")
             panel.set_ylim(top=2 * max(max(times.values()) for times in curve.values()))
-            panel.yaxis.set_major_formatter("{x:g} ms")
+            panel.yaxis.set_major_formatter("{x:,.10g}")
+            panel.xaxis.set_major_formatter("{x:,.10g}")
+            panel.set_xlabel(what_grows(title), color=INK)
+            panel.set_ylabel("milliseconds", color=INK)
             panel.set_title(title, color=INK)
             panel.tick_params(colors=INK)
             panel.spines[:].set_color(INK)
             panel.legend(frameon=False, labelcolor=INK, fontsize=8)
         figure.savefig(path, transparent=True, metadata={"Date": None})
     return True
+
+
+def what_grows(title: str) -> str:
+    """What the sizes of a curve count: `threads` of "Threads that write to one table"."""
+    return title.partition(",")[0].partition(" that ")[0].lower()
