@@ -23,6 +23,9 @@ Two compactions of deltalake 1.6.6 that run at once may both commit, having remo
 rows are then there twice. This engine's conflict checks abort the second of two of its own. Run
 deltalake's compactions of a table one at a time.
 
+This engine finds a table whose directory's name holds `%20` or another `%` and two hexadecimal digits as
+they are. deltalake and duckdb take them for an escaped character and look elsewhere. Avoid such names.
+
 {versions}
 
 - **rows agree**: after every turn of one side, the other read exactly its rows.

@@ -1,10 +1,14 @@
 """docs/library.md shows programs that run without Spark and do what the page says."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from engine.operations.options import RunOptions
+from engine.operations.result import OperationResult
 from engine.table import DeltaTable
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "library.md").read_text("utf-8")
@@ -38,3 +42,18 @@ def test_the_guide_provokes_a_conflict_and_a_retry_resolves_it(program):
     assert result.version == table.version()
     paid = table.snapshot().to_arrow(condition="id = 1")
     assert paid.column("state").to_pylist() == ["paid"]
+
+
+def test_the_guide_reads_the_table_by_other_engines(program):
+    rows = DeltaTable.open(program["table"].uri).snapshot().to_arrow().to_pylist()
+    expected = sorted(tuple(row.values()) for row in rows)
+    by_deltalake = pa.table(program["read_by_deltalake"]).to_pylist()
+    assert expected
+    assert sorted(tuple(row.values()) for row in by_deltalake) == expected
+    assert sorted(program["read_by_duckdb"]) == expected
+
+
+@pytest.mark.parametrize("kind", [RunOptions, OperationResult])
+def test_the_guide_has_every_option_and_every_field_of_a_result(kind):
+    tables = GUIDE.partition("## Options and results")[2].partition("\n## ")[0]
+    assert [part.name for part in fields(kind) if f"`{part.name}`" not in tables] == []
