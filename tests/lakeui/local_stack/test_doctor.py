@@ -175,7 +175,7 @@ def test_a_root_that_is_not_there_is_named(settings, tmp_path):
     ("root", "name"), [("s3://lake", "s3"), ("abfss://c@a/", "azure"), ("gs://b", "gcs")]
 )
 def test_a_bucket_whose_jars_are_missing_is_named(settings, tmp_path, monkeypatch, root, name):
-    monkeypatch.delenv("SPARK_JARS", raising=False)
+    monkeypatch.setenv("SPARK_JARS", "")
     settings.TABLE_ROOTS, settings.SPARK_CONNECTORS = [root], tmp_path
     assert checkup.jar_problem() == f"Spark cannot read {root}: the jars of {name} are not here."
     monkeypatch.setenv("SPARK_JARS", "/opt/jars/a.jar")
