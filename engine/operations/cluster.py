@@ -7,7 +7,7 @@ and are left alone until new files have come (or all of them are requested: OPTI
 from collections.abc import Sequence
 
 import msgspec
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 
 from engine.actions.files import AddFile
 from engine.commands.model import Optimize
@@ -25,10 +25,12 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import target_type
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
+from engine.spark.table_files import TableFiles
 from engine.spark.writer import Written, write
-from engine.spark.zorder import in_zorder
+from engine.spark.zorder import Sample, in_zorder
 
 CLUSTERED = "liquid"
+_SAMPLE_FILES = 64
 _ENOUGH = 0.5
 """Clustered files smaller than this share of the target are clustered again with new ones."""
 
@@ -102,7 +104,8 @@ def _write(
         columns = [_value(snapshot, name) for name in names]
         partitions = [column(partition_field.name) for partition_field in table.partition_fields]
         if len(columns) > 1:
-            ordered = in_zorder(frame, columns, partitions, pieces, _rows(files, frame))
+            sample = _sample(execution, table, files)
+            ordered = in_zorder(frame, columns, partitions, pieces, sample)
         else:
             parted = frame.repartitionByRange(pieces, *partitions, *columns)
             ordered = parted.sortWithinPartitions(*partitions, *columns)
@@ -112,11 +115,13 @@ def _write(
     return written
 
 
-def _rows(files: Sequence[AddFile], frame: DataFrame) -> int:
-    """How many rows the files hold; those whose statistics do not say are read."""
-    counts = [live_rows(add) for add in files]
+def _sample(execution: Execution, table: TableFiles, files: Sequence[AddFile]) -> Sample:
+    """The rows of some files, spread over all: of many files each holds much the same as its neighbors."""
+    some = files[:: max(1, len(files) // _SAMPLE_FILES)]
+    rows = scan(execution.spark, table, ScanRequest(some))
+    counts = [live_rows(add) for add in some]
     told = [count for count in counts if count is not None]
-    return sum(told) if len(told) == len(counts) else frame.count()
+    return Sample(rows, sum(told) if len(told) == len(counts) else rows.count())
 
 
 def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:

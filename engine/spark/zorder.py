@@ -72,12 +72,27 @@ class Curve:
         return pa.StructArray.from_arrays([pa.array(places), pa.array(pieces)], ["place", "piece"])
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Rows that stand for all, and about how many they are: some of them are ranked."""
+
+    rows: DataFrame
+    count: int
+
+    def values(self, columns: Sequence[Column]) -> pa.Table:
+        """The columns of some of the rows."""
+        values = [value.alias(f"c{i}") for i, value in enumerate(columns)]
+        share = min(1.0, _SAMPLE_ROWS / max(1, self.count))
+        picked = _shortened(self.rows.select(*values)).sample(fraction=share, seed=1)
+        return picked.limit(2 * _SAMPLE_ROWS).toArrow()
+
+
 def in_zorder(
     frame: DataFrame,
     columns: Sequence[Column],
     partitions: Sequence[Column],
     pieces: int,
-    rows: int,
+    sample: Sample,
 ) -> DataFrame:
     """The rows along the curve, in so many pieces of about the same size.
 
@@ -86,13 +101,9 @@ def in_zorder(
         columns: what to order by, plain values.
         partitions: what comes before them in the order.
         pieces: how many.
-        rows: about how many there are, to size the sample.
+        sample: rows of the same columns.
     """
-    names = [f"c{i}" for i in range(len(columns))]
-    values = [value.alias(name) for value, name in zip(columns, names, strict=True)]
-    share = min(1.0, _SAMPLE_ROWS / max(1, rows))
-    picked = _shortened(frame.select(*values)).sample(fraction=share, seed=1)
-    curve = Curve.through(picked.limit(2 * _SAMPLE_ROWS).toArrow(), pieces)
+    curve = Curve.through(sample.values(columns), pieces)
 
     def place(*arrays: pa.Array) -> pa.Array:
         return curve.place(arrays)

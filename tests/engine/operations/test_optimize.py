@@ -1,12 +1,17 @@
 # ruff: noqa: S608 - statements are what is tested
+import json
+from pathlib import Path
+
 import pyarrow.parquet as pq
 import pytest
 
 from engine.actions.compaction import CompactionInfo
 from engine.actions.files import RemoveFile
 from engine.commands.model import Optimize
+from engine.commands.sql import parse_statement
 from engine.errors import RequestError
 from engine.log.commits import read_commit
+from engine.table import DeltaTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -95,6 +100,34 @@ def test_reorg_purges_deleted_rows_from_the_files(do, empty_table):
     assert result.metrics["numDeletionVectorsRemoved"] == 1
     assert not any(add.deletion_vector for add in empty_table.snapshot().add_files())
     assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == [0, 1, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (q)", "CLUSTER BY (id, p)"])
+def test_rows_are_ordered_by_two_columns_whether_or_not_statistics_count_them(
+    do, empty_table, rows_elsewhere, layout
+):
+    do(f"CREATE TABLE t (id BIGINT, p STRING, q INT) USING DELTA {layout}")
+    for low in (0, 1, 2):
+        rows = ", ".join(f"({3 * n + low}, '{n % 7}', {n % 2})" for n in range(100))
+        do(f"INSERT INTO t VALUES {rows}")
+    do("INSERT INTO t VALUES (NULL, NULL, 0), (7, NULL, 1)")
+    _forget_statistics(empty_table)
+    before = rows_elsewhere(empty_table)["engine"]
+    order = "" if layout.startswith("CLUSTER") else " ZORDER BY (id, p)"
+    do(parse_statement(f"OPTIMIZE t{order}"))
+    after = DeltaTable.open(empty_table.uri)
+    assert rows_elsewhere(after)["engine"] == before
+    assert after.snapshot().file_count == (2 if "PARTITIONED" in layout else 1)
+
+
+def _forget_statistics(table):
+    """Of the table's first files, as writers leave them that count no rows."""
+    log = Path(table.uri.removeprefix("file://")) / "_delta_log"
+    commit = log / f"{1:020d}.json"
+    actions = [json.loads(line) for line in commit.read_text("utf-8").splitlines()]
+    for action in actions:
+        action.get("add", {}).pop("stats", None)
+    commit.write_text("\n".join(map(json.dumps, actions)), "utf-8")
 
 
 @pytest.mark.parametrize(
