@@ -279,7 +279,7 @@ def _values(
     takes_more: bool,
 ) -> tuple[list[list[Expression]], StructType]:
     """The values as trees, each of its column's type in all rows, and the columns they are for."""
-    names = plain_names(source.columns) or _numbered(len(source.rows[0]))
+    names = plain_names(source.columns) or [f"col{i + 1}" for i in range(len(source.rows[0]))]
     if not source.columns and target_schema:
         names = _positions(target_schema, names, takes_more=takes_more)
     trees = [
@@ -312,10 +312,6 @@ def _alike(column: Sequence[Expression]) -> list[Expression]:
     return [
         tree if tree.type in {common, VOID} else Call("cast", (tree,), common) for tree in column
     ]
-
-
-def _numbered(width: int) -> list[str]:
-    return [f"col{i + 1}" for i in range(width)]
 
 
 def _typed(
@@ -395,6 +391,9 @@ def _constants(trees: Sequence[Expression]) -> pa.Table:
     constants = [tree.arguments[0] if isinstance(tree, Call) else tree for tree in trees]
     if not isinstance(_shape(constants[0]), Column):
         return pa.table({"": pa.nulls(len(trees))})
-    literals = [constant for constant in constants if isinstance(constant, Literal)]
-    values = pa.array([literal.value for literal in literals], arrow_type(literals[0].type))
+    literals = [node for node in constants if isinstance(node, Literal)]
+    try:
+        values = pa.array([literal.value for literal in literals], arrow_type(literals[0].type))
+    except (pa.ArrowException, ArithmeticError, ValueError, TypeError) as error:
+        raise CannotEvaluateError(str(error)[:200]) from error
     return pa.table({_CONSTANT: values})

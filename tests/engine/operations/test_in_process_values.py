@@ -72,7 +72,11 @@ def test_values_of_a_column_stay_with_their_rows_however_they_are_computed(rows)
 
 @pytest.mark.parametrize(
     "text",
-    ["INSERT INTO t (id, k) VALUES (1, 3000000000)", "INSERT INTO t (id, name) VALUES (1, 1e3)"],
+    [
+        "INSERT INTO t (id, k) VALUES (1, 3000000000)",
+        "INSERT INTO t (id, name) VALUES (1, 1e3)",
+        r"INSERT INTO t (id, name) VALUES (1, '\ud800')",
+    ],
 )
 def test_values_that_only_spark_can_say_need_spark(text, rows):
     with pytest.raises(RequestError, match="needs Spark") as caught:
