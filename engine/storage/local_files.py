@@ -4,11 +4,15 @@ import errno
 import os
 import stat
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """After these a file surely has no new name."""
 _LOCKS = [threading.Lock() for _ in range(64)]
+_LONGEST_WAIT_S = 2.0
+"""How long a write waits for another one; a second writer of one name then fails when it links."""
 
 
 def read_piece(place: str, start: int, length: int | None) -> bytes:
@@ -30,12 +34,24 @@ def read_piece(place: str, start: int, length: int | None) -> bytes:
         os.close(descriptor)
 
 
-def one_at_a_time(target: Path) -> threading.Lock:
+@contextmanager
+def one_at_a_time(target: Path) -> Iterator[bool]:
     """Held while a file is written under a name that one alone gets: whoever waited finds it taken.
 
     Other processes do not wait; neither does a fork of this one for threads that it does not have.
+    A disk may answer one thread late or never, and names of other disks share its lock: whoever has
+    waited for long goes on without it (False), and so do those who come after.
     """
-    return _LOCKS[hash(target) % len(_LOCKS)]
+    place = hash(target) % len(_LOCKS)
+    lock = _LOCKS[place]
+    held = lock.acquire(timeout=_LONGEST_WAIT_S)
+    if not held and _LOCKS[place] is lock:
+        _LOCKS[place] = threading.Lock()
+    try:
+        yield held
+    finally:
+        if held:
+            lock.release()
 
 
 def _renew_locks() -> None:

@@ -13,6 +13,7 @@ from engine.errors import (
     StorageError,
     StorageOutcomeUnknownError,
 )
+from engine.storage import local_files
 from engine.storage.local import LocalStore
 from engine.storage.local_files import one_at_a_time
 
@@ -287,11 +288,40 @@ def test_a_file_system_without_hard_links_is_named(tmp_path: Path, monkeypatch: 
     assert list((tmp_path / "log").iterdir()) == []
 
 
+@pytest.mark.timeout(60)
+def test_a_disk_that_never_answers_one_write_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(local_files, "_LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(local_files, "_LOCKS", [threading.Lock()])  # as if all names met in one
+    (tmp_path / "stuck").mkdir()
+    arrived, answered, sync = threading.Event(), threading.Event(), os.fsync
+
+    def slow(descriptor: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            arrived.set()
+            assert answered.wait(50)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    with ThreadPoolExecutor(1) as pool:
+        stuck = pool.submit(LocalStore(tmp_path / "stuck").put_if_absent, "log/1.json", b"x")
+        assert arrived.wait(50)
+        other = LocalStore(tmp_path / "other")
+        other.put_if_absent("log/1.json", b"y")
+        with one_at_a_time(tmp_path) as is_held:
+            assert is_held, "who comes after waits for nobody"
+        answered.set()
+        stuck.result()
+    assert other.read("log/1.json") == b"y"
+
+
 def test_a_fork_does_not_wait_for_what_a_thread_of_its_parent_writes(tmp_path: Path):
     with one_at_a_time(tmp_path):
         child = os.fork()
         if not child:
-            os._exit(0 if one_at_a_time(tmp_path).acquire(blocking=False) else 1)
+            with one_at_a_time(tmp_path) as is_held:
+                os._exit(0 if is_held else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
