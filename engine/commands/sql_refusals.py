@@ -35,6 +35,14 @@ _PAGES = {
     "files": "the page Files of the table",
     "history": "the page History of the table",
 }
+_IN_PYTHON = {
+    "data": "snapshot().to_arrow()",
+    "summary": "snapshot().metadata",
+    "schema": "snapshot().schema",
+    "files": "snapshot().add_files()",
+    "history": "history()",
+}
+"""The same of an `engine.table.DeltaTable`."""
 
 
 def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementError:
@@ -122,7 +130,7 @@ def _description(cursor: StatementCursor, word: str) -> OnlyReadsError:
 def _only_reads(word: str, page: str, table: str, condition: str, position: int) -> OnlyReadsError:
     what = f"{word[:60]} reads, and jobs only write."
     where = f" {table[:200]}" if table else ""
-    remedy = f"Look at {_PAGES[page]}{where}."
+    remedy = f"Look at {_PAGES[page]}{where}; in Python, at {_IN_PYTHON[page]} of its DeltaTable."
     error = OnlyReadsError(what, remedy, position=position)
     error.table, error.page, error.condition = table, page, condition
     return error

@@ -38,6 +38,7 @@ from engine.commands.model import (
     Vacuum,
 )
 from engine.commands.script import named
+from engine.commands.sql import parse_statement
 from engine.errors import (
     ConflictError,
     EngineError,
@@ -122,16 +123,16 @@ _SEVERAL_COMMITS = (Optimize, Reorg, Stream, Vacuum)
 
 
 def run(
-    command: Command,
+    command: Command | str,
     table: DeltaTable,
-    spark: SparkSession | None,
+    spark: SparkSession | None = None,
     options: RunOptions = RunOptions(),  # noqa: B008 - a frozen value
     **keywords: Unpack[RunKeywords],
 ) -> OperationResult:
     """Do a command, and what its table asks to be done after a write (`engine.operations.auto_compaction`).
 
     Args:
-        command: what to do, checked again here.
+        command: what to do, checked again here; a text is read as a statement (docs/sql.md).
         table: at which table.
         spark: the session; None where the command needs none (docs/library.md). One of another time
             zone, or without ANSI mode, gets another beside it for the while.
@@ -139,6 +140,7 @@ def run(
         keywords: options by name; they replace those of `options`.
 
     Raises:
+        StatementError: the text is no statement that is understood.
         ScriptError: a step of a script failed; those before it have committed.
         RequestError: the command cannot be done, or not by this engine.
         ConflictError: a concurrent commit won, and retrying did not help.
@@ -146,6 +148,7 @@ def run(
         CommitOutcomeUnknownError: nobody can say whether it was committed.
     """
     options = replace(options, **keywords)
+    command = parse_statement(command) if isinstance(command, str) else command
     spark = in_our_terms(spark)  # once for all steps of a script
     if isinstance(command, Script):
         command.validate(None)

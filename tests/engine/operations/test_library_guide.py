@@ -7,8 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from engine.errors import OnlyReadsError, StatementError
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
+from engine.operations.run import run
 from engine.table import DeltaTable
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "library.md").read_text("utf-8")
@@ -57,3 +59,12 @@ def test_the_guide_reads_the_table_by_other_engines(program):
 def test_the_guide_has_every_option_and_every_field_of_a_result(kind):
     tables = GUIDE.partition("## Options and results")[2].partition("\n## ")[0]
     assert [part.name for part in fields(kind) if f"`{part.name}`" not in tables] == []
+
+
+def test_a_statement_that_reads_says_how_python_reads(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id BIGINT)")
+    with pytest.raises(OnlyReadsError, match=r"in Python, at snapshot\(\)\.to_arrow\(\)"):
+        run("SELECT id FROM t", empty_table)
+    with pytest.raises(StatementError, match="The statement is empty"):
+        run(" ", empty_table)
+    assert empty_table.version() == 0
