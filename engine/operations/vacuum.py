@@ -67,7 +67,7 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
         needs = needs_of(execution.table.snapshot(), removals, keep_from_ms)
         doomed = [file for file in unneeded if not needs.has(file.path)]
     try:
-        deleted = _delete(execution, doomed, snapshot)
+        deleted = _delete(execution, doomed, snapshot, needs)
     except TableReplacedError:
         raise  # the table that is there has no VACUUM to end
     except EngineError:
@@ -106,7 +106,7 @@ def _find(
 
 
 def _delete(
-    execution: Execution, doomed: Sequence[FileStatus], snapshot: Snapshot
+    execution: Execution, doomed: Sequence[FileStatus], snapshot: Snapshot, needs: Needs
 ) -> list[FileStatus]:
     """Delete files, but for those that commits after the snapshot name; what went.
 
@@ -120,10 +120,12 @@ def _delete(
         execution.progress(Progress("delete files", start, len(doomed), "files"))
         for commit in iter_newer(store, version):
             version = commit.version
-            spared.update(_named_by(store.root, commit))
+            spared.update(map(needs.key, _named_by(store.root, commit)))
         if tip is not None and is_replaced(store, tip):
             raise TableReplacedError(store.root, snapshot.version)
-        batch = [file for file in doomed[start : start + _BATCH] if file.path not in spared]
+        batch = [
+            file for file in doomed[start : start + _BATCH] if needs.key(file.path) not in spared
+        ]
         delete_files(store, [file.path for file in batch])
         deleted += batch
     return deleted

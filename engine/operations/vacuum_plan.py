@@ -1,8 +1,9 @@
 """Which files of a table's directory nothing needs any more, and why (SEMANTICS: VACUUM)."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,11 +13,12 @@ from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.deletion_vectors.files import locate
 from engine.errors import DeletionVectorError, MalformedLogError, PathOutsideRootError
 from engine.log.file_table import adds_of, removes_of
+from engine.log.paths import commit_path
 from engine.log.removals import iter_removals
 from engine.protocol.iceberg_compat import ICEBERG_DIRECTORY, is_iceberg
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import FileStatus, Store
-from engine.storage.presence import Listing
+from engine.storage.presence import Listing, is_remote
 from engine.storage.uri import are_plain_paths, is_plain_path, resolve_log_path
 
 LOG_DIRECTORY = "_delta_log"
@@ -45,16 +47,39 @@ class Needs:
 
     `live` are of the latest version, `retained` of versions inside the retention, `expired` were
     removed before it. `directories` hold what the table's Iceberg metadata looks after by itself.
+    Where the disk `folds` names, it lists a file under another spelling than the log has.
     """
 
     live: frozenset[str]
     retained: frozenset[str]
     expired: frozenset[str] = frozenset()
     directories: tuple[str, ...] = ()
+    folds: bool = False
 
     def has(self, path: str) -> bool:
         """Whether a file must stay."""
-        return path in self.live or path in self.retained or path.startswith(self.directories)
+        name = self.key(path)
+        return name in self.live or name in self.retained or path.startswith(self.directories)
+
+    def key(self, path: str) -> str:
+        """What a path is looked up by: two that may be one file have one key."""
+        return unicodedata.normalize("NFC", path).casefold() if self.folds else path
+
+    def folded(self) -> "Needs":
+        """The same on a disk that folds names."""
+        folding = replace(self, folds=True)
+        live, retained, expired = (
+            frozenset(map(folding.key, paths)) for paths in (self.live, self.retained, self.expired)
+        )
+        return replace(folding, live=live, retained=retained, expired=expired - retained - live)
+
+
+def folds_names(store: Store, version: int) -> bool:
+    """Whether a store takes names that differ in case alone for one, as disks of macOS and Windows do.
+
+    Partitions p=a and p=A then lie in one directory, under the name that came first.
+    """
+    return not is_remote(store) and store.stat(commit_path(version).upper()) is not None
 
 
 def read_removals(store: Store) -> Removals:
@@ -94,7 +119,8 @@ def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> Needs
     retained.update(path for path, ms in removals.changes.items() if ms >= keep_from_ms)
     directories = (f"{ICEBERG_DIRECTORY}/",) if is_iceberg(snapshot.properties) else ()
     expired = removed.keys() - retained
-    return Needs(frozenset(live), frozenset(retained), frozenset(expired), directories)
+    needs = Needs(frozenset(live), frozenset(retained), frozenset(expired), directories)
+    return needs.folded() if folds_names(snapshot.store, snapshot.version) else needs
 
 
 def _removed_in_state(root: str, tombstones: pa.Table) -> Iterator[tuple[str, int]]:
@@ -223,7 +249,7 @@ def _belongs_to(name: str, running: set[str]) -> bool:
 
 def reason_for(file: FileStatus, needs: Needs) -> str:
     """Why nothing needs a file, for people."""
-    if file.path in needs.expired:
+    if needs.key(file.path) in needs.expired:
         return "removed from the table before the retention"
     if file.path.startswith(f"{CHANGE_DIRECTORY}/"):
         return "row changes of a version before the retention"

@@ -1,0 +1,73 @@
+"""VACUUM on a disk that takes names that differ in case alone for one, as those of macOS and Windows do."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.commands.model import Vacuum
+from engine.operations.vacuum_plan import Needs
+from engine.storage.local import LocalStore
+from engine.table import DeltaTable
+
+NOW = Vacuum(retention_hours=0, override_retention=True)
+
+
+class FoldingStore(LocalStore):
+    """Finds a name under whatever case; what it lists has the one it was made with."""
+
+    def locate(self, path):
+        place = Path(self.root)
+        for part in super().locate(path).removeprefix(f"{self.root}/").split("/"):
+            names = [entry.name for entry in place.iterdir()] if place.is_dir() else []
+            same = [name for name in names if name.casefold() == part.casefold()]
+            place /= part if part in names or not same else same[0]
+        return str(place)
+
+
+@pytest.fixture
+def partitioned(do_lightly, empty_table):
+    """Rows of the partitions a and A, one of each updated, in the one directory that came first."""
+    do_lightly(
+        "CREATE TABLE t (id INT, p STRING) USING DELTA PARTITIONED BY (p)"
+        " TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
+    )
+    do_lightly("INSERT INTO t VALUES (1, 'a'), (2, 'A')")
+    do_lightly("INSERT INTO t VALUES (3, 'A')")
+    do_lightly("UPDATE t SET id = 30 WHERE id = 3")
+    root = Path(empty_table.uri)
+    for file in (root / "p=A").iterdir():
+        file.rename(root / "p=a" / file.name)
+    (root / "p=A").rmdir()
+    return empty_table
+
+
+def test_live_files_stay_under_whichever_case_they_are_listed(do_lightly, partitioned):
+    removed = partitioned.history(1)[0].operation_metrics["numRemovedFiles"]
+    table = DeltaTable(FoldingStore(partitioned.uri))
+    live = {file.path.rpartition("/")[2] for file in table.snapshot().add_files()}
+    result = do_lightly(NOW, table=table)
+    left = {file.name for file in Path(partitioned.uri).rglob("*.parquet")}
+    assert left == live
+    assert int(removed) == result.metrics["numDeletedFiles"] == 1
+
+
+def test_a_file_that_a_commit_brings_back_meanwhile_stays(do_lightly, partitioned):
+    table = DeltaTable(FoldingStore(partitioned.uri))
+    live = {file.path for file in table.snapshot().add_files()}
+    (old,) = (file for file in table.snapshot(2).add_files() if file.path not in live)
+
+    def bring_back(progress):
+        if progress.stage == "delete files":
+            txn = DeltaTable(table.store).start_transaction()
+            txn.stage(old)
+            txn.commit("RESTORE")
+
+    do_lightly(NOW, table=table, progress=bring_back)
+    assert table.store.stat(old.path) is not None
+
+
+def test_letters_that_are_written_in_two_ways_are_one_name():
+    needs = Needs(frozenset({"p=É/1.parquet"}), frozenset()).folded()
+    assert needs.has("p=é/1.PARQUET")
+    assert needs.has("p=e\u0301/1.parquet")
+    assert not needs.has("p=e/1.parquet")
