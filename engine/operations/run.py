@@ -153,10 +153,7 @@ def run(
     if isinstance(command, Script):
         command.validate(None)
         return _script(command, table, spark, options)
-    operation = OPERATIONS.get(type(command))
-    if operation is None:
-        msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
-        raise RequestError(msg, "Use another engine for it.", field="kind")
+    operation = _operation_of(command)
     _check_place(command, table)
     landed, options = _landed_before(command, table, options)
     if landed is not None:
@@ -184,6 +181,14 @@ def run(
         return follow_up(command, execution, result, options.then or _compacts_now(execution))
     msg = "A command cannot be retried a negative number of times."
     raise RequestError(msg, "Use 0 or more.", field="retries")
+
+
+def _operation_of(command: Command) -> Callable[[Any, Execution], OperationResult]:
+    operation = OPERATIONS.get(type(command))
+    if operation is None:
+        msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
+        raise RequestError(msg, "Use another engine for it.", field="kind")
+    return operation
 
 
 def _pause_s(lost: int) -> float:
