@@ -14,7 +14,7 @@ from engine.commands.analysed_merge import AnalysedMerge
 from engine.commands.merge import Merge
 from engine.conflicts.reads import READS_TARGET, row_obstacle, value_obstacle
 from engine.errors import CannotEvaluateError
-from engine.expressions.traits import conjunction, spark_expressions, split_conjuncts
+from engine.expressions.traits import conjunction, split_conjuncts
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.arrow_rows import need_spark
 from engine.operations.execution import READ_SOURCE, Execution, keeps_row_ids, uses_deletion_vectors
@@ -26,6 +26,7 @@ from engine.operations.merge_in_process import (
 )
 from engine.operations.merge_join import Matcher, check_columns, source_bounds
 from engine.operations.merge_metrics import MergeCounts, merge_metrics, merge_parameters
+from engine.operations.merge_needs import Carried, carried_by_pairs
 from engine.operations.merge_ranges import Bounds, bounds_by_spark, source_ranges
 from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows, with_computed_source
 from engine.operations.merge_terms import analysed_merge
@@ -36,10 +37,10 @@ from engine.operations.row_deletion import RowDeletion, settle
 from engine.operations.source_rows import rows_at_hand, source_rows
 from engine.operations.write_rows import Terms
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.collected import MOST_BYTES, collected, size_of_all
-from engine.spark.columns import column, to_column
+from engine.spark.collected import MOST_BYTES, FrameSize, collected, size_of_all
+from engine.spark.columns import column
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
-from engine.spark.row_positions import delete_positions
+from engine.spark.row_positions import MOST_COLUMNS_ALONG, delete_positions, is_one_task
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
 from engine.spark.winner_rows import join_matcher
@@ -47,7 +48,6 @@ from engine.spark.writer import (
     CHANGE_TYPE,
     Written,
     gathered,
-    is_scattered,
     write,
     write_changes,
 )
@@ -149,6 +149,7 @@ class _Reading:
     source_count: int
     arrow: pa.Table | None = None
     frame: DataFrame | None = None
+    size: FrameSize | None = None
 
     def candidates(
         self, bounds_of: Callable[[Sequence[Expression]], Bounds], matcher: _MatcherOf
@@ -197,12 +198,12 @@ def _read_by_spark(
         analysed, frame = with_computed_source(analysed, incoming.frame)
         numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
         source = numbered.localCheckpoint(eager=True)
-        count, size = size_of_all(source)
-        few = count <= MOST_SOURCE_ROWS and size <= MOST_BYTES
+        size = size_of_all(source)
+        few = size.rows <= MOST_SOURCE_ROWS and size.bytes_of() <= MOST_BYTES
         is_here = few and bool(execution.options.in_process_bytes)
         arrow = collected(source.drop(SOURCE_ROW)) if is_here else None
     return _Reading(
-        command, execution, txn, snapshot, tables, terms, analysed, count, arrow, source
+        command, execution, txn, snapshot, tables, terms, analysed, size.rows, arrow, source, size
     )
 
 
@@ -254,8 +255,8 @@ def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
     execution, snapshot = reading.execution, reading.snapshot
     if reading.frame is None:
         reading = _read_by_spark(reading.command, execution, reading.txn, snapshot)
-    merge, source = reading.merge, reading.frame
-    assert source is not None  # noqa: S101 - it was just read
+    merge, source, size = reading.merge, reading.frame, reading.size
+    assert source is not None and size is not None  # noqa: S101, PT018 - it was just read
     with execution.spark_stage("match rows"):
         files = reading.candidates(
             lambda values: bounds_by_spark(source, values),
@@ -266,6 +267,7 @@ def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
             snapshot.table_uri,
             reading.terms.schema,
             source,
+            size,
             execution.now_ms,
             reading.tables,
         )
@@ -282,12 +284,23 @@ def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
 
 
 def _match(merging: _Merging) -> _Matched:
-    """What is done to which target row, and the files that change by it."""
-    rows, target = merging.rows, merging.target()
+    """What is done to which target row, and the files that change by it.
+
+    Raises:
+        MultipleSourceRowsError: two source rows would change one target row.
+    """
+    rows = replace(merging.rows, carried=_carried(merging))
+    target = merging.target(row_ids=rows.carried is not None and rows.carried.row_ids)
     pairs = rows.pairs(target)
-    actions = pairs.filter(column(CLAUSE) >= 0).dropDuplicates([FILE, ROW])
+    counts = _by_clause(pairs)
+    actions = pairs.filter(column(CLAUSE) >= 0)
+    by_clause = {clause: count for clause, count in counts.items() if clause >= 0}
+    if rows.merge.only_deletes_matches:
+        actions = actions.dropDuplicates([FILE, ROW])
+        by_clause = _by_clause(actions)
     if rows.merge.reads_whole_target:
-        actions = actions.unionByName(rows.unmatched_targets(target, pairs))
+        unmatched = rows.unmatched_targets(target, pairs)
+        actions, by_clause = actions.unionByName(unmatched), by_clause | _by_clause(unmatched)
     deletions = delete_positions(
         actions.select(FILE, ROW),
         merging.table,
@@ -295,10 +308,29 @@ def _match(merging: _Merging) -> _Matched:
         write_vectors=merging.by_vector,
     )
     merging.execution.wrote_vectors(deletion.vector for deletion in deletions)
-    counted = actions.groupBy(CLAUSE).count().collect()
-    by_clause = {int(row[CLAUSE]): int(row["count"]) for row in counted}
-    merging.rows = replace(rows, pairs_found=pairs)
+    acting = sum(by_clause.values())
+    if acting > sum(deletion.deleted for deletion in deletions):
+        rows.merge.check_single(rows.table)
+    pair_count = sum(counts.values())
+    merging.rows = replace(rows, pairs_found=pairs, pair_count=pair_count, action_count=acting)
     return _Matched(actions, settle(deletions, by_vector=merging.by_vector), by_clause)
+
+
+def _carried(merging: _Merging) -> Carried | None:
+    """What pairs are to hold for new images: where others stay, or a change feed is kept, files are read again."""
+    if not merging.by_vector or merging.snapshot.properties.enable_change_data_feed:
+        return None
+    rows = merging.rows
+    is_narrow = is_one_task(merging.candidates) and len(rows.schema) <= MOST_COLUMNS_ALONG
+    columns = rows.size.by_column
+    return carried_by_pairs(
+        rows.merge, rows.schema, columns, reads_all=is_narrow, row_ids=merging.kept
+    )
+
+
+def _by_clause(rows: DataFrame) -> dict[int, int]:
+    counted = rows.groupBy(CLAUSE).count().collect()
+    return {int(row[CLAUSE]): int(row["count"]) for row in counted}
 
 
 def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFile], int]:
@@ -306,15 +338,17 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
     rows, gone, actions = merging.rows, matched.gone, matched.actions
     touched = merging.indices((*gone.removed, *(file.add for file in gone.masked)))
     frames: list[DataFrame] = []
-    inserts, marked = rows.inserts(_unmatched_source(merging))
+    inserts, marked = rows.inserts(rows.unmatched_source(merging.target()))
     merging.terms = merging.terms.numbered_to(marked)
     if actions is not None and touched:
         if merging.snapshot.properties.enable_change_data_feed or rows.asks_for_values:
             rows, actions = rows.with_values(merging.target(touched), actions)
             merging.rows = rows
-        target = merging.target(touched, row_ids=merging.kept)
-        others = bool(gone.rewritten)
-        frames.append(rows.images(target, actions, others=others, kept=merging.kept))
+        if rows.carried is not None:
+            frames.append(rows.carried_images(actions, kept=merging.kept))
+        elif rows.updates or gone.rewritten:
+            target, others = merging.target(touched, row_ids=merging.kept), bool(gone.rewritten)
+            frames.append(rows.images(target, actions, others=others, kept=merging.kept))
     inserted = 0
     if inserts is not None:
         inserts = inserts.localCheckpoint(eager=True)
@@ -323,30 +357,13 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
     written = Written()
     for frame in frames:
         checked = enforce(frame, rows.table, rows.schema, merging.terms.metadata)
-        if _is_scattered(merging.table, len(touched)):
+        if merging.table.properties.optimize_write is not False:  # joins leave rows to every task
             checked = gathered(checked, merging.table)
         part = write(checked, merging.table, keep_row_ids=merging.kept)
         merging.execution.wrote(part.adds)
         written += part
     changes = _changes(merging, actions, inserts, touched)
     return written, changes, inserted
-
-
-def _unmatched_source(merging: _Merging) -> DataFrame:
-    rows = merging.rows
-    if rows.pairs_found is None and spark_expressions(rows.merge.on):
-        rows = replace(rows, pairs_found=rows.pairs(merging.target()))
-    if rows.pairs_found is not None:
-        return rows.source.join(rows.pairs_found.select(SOURCE_ROW), SOURCE_ROW, "left_anti")
-    target = scan(merging.execution.spark, merging.table, ScanRequest(merging.candidates))
-    on = to_column(rows.merge.on)
-    return rows.source.alias("source").join(target.alias("target"), on, "left_anti")
-
-
-def _is_scattered(table: TableFiles, file_count: int) -> bool:
-    """In a partitioned table a join leaves rows of each partition to each task."""
-    joined = bool(table.partition_columns) and table.properties.optimize_write is not False
-    return joined or is_scattered(table, file_count)
 
 
 def _without_row_ids(frame: DataFrame) -> DataFrame:

@@ -29,6 +29,14 @@ from engine.expressions.traits import (
 )
 from engine.expressions.tree import Column as ColumnOfRow
 from engine.expressions.tree import Expression, SparkExpression
+from engine.operations.merge_needs import (
+    SOURCE,
+    TARGET,
+    Carried,
+    columns_read,
+    joins_by_equality,
+    source_columns,
+)
 from engine.operations.query_tables import QueryTables
 from engine.schema.types import StructType
 from engine.spark.assignment import (
@@ -38,7 +46,9 @@ from engine.spark.assignment import (
     regenerated,
     way_to_store,
 )
-from engine.spark.columns import column, is_true, to_column, to_spark_type
+from engine.spark.broadcast import broadcast_if_small
+from engine.spark.collected import FrameSize
+from engine.spark.columns import column, is_true, quoted, to_column, to_spark_type
 from engine.spark.identity import number_rows
 from engine.spark.own_columns import with_source_columns
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
@@ -48,6 +58,7 @@ from engine.spark.table_rules import complete
 SOURCE_ROW = "__lake_source_row"
 CLAUSE = "__lake_clause"
 _NOTHING = -1
+_NUMBER_BYTES, _ACTION_BYTES = 16, 64
 
 
 @dataclass(frozen=True)
@@ -59,18 +70,25 @@ class MergeRows:
         table: its name for messages.
         schema: the target's columns, new ones included.
         source: the source's rows with SOURCE_ROW, materialised.
+        size: the bytes of the source's columns, and how many rows.
         now_ms: the time of the run.
         tables: what the subqueries of conditions read.
-        pairs_found: the pairs, once they are known.
+        carried: what pairs hold of the rows they join, where new images are made of it.
+        pairs_found: the pairs, once they are known, and `pair_count` how many.
+        action_count: how many target rows change, once that is known.
     """
 
     merge: AnalysedMerge
     table: str
     schema: StructType
     source: DataFrame
+    size: FrameSize
     now_ms: int
     tables: QueryTables
+    carried: Carried | None = None
     pairs_found: DataFrame | None = None
+    pair_count: int = 0
+    action_count: int = 0
 
     @property
     def asks_for_values(self) -> bool:
@@ -86,26 +104,55 @@ class MergeRows:
         """The clauses of a kind with their numbers, in the order in which they are tried."""
         return [(i, clause) for i, clause in enumerate(self.merge.clauses) if clause.when == when]
 
+    @property
+    def updates(self) -> bool:
+        """Whether a clause makes new images of rows that are there."""
+        kinds = {clause.action for clause in self.merge.clauses if clause.when != NOT_MATCHED}
+        return bool(kinds - {DELETE})
+
     def pairs(self, target: DataFrame) -> DataFrame:
         """FILE, ROW, SOURCE_ROW and CLAUSE (-1: none) of every pair that ON joins, materialised.
 
-        Raises:
-            MultipleSourceRowsError: two source rows would change one target row.
+        What is `carried` is beside them.
         """
         joined, chosen = self._chosen(self._joined(target), MATCHED)
-        pairs = joined.select(
-            F.col(f"target.{FILE}"), F.col(f"target.{ROW}"), F.col(f"source.{SOURCE_ROW}"), chosen
-        ).localCheckpoint(eager=True)
-        self._check_single(pairs)
-        return pairs
+        places = [F.col(f"{TARGET}.{FILE}"), F.col(f"{TARGET}.{ROW}")]
+        source_row = F.col(f"{SOURCE}.{SOURCE_ROW}")
+        if self.carried is None:
+            pairs = joined.select(*places, source_row, chosen)
+        else:
+            marked = joined.select(F.col("*"), chosen)
+            beside = self.carried.columns(column(CLAUSE) > _NOTHING)
+            pairs = marked.select(*places, source_row, column(CLAUSE), *beside)
+        return pairs.localCheckpoint(eager=True)
+
+    def unmatched_source(self, target: DataFrame) -> DataFrame:
+        """The source rows that ON joins to no row of the target."""
+        if self.pairs_found is not None:
+            matched = self.pairs_found.select(SOURCE_ROW)
+            few = broadcast_if_small(matched, self.pair_count * _NUMBER_BYTES)
+            return self.source.join(few, SOURCE_ROW, "left_anti")
+        on = self.merge.on
+        if joins_by_equality(on) or spark_expressions(on):
+            matched = self._joined(target).select(F.col(f"{SOURCE}.{SOURCE_ROW}")).distinct()
+            few = broadcast_if_small(matched, self.size.rows * _NUMBER_BYTES)
+            return self.source.join(few, SOURCE_ROW, "left_anti")
+        return self.source.alias(SOURCE).join(target.alias(TARGET), to_column(on), "left_anti")
 
     def _joined(self, target: DataFrame) -> DataFrame:
         """Both sides where ON is true; what Spark alone evaluates is asked of what the rest joins."""
         parts = split_conjuncts(self.merge.on)
         rest = conjunction(part for part in parts if not spark_expressions(part))
-        joined = target.alias("target").join(self.source.alias("source"), to_column(rest))
+        source = self._source_of(source_columns(self.merge, self.carried)).alias("source")
+        joined = target.alias("target").join(source, to_column(rest))
         own = [part for part in parts if spark_expressions(part)]
         return self.tables.matching(joined, conjunction(own)) if own else joined
+
+    def _source_of(self, names: set[str] | None) -> DataFrame:
+        """The source for a join that needs these columns of it, or nobody knows which."""
+        is_known = names is not None and names <= self.size.by_column.keys()
+        needed = [*names, SOURCE_ROW] if names is not None and is_known else None
+        return broadcast_if_small(self.source, self.size.bytes_of(needed))
 
     def _chosen(self, rows: DataFrame, when: str) -> tuple[DataFrame, Column]:
         """The rows with what conditions need, and CLAUSE: the first whose condition holds, or -1."""
@@ -171,12 +218,19 @@ class MergeRows:
         doomed = F.coalesce(column(CLAUSE).isin(numbers), F.lit(False))
         return self._updated(frame.filter(~doomed), kept=kept)
 
+    def carried_images(self, actions: DataFrame, *, kept: bool) -> DataFrame:
+        """The images of updated rows, made of what the pairs hold."""
+        assert self.carried is not None  # noqa: S101 - the pairs hold it
+        updating = [i for i, clause in self.clauses(MATCHED) if clause.action != DELETE]
+        updated = actions.filter(column(CLAUSE).isin(updating))
+        return self._updated(updated, kept=kept, held=self.carried.target)
+
     def changes(self, target: DataFrame, actions: DataFrame, change_type: str) -> DataFrame:
         """Deleted rows, and rows before and after an update, with their change type."""
         frame = self._with_actions(target, actions, "inner")
         deletes = [i for i, clause in enumerate(self.merge.clauses) if clause.action == DELETE]
         before = F.when(column(CLAUSE).isin(deletes), "delete").otherwise("update_preimage")
-        names = [F.col(f"target.{_tick(n)}").alias(n) for n in self.schema.names]
+        names = [F.col(f"target.{quoted(n)}").alias(n) for n in self.schema.names]
         old = frame.select(*names, before.alias(change_type))
         updated = self._updated(frame.filter(~column(CLAUSE).isin(deletes)), kept=False)
         return old.unionByName(updated.withColumn(change_type, F.lit("update_postimage")))
@@ -225,13 +279,25 @@ class MergeRows:
 
     def _with_actions(self, target: DataFrame, actions: DataFrame, how: str) -> DataFrame:
         """Target rows beside what is to be done to them and the source row it is done with."""
-        renamed = actions.withColumnsRenamed({FILE: "__file", ROW: "__row", SOURCE_ROW: "__source"})
+        few = broadcast_if_small(actions, self.action_count * _ACTION_BYTES)
+        renamed = few.withColumnsRenamed({FILE: "__file", ROW: "__row", SOURCE_ROW: "__source"})
         same = (column(FILE) == column("__file")) & (column(ROW) == column("__row"))
         joined = target.alias("target").join(renamed, same, how)
         mine = column("__source") == F.col(f"source.{SOURCE_ROW}")
-        return joined.join(self.source.alias("source"), mine, "left")
+        values = [
+            v for c in self.merge.clauses if c.when == MATCHED for v in c.assignments.values()
+        ]
+        source = self._source_of(columns_read(values, SOURCE))
+        return joined.join(source.alias("source"), mine, "left")
 
-    def _updated(self, frame: DataFrame, *, kept: bool) -> DataFrame:
+    def _updated(
+        self, frame: DataFrame, *, kept: bool, held: tuple[str, ...] | None = None
+    ) -> DataFrame:
+        """New images; columns of the target that are not `held` (None: all are) are all set or computed."""
+
+        def old_value(name: str) -> Column:
+            return F.col(f"target.{quoted(name)}") if held is None or name in held else F.lit(None)
+
         new: dict[str, Column] = {}
         setters: dict[str, list[int]] = {}
         for number, clause in enumerate(self.merge.clauses):
@@ -241,12 +307,12 @@ class MergeRows:
                 self.schema, clause.assignments, setting_of(clause), "target"
             )
             for name, value in assigned.items():
-                old = new.get(name, F.col(f"target.{_tick(name)}"))
+                old = new.get(name, old_value(name))
                 new[name] = F.when(column(CLAUSE) == number, value).otherwise(old)
                 setters.setdefault(name, []).append(number)
         columns = []
         for field in self.schema:
-            value = new.get(field.name, F.col(f"target.{_tick(field.name)}"))
+            value = new.get(field.name, old_value(field.name))
             columns.append(value.cast(to_spark_type(field.type)).alias(field.name))
         if kept:
             stays = F.when(column(CLAUSE).isNull(), column(ROW_COMMIT_VERSION))
@@ -258,14 +324,6 @@ class MergeRows:
             for name, numbers in setters.items()
         }
         return regenerated(rows, self.table, self.schema, stands).drop(CLAUSE)
-
-    def _check_single(self, pairs: DataFrame) -> None:
-        if self.merge.only_deletes_matches:
-            return
-        acting = pairs.filter(column(CLAUSE) != _NOTHING)
-        repeated = acting.groupBy(FILE, ROW).count().filter("`count` > 1").limit(1).count()
-        if repeated:
-            self.merge.check_single(self.table)
 
 
 def with_computed_source(
@@ -293,7 +351,3 @@ def with_computed_source(
 def setting_of(clause: AnalysedClause) -> Setting:
     """A clause as what sets values."""
     return Setting(clause.words, clause.fills_fields)
-
-
-def _tick(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

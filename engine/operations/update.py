@@ -33,6 +33,7 @@ from engine.spark.assignment import (
 )
 from engine.spark.columns import column
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
+from engine.spark.row_positions import MOST_COLUMNS_ALONG
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
 from engine.spark.writer import (
@@ -48,8 +49,6 @@ from engine.spark.writer import (
     write_few,
     write_here,
 )
-
-_MOST_COLUMNS = 20
 
 
 def update(command: Update, execution: Execution) -> OperationResult:
@@ -120,7 +119,7 @@ def _along(execution: Execution, snapshot: Snapshot, setting: _Setting) -> Image
     Of a wide table the first look reads what only images need, so it is not asked to; nor where the
     change feed needs the rows as they were.
     """
-    is_wide = len(snapshot.schema) > _MOST_COLUMNS
+    is_wide = len(snapshot.schema) > MOST_COLUMNS_ALONG
     feeds = snapshot.properties.enable_change_data_feed
     if is_wide or feeds or setting.is_asked_once or not execution.options.in_process_bytes:
         return None

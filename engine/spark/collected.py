@@ -1,5 +1,8 @@
 """What comes back to the driver: small reports of tasks, and rows that are few and small."""
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -15,6 +18,19 @@ _LIMIT = "spark.driver.maxResultSize"
 _WIDEST = 16
 """Bytes of a number, a time or a boolean, at most."""
 _TEXTS = (spark_types.StringType, spark_types.BinaryType)
+_FREE = (spark_types.ArrayType, spark_types.MapType, spark_types.VariantType)
+
+
+@dataclass(frozen=True)
+class FrameSize:
+    """How many rows a frame has, and about how many bytes each of its columns takes."""
+
+    rows: int
+    by_column: Mapping[str, int]
+
+    def bytes_of(self, names: Iterable[str] | None = None) -> int:
+        """The bytes of some columns, or of all."""
+        return sum(self.by_column[name] for name in (self.by_column if names is None else names))
 
 
 def collected(frame: DataFrame) -> pa.Table | None:
@@ -40,7 +56,7 @@ def collected_if_small(
     if len({name.lower() for name in names}) < len(names):  # a column's in the files, a partition's
         frame = frame.toDF(*map(str, range(len(names))))
     fixed, free = _widths(frame.schema)
-    share = most_bytes // max(1, most_rows) - fixed
+    share = most_bytes // max(1, most_rows) - sum(fixed.values())
     if share < 0:
         return None
     if not free:
@@ -53,28 +69,31 @@ def collected_if_small(
     return report.drop_columns([_SMALL])
 
 
-def size_of_all(frame: DataFrame) -> tuple[int, int]:
-    """How many rows there are, and about how many bytes they take."""
+def size_of_all(frame: DataFrame) -> FrameSize:
+    """Look at every row for what it takes. No two columns may share a name."""
     fixed, free = _widths(frame.schema)
-    total = " + ".join(free.values()) or "0"
-    [[rows, size]] = frame.selectExpr("count(1)", f"sum({total})").collect()
-    return rows, rows * fixed + (size or 0)
+    sums = [f"sum({width})" for width in free.values()]
+    [[rows, *sizes]] = frame.selectExpr("count(1)", *sums).collect()
+    by_column = {name: rows * width for name, width in fixed.items()}
+    texts = {name: size or 0 for name, size in zip(free, sizes, strict=True)}
+    return FrameSize(rows, by_column | texts)
 
 
 def _sent(name: str) -> str:
     return f"CASE WHEN {_SMALL} THEN {quoted(name)} END AS {quoted(name)}"
 
 
-def _widths(schema: spark_types.StructType) -> tuple[int, dict[str, str]]:
-    """Bytes of a row's columns that have a width, at most; by name, what tells those of each other."""
-    fixed, free = 0, dict[str, str]()
+def _widths(schema: spark_types.StructType) -> tuple[dict[str, int], dict[str, str]]:
+    """Bytes at most of each column that has a width; what tells those of each other. By name."""
+    fixed, free = dict[str, int](), dict[str, str]()
     for field in schema.fields:
         width = _width(field.dataType)
         if width is None:
             is_text = isinstance(field.dataType, _TEXTS)
             text = quoted(field.name) if is_text else f"CAST({quoted(field.name)} AS STRING)"
             free[field.name] = f"CAST(COALESCE(octet_length({text}), 0) AS BIGINT)"
-        fixed += width or 0
+        else:
+            fixed[field.name] = width
     return fixed, free
 
 
@@ -83,5 +102,5 @@ def _width(kind: spark_types.DataType) -> int | None:
         widths = [_width(field.dataType) for field in kind.fields]
         fixed = [width for width in widths if width is not None]
         return sum(fixed) if len(fixed) == len(widths) else None
-    is_free = isinstance(kind, (*_TEXTS, spark_types.ArrayType, spark_types.MapType))
+    is_free = isinstance(kind, (*_TEXTS, *_FREE))
     return None if is_free else _WIDEST

@@ -155,11 +155,17 @@ def _size(options: Mapping[str, str], name: str) -> int | None:
     text = options.get(name, "").strip()
     if not text:
         return None
-    match = _SIZE.fullmatch(text)
-    if match is None:
+    size = size_in_bytes(text)
+    if size is None:
         msg = f"{name} is {text[:60]!r}, not a size."
         raise RequestError(msg, "Give a number of bytes, or one with k, m or g.", field=name)
-    return int(match[1]) * _UNITS[match[2].lower()]
+    return size
+
+
+def size_in_bytes(text: str) -> int | None:
+    """A size as Spark writes it, such as 64m; None where it is none."""
+    match = _SIZE.fullmatch(text.strip())
+    return None if match is None else int(match[1]) * _UNITS[match[2].lower()]
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool:

@@ -29,6 +29,8 @@ from engine.storage.uri import open_store
 _FILES_A_TASK = 16  # whose vectors it reads, and writes into one file
 _MOST_ROWS_HERE = 64 * 1024 * 1024
 """A bit a row, at most: 8 MiB of bitmaps."""
+MOST_COLUMNS_ALONG = 20
+"""New images are made as rows are found, unless the table is wider: that first look reads few columns."""
 MOST_TAKEN = 10_000
 _MOST_TAKEN_BYTES = 1024 * 1024
 """Of each task, what is sent beside positions."""

@@ -27,7 +27,7 @@ from engine.operations.run import run
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.reader import ROW_INDEX, read_file
 from engine.spark import row_positions, writer
-from engine.spark.collected import collected, collected_if_small, size_of_all
+from engine.spark.collected import FrameSize, collected, collected_if_small, size_of_all
 from engine.spark.writer import few_rows
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
@@ -270,15 +270,15 @@ def test_rows_come_where_each_has_its_share_of_the_bytes(spark, kind):
         == frame.toDF("0", "1").toArrow().rename_columns(rows.column_names).to_pydict()
     )
     if kind != "alike":
-        count, size = size_of_all(frame)
-        assert (count, 5_000 < size < 6_000) == (10, True)
+        size = size_of_all(frame)
+        assert (size.rows, 5_000 < size.bytes_of() < 6_000) == (10, True)
 
 
 def test_rows_of_numbers_are_known_to_be_small_before_they_are_computed(spark):
     frame = spark.range(10).selectExpr("id", "named_struct('a', 1, 'b', 2.5D) AS s")
     assert collected_if_small(frame, 10, 10 * 48).num_rows == 10
     assert collected_if_small(frame, 10, 10 * 48 - 1) is None
-    assert size_of_all(frame) == (10, 480)
+    assert size_of_all(frame) == FrameSize(10, {"id": 160, "s": 320})
 
 
 def test_few_rows_of_which_one_is_large_are_left_to_tasks(spark, tmp_path, monkeypatch):
