@@ -102,7 +102,7 @@ def real_place(uri: str) -> str:
 
 
 def is_same_place(uri: str, other: str) -> bool:
-    """Whether two URIs lead to one place.
+    """Whether two URIs lead to one place: a directory that has several names is one.
 
     Raises:
         RequestError: nobody can say: one names the account of an Azure container, the other leaves
@@ -113,11 +113,21 @@ def is_same_place(uri: str, other: str) -> bool:
     one, two = real_place(uri), real_place(other)
     (container, account), (another, owner) = _azure_account(one), _azure_account(two)
     if one == two or container is None or container != another:
-        return one == two
+        return one == two or _is_same_directory(one, two)
     if not (account and owner):
         msg = f"{one} and {two} may be one table: the account is in one of the names alone."
         raise RequestError(msg, "Name both tables with their account, or both without.")
     return account == owner
+
+
+def _is_same_directory(one: str, two: str) -> bool:
+    """As where a disk is mounted twice, or takes names that differ in case for one."""
+    if "://" in one or "://" in two:
+        return False
+    try:
+        return Path(one).samefile(two)
+    except OSError:  # one is not there
+        return False
 
 
 def _azure_account(place: str) -> tuple[str | None, str]:

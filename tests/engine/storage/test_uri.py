@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from urllib.parse import quote
 
@@ -185,6 +186,23 @@ def test_a_place_is_the_same_under_the_name_of_a_link(tmp_path: Path):
     assert not is_same_place(f"{tmp_path}/link", f"{tmp_path}/other")
     assert is_same_place("s3a://b/t/", "s3://b/t")
     assert not is_same_place("s3://b/t", "s3://c/t")
+
+
+def test_a_directory_that_a_disk_has_under_two_names_is_one_place(tmp_path, monkeypatch):
+    """As where it is mounted twice, or takes upper case for lower."""
+    stat = os.stat
+    (tmp_path / "t").mkdir()
+    (tmp_path / "other").mkdir()
+
+    def folding(path, **how):
+        return stat(
+            str(path).removesuffix("/T") + "/t" if str(path).endswith("/T") else path, **how
+        )
+
+    monkeypatch.setattr(os, "stat", folding)
+    assert is_same_place(f"{tmp_path}/t", f"{tmp_path}/T")
+    assert not is_same_place(f"{tmp_path}/other", f"{tmp_path}/T")
+    assert not is_same_place(f"{tmp_path}/T", f"{tmp_path}/none")
 
 
 def test_a_container_is_one_place_under_every_name_of_its_account():
