@@ -31,8 +31,8 @@ VACUUM_RULES = (
     Mutation(
         "what a commit names while VACUUM deletes goes too",
         VACUUM,
-        "if file.path not in spared]",
-        "if file.path]",
+        "if needs.key(file.path) not in spared",
+        "if file.path",
     ),
     Mutation(
         "VACUUM goes on in a table that was put in the place of its own",
