@@ -313,6 +313,8 @@ def _place_settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
+        if sys.platform == "linux":  # only there is it known whether a fork is all of a process
+            settings["spark.python.daemon.module"] = "engine.spark.python_daemon"
     else:
         settings |= cluster_settings(master)
     named = [jar for jar in os.environ.get("SPARK_JARS", "").split(",") if jar.strip()]

@@ -1,0 +1,45 @@
+"""PySpark's daemon with what tasks import already imported: its workers are forks of it.
+
+PySpark's own has each worker import it anew, because a fork takes no thread along. Nothing that is
+imported here may start one: where something did, PySpark's own daemon takes over.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+# arrow's allocator and linear algebra would start threads as they are imported
+os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import gc
+
+import pandas  # type: ignore[import-untyped] # noqa: F401 - for the workers, as what follows
+import pyspark.worker  # noqa: F401
+from pyspark.daemon import manager
+
+import engine.spark.compaction
+import engine.spark.live_rows
+import engine.spark.row_positions
+import engine.spark.writer
+import engine.spark.zorder  # noqa: F401
+
+_THREADS = Path("/proc/self/task")
+
+
+def has_one_thread() -> bool:
+    """Whether a fork of this process is all of it; known on Linux alone."""
+    return _THREADS.is_dir() and len(list(_THREADS.iterdir())) == 1
+
+
+def main() -> None:
+    """Serve workers until Spark closes the standard input."""
+    if not has_one_thread():
+        plain = [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]]
+        os.execv(sys.executable, plain)  # noqa: S606 - this very Python
+    gc.freeze()  # a worker that looks for garbage there would copy its memory
+    manager()
+
+
+if __name__ == "__main__":
+    main()
