@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - where a log may be flushed to disk at no cost
 if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 << 30:
@@ -53,9 +54,13 @@ from django.apps import apps  # noqa: E402
 from django.contrib.auth.models import Group  # noqa: E402
 from django.db.models.signals import post_migrate  # noqa: E402
 from django.dispatch import receiver  # noqa: E402
+from django.test.utils import teardown_databases  # noqa: E402
 
 from lakeui.catalog.roles import Role  # noqa: E402
+from tests import migrated  # noqa: E402
 from tests.shares import Run  # noqa: E402
+
+migrated.share_with_children(_HOME)
 
 pa.set_cpu_count(1)  # files of five rows are read faster by one thread than by a pool
 
@@ -73,6 +78,18 @@ def make_role_groups(using: str, **_: object) -> None:
     """
     for role in Role:
         Group.objects.using(using).get_or_create(name=role.label)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    django_test_environment: None, django_db_blocker: Any, django_db_modify_db_settings: None
+) -> Iterator[None]:
+    """As pytest-django's, but that one process of a run migrates."""
+    with django_db_blocker.unblock():
+        databases = migrated.set_up_databases()
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(databases, verbosity=0)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,11 +4,12 @@ import shutil
 import pytest
 from django.conf import global_settings
 from django.db import connections
-from django.test.utils import override_settings, setup_databases, teardown_databases
+from django.test.utils import override_settings, teardown_databases
 from playwright.sync_api import expect, sync_playwright
 
 from tests.e2e.server import serving
 from tests.lakeui.factories import Story
+from tests.migrated import set_up_databases
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 PASSWORD = "correct horse battery"
@@ -32,7 +33,7 @@ def browser():
 def story(browser, django_test_environment, django_db_blocker):
     """One lake for all journeys: each takes what another leaves alone."""
     with django_db_blocker.unblock():
-        old = setup_databases(verbosity=0, interactive=False)
+        old = set_up_databases()
         with override_settings(PASSWORD_HASHERS=global_settings.PASSWORD_HASHERS):
             lake = Story()  # the server knows the real hashers alone
         yield lake

@@ -1,0 +1,50 @@
+"""The test's database: the first process of a run that needs it migrates it, the others take a copy.
+
+What migrations leave in SQLite is one file. Another database is migrated by each process, as Django
+does it.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+from django.test.utils import setup_databases
+
+_OF_THIS_RUN = "LAKEUI_TESTS_MIGRATED"
+
+
+def share_with_children(home: Path) -> None:
+    """Have the processes that this one starts share the copy there, unless it shares one itself."""
+    os.environ.setdefault(_OF_THIS_RUN, str(home / "migrated.sqlite3"))
+
+
+def set_up_databases() -> list[Any]:
+    """The test's databases, migrated; `teardown_databases` takes what is returned."""
+    if connection.vendor != "sqlite":
+        return _set_up(keepdb=False)
+    migrated = Path(os.environ[_OF_THIS_RUN])
+    with _alone(migrated):
+        if not migrated.exists():
+            databases = _set_up(keepdb=False)
+            with connection.cursor() as cursor:
+                cursor.execute("VACUUM INTO %s", [str(migrated)])
+            return databases
+    shutil.copyfile(migrated, connection.settings_dict["TEST"]["NAME"])
+    return _set_up(keepdb=True)
+
+
+def _set_up(*, keepdb: bool) -> list[Any]:
+    return setup_databases(verbosity=0, interactive=False, serialized_aliases=set(), keepdb=keepdb)
+
+
+@contextmanager
+def _alone(migrated: Path) -> Iterator[None]:
+    """While no other process of the run migrates."""
+    with migrated.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
