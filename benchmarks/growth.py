@@ -52,13 +52,15 @@ def measure(
     return [
         Comparison(
             f"B18 {title.lower()}: {operation}, what ten times as many multiply it by at most",
-            10 ** (_power([(size, times[operation]) for size, times in curve.items()]) or 0.0),
+            10**power,
             "linear",
             10.0,
             "times",
         )
         for title, curve in curves.items()
         for operation in next(iter(curve.values()))
+        if (power := _power([(size, times[operation]) for size, times in curve.items()]))
+        is not None
     ]
 
 
