@@ -20,6 +20,7 @@ RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
     "resultTypes": ["violations"],  # the nodes that pass are not described
 }
+RULES_OF_COLORS = RULES | {"runOnly": ["color-contrast", "link-in-text-block"]}
 
 
 def paths(story):
@@ -45,13 +46,14 @@ def paths(story):
     return listed + [path for path in others if resolve(urlsplit(path).path).url_name not in views]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_is_accessible(signed_in, context, story, address, theme):
+@pytest.mark.parametrize(("theme", "rules"), [("light", RULES), ("dark", RULES_OF_COLORS)])
+def test_every_page_is_accessible(signed_in, context, story, address, theme, rules):
+    """A theme changes colors alone, as `test_a_theme_changes_nothing_but_colors` holds."""
     context.add_cookies([{"name": "theme", "value": theme, "url": address}])
     violations = []
     for path in paths(story):
         signed_in.goto(path)
-        result = Axe().run(signed_in, options=RULES)
+        result = Axe().run(signed_in, options=rules)
         violations += [
             f"{path}: {violation['id']}: {node['html'][:160]}"
             for violation in result.response["violations"]
@@ -119,6 +121,14 @@ def test_the_top_bar_holds_its_switches_in_a_narrow_window(signed_in, story, wid
         assert box["y"] >= bar["y"], selector
         assert box["y"] + box["height"] <= bar["y"] + bar["height"], selector
         assert box["x"] + box["width"] <= bar["x"] + bar["width"], selector
+
+
+def test_colors_that_cannot_be_read_are_found_by_their_rules_alone(page):
+    """What the dark theme relies on."""
+    page.set_content("""<html lang="en"><title>a</title><p style="color: #888; background: #999">one</p>
+        <p style="color: #000">Read <a href="#a" style="color: #111; text-decoration: none">more</a>.</p>""")
+    violations = Axe().run(page, options=RULES_OF_COLORS).response["violations"]
+    assert {violation["id"] for violation in violations} == set(RULES_OF_COLORS["runOnly"])
 
 
 def test_the_sign_in_page_is_accessible(page):

@@ -1,6 +1,9 @@
 """What a browser keeps for its reader, and signing in."""
 
+import re
+
 import pytest
+from django.conf import settings
 
 from lakeui.pages.errors import server_error
 from tests.lakeui.factories import make_user
@@ -11,6 +14,25 @@ def test_a_theme_is_kept_and_drawn(as_, lake):
     client = as_("viewer")
     client.post("/preferences/", {"theme": "dark"})
     assert 'data-theme="dark"' in client.get("/tables/").content.decode()
+
+
+@pytest.mark.parametrize("sheet", ["tokens.css", "components.css", "pages.css"])
+def test_a_theme_chooses_among_colors_alone(sheet):
+    """So axe asks its rules of structure and of size in one theme."""
+    text = (settings.BASE_DIR / "static" / sheet).read_text("utf-8")
+    themed = re.findall(r"[^{}]*theme[^{}]*\{([^{}]*)\}", text)
+    names = {line.split(":")[0].strip() for body in themed for line in body.split(";")}
+    assert names <= {"color-scheme", ""}
+    assert "prefers-color-scheme" not in text
+
+
+def test_a_page_says_its_theme_by_an_attribute_and_shows_it_by_a_switch_alone():
+    templates = settings.BASE_DIR / "templates"
+    pages = [path for path in templates.rglob("*.html") if path.parent != templates / "admin"]
+    lines = [line.strip() for path in pages for line in path.read_text("utf-8").splitlines()]
+    themed = {line.rpartition("theme")[0] for line in lines if "theme" in line}
+    switch, pressed = '<button type="submit" name="', 'aria-pressed="{% if frame.'
+    assert themed == {'<html lang="en" data-theme="{{ frame.', switch, pressed}
 
 
 def test_a_zone_governs_what_is_shown_and_what_is_read(as_, lake):
