@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from engine.errors import ExpressionError
+from engine.expressions.null_options import membership_for_spark
 from engine.expressions.regex_calls import REGEX, regex_for_spark
 from engine.expressions.tree import Call, Expression, Literal
 from engine.expressions.wide_numbers import ORDERED, comparison_for_spark
@@ -88,6 +89,8 @@ def call_for_spark(call: Call) -> Call:
         return regex_for_spark(made)
     if made.function in ORDERED:
         return comparison_for_spark(made)
+    if made.function == "in":
+        return membership_for_spark(made)
     return _like_for_spark(made) if made.function in LIKE else made
 
 
