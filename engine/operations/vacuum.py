@@ -22,6 +22,7 @@ from engine.operations.result import LISTED_FILES, OperationResult, Plan, Planne
 from engine.operations.vacuum_plan import (
     Needs,
     Removals,
+    as_listed,
     find_unneeded,
     needs_of,
     paths_of,
@@ -56,7 +57,9 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     keep_from_ms = execution.table.clock.now_ms() - surely_ms(retention_ms)
     removals = read_removals(snapshot.store)
     needs = needs_of(snapshot, removals, keep_from_ms)
-    unneeded, spare_from_ms = _find(command, execution, removals, needs, keep_from_ms)
+    listing = _listing(command, execution, removals, needs)
+    needs = needs if command.lite else as_listed(needs, listing)
+    unneeded, spare_from_ms = _find(execution, listing, needs, keep_from_ms)
     if execution.options.dry_run:
         return _plan(snapshot, unneeded, removals, needs, retention_ms)
     if execution.options.txn_id is None:  # its beginning and its end are known to be of one
@@ -64,7 +67,8 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     start = _log_start(command, execution, snapshot, unneeded, spare_from_ms)
     doomed = unneeded
     if start.version != snapshot.version + 1:  # others have committed since the files were found
-        needs = needs_of(execution.table.snapshot(), removals, keep_from_ms)
+        now = needs_of(execution.table.snapshot(), removals, keep_from_ms)
+        needs = now.folded() if needs.folds else now
         doomed = [file for file in unneeded if not needs.has(file.path)]
     try:
         deleted = _delete(execution, doomed, snapshot, needs)
@@ -86,19 +90,20 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     )
 
 
+def _listing(command: Vacuum, execution: Execution, removals: Removals, needs: Needs) -> Listing:
+    """The files that may go: all that are there, or those that the log removed."""
+    execution.progress(Progress("list files", 0, 0, "files"))
+    store = execution.table.store
+    return Listing(store, removed_in_log(removals, needs)) if command.lite else Listing.below(store)
+
+
 def _find(
-    command: Vacuum, execution: Execution, removals: Removals, needs: Needs, keep_from_ms: int
+    execution: Execution, listing: Listing, needs: Needs, keep_from_ms: int
 ) -> tuple[list[FileStatus], int | None]:
     """The files that may go, and since when running operations may have written others.
 
     Who is running is asked once the files are listed: whoever begins later has none among them.
     """
-    execution.progress(Progress("list files", 0, 0, "files"))
-    store = execution.table.store
-    if command.lite:
-        listing = Listing(store, removed_in_log(removals, needs))
-    else:
-        listing = Listing.below(store)
     starts = [execution.options.running_since(), oldest_start_ms(execution.table.uri)]
     oldest_ms = min((start for start in starts if start is not None), default=None)
     spare_from_ms = None if oldest_ms is None else oldest_ms - CLOCK_SLACK_MS

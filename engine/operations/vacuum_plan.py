@@ -82,6 +82,16 @@ def folds_names(store: Store, version: int) -> bool:
     return not is_remote(store) and store.stat(commit_path(version).upper()) is not None
 
 
+def as_listed(needs: Needs, listing: Listing) -> Needs:
+    """The needs over a listing of everything that is there.
+
+    A live file may be there under another spelling: some disks write accents in their own way.
+    """
+    if needs.folds or not needs.live.difference(listing.paths):
+        return needs
+    return needs.folded()
+
+
 def read_removals(store: Store) -> Removals:
     """What the commits of a log took out of the table.
 

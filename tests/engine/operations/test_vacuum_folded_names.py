@@ -66,6 +66,17 @@ def test_a_file_that_a_commit_brings_back_meanwhile_stays(do_lightly, partitione
     assert table.store.stat(old.path) is not None
 
 
+def test_live_files_stay_where_a_disk_writes_accents_its_own_way(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id INT, p STRING) USING DELTA PARTITIONED BY (p)")
+    do_lightly("INSERT INTO t VALUES (1, '\u00e9'), (2, 'b')")
+    root = Path(empty_table.uri)
+    (root / "p=\u00e9").rename(root / "p=e\u0301")
+    there = sorted(root.rglob("*.parquet"))
+    result = do_lightly(NOW)
+    assert sorted(root.rglob("*.parquet")) == there
+    assert "nothing was deleted" in result.message
+
+
 def test_letters_that_are_written_in_two_ways_are_one_name():
     needs = Needs(frozenset({"p=É/1.parquet"}), frozenset()).folded()
     assert needs.has("p=é/1.PARQUET")
