@@ -16,7 +16,6 @@ from engine.schema.types import BOOLEAN, DOUBLE, DataType, DecimalType
 
 Operator: TypeAlias = Callable[[list[Value], list[DataType], DataType], Value]
 _EXACT = pa.decimal256(76, 38)
-_FALSE = pa.scalar(False)
 
 
 def together(values: list[Value], types: list[DataType]) -> tuple[list[Value], DataType]:
@@ -75,7 +74,7 @@ def _null_safe_equal(values: list[Value], types: list[DataType], _: DataType) ->
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     if common == VOID:
         return both_null
-    same = pc.coalesce(equal(left, right, common), _FALSE)
+    same = pc.coalesce(equal(left, right, common), pa.scalar(False))
     return pc.or_(same, both_null)
 
 

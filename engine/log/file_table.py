@@ -53,7 +53,10 @@ TOMBSTONES = pa.schema(
         pa.field("default_row_commit_version", pa.int64()),
     ]
 )
-NO_FILES, NO_TOMBSTONES = FILES.empty_table(), TOMBSTONES.empty_table()
+NO_FILES, NO_TOMBSTONES = (  # `empty_table` would load pandas
+    pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+    for schema in (FILES, TOMBSTONES)
+)
 _MAPS = {"partition_values", "tags"}
 
 

@@ -23,3 +23,12 @@ def test_the_engine_imports_without_the_packages_of_the_server():
 
     assert ended.stderr == ""
     assert int(ended.stdout) > 200
+
+
+def test_nobody_loads_pandas_who_opens_no_frame():
+    """Which Arrow does as it takes its first value of Python: half as much time and memory again."""
+    code = "import lakeui.asgi, lakeui.urls, engine.table, sys; print('pandas' in sys.modules)"
+    ended = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "False\n"
