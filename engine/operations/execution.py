@@ -94,8 +94,9 @@ class Execution:
             NeedsSparkError: the caller has none.
         """
         if self.session is None:
-            msg = "This command needs Spark here, and has no Spark session."
-            raise NeedsSparkError(msg)
+            instead = "Write few rows as VALUES. " if self._stage == READ_SOURCE else ""
+            msg = f"This needs Spark to {self._stage}, and there is no Spark session."
+            raise NeedsSparkError(msg, instead + NeedsSparkError.REMEDY)
         return self.session
 
     @property

@@ -2,12 +2,15 @@
 
 import re
 from dataclasses import fields
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from engine.errors import OnlyReadsError, StatementError
+from engine.operations.needs_spark import NeedsSparkError
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
@@ -29,6 +32,37 @@ def program(tmp_path_factory):
 def test_the_guide_reads_rows_and_an_earlier_version(program):
     assert sorted(program["rows"].column("state").to_pylist()) == ["paid", "sent"]
     assert program["first"].num_rows == 3
+
+
+def test_the_guide_keeps_rows_of_a_program_by_upserts(program):
+    rows = program["countries"].snapshot().to_arrow().to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == [
+        ("CI", "Côte d'Ivoire", date(1960, 8, 7)),
+        ("DE", "Germany", date(1949, 5, 23)),
+        ("TD", "Chad", date(1960, 8, 11)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("STRING", None),
+        ("STRING", "it's \\ a 'text';\n--"),
+        ("STRING", "\\'"),
+        ("BOOLEAN", True),
+        ("BIGINT", -(2**63)),
+        ("DECIMAL(9, 2)", Decimal("-1E+2")),
+        ("DOUBLE", 1e-05),
+        ("DOUBLE", float("-inf")),
+        ("DATE", date(2024, 2, 29)),
+        ("TIMESTAMP", datetime(2024, 1, 1, 10, 0, 0, 123456, tzinfo=UTC)),
+        ("BINARY", b"\x00'\xff"),
+    ],
+)
+def test_the_guides_literals_are_the_values(program, kind, value, do_lightly, empty_table):
+    do_lightly(f"CREATE TABLE t (a {kind})")
+    do_lightly(f"INSERT INTO t VALUES ({program['literal'](value)})")  # noqa: S608 - is tested
+    assert empty_table.snapshot().to_arrow().column("a").to_pylist() == [value]
 
 
 def test_the_guide_plans_a_vacuum_without_a_commit(program):
@@ -68,3 +102,25 @@ def test_a_statement_that_reads_says_how_python_reads(do_lightly, empty_table):
     with pytest.raises(StatementError, match="The statement is empty"):
         run(" ", empty_table)
     assert empty_table.version() == 0
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        (
+            "INSERT INTO t BY NAME SELECT * FROM read_files('/new.csv', format => 'csv')",
+            "needs Spark to read the source.* as VALUES",
+        ),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE", "read the source"),
+        ("OPTIMIZE t", "needs Spark to compact files, and there is no Spark session. Give"),
+    ],
+)
+def test_without_a_session_the_error_says_what_needs_it(
+    do_lightly, empty_table, statement, message
+):
+    do_lightly("CREATE TABLE t (id BIGINT)")
+    do_lightly("INSERT INTO t VALUES (1)")
+    do_lightly("INSERT INTO t VALUES (2)")
+    with pytest.raises(NeedsSparkError, match=message):
+        run(statement, empty_table)
+    assert empty_table.version() == 2
