@@ -1,7 +1,7 @@
 """B12: UPDATE, DELETE and MERGE of 1, 100 and 1,000 rows by the library, without Spark, beside deltalake.
 
 Each changes a table of its own, in turns and warm; the rows left are compared. A tenth of a MERGE's
-rows are new where it has ten or more.
+rows are new where it has ten or more. They are given to both as Arrow, and to ours as VALUES too.
 """
 
 import tempfile
@@ -16,16 +16,16 @@ from deltalake import write_deltalake
 
 from benchmarks.delta_spark_turns import compared, in_turns
 from benchmarks.measuring import Comparison, seconds, show
-from engine.commands.sql import parse_statement
 from engine.operations.run import run
 from engine.table import DeltaTable
 from tests.engine.other_engines import deltalake_rows
 
 SIZES, ROWS, REPETITIONS, WARM_UP = (1, 100, 1_000), 100_000, 9, 2
-_PARTS = {"UPDATE": 0, "DELETE": ROWS // 4, "MERGE": ROWS // 2}
+_VALUES = "MERGE of VALUES"
+_PARTS = {"UPDATE": 0, "DELETE": ROWS // 4, "MERGE": ROWS // 2, _VALUES: 3 * ROWS // 4}
 """From which row on a kind changes rows."""
 _MERGE = (
-    "MERGE INTO t USING (VALUES {}) AS s (id, v) ON t.id = s.id"
+    "MERGE INTO t USING {} ON t.id = s.id"
     " WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
 )
 
@@ -54,18 +54,20 @@ def _of_ours(place: str, kind: str, size: int, starts: "count[int]") -> float:
     start = next(starts)
     within = f"id >= {start} AND id < {start + size}"
     merged = ", ".join(f"({key}, 7.5D)" for key in _keys(start, size))
+    sources = {"s": _given(start, size)} if kind == "MERGE" else {}
     text = {
         "UPDATE": f"UPDATE t SET v = v + 1 WHERE {within}",
         "DELETE": f"DELETE FROM t WHERE {within}",
-        "MERGE": _MERGE.format(merged),
+        "MERGE": _MERGE.format("s"),
+        _VALUES: _MERGE.format(f"(VALUES {merged}) AS s (id, v)"),
     }[kind]
-    return seconds(lambda: run(parse_statement(text), DeltaTable.open(place), None))
+    return seconds(lambda: run(text, DeltaTable.open(place), sources=sources))
 
 
 def _of_theirs(place: str, kind: str, size: int, starts: "count[int]") -> float:
     start = next(starts)
     within = f"id >= {start} AND id < {start + size}"
-    source = pa.table({"id": pa.array(_keys(start, size), pa.int64()), "v": [7.5] * size})
+    source = _given(start, size)
     ways: dict[str, Callable[[RustTable], object]] = {
         "UPDATE": lambda table: table.update({"v": "v + 1"}, predicate=within),
         "DELETE": lambda table: table.delete(within),
@@ -76,7 +78,12 @@ def _of_theirs(place: str, kind: str, size: int, starts: "count[int]") -> float:
             .execute()
         ),
     }
+    ways[_VALUES] = ways["MERGE"]
     return seconds(lambda: ways[kind](RustTable(place)))
+
+
+def _given(start: int, size: int) -> pa.Table:
+    return pa.table({"id": pa.array(_keys(start, size), pa.int64()), "v": [7.5] * size})
 
 
 def _keys(start: int, size: int) -> list[int]:

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from engine.commands.command import check_columns
 from engine.commands.names import column_list, column_path, name_sql, quoted
-from engine.commands.sources import DataFrameSource, FileSource, RowsSource, Source, TableSource
+from engine.commands.sources import (
+    ArrowSource,
+    DataFrameSource,
+    FileSource,
+    RowsSource,
+    Source,
+    TableSource,
+)
 from engine.errors import RequestError
 from engine.schema.types import StructType
 
@@ -32,8 +39,8 @@ def check_matched(source: Source, using: tuple[str, ...], schema: StructType | N
     Raises:
         RequestError: which one.
     """
-    if isinstance(source, FileSource | DataFrameSource):
-        what = "REPLACE USING and REPLACE ON do not read files or DataFrames."
+    if isinstance(source, FileSource | DataFrameSource | ArrowSource):
+        what = "REPLACE USING and REPLACE ON do not read files or rows of the program."
         raise RequestError(what, "Write the rows to a table first.", field="source")
     check_columns(using, schema, "replace_using")
 

@@ -1,4 +1,4 @@
-"""Where the rows of a write come from: files, rows that are written out, another table, a DataFrame."""
+"""Where the rows of a write come from: files, rows that are written out, another table, the program."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -236,9 +236,35 @@ class DataFrameSource:
         raise RequestError(what, "Write its rows to a table or to files first.", field="source")
 
 
+@dataclass(frozen=True)
+class ArrowSource:
+    """Rows of the calling program, a `pyarrow.Table` of the engine's types, under a name. It has no JSON."""
+
+    kind: ClassVar[str] = "arrow"
+    rows: Any = field(compare=False, repr=False)
+    name: str = ""
+    by_position: bool = False
+
+    def sql(self) -> str:
+        """The rows by their name."""
+        return f"SELECT * FROM {table_sql(self.name)}"  # noqa: S608 - never run
+
+    def validate(self) -> None:
+        """Nothing to refuse here: whoever made it looked at the rows."""
+
+    def as_json(self) -> NoReturn:
+        """There is none.
+
+        Raises:
+            RequestError: always.
+        """
+        what = f"The rows {self.name} live in the calling program alone."
+        raise RequestError(what, "Write them to a table or to files first.", field="source")
+
+
 Sendable: TypeAlias = FileSource | RowsSource | TableSource | QuerySource
 """The sources that a request can carry."""
-Source: TypeAlias = Sendable | DataFrameSource
+Source: TypeAlias = Sendable | DataFrameSource | ArrowSource
 SOURCES: dict[str, type[Sendable]] = {
     source_type.kind: source_type
     for source_type in (FileSource, RowsSource, TableSource, QuerySource)

@@ -241,15 +241,15 @@ class RuledRows:
         return cls(IncomingRows.plan(table, metadata, schema, StructType(fields), now_ms))
 
     def check(self, rows: pa.Table) -> pa.Table:
-        """The table's columns of these rows, in its order; there is at least one.
+        """The table's columns of these rows, in its order.
 
         Raises:
             InvariantViolationError: one breaks a rule.
             RequestError: Arrow cannot say of one whether it does.
         """
-        given = rows.select(list(self.incoming.given))
-        (batch,) = given.combine_chunks().to_batches()
-        return self.incoming.apply(batch)
+        given = rows.select(list(self.incoming.given)).combine_chunks()
+        batches = given.to_batches() or [pa.RecordBatch.from_pylist([], schema=given.schema)]
+        return pa.concat_tables([self.incoming.apply(batch) for batch in batches])
 
 
 def not_generated(schema: StructType, assigned: Iterable[str]) -> list[str]:

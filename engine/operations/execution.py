@@ -94,7 +94,11 @@ class Execution:
             NeedsSparkError: the caller has none.
         """
         if self.session is None:
-            instead = "Write few rows as VALUES. " if self._stage == READ_SOURCE else ""
+            instead = (
+                "Give rows of the program as sources, or few rows as VALUES. "
+                if self._stage == READ_SOURCE
+                else ""
+            )
             msg = f"This needs Spark to {self._stage}, and there is no Spark session."
             raise NeedsSparkError(msg, instead + NeedsSparkError.REMEDY)
         return self.session

@@ -34,8 +34,9 @@ from engine.operations.planned_rows import counting, plan_of_merge, table_at_han
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult
 from engine.operations.row_deletion import RowDeletion, settle
-from engine.operations.source_rows import rows_at_hand, source_rows
+from engine.operations.source_rows import source_rows
 from engine.operations.write_rows import Terms
+from engine.operations.written_rows import rows_at_hand
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.collected import MOST_BYTES, FrameSize, collected, size_of_all
 from engine.spark.columns import column
@@ -177,7 +178,10 @@ def _read(
     terms = Terms.of(snapshot)
     tables = QueryTables(execution, txn)
     at_hand = rows_at_hand(execution, command.source, terms.schema, stored=False)
-    if at_hand is not None and execution.options.in_process_bytes:
+    if at_hand is not None and at_hand[0].num_rows > MOST_SOURCE_ROWS:
+        many = f"The source of a MERGE has more than {MOST_SOURCE_ROWS:,} rows."
+        need_spark(execution, CannotEvaluateError(many))
+    elif at_hand is not None and execution.options.in_process_bytes:
         rows, schema = at_hand
         terms, analysed = analysed_merge(command, execution, terms, schema, tables)
         return _Reading(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from engine.commands.model import Optimize
 from engine.operations.active import RunningSince, nobody_runs
@@ -28,6 +28,8 @@ class RunOptions:
         progress: is told how far the run is, from its thread and from a watching one; it may raise
             `OperationCancelledError`, which is heeded until the commit.
         dry_run: plan only, write nothing.
+        sources: rows of the program by the names under which statements read them: tables of Arrow,
+            DataFrames of pandas or polars, lists of dictionaries.
         resolve: opens the tables that a source names; by default their locations.
         open_changed: opens the tables that the steps of a script change; by default their locations.
         since_version: the table's version before the first run of this job.
@@ -58,6 +60,7 @@ class RunOptions:
     observer: TransactionObserver | None = None
     progress: ProgressCallback | None = None
     dry_run: bool = False
+    sources: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     resolve: Resolve | None = None
     open_changed: Resolve | None = None
     since_version: int | None = None
@@ -81,4 +84,5 @@ class RunKeywords(TypedDict, total=False):
     observer: TransactionObserver | None
     progress: ProgressCallback | None
     dry_run: bool
+    sources: Mapping[str, Any]
     resolve: Resolve | None

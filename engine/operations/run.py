@@ -67,6 +67,7 @@ from engine.operations.delete import delete
 from engine.operations.drop_feature import drop_feature
 from engine.operations.execution import AppliedBeforeError, Execution
 from engine.operations.frame_sources import version_read_by
+from engine.operations.given_rows import with_given_rows
 from engine.operations.merge import merge
 from engine.operations.optimize import optimize
 from engine.operations.options import FollowUpRunner, RunKeywords, RunOptions
@@ -153,6 +154,7 @@ def run(
     if isinstance(command, Script):
         command.validate(None)
         return _script(command, table, spark, options)
+    command = with_given_rows(command, options.sources) if options.sources else command
     operation = _operation_of(command)
     _check_place(command, table)
     landed, options = _landed_before(command, table, options)

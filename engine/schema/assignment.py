@@ -1,8 +1,7 @@
 """Store assignment: whether values of one type go into a column of another, and how.
 
-The one place for INSERT, UPDATE and MERGE. It decides by types alone; Spark (`engine.spark.shape`) and
-Arrow (`engine.expressions.arrow_storing`) both carry out the `Storing` that comes out. Structs are
-matched by the names of their fields at every depth, in arrays and maps too. Single values are cast
+The one place for INSERT, UPDATE and MERGE. It decides by types alone; Spark (`engine.spark.shape`)
+carries out the `Storing` that comes out, and Arrow what is a plain cast of it. Structs are matched by the names of their fields at every depth, in arrays and maps too. Single values are cast
 where Spark's ANSI CAST has a way, as delta-spark casts them; one that does not fit fails the write.
 """
 

@@ -38,8 +38,8 @@ def test_the_guide_keeps_rows_of_a_program_by_upserts(program):
     rows = program["countries"].snapshot().to_arrow().to_pylist()
     assert sorted(tuple(row.values()) for row in rows) == [
         ("CI", "Côte d'Ivoire", date(1960, 8, 7)),
-        ("DE", "Germany", date(1949, 5, 23)),
-        ("TD", "Chad", date(1960, 8, 11)),
+        ("DE", "Germany", None),
+        ("TD", None, None),
     ]
 
 
@@ -59,9 +59,9 @@ def test_the_guide_keeps_rows_of_a_program_by_upserts(program):
         ("BINARY", b"\x00'\xff"),
     ],
 )
-def test_the_guides_literals_are_the_values(program, kind, value, do_lightly, empty_table):
+def test_a_value_of_the_program_comes_to_be_what_it_is(kind, value, do_lightly, empty_table):
     do_lightly(f"CREATE TABLE t (a {kind})")
-    do_lightly(f"INSERT INTO t VALUES ({program['literal'](value)})")  # noqa: S608 - is tested
+    do_lightly("INSERT INTO t TABLE s", sources={"s": [{"a": value}]})
     assert empty_table.snapshot().to_arrow().column("a").to_pylist() == [value]
 
 
@@ -74,7 +74,8 @@ def test_the_guide_plans_a_vacuum_without_a_commit(program):
 def test_the_guide_provokes_a_conflict_and_a_retry_resolves_it(program):
     result, table = program["result"], DeltaTable.open(program["table"].uri)
     operations = [commit.operation for commit in table.history()]
-    assert operations[:4] == ["UPDATE", "UPDATE", "UPDATE", "MERGE"]  # the aborted one is not there
+    # the aborted one is not there
+    assert operations[:4] == ["UPDATE", "UPDATE", "UPDATE", "MERGE"]
     assert result.version == table.version()
     paid = table.snapshot().to_arrow(condition="id = 1")
     assert paid.column("state").to_pylist() == ["paid"]

@@ -1,0 +1,138 @@
+"""Rows that the calling program gives: Arrow, pandas or polars, under a name that a statement reads."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from engine.commands.command import Command
+from engine.commands.names import table_sql
+from engine.commands.sources import ArrowSource, QuerySource, TableSource
+from engine.errors import CannotEvaluateError, RequestError
+from engine.expressions.tree import Column
+from engine.operations.arrow_rows import evaluated_as
+from engine.schema.arrow import from_arrow_type, to_arrow_type
+from engine.schema.assignment import storing
+from engine.schema.types import ArrayType, MapType, StructField, StructType
+from engine.schema.write_errors import ColumnCountError
+from engine.spark.shape import check_assignable
+
+
+def with_given_rows(command: Command, sources: Mapping[str, Any]) -> Command:
+    """The command with the rows of that name in the place of its source, where it names some.
+
+    Raises:
+        RequestError: it asks for more of them than all their columns and rows; or what stands under the
+            name is no table of rows, or has a column that no table can have.
+    """
+    source = getattr(command, "source", None)
+    given = {name.lower(): rows for name, rows in sources.items()}
+    if isinstance(source, QuerySource):
+        named = [name for name in source.tables_read() if name.lower() in given]
+        if named:
+            raise _whole_alone(named[0])
+    if not isinstance(source, TableSource) or source.table.lower() not in given:
+        return command
+    if source != TableSource(source.table, by_position=source.by_position):
+        raise _whole_alone(source.table)
+    rows = _as_arrow(source.table, given[source.table.lower()])
+    own = ArrowSource(rows, source.table, source.by_position)
+    changed: Command = replace(command, source=own)  # type: ignore[call-arg] # it has a source
+    return changed
+
+
+def _whole_alone(name: str) -> RequestError:
+    msg = f"The rows {name} are given by the program, and are read as a whole alone."
+    remedy = f"Choose and compute before, and write USING {name}, TABLE {name} or SELECT * of it."
+    return RequestError(msg, remedy, field="sources")
+
+
+def given_rows(
+    source: ArrowSource, target_schema: StructType | None, *, stored: bool, takes_more: bool = False
+) -> tuple[pa.Table, StructType]:
+    """The rows in Arrow's types of the engine, and their columns.
+
+    Args:
+        source: the rows.
+        target_schema: the columns of the table that takes them.
+        stored: whether they are cast to these; a MERGE compares them first.
+        takes_more: whether columns beyond the table's may come by position.
+
+    Raises:
+        SchemaMismatchError: columns that the table does not take.
+        CannotEvaluateError: only Spark can cast them.
+    """
+    rows = source.rows
+    if source.by_position and target_schema is not None:
+        names = names_by_position(target_schema, rows.column_names, takes_more=takes_more)
+        rows = rows.rename_columns(names)
+    schema = StructType(tuple(StructField(f.name, from_arrow_type(f.type)) for f in rows.schema))
+    if not stored or target_schema is None:
+        return rows, schema
+    check_assignable(target_schema, schema)
+    columns = {
+        column.name: _stored(rows, mine, column)
+        for mine in schema
+        if (column := target_schema.get(mine.name)) is not None
+    }
+    fields = (StructField(name, from_arrow_type(kept.type)) for name, kept in columns.items())
+    return pa.table(columns), StructType(tuple(fields))
+
+
+def names_by_position(
+    target_schema: StructType, names: Sequence[str], *, takes_more: bool
+) -> list[str]:
+    """The names under which columns go into a table by their places.
+
+    Raises:
+        ColumnCountError: there are more or fewer than the table has.
+    """
+    width, expected = len(names), len(target_schema)
+    if width < expected or (width > expected and not takes_more):
+        missing = ", ".join(target_schema.names[width:][:20])
+        lacking = f": there is nothing for {missing}" if missing else ""
+        msg = f"INSERT by position gives {width} columns, and the table has {expected}{lacking}."
+        remedy = "Name the columns after the table, or match them BY NAME."
+        raise ColumnCountError(msg, remedy, field="source")
+    return [*target_schema.names, *names[expected:]]
+
+
+def _stored(rows: pa.Table, mine: StructField, column: StructField) -> pa.ChunkedArray:
+    storing(mine.type, column.type, column.name)
+    if mine.type == column.type:
+        return rows.column(mine.name)
+    if isinstance(column.type, StructType | ArrayType | MapType):
+        msg = f"{column.name} is a struct, array or map of other types."
+        raise CannotEvaluateError(msg)
+    values = evaluated_as(column.type, Column((mine.name,), mine.type), rows)
+    return values.cast(to_arrow_type(column.type))
+
+
+def _as_arrow(name: str, given: object) -> pa.Table:
+    """Rows in the types that a table has: no dictionaries, no unsigned numbers, times in microseconds."""
+    try:
+        is_list = isinstance(given, list)
+        rows = pa.Table.from_pylist(given) if is_list else pa.table(given)
+        rows.validate(full=True)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
+        msg = f"The rows {table_sql(name)} are no table of rows: {str(error)[:300]}."
+        remedy = "Give a pyarrow.Table, a DataFrame of pandas or polars, or a list of dictionaries."
+        raise RequestError(msg, remedy, field="sources") from error
+    lowered = [column.lower() for column in rows.column_names]
+    repeated = next((one for one in rows.column_names if lowered.count(one.lower()) > 1), None)
+    if repeated is not None or not lowered:
+        what = "have no columns" if repeated is None else f"have two columns called {repeated}"
+        msg = f"The rows {table_sql(name)} {what}."
+        raise RequestError(msg, "Name each column once.", field="sources")
+    columns = {one: _as_engine(name, one, rows.column(one)) for one in rows.column_names}
+    return pa.table(columns)
+
+
+def _as_engine(name: str, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = to_arrow_type(from_arrow_type(values.type))
+    try:
+        return values if values.type == kind else values.cast(kind)
+    except pa.ArrowException as error:
+        msg = f"The column {column} of the rows {table_sql(name)} does not fit {kind}: {str(error)[:300]}."
+        raise RequestError(msg, "Cast it before.", field="sources") from error
