@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -112,21 +113,29 @@ def _stored(rows: pa.Table, mine: StructField, column: StructField) -> pa.Chunke
 def _as_arrow(name: str, given: object) -> pa.Table:
     """Rows in the types that a table has: no dictionaries, no unsigned numbers, times in microseconds."""
     try:
-        is_list = isinstance(given, list)
-        rows = pa.Table.from_pylist(given) if is_list else pa.table(given)
+        rows = pa.table(_columns(given) if isinstance(given, list) else given)
         rows.validate(full=True)
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
         msg = f"The rows {table_sql(name)} are no table of rows: {str(error)[:300]}."
         remedy = "Give a pyarrow.Table, a DataFrame of pandas or polars, or a list of dictionaries."
         raise RequestError(msg, remedy, field="sources") from error
     lowered = [column.lower() for column in rows.column_names]
+    if not lowered:
+        msg = f"The rows {table_sql(name)} have no columns."
+        remedy = "No rows are a pyarrow.Table of columns without rows: an empty list names none."
+        raise RequestError(msg, remedy, field="sources")
     repeated = next((one for one in rows.column_names if lowered.count(one.lower()) > 1), None)
-    if repeated is not None or not lowered:
-        what = "have no columns" if repeated is None else f"have two columns called {repeated}"
-        msg = f"The rows {table_sql(name)} {what}."
+    if repeated is not None:
+        msg = f"The rows {table_sql(name)} have two columns called {repeated}."
         raise RequestError(msg, "Name each column once.", field="sources")
     columns = {one: _as_engine(name, one, rows.column(one)) for one in rows.column_names}
     return pa.table(columns)
+
+
+def _columns(rows: list[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The values by their names, in the order in which they come up; null where a row has none."""
+    names = dict.fromkeys(chain.from_iterable(row.keys() for row in rows))
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _as_engine(name: str, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -73,12 +73,13 @@ def pairs(do_lightly, empty_table):
     "given",
     [
         [{"id": 1, "v": "a"}, {"id": 2}],
+        [{"id": 2}, {"v": "a", "id": 1}],
         pa.RecordBatch.from_pydict({"id": [1, 2], "v": ["a", None]}),
         pd.DataFrame({"id": [1, 2], "v": ["a", None]}),
         {"id": [1, 2], "v": ["a", None]},
         pa.chunked_array([[{"id": 1, "v": "a"}], [{"id": 2, "v": None}]]),
     ],
-    ids=["list", "batch", "pandas", "columns", "chunks"],
+    ids=["list", "list whose first row lacks a column", "batch", "pandas", "columns", "chunks"],
 )
 def test_whatever_arrow_makes_rows_of_is_taken(do_lightly, pairs, given):
     do_lightly("INSERT INTO t TABLE s", sources={"s": given})
@@ -123,6 +124,8 @@ REFUSED = {
     ),
     "no rows at all": (INSERT, {"fresh": 5}, RequestError, "no table of rows"),
     "no columns": (INSERT, {"fresh": pa.table({})}, RequestError, "have no columns"),
+    "an empty list": (INSERT, {"fresh": []}, RequestError, "columns without rows: an empty list"),
+    "rows that are none": (INSERT, {"fresh": [(1, "a")]}, RequestError, "no table of rows"),
     "one name twice": (
         INSERT,
         {"fresh": pa.table({"id": [1], "ID": [2]})},
