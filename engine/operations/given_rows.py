@@ -113,7 +113,7 @@ def _stored(rows: pa.Table, mine: StructField, column: StructField) -> pa.Chunke
 def _as_arrow(name: str, given: object) -> pa.Table:
     """Rows in the types that a table has: no dictionaries, no unsigned numbers, times in microseconds."""
     try:
-        rows = pa.table(_columns(given) if isinstance(given, list) else given)
+        rows = _table(given)
         rows.validate(full=True)
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
         msg = f"The rows {table_sql(name)} are no table of rows: {str(error)[:300]}."
@@ -130,6 +130,16 @@ def _as_arrow(name: str, given: object) -> pa.Table:
         raise RequestError(msg, "Name each column once.", field="sources")
     columns = {one: _as_engine(name, one, rows.column(one)) for one in rows.column_names}
     return pa.table(columns)
+
+
+def _table(given: object) -> pa.Table:
+    """The rows, without the places in a DataFrame of pandas that Arrow makes a column of."""
+    if isinstance(given, pa.Table):
+        return given
+    rows = pa.table(_columns(given) if isinstance(given, list) else given)
+    about = rows.schema.pandas_metadata or {"columns": (), "index_columns": ()}
+    unnamed = [one["field_name"] for one in about["columns"] if one["name"] is None]
+    return rows.drop_columns([name for name in unnamed if name in about["index_columns"]])
 
 
 def _columns(rows: list[Mapping[str, Any]]) -> dict[str, list[Any]]:

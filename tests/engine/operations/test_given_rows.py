@@ -76,13 +76,28 @@ def pairs(do_lightly, empty_table):
         [{"id": 2}, {"v": "a", "id": 1}],
         pa.RecordBatch.from_pydict({"id": [1, 2], "v": ["a", None]}),
         pd.DataFrame({"id": [1, 2], "v": ["a", None]}),
+        pd.DataFrame({"id": [0, 1, 2], "v": ["b", "a", None]}).query("id > 0"),
         {"id": [1, 2], "v": ["a", None]},
         pa.chunked_array([[{"id": 1, "v": "a"}], [{"id": 2, "v": None}]]),
     ],
-    ids=["list", "list whose first row lacks a column", "batch", "pandas", "columns", "chunks"],
+    ids=[
+        "list",
+        "list whose first row lacks a column",
+        "batch",
+        "pandas",
+        "chosen by pandas",
+        "columns",
+        "chunks",
+    ],
 )
 def test_whatever_arrow_makes_rows_of_is_taken(do_lightly, pairs, given):
     do_lightly("INSERT INTO t TABLE s", sources={"s": given})
+    assert _rows(pairs) == {1: ("a",), 2: (None,)}
+
+
+def test_an_index_of_pandas_is_a_column_if_it_has_a_name(do_lightly, pairs):
+    named = pd.DataFrame({"v": ["a", None]}, index=pd.Index([1, 2], name="id"))
+    do_lightly(INSERT, sources={"fresh": named})
     assert _rows(pairs) == {1: ("a",), 2: (None,)}
 
 
