@@ -15,7 +15,7 @@ from engine.errors import ExpressionError
 from engine.expressions.null_options import membership_for_spark
 from engine.expressions.regex_calls import REGEX, regex_for_spark
 from engine.expressions.tree import Call, Expression, Literal
-from engine.expressions.wide_numbers import ORDERED, comparison_for_spark
+from engine.expressions.wide_numbers import ORDERED, comparison_for_spark, negation_for_spark
 from engine.schema.types import BOOLEAN, INTEGER, STRING
 
 LIKE = frozenset({"like", "ilike"})
@@ -89,6 +89,8 @@ def call_for_spark(call: Call) -> Call:
         return regex_for_spark(made)
     if made.function in ORDERED:
         return comparison_for_spark(made)
+    if made.function == "negative":
+        return negation_for_spark(made)
     if made.function == "in":
         return membership_for_spark(made)
     return _like_for_spark(made) if made.function in LIKE else made
