@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.commands.command import Command
 from engine.commands.names import table_sql
-from engine.commands.sources import ArrowSource, QuerySource, TableSource
+from engine.commands.sources import ArrowSource, TableSource
 from engine.errors import CannotEvaluateError, RequestError
 from engine.expressions.tree import Column
 from engine.operations.arrow_rows import evaluated_as
@@ -27,16 +27,16 @@ def with_given_rows(command: Command, sources: Mapping[str, Any]) -> Command:
         RequestError: it asks for more of them than all their columns and rows; or what stands under the
             name is no table of rows, or has a column that no table can have.
     """
-    source = getattr(command, "source", None)
     given = {name.lower(): rows for name, rows in sources.items()}
-    if isinstance(source, QuerySource):
-        named = [name for name in source.tables_read() if name.lower() in given]
-        if named:
-            raise _whole_alone(named[0])
-    if not isinstance(source, TableSource) or source.table.lower() not in given:
+    named = [name for name in command.tables_read() if name.lower() in given]
+    if not named:
         return command
-    if source != TableSource(source.table, by_position=source.by_position):
-        raise _whole_alone(source.table)
+    source = getattr(command, "source", None)
+    is_whole = isinstance(source, TableSource) and source == TableSource(
+        named[0], by_position=source.by_position
+    )
+    if not isinstance(source, TableSource) or not is_whole or len(named) > 1:
+        raise _whole_alone(named[0])
     rows = _as_arrow(source.table, given[source.table.lower()])
     own = ArrowSource(rows, source.table, source.by_position)
     changed: Command = replace(command, source=own)  # type: ignore[call-arg] # it has a source

@@ -130,6 +130,12 @@ REFUSED = {
         RequestError,
         "as a whole",
     ),
+    "a subquery": (
+        "DELETE FROM t WHERE id IN (SELECT id FROM s)",
+        {"s": FIRST},
+        RequestError,
+        "as a whole",
+    ),
     "more columns": (INSERT, {"fresh": [{"id": 1, "w": 2}]}, SchemaMismatchError, "the column w"),
     "fewer columns": (
         "INSERT INTO t TABLE s",
