@@ -87,6 +87,7 @@ class CurrentTransaction:
     read_app_ids: frozenset[str] = frozenset()
     actions: tuple[Action, ...] = ()
     txn_id: str | None = None
+    user: str | None = None
     source_is_fixed: bool = False
     rows: RowScope = FILES_DECIDE
     layout: Layout = NO_LAYOUT
@@ -180,6 +181,7 @@ class CurrentTransaction:
             predicate=self.predicate,
             isolation_level=str(self.level),
             txn_id=self.txn_id,
+            user=self.user,
             is_blind_append=self.is_blind_append,
         )
 

@@ -18,8 +18,10 @@ LOOK_SECONDS = 1.0
 class EarlyConflicts:
     """Looks for conflicts of one transaction, for as long as somebody tells the progress of its work."""
 
-    def __init__(self, txn: OptimisticTransaction, operation: str) -> None:
-        self._txn, self._operation = txn, operation
+    def __init__(
+        self, txn: OptimisticTransaction, operation: str, user_name: str | None = None
+    ) -> None:
+        self._txn, self._operation, self._user_name = txn, operation, user_name
         self._looked = monotonic()
         self._look: threading.Thread | None = None
         self._conflict: ConflictError | None = None
@@ -52,7 +54,7 @@ class EarlyConflicts:
 
     def _find(self) -> None:
         try:
-            self._conflict = self._txn.find_early_conflict(self._operation)
+            self._conflict = self._txn.find_early_conflict(self._operation, self._user_name)
         except (EngineError, OSError, *SPARK_ERRORS):
             return  # the commit will tell
         finally:

@@ -138,7 +138,7 @@ class Execution:
                 raise AppliedBeforeError
         self.last_read = txn.snapshot
         looks = operation and self.options.early_conflicts and not self.options.dry_run
-        self._early = EarlyConflicts(txn, operation) if looks else None
+        self._early = EarlyConflicts(txn, operation, self.options.user_name) if looks else None
         if self.session is not None:
             txn.test_rows_with(condition_tester(self.session))
         return txn

@@ -166,7 +166,9 @@ class OptimisticTransaction:
         transaction = self.snapshot.set_transactions.get(app_id) if self.snapshot else None
         return None if transaction is None else transaction.version
 
-    def find_early_conflict(self, operation: str) -> ConflictError | None:
+    def find_early_conflict(
+        self, operation: str, user_name: str | None = None
+    ) -> ConflictError | None:
         """The conflict that its commit is bound to end with, as far as it is known by now.
 
         What is read and staged later only adds to what can conflict. While nothing is staged files
@@ -181,7 +183,7 @@ class OptimisticTransaction:
             self.snapshot,
             self._reads,
             tuple(self._actions),
-            Provenance(operation, self.txn_id),
+            Provenance(operation, self.txn_id, user_name=user_name),
         )
         rows = self._row_resolver(pending_commit.current)
         return find_early_conflict(self.table.store, pending_commit, rows)

@@ -135,6 +135,7 @@ def prepare_commit(
         source_is_fixed=reads.source_is_fixed,
         actions=actions,
         txn_id=provenance.txn_id,
+        user=provenance.user_name,
         rows=reads.row_scope(snapshot),
         layout=reads.layout(snapshot),
     )

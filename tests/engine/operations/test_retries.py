@@ -20,7 +20,8 @@ class _Rival(TransactionObserver):
     def staged(self, _txn):
         if self._times:
             self._times -= 1
-            run(parse_statement("UPDATE t SET v = v + 1 WHERE id = 1"), self._table, None)
+            update = parse_statement("UPDATE t SET v = v + 1 WHERE id = 1")
+            run(update, self._table, None, user_name="rival")
 
 
 class _Waits(FakeClock):
@@ -59,6 +60,15 @@ def test_the_last_conflict_is_raised_without_waiting(table):
     with pytest.raises(ConflictError):
         _add_ten(table, 2, retries=1)
     assert len(table.clock.waits) == 1
+
+
+def test_a_conflict_names_who_lost_and_who_won(table):
+    with pytest.raises(ConflictError) as raised:
+        _add_ten(table, 1, user_name="ada")
+    assert (raised.value.conflict.current.user, raised.value.conflict.winner.user) == (
+        "ada",
+        "rival",
+    )
 
 
 @pytest.mark.parametrize("spelling", ["{}", "file://{}", "{}/", "{}/../{name}", "{}-link"])
