@@ -43,12 +43,12 @@ def rows_in_spark(
     Raises:
         ColumnCountError: they are not as many as the table's columns, to which they go by position.
     """
-    spark = execution.spark
     if isinstance(source, ArrowSource):
         given, _ = given_rows(source, target_schema, stored=False, takes_more=takes_more)
-        frame = spark.createDataFrame(given)
+        frame = execution.spark.createDataFrame(given)
         return SourceRows(frame, from_spark_schema(frame.schema))
     trees, schema = _values(execution, source, target_schema, stored=stored, takes_more=takes_more)
+    spark = execution.spark
     try:
         frame = spark.createDataFrame(_evaluated(trees, schema)).coalesce(1)
     except CannotEvaluateError:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.services import ROOT
 
+_MORE_THAN_IDLE = 12
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="PySpark's own daemon serves here")
 
 
@@ -55,9 +56,10 @@ def test_tasks_find_what_they_import_already_there_and_workers_are_used_again(sp
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"there": [there], "pid": [os.getpid()]})
 
-    first, second = (
-        spark.range(0, 2, 1, 1).mapInArrow(look, "there boolean, pid long").collect()
-        for _ in range(2)
-    )
-    assert [row.there for row in first + second] == [True, True]
-    assert {row.pid for row in first} == {row.pid for row in second}
+    rows = [
+        row
+        for _ in range(_MORE_THAN_IDLE)
+        for row in spark.range(0, 2, 1, 1).mapInArrow(look, "there boolean, pid long").collect()
+    ]
+    assert all(row.there for row in rows)
+    assert len({row.pid for row in rows}) < _MORE_THAN_IDLE, "some did a second task"
