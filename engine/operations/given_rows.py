@@ -32,10 +32,9 @@ def with_given_rows(command: Command, sources: Mapping[str, Any]) -> Command:
     if not named:
         return command
     source = getattr(command, "source", None)
-    is_whole = isinstance(source, TableSource) and source == TableSource(
-        named[0], by_position=source.by_position
-    )
-    if not isinstance(source, TableSource) or not is_whole or len(named) > 1:
+    if not isinstance(source, TableSource) or len(named) > 1:
+        raise _whole_alone(named[0])
+    if source != TableSource(named[0], by_position=source.by_position):
         raise _whole_alone(named[0])
     rows = _as_arrow(source.table, given[source.table.lower()])
     own = ArrowSource(rows, source.table, source.by_position)

@@ -342,7 +342,7 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
     rows, gone, actions = merging.rows, matched.gone, matched.actions
     touched = merging.indices((*gone.removed, *(file.add for file in gone.masked)))
     frames: list[DataFrame] = []
-    inserts, marked = rows.inserts(rows.unmatched_source(merging.target()))
+    inserts, marked = rows.inserts(rows.unmatched_source(merging.target))
     merging.terms = merging.terms.numbered_to(marked)
     if actions is not None and touched:
         if merging.snapshot.properties.enable_change_data_feed or rows.asks_for_values:

@@ -4,6 +4,7 @@ A row is known by its file and position, a source row by a number it got when th
 Everything after the join works on these, so that nothing is decided twice.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -126,18 +127,18 @@ class MergeRows:
             pairs = marked.select(*places, source_row, column(CLAUSE), *beside)
         return pairs.localCheckpoint(eager=True)
 
-    def unmatched_source(self, target: DataFrame) -> DataFrame:
-        """The source rows that ON joins to no row of the target."""
+    def unmatched_source(self, target: Callable[[], DataFrame]) -> DataFrame:
+        """The source rows that ON joins to no row of the target, which is scanned unless pairs tell."""
         if self.pairs_found is not None:
             matched = self.pairs_found.select(SOURCE_ROW)
             few = broadcast_if_small(matched, self.pair_count * _NUMBER_BYTES)
             return self.source.join(few, SOURCE_ROW, "left_anti")
         on = self.merge.on
         if joins_by_equality(on) or spark_expressions(on):
-            matched = self._joined(target).select(F.col(f"{SOURCE}.{SOURCE_ROW}")).distinct()
+            matched = self._joined(target()).select(F.col(f"{SOURCE}.{SOURCE_ROW}")).distinct()
             few = broadcast_if_small(matched, self.size.rows * _NUMBER_BYTES)
             return self.source.join(few, SOURCE_ROW, "left_anti")
-        return self.source.alias(SOURCE).join(target.alias(TARGET), to_column(on), "left_anti")
+        return self.source.alias(SOURCE).join(target().alias(TARGET), to_column(on), "left_anti")
 
     def _joined(self, target: DataFrame) -> DataFrame:
         """Both sides where ON is true; what Spark alone evaluates is asked of what the rest joins."""

@@ -6,11 +6,10 @@ Spark guesses the bytes of a side from its plan; here they were counted.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.spark.collected import MOST_BYTES
+from engine.spark.collected import MOST_BYTES, RESULT_LIMIT
 from engine.spark.data_source_options import size_in_bytes
-from engine.spark.session import is_remote
 
-_LIMIT, _DEFAULT_LIMIT = "spark.driver.maxResultSize", "1g"
+_DEFAULT_LIMIT = "1g"
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 
 
@@ -19,12 +18,10 @@ def broadcast_if_small(frame: DataFrame, size: int) -> DataFrame:
 
     Spark makes a table of it on the driver first, of some times its bytes.
     """
-    spark = frame.sparkSession
-    if is_remote(spark):
-        limit = spark.conf.get(_LIMIT, None)
-    else:
-        limit = spark.sparkContext.getConf().get(_LIMIT)
-    threshold = spark.conf.get(_THRESHOLD, None)
+    if size > MOST_BYTES:
+        return frame
+    settings = frame.sparkSession.conf
+    threshold, limit = (settings.get(name, None) for name in (_THRESHOLD, RESULT_LIMIT))
     return F.broadcast(frame) if may_send(size, threshold or "", limit or "") else frame
 
 

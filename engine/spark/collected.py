@@ -14,7 +14,7 @@ from engine.spark.java_causes import SPARK_ERRORS, causes_of
 MOST_BYTES = 64 * 1024 * 1024
 """Of rows that are sent to the driver."""
 _SMALL = "__lake_small"
-_LIMIT = "spark.driver.maxResultSize"
+RESULT_LIMIT = "spark.driver.maxResultSize"
 _WIDEST = 16
 """Bytes of a number, a time or a boolean, at most."""
 _TEXTS = (spark_types.StringType, spark_types.BinaryType)
@@ -38,7 +38,7 @@ def collected(frame: DataFrame) -> pa.Table | None:
     try:
         return frame.toArrow()
     except SPARK_ERRORS as error:
-        if not any(_LIMIT in cause.text for cause in causes_of(error)):
+        if not any(RESULT_LIMIT in cause.text for cause in causes_of(error)):
             raise
         return None
 
