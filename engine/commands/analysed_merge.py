@@ -15,7 +15,7 @@ from engine.expressions.traits import (
     split_conjuncts,
     without_relation,
 )
-from engine.expressions.tree import TRUE, Expression
+from engine.expressions.tree import TRUE, Call, Expression
 
 MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not_matched", "not_matched_by_source"
 UPDATE, UPDATE_ALL, DELETE, INSERT, INSERT_ALL = (
@@ -35,6 +35,22 @@ WHEN_SQL = {
 def clause_words(number: int, when: str) -> str:
     """Which clause it is, for people."""
     return f"clause {number} (WHEN {WHEN_SQL[when]})"
+
+
+def equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
+    """Both sides of `=` or `<=>` between target and source, the target's first; else None."""
+    if not (isinstance(part, Call) and part.function in {"=", "<=>"}):
+        return None
+    mine, theirs = part.arguments
+    if relations_of(mine) == {"source"}:
+        mine, theirs = theirs, mine
+    is_between = relations_of(mine) == {"target"} and relations_of(theirs) == {"source"}
+    return (mine, theirs) if is_between else None
+
+
+def equated(part: Expression) -> tuple[Expression, Expression] | None:
+    """As `equal_sides`, of `=` alone: what null joins nothing by."""
+    return equal_sides(part) if isinstance(part, Call) and part.function == "=" else None
 
 
 @dataclass(frozen=True)

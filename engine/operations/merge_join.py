@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from engine.commands.analysed_merge import AnalysedMerge
+from engine.commands.analysed_merge import AnalysedMerge, equated
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_operators import together
 from engine.expressions.evaluate import evaluate_arrow, matching_rows
-from engine.expressions.traits import conjunction, relations_of, replaced, split_conjuncts
-from engine.expressions.tree import TRUE, Call, Column, Expression, walk
+from engine.expressions.traits import conjunction, replaced, split_conjuncts
+from engine.expressions.tree import TRUE, Column, Expression, walk
 from engine.expressions.types import INTEGRALS, common_type
 from engine.operations.merge_ranges import Bounds, ends_of
 from engine.schema.types import BOOLEAN, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ
@@ -114,13 +114,10 @@ def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, 
 
 def _key(part: Expression, target: pa.Table, source: pa.Table) -> tuple[pa.Array, pa.Array] | None:
     """Both sides of an equality between them, in one type; None for any other condition."""
-    if not isinstance(part, Call) or part.function != "=":
+    sides = equated(part)
+    if sides is None:
         return None
-    mine, theirs = part.arguments
-    if relations_of(mine) == {"source"}:
-        mine, theirs = theirs, mine
-    if relations_of(mine) != {"target"} or relations_of(theirs) != {"source"}:
-        return None
+    mine, theirs = sides
     types = [mine.type, theirs.type]
     if common_type(types) not in _KEYS:
         return None

@@ -6,10 +6,16 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.commands.analysed_merge import DELETE, MATCHED, AnalysedClause, AnalysedMerge
-from engine.expressions.traits import is_asked_once, relations_of, split_conjuncts
-from engine.expressions.tree import Call, Expression, walk
+from engine.commands.analysed_merge import (
+    DELETE,
+    MATCHED,
+    AnalysedClause,
+    AnalysedMerge,
+    equal_sides,
+)
+from engine.expressions.traits import is_asked_once, split_conjuncts
 from engine.expressions.tree import Column as ColumnOfRow
+from engine.expressions.tree import Expression, walk
 from engine.schema.types import StructType
 from engine.spark.columns import quoted
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
@@ -88,17 +94,7 @@ def columns_read(trees: Iterable[Expression], side: str) -> set[str] | None:
 
 def joins_by_equality(on: Expression) -> bool:
     """Whether ON asks that something of the target equal something of the source."""
-    equalities = (part for part in split_conjuncts(on) if _is_equality(part))
-    return any(
-        {frozenset(relations_of(one)) for one in part.arguments}
-        == {frozenset({TARGET}), frozenset({SOURCE})}
-        for part in equalities
-        if isinstance(part, Call)
-    )
-
-
-def _is_equality(part: Expression) -> bool:
-    return isinstance(part, Call) and part.function in {"=", "<=>"}
+    return any(equal_sides(part) for part in split_conjuncts(on))
 
 
 def _matching(merge: AnalysedMerge) -> list[Expression]:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.expressions.traits import is_deterministic, relations_of, split_conjuncts
+from engine.commands.analysed_merge import equated
+from engine.expressions.traits import is_deterministic, split_conjuncts
 from engine.expressions.tree import FALSE, Call, Column, Expression, Literal, Value
 from engine.schema.types import (
     BOOLEAN,
@@ -73,14 +74,11 @@ def ends_of(low: pa.Scalar, high: pa.Scalar) -> tuple[object, object] | None:
 
 
 def _keys(on: Expression) -> Iterator[tuple[Column, Expression]]:
-    for part in split_conjuncts(on):
-        if not isinstance(part, Call) or part.function != "=":
+    for mine, other in filter(None, map(equated, split_conjuncts(on))):
+        if not (isinstance(mine, Column) and len(mine.path) == 1 and is_deterministic(other)):
             continue
-        for mine, other in (part.arguments, reversed(part.arguments)):
-            if isinstance(mine, Column) and mine.relation == "target" and len(mine.path) == 1:
-                fits = relations_of(other) == {"source"} and is_deterministic(other)
-                if fits and _is_comparable(mine.type, other.type):
-                    yield Column(mine.path, mine.type), other
+        if _is_comparable(mine.type, other.type):
+            yield Column(mine.path, mine.type), other
 
 
 def _is_comparable(target: DataType, source: DataType) -> bool:
