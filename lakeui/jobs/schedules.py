@@ -1,8 +1,8 @@
 """Jobs that recur: made once, fired by the clock, each time as their owner."""
 
 import logging
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from celery.schedules import ParseException, crontab
@@ -22,6 +22,8 @@ from lakeui.jobs.writers import note_changed_tables
 
 logger = logging.getLogger(__name__)
 
+_CLOCKS_DIFFER = timedelta(minutes=1)
+"""So much at most, of hosts whose clocks are kept."""
 _CRON_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 
 
@@ -78,6 +80,7 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
 ) -> Schedule:
     """Other words for a schedule; what is not given stays. It goes on as its owner.
 
+    What fires it meanwhile is not undone, and when it is due stays where its cron text does.
     A new statement is checked as the owner's, who will have to be allowed to run it, and as that of
     whoever changes it.
 
@@ -85,27 +88,33 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
         RequestError: see `create_schedule`.
         NotPermittedError, ReadOnlyError, PathOutsideRootError: see `requests.request_job`.
     """
+    changed: set[str] = set()
     if name is not None:
         if not name.strip():
             msg = "The schedule has no name."
             raise RequestError(msg, "Give it one.", field="name")
         schedule.name = name.strip()[:200]
+        changed.add("name")
     command = checked_command(schedule.table, by, sql=sql) if sql else None
     if command is not None:
         checked_command(schedule.table, schedule.owner, sql=sql)
         _check_runs(sql)
         schedule.kind, schedule.parameters = command.kind, command.parameters()
         schedule.statement = statement_of(command, schedule.table)
-    if cron is not None:
+        changed |= {"kind", "parameters", "statement"}
+    if cron is not None and " ".join(cron.split()) != schedule.cron:
         schedule.cron = " ".join(cron.split())
         due = next_due(cron, timezone.now())
         schedule.next_due_at = due if schedule.enabled else None
+        changed |= {"cron", "next_due_at"}
     if retries is not None:
         schedule.max_retries = checked_retries(retries)
+        changed.add("max_retries")
     if time_limit_s is not None:
         schedule.time_limit_s = checked_time_limit(time_limit_s)
+        changed.add("time_limit_s")
     with transaction.atomic():
-        _save_named(schedule)
+        _save_named(schedule, changed)
         if command is not None:
             note_changed_tables(schedule, command)
     return schedule
@@ -137,10 +146,16 @@ def run_now(schedule: Schedule, by: User) -> Job:
 
 
 def set_enabled(schedule: Schedule, *, enabled: bool) -> None:
-    """Let a schedule fire from now on, or rest; what it missed while it rested is not made up."""
-    schedule.enabled = enabled
-    schedule.next_due_at = next_due(schedule.cron, timezone.now()) if enabled else None
-    schedule.save(update_fields=["enabled", "next_due_at"])
+    """Let a schedule fire from now on, or rest; what it missed while it rested is not made up.
+
+    One that fires already goes on: what it is due for is not put off.
+    """
+    others = Schedule.objects.filter(pk=schedule.pk, enabled=not enabled)
+    others.update(
+        enabled=enabled,
+        next_due_at=next_due(schedule.cron, timezone.now()) if enabled else None,
+    )
+    schedule.refresh_from_db(fields=["enabled", "next_due_at"])
 
 
 def next_due(cron: str, after: datetime) -> datetime:
@@ -179,10 +194,18 @@ def fire_due() -> int:
     A schedule fires once for all the times it missed, and not while its last job still runs.
     """
     now = timezone.now()
+    _mend_clock(now)
     due = Schedule.objects.filter(enabled=True, next_due_at__lte=now)
     return sum(
         _fire(schedule, now) for schedule in due.select_related("table", "owner", "last_job")
     )
+
+
+def _mend_clock(now: datetime) -> None:
+    """Have what fired by a clock that was ahead be due by this one, and not only once it is as late."""
+    for schedule in Schedule.objects.filter(enabled=True, last_fired_at__gt=now + _CLOCKS_DIFFER):
+        still = Schedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at)
+        still.update(next_due_at=_due_after(schedule, now)[0], last_fired_at=now)
 
 
 def _fire(schedule: Schedule, now: datetime) -> bool:
@@ -234,10 +257,11 @@ def _requested(schedule: Schedule) -> Job:
     )
 
 
-def _save_named(schedule: Schedule) -> None:
+def _save_named(schedule: Schedule, changed: Collection[str] | None = None) -> None:
+    """Save it, or of one that is there the fields that changed: the others are the clock's."""
     try:
         with transaction.atomic():
-            schedule.save()
+            schedule.save(update_fields=changed)
     except IntegrityError as error:
         msg = f"{schedule.table.name} has a schedule called {schedule.name} already."
         raise RequestError(msg, "Choose another name.", field="name") from error

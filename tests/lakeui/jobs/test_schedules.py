@@ -228,6 +228,33 @@ def test_a_changed_schedule_fires_by_its_new_words(nightly, owner):
         change_schedule(nightly, owner, name="  ")
 
 
+def test_a_schedule_that_fires_while_it_is_changed_does_not_fire_once_more(nightly, owner):
+    make_due(nightly)
+    opened = Schedule.objects.get(pk=nightly.pk)
+    assert fire_due() == 1
+    change_schedule(opened, owner, name="nights", retries=1, cron="0  3 * * *", sql="OPTIMIZE t")
+    nightly.refresh_from_db()
+    assert (nightly.name, nightly.max_retries, nightly.last_job) == ("nights", 1, Job.objects.get())
+    Job.objects.update(state=Job.State.SUCCEEDED)
+    assert fire_due() == 0
+
+
+def test_what_a_schedule_is_due_for_is_not_lost_with_its_old_words(nightly, owner):
+    make_due(nightly)
+    nightly.refresh_from_db()
+    change_schedule(nightly, owner, cron="0 3 * * *", retries=1)
+    set_enabled(nightly, enabled=True)
+    assert fire_due() == 1
+
+
+def test_a_schedule_that_fired_by_a_clock_ahead_fires_by_the_right_one(nightly):
+    ahead = timezone.now() + timedelta(days=30)
+    Schedule.objects.update(last_fired_at=ahead, next_due_at=ahead + timedelta(days=1))
+    assert fire_due() == 0
+    nightly.refresh_from_db()
+    assert nightly.next_due_at - timezone.now() <= timedelta(days=1)
+
+
 def test_what_the_owner_may_not_do_is_not_scheduled_by_another(nightly, owner):
     operator = User.objects.create_user("operator")
     operator.groups.add(Group.objects.get(name="operator"))
