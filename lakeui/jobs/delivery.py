@@ -15,6 +15,8 @@ from lakeui.jobs.models import Job, JobEvent
 from lakeui.task_names import RUN_JOB
 
 LONGEST_SILENCE = timedelta(minutes=10)
+_CLOCKS_DIFFER = timedelta(minutes=1)
+"""So much at most, of hosts whose clocks are kept."""
 
 
 def send_on_commit(job: Job) -> None:
@@ -60,8 +62,11 @@ def send_overdue() -> int:
 
 
 def _is_due(now: datetime, asked_at: datetime, sent_at: datetime | None) -> bool:
-    """Whether it is time to send a job again: after twice a lease, then each time twice as late."""
-    if sent_at is None:
+    """Whether it is time to send a job again: after twice a lease, then each time twice as late.
+
+    One that a clock ahead of this one sent is sent again: that clock would hold it up.
+    """
+    if sent_at is None or sent_at > now + _CLOCKS_DIFFER:
         return True
     least = timedelta(seconds=2 * settings.JOB_LEASE_SECONDS)
     return now - sent_at > max(least, min(sent_at - asked_at, LONGEST_SILENCE))

@@ -405,6 +405,7 @@ def test_the_sweeper_sends_what_was_never_sent_or_was_lost(table):
         (200, 95, False),
         (200, 110, True),
         (50, 50, False),
+        (-3600, -3600, True),  # by a clock that was an hour ahead
     ],
 )
 def test_a_job_that_waits_long_is_sent_again_ever_less_often(table, asked_s, sent_s, again):

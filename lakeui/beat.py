@@ -1,0 +1,45 @@
+"""What asks for the tasks that recur: a wall clock that is set back does not silence it.
+
+Celery's keeps when each task ran and shall run next as moments of that clock. A machine that starts with
+a wrong one and is set right an hour back would ask for nothing for an hour: no lost job is found, no
+table mirrored, no schedule fired, no alert told.
+"""
+
+from datetime import datetime, timedelta
+
+from celery.schedules import schedstate
+from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
+
+from engine.clock import Clock, SystemClock
+
+SLACK = timedelta(seconds=5)
+"""Clocks are slewed by less."""
+
+
+class Entry(ModelEntry):  # type: ignore[misc]  # it comes without types
+    """A task that recurs."""
+
+    def is_due(self) -> schedstate:
+        """As usual; one that ran at a moment yet to come is counted on from now."""
+        now: datetime = self._default_now()
+        if self.model.last_run_at > now + SLACK:
+            self.last_run_at = self.model.last_run_at = now
+        due: schedstate = super().is_due()
+        return due
+
+
+class Beat(DatabaseScheduler):  # type: ignore[misc]  # it comes without types
+    """Celery's scheduler of tasks in the database, over again where the clock was set back."""
+
+    Entry = Entry
+    clock: Clock = SystemClock()
+    _latest_ms = 0
+
+    def tick(self, *args: object, **kwargs: object) -> float:
+        """One turn, by moments of the clock as it is now."""
+        now_ms = self.clock.now_ms()
+        if now_ms < self._latest_ms - SLACK / timedelta(milliseconds=1):
+            self._heap, self._last_timestamp, self._initial_read = None, None, True
+        self._latest_ms = now_ms
+        seconds: float = super().tick(*args, **kwargs)
+        return seconds

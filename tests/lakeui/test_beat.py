@@ -1,0 +1,82 @@
+"""Tasks that recur are asked for again soon after a clock was set back."""
+
+from datetime import timedelta
+
+import pytest
+from celery import Celery
+from django.conf import settings
+from django.utils import timezone
+from django_celery_beat.models import PeriodicTask
+
+from lakeui.beat import Beat
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HOUR = timedelta(hours=1)
+
+
+class Ahead:
+    """A clock that is ahead until it is set right."""
+
+    by = timedelta()
+
+    def now_ms(self):
+        return int((timezone.now() + self.by).timestamp() * 1000)
+
+
+class Recorded(Beat):
+    """Notes what it would send."""
+
+    def __init__(self, app, clock):
+        self.sent, self.clock = [], clock
+        super().__init__(app=app)
+        self._finalize.cancel()  # at the end of the process the database of this test is gone
+
+    def apply_entry(self, entry, **_):
+        self.sent.append(entry.name)
+
+
+@pytest.fixture
+def app():
+    app = Celery("clock", broker="memory://", set_as_current=False)
+    app.conf.beat_schedule = {
+        name: {"task": name, "schedule": seconds} for name, seconds in (("a", 0.01), ("b", 0.02))
+    }
+    app.conf.timezone = "UTC"
+    return app
+
+
+@pytest.fixture
+def clock():
+    return Ahead()
+
+
+def turns(beat, many=200):
+    """Which tasks are asked for in so many turns."""
+    for _ in range(many):
+        beat.tick()
+    told, beat.sent = set(beat.sent), []
+    return told
+
+
+def test_it_is_what_celery_runs():
+    module, _, name = settings.CELERY_BEAT_SCHEDULER.partition(":")
+    assert (module, name) == (Beat.__module__, Beat.__name__)
+
+
+def test_what_ran_by_a_clock_ahead_is_asked_for_after_a_start_by_the_right_one(app, clock):
+    assert turns(Recorded(app, clock)) == {"a", "b"}
+    PeriodicTask.objects.update(last_run_at=timezone.now() + HOUR)
+    assert turns(Recorded(app, clock)) == {"a", "b"}
+
+
+def test_a_clock_that_is_set_back_while_it_runs_silences_nothing(app, clock):
+    beat = Recorded(app, clock)
+    clock.by = HOUR
+    assert turns(beat) == {"a", "b"}
+    beat._heap = [event._replace(time=event.time + HOUR.total_seconds()) for event in beat._heap]
+    for entry in beat.schedule.values():
+        entry.model.last_run_at = entry.last_run_at = timezone.now() + HOUR
+    assert turns(beat) == set(), "it waits for the moments that it has noted"
+    clock.by = timedelta()
+    assert turns(beat) == {"a", "b"}
