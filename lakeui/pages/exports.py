@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Model, QuerySet
 from django.http import Http404, StreamingHttpResponse
+from django.utils.http import content_disposition_header
 
 Columns = Mapping[str, Callable[[Any], Any]]
 Rows = QuerySet[Model] | Iterable[object]
@@ -26,7 +27,8 @@ def export(rows: Rows, columns: Columns, file_format: str, name: str) -> Streami
     lines = _csv_lines(rows, columns) if file_format == "csv" else _json_lines(rows, columns)
     kind = "text/csv; charset=utf-8" if file_format == "csv" else "application/json"
     response = StreamingHttpResponse(lines, content_type=kind)
-    response["Content-Disposition"] = f'attachment; filename="{name}.{file_format}"'
+    disposition = content_disposition_header(as_attachment=True, filename=f"{name}.{file_format}")
+    response["Content-Disposition"] = disposition
     return response
 
 

@@ -11,6 +11,7 @@ from django.core.paginator import Paginator
 from django.db.models import Count, F, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.http import content_disposition_header
 
 from lakeui.catalog.access import may
 from lakeui.catalog.differences import change_of
@@ -154,7 +155,8 @@ def _download(table: Table, commit: Commit) -> HttpResponse:
     """The commit as kept, byte for byte as far as it is."""
     response = HttpResponse(commit.raw, content_type="application/x-ndjson; charset=utf-8")
     name = f"{table.name}-{commit.version:020d}.json"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    disposition = content_disposition_header(as_attachment=True, filename=name)
+    response["Content-Disposition"] = disposition
     return response
 
 

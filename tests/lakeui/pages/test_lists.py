@@ -37,6 +37,20 @@ def test_an_export_as_json_is_json(as_, lake):
     assert [row["version"] for row in rows] == [3, 2, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("sales.orders", 'attachment; filename="sales.orders-history.csv"'),
+        ('a"; filename="b.html', r'attachment; filename="a\"; filename=\"b.html-history.csv"'),
+        ("受注", "attachment; filename*=utf-8''%E5%8F%97%E6%B3%A8-history.csv"),
+    ],
+)
+def test_an_export_is_a_file_of_its_tables_name_whatever_that_is(as_, db, name, sent):
+    table = make_table(name)
+    answer = as_("viewer").get(f"/tables/{table.pk}/history/?export=csv")
+    assert answer["Content-Disposition"] == sent
+
+
 def test_an_export_of_nothing_is_an_empty_list(as_, db):
     assert json.loads(text_of(as_("viewer").get("/jobs/?export=json"))) == []
 
