@@ -6,7 +6,7 @@ They are entered by their parts, or as the SQL that other catalogues print:
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from engine.errors import RequestError
+from lakeui.catalog.access import Person, may, visible_tables
 from lakeui.catalog.models import Table, TableKey
 from lakeui.catalog.schema_rows import top_fields
 
@@ -68,13 +69,15 @@ def parse_key(text: str) -> Key:
 
 
 def declare_key(table: Table, key: Key, by: User | None) -> TableKey:
-    """Keep a key of a table.
+    """Keep a key of a table. None is the system itself.
+
+    A table that the person may not see is as if it were not registered.
 
     Raises:
         RequestError: with the field at fault: a column the schema lacks, a second primary key, a
             name that is taken, or sides of a foreign key that do not fit.
     """
-    checked = checked_key(table, key)
+    checked = checked_key(table, key, by)
     checked.declared_by = by
     try:
         with transaction.atomic():
@@ -84,9 +87,9 @@ def declare_key(table: Table, key: Key, by: User | None) -> TableKey:
     return checked
 
 
-def checked_key(table: Table, key: Key) -> TableKey:
+def checked_key(table: Table, key: Key, by: User | None) -> TableKey:
     """The unsaved key, its columns as the schema spells them. Raises RequestError."""
-    other = Table.objects.filter(name=key.references).first() if key.references else None
+    other = _table_seen(key.references, by)
     columns = _columns(table, key.columns, "columns")
     referenced = key.referenced_columns
     if key.kind == TableKey.Kind.FOREIGN:
@@ -106,6 +109,21 @@ def checked_key(table: Table, key: Key) -> TableKey:
         referenced_table=other,
         referenced_columns=list(referenced),
     )
+
+
+def shown_keys(keys: Iterable[TableKey], reader: Person) -> list[TableKey]:
+    """Keys as someone may read them: a table that is hidden from them is neither named nor described.
+
+    The rows are to be shown and not saved.
+    """
+    shown = list(keys)
+    others = {pk for key in shown if (pk := key.referenced_table_id) is not None}
+    seen = visible_tables(reader).filter(pk__in=others) if others else Table.objects.none()
+    hidden = others - set(seen.values_list("pk", flat=True))
+    for key in shown:
+        if key.referenced_table_id in hidden:
+            key.referenced_table, key.references, key.referenced_columns = None, "", []
+    return shown
 
 
 def missing_columns(key: TableKey, columns: Mapping[str, object] | None = None) -> tuple[str, ...]:
@@ -133,6 +151,11 @@ def _columns(table: Table, names: Sequence[str], field: str) -> tuple[str, ...]:
         msg = "A column stands in the key twice."
         raise RequestError(msg, "Name each column once.", field=field)
     return spelt_columns
+
+
+def _table_seen(name: str, by: User | None) -> Table | None:
+    named = Table.objects.filter(name=name).first() if name else None
+    return named if named is None or by is None or may(by, "view", named) else None
 
 
 def _referenced(other: Table | None, named: Sequence[str]) -> tuple[str, ...]:

@@ -1,12 +1,14 @@
 """The mirror: what the log says, as rows. It can be deleted and rebuilt; `mirror.py` alone writes it."""
 
 import json
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
 from django.db import models
 
+from engine.commands.names import name_sql
 from lakeui.catalog.discovery_models import DiscoveredTable as DiscoveredTable
 from lakeui.catalog.discovery_models import Discovery as Discovery
 from lakeui.catalog.discovery_models import UnregisteredTable as UnregisteredTable
@@ -294,6 +296,10 @@ class TableGrant(models.Model):
         return f"{self.get_role_display()} on {self.table_id} for {self.user_id}"
 
 
+def _names_sql(names: Iterable[str]) -> str:
+    return f"({', '.join(map(name_sql, names))})"
+
+
 class TableKey(models.Model):
     """A primary or foreign key that people declared. Logs hold none, and nobody enforces it.
 
@@ -335,15 +341,15 @@ class TableKey(models.Model):
 
     @property
     def statement(self) -> str:
-        """The key as SQL, to be pasted into another catalogue."""
-        columns = ", ".join(self.columns)
+        """The key as SQL, to be pasted into another catalogue; of a `shown` one what may be told."""
+        name, columns = name_sql(self.name), _names_sql(self.columns)
         if self.kind == self.Kind.PRIMARY:
-            return f"CONSTRAINT {self.name} PRIMARY KEY ({columns}) NOT ENFORCED"
-        others = f" ({', '.join(self.referenced_columns)})" if self.referenced_columns else ""
-        return (
-            f"CONSTRAINT {self.name} FOREIGN KEY ({columns}) "
-            f"REFERENCES {self.references}{others} NOT ENFORCED"
-        )
+            return f"CONSTRAINT {name} PRIMARY KEY {columns} NOT ENFORCED"
+        if not self.references:
+            return f"-- {name} references a table that you may not see"
+        other = ".".join(map(name_sql, self.references.split(".")))
+        others = f" {_names_sql(self.referenced_columns)}" if self.referenced_columns else ""
+        return f"CONSTRAINT {name} FOREIGN KEY {columns} REFERENCES {other}{others} NOT ENFORCED"
 
 
 class Preview(models.Model):

@@ -13,7 +13,7 @@ from engine.commands.model import Clone, Command, Create, Script
 from engine.commands.script import makes_table, named
 from engine.commands.sql import parse_request
 from engine.errors import RequestError, TableExistsError
-from lakeui.catalog.access import may
+from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_table_uri
 from lakeui.jobs.command_rules import check_allowed, check_command, check_sources
@@ -166,6 +166,8 @@ def new_table(name: str, description: str, by: User | None) -> Table:
 def tables_to_make(command: Command, table: Table, by: User | None) -> list[Table]:
     """Rows for the tables that steps of a script create or clone and that nobody knows yet.
 
+    Who may make none is not told which names are taken by tables that they may not see.
+
     Raises:
         NotPermittedError: the person may not make tables.
         RequestError, TableExistsError: see `new_table`.
@@ -174,7 +176,8 @@ def tables_to_make(command: Command, table: Table, by: User | None) -> list[Tabl
         return []
     names = dict.fromkeys(named(step) for step in command.steps if makes_table(step))
     given = [name for name in names if name not in ("", table.name, table.uri)]
-    pairs = Table.objects.filter(Q(name__in=given) | Q(uri__in=given)).values_list("name", "uri")
+    known = Table.objects.all() if by is None else visible_tables(by)
+    pairs = known.filter(Q(name__in=given) | Q(uri__in=given)).values_list("name", "uri")
     there = {text for pair in pairs for text in pair}
     missing = [name for name in given if name not in there]
     if missing and by is not None and not may(by, "maintain"):

@@ -39,7 +39,10 @@ class ColumnsRequestSerializer(RequestSerializer):
 
 
 class KeySerializer(serializers.ModelSerializer[TableKey]):
-    """A key that people declared. Nothing enforces it."""
+    """A key that people declared. Nothing enforces it.
+
+    Where it references a table that you may not see, what tells of that table is left out.
+    """
 
     references = RecordedField()
     enforced = serializers.SerializerMethodField()

@@ -19,7 +19,14 @@ from engine.schema.column_mapping import mapping_mode
 from lakeui.catalog.access import may
 from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.differences import definition_changes
-from lakeui.catalog.keys import Key, columns_by_name, declare_key, missing_columns, parse_key
+from lakeui.catalog.keys import (
+    Key,
+    columns_by_name,
+    declare_key,
+    missing_columns,
+    parse_key,
+    shown_keys,
+)
 from lakeui.catalog.models import Table, TableKey
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.pages.exports import export
@@ -145,7 +152,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         "rows": rows,
         "column_count": len(SchemaRows(table)) if _part(request) else len(columns),
         "q": _part(request),
-        "keys": _keys(table),
+        "keys": _keys(request, table),
         "constraints": check_constraints(table.properties),
         "mapping": mapping_mode(table.properties),
         "changes": definition_changes(table, _CHANGES_SHOWN),
@@ -170,8 +177,9 @@ def _twin(request: HttpRequest, table: Table) -> str:
     return f"{address}columns/?{urlencode({'q': part})}" if part else f"{address}schema/"
 
 
-def _keys(table: Table) -> list[KeyRow]:
-    keys = list(table.keys.select_related("referenced_table", "declared_by"))
+def _keys(request: HttpRequest, table: Table) -> list[KeyRow]:
+    declared = table.keys.select_related("referenced_table", "declared_by")
+    keys = shown_keys(declared, request.user)
     columns = columns_by_name(table) if keys else {}
     return [
         KeyRow(

@@ -17,6 +17,7 @@ from lakeui.catalog.chores import chores
 from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.file_layout import unclustered
 from lakeui.catalog.growth import GROWTH_VERSIONS, Growth, GrowthPoint, growth
+from lakeui.catalog.keys import shown_keys
 from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.models import Conflict
@@ -51,7 +52,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         "properties": sorted(table.properties.items()),
         "notes": client_notes(table),
         "constraints": check_constraints(table.properties),
-        "keys": table.keys.all(),
+        "keys": shown_keys(table.keys.all(), request.user),
         "rows": history_rows(table, list(recent), ()),
         "conflicts": _conflicts(table),
         "conflict_days": CONFLICT_DAYS,

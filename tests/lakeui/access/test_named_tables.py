@@ -210,3 +210,33 @@ def test_the_condition_of_an_aborted_write_is_for_who_may_read_its_statement(
     everybody = _read(_client(person("ann", "viewer")), f"/api/v1/conflicts/{lost.pk}/")
     assert everybody.count(predicate) >= 2
     assert link in _read(_client(User.objects.get(username="ann")), f"{history}?q=salaries")
+
+
+ASKED = (
+    "INSERT INTO sales.orders SELECT * FROM {}",
+    "INSERT INTO sales.orders SELECT nowhere FROM {} VERSION AS OF 7",
+    "INSERT INTO sales.orders SELECT * FROM STREAM({})",
+    "DELETE FROM sales.orders WHERE a IN (SELECT a FROM {})",
+    "MERGE INTO sales.orders USING {} AS s ON sales.orders.a = s.a WHEN MATCHED THEN DELETE",
+    "CREATE OR REPLACE TABLE sales.orders SHALLOW CLONE {}",
+    "OPTIMIZE {}",
+    "CREATE TABLE {} (a INT)",
+    "OPTIMIZE sales.orders; DELETE FROM {}",
+    "OPTIMIZE sales.orders; CREATE TABLE {} (a INT)",
+    "OPTIMIZE sales.orders; CREATE TABLE x.y SHALLOW CLONE {}",
+)
+
+
+@pytest.mark.parametrize("sql", ASKED)
+@pytest.mark.parametrize("what", ["jobs", "schedules"])
+def test_a_table_that_is_hidden_is_refused_as_one_that_is_not_there(orders, guest, sql, what):
+    words = {"name": "nightly", "cron": "0 3 * * *"} if what == "schedules" else {}
+
+    def told(name):
+        address = f"/api/v1/tables/{orders.pk}/{what}/"
+        body = words | {"sql": sql.format(name)}
+        answer = _client(guest).post(address, body, content_type="application/json").json()
+        return answer["status"], answer["code"], answer["detail"].replace(name, "it")
+
+    assert told(SECRET) == told("no.such_table")
+    assert told(SECRET)[0] in (403, 422)

@@ -1,10 +1,14 @@
 """Primary and foreign keys, entered or read from SQL: checked against the schema, never enforced."""
 
+from dataclasses import replace
+
 import pytest
 
 from engine.errors import RequestError
 from lakeui.catalog.keys import Key, declare_key, missing_columns, parse_key
-from tests.lakeui.factories import SCHEMA, make_table
+from lakeui.catalog.roles import Role
+from tests.lakeui.factories import SCHEMA, grant, make_table, make_user
+from tests.lakeui.page_client import PageClient
 
 
 @pytest.fixture
@@ -117,3 +121,56 @@ def test_a_column_that_is_dropped_later_is_told(orders):
     assert missing_columns(key) == ()
     orders.schema = {"type": "struct", "fields": SCHEMA["fields"][:1]}
     assert missing_columns(key) == ("status",)
+
+
+def test_a_key_is_told_as_sql_that_holds_its_names_whatever_they_are(orders):
+    orders.schema = {"type": "struct", "fields": [{"name": "a) NOT ENFORCED; --", "type": "long"}]}
+    key = declare_key(
+        orders, Key(kind="primary", columns=("a) NOT ENFORCED; --",), name="to c"), None
+    )
+    assert key.statement == "CONSTRAINT `to c` PRIMARY KEY (`a) NOT ENFORCED; --`) NOT ENFORCED"
+    assert parse_key(key.statement).columns == ("a) NOT ENFORCED; --",)
+
+
+@pytest.fixture
+def salaries(db):
+    """A table with a primary key that a maintainer of the orders may not see."""
+    table = make_table("hr.salaries", schema=SCHEMA)
+    declare_key(table, Key(kind="primary", columns=("customer_id",)), None)
+    return table
+
+
+@pytest.fixture
+def guest(orders):
+    user = make_user("guest")
+    grant(user, orders, Role.MAINTAINER)
+    return user
+
+
+@pytest.mark.parametrize("columns", [(), ("order_id",), ("no_such_column",)])
+def test_a_key_tells_nothing_of_a_table_that_one_may_not_see(orders, salaries, guest, columns):
+    def declared(other):
+        asked = Key(
+            kind="foreign", columns=("order_id",), references=other, referenced_columns=columns
+        )
+        return declare_key(orders, replace(asked, name=other), guest)
+
+    hidden, absent = declared(salaries.name), declared("no.such")
+    assert hidden.referenced_columns == absent.referenced_columns == list(columns)
+    assert (hidden.referenced_table, absent.referenced_table) == (None, None)
+
+
+def test_a_key_that_another_declared_names_no_table_that_its_reader_may_not_see(
+    orders, salaries, guest
+):
+    asked = Key(kind="foreign", columns=("order_id",), references=salaries.name, name="to_other")
+    declare_key(orders, asked, make_user("owner", Role.ADMIN))
+    pages = [f"/tables/{orders.pk}/", f"/tables/{orders.pk}/schema/"]
+    rest = [f"/api/v1/tables/{orders.pk}/schema/", f"/api/v1/tables/{orders.pk}/keys/"]
+    client = PageClient()
+    client.force_login(guest)
+    told = {path: client.get(path).content.decode() for path in pages + rest}
+    assert [path for path, body in told.items() if "salaries" in body] == []
+    assert all("table that you may not see" in body for body in told.values())
+    grant(guest, salaries, Role.VIEWER)
+    assert all("hr.salaries" in client.get(path).content.decode() for path in pages + rest)
