@@ -17,11 +17,18 @@ from pyroaring import BitMap64
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import Metadata
 from engine.deletion_vectors.files import read_deletion_vector
-from engine.errors import DataFileError, FileMissingError, RequestError, VersionNotFoundError
+from engine.errors import (
+    DataFileError,
+    FileMissingError,
+    LogGapError,
+    RequestError,
+    VersionNotFoundError,
+)
 from engine.log.commits import Commit, read_commit
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import STRING, StructField, StructType, parse_schema
 from engine.snapshot.conform import target_type
+from engine.snapshot.continued_columns import continued_columns
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import check_within, iter_physical, live_between
 from engine.snapshot.snapshot import Snapshot
@@ -84,8 +91,13 @@ def read_changes(
         if most_bytes is not None and size_bytes > most_bytes:
             raise ReadLimitError(start - 1, last.version, most_bytes)
         commits.append(commit)
-    row_bytes = 0
-    for rows in (rows for commit in commits for rows in _stamped_changes(last, commit)):
+    row_bytes, replaced = 0, _replaced_by(table, commits[0])
+    terms = [replaced, *[None] * (len(commits) - 1)]
+    for rows in (
+        rows
+        for commit, before in zip(commits, terms, strict=True)
+        for rows in _stamped_changes(last, commit, before)
+    ):
         row_bytes += rows.nbytes
         if most_row_bytes is not None and row_bytes > most_row_bytes:
             raise ReadLimitError(start - 1, last.version, most_row_bytes)
@@ -152,13 +164,37 @@ def _files_of_changes(commit: Commit) -> list[AddCDCFile | AddFile | RemoveFile]
     return [*told] or [a for a in commit.actions if isinstance(a, kinds) and a.data_change]
 
 
-def _stamped_changes(snapshot: Snapshot, commit: Commit) -> Iterator[pa.Table]:
+def _replaced_by(table: ChangeSource, commit: Commit) -> Snapshot | None:
+    """The version before a commit that says anew what the table is, and removes files of what it was.
+
+    Of later commits of a range `_check_columns` has seen that nothing of that changed.
+
+    Raises:
+        RequestError: the log no longer holds that version, so that nobody can read these files.
+    """
+    kinds = {type(action) for action in commit.actions}
+    removes = any(isinstance(a, RemoveFile) and a.data_change for a in commit.actions)
+    if not removes or Metadata not in kinds or AddCDCFile in kinds or not commit.version:
+        return None
+    try:
+        return table.snapshot(commit.version - 1)
+    except (VersionNotFoundError, LogGapError) as error:
+        msg = (
+            f"Version {commit.version} of {table.store.root} removed rows of version"
+            f" {commit.version - 1}, which the log no longer holds, and may have changed its columns."
+        )
+        raise RequestError(msg, "Start after that version.", field="start") from error
+
+
+def _stamped_changes(
+    snapshot: Snapshot, commit: Commit, before: Snapshot | None
+) -> Iterator[pa.Table]:
     """The changed rows of a commit, with all columns of the feed."""
-    return (_stamped(rows, commit) for rows in _changes(snapshot, commit))
+    return (_stamped(rows, commit) for rows in _changes(snapshot, commit, before))
 
 
-def _changes(snapshot: Snapshot, commit: Commit) -> Iterator[pa.Table]:
-    """The changed rows of a commit, with `_change_type`."""
+def _changes(snapshot: Snapshot, commit: Commit, before: Snapshot | None) -> Iterator[pa.Table]:
+    """The changed rows of a commit, with `_change_type`; files that are gone are read as `before` has them."""
     told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     if told:
         schema = StructType((*snapshot.schema, StructField(CHANGE_TYPE, STRING)))
@@ -166,7 +202,7 @@ def _changes(snapshot: Snapshot, commit: Commit) -> Iterator[pa.Table]:
             yield from iter_physical(snapshot, file, schema, _BATCH_ROWS)
         return
     for change in _changed_files(commit.actions):
-        yield from _changed_rows(snapshot, change)
+        yield from _changed_rows(snapshot, change, None if change.added else before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +225,13 @@ def _changed_files(actions: Iterable[object]) -> Iterator[_ChangedFile]:
         yield _ChangedFile(removes.get(path), adds.get(path))
 
 
-def _changed_rows(snapshot: Snapshot, change: _ChangedFile) -> Iterator[pa.Table]:
-    file = change.added or _as_add(snapshot, change.removed)
+def _changed_rows(
+    snapshot: Snapshot, change: _ChangedFile, replaced: Snapshot | None
+) -> Iterator[pa.Table]:
+    file = change.added or _as_add(replaced or snapshot, change.removed)
     before, after = _deleted_in(snapshot, change.removed), _deleted_in(snapshot, change.added)
     start = 0
-    for rows in iter_physical(snapshot, file, snapshot.schema, _BATCH_ROWS):
+    for rows in _physical_rows(snapshot, file, replaced):
         stop = start + rows.num_rows
         was = _live(before, start, stop)
         now = _live(after, start, stop)
@@ -203,6 +241,24 @@ def _changed_rows(snapshot: Snapshot, change: _ChangedFile) -> Iterator[pa.Table
     for deleted in (before, after):
         if deleted is not None:
             check_within(deleted, start, file.path)
+
+
+def _physical_rows(
+    snapshot: Snapshot, file: AddFile, replaced: Snapshot | None
+) -> Iterator[pa.Table]:
+    """The rows of a file in the columns of a version, though it is of one that had others."""
+    if replaced is None:
+        yield from iter_physical(snapshot, file, snapshot.schema, _BATCH_ROWS)
+        return
+    taken = continued_columns(replaced, snapshot)
+    for rows in iter_physical(replaced, file, StructType((*taken.values(),)), _BATCH_ROWS):
+        columns = [
+            rows.column(taken[column.name].name)
+            if column.name in taken
+            else pa.nulls(rows.num_rows, target_type(column.type))
+            for column in snapshot.schema
+        ]
+        yield pa.table(columns, names=snapshot.schema.names)
 
 
 def _as_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:
