@@ -1,7 +1,6 @@
 """The web server as people run it: a process of its own over a database that is given."""
 
 import os
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -12,7 +11,10 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 
-_TRIES = 100
+from tests.ports import port_for_later
+from tests.services import CLOCK
+
+_PATIENCE_S = 90
 
 
 @contextmanager
@@ -21,7 +23,7 @@ def serving(log: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
 
     `more` are variables of its own, another database among them.
     """
-    port = _free_port()
+    port = port_for_later()
     name = connection.settings_dict["NAME"]
     environment = os.environ | {
         "DATABASE_URL": os.environ.get("E2E_DATABASE_URL") or f"sqlite:///{name}",
@@ -55,14 +57,9 @@ def serving(log: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
             process.wait(timeout=20)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(_TRIES):
+    until = CLOCK.monotonic_s() + _PATIENCE_S
+    while CLOCK.monotonic_s() < until:
         try:
             with urllib.request.urlopen(url, timeout=10):  # noqa: S310 - our own address
                 return

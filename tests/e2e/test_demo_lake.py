@@ -12,9 +12,10 @@ from tests.e2e.keyboard import Keyboard
 from tests.lakeui.local_stack.test_up import Up
 from tests.services import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(500), pytest.mark.xdist_group("demo")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.xdist_group("demo")]
 
 A_JOB_MS = 90_000
+A_STEP_S = 180  # also the first, for which Spark starts
 TRACE = """
 26/11/20 02:31:07 ERROR MicroBatchExecution: Query nightly terminated with error
 io.delta.exceptions.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND.WITH_PARTITION_HINT] \
@@ -36,6 +37,12 @@ class Demo(Up):
             return [row[0] for row in connection.execute(query)]
         finally:
             connection.close()
+
+    def steps_ended(self) -> int:
+        """Of the demo."""
+        return self.ask(
+            "SELECT COUNT(*) FROM local_stack_demostep WHERE state IN ('done', 'failed')"
+        )[0]
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +98,10 @@ def open_tab(keyboard: Keyboard, table: str, tab: str) -> None:
 
 def test_the_demo_lake_is_filled_and_its_conflicts_are_recorded(demo):
     wait_until(demo.answers, "the first page", 60)
-    done = "SELECT COUNT(*) FROM local_stack_demostep WHERE state IN ('done', 'failed')"
-    wait_until(lambda: demo.ask(done) == [len(STEPS)], "the end of the demo", 400)
+    ended = 0
+    while ended < len(STEPS):
+        wait_until(lambda had=ended: demo.steps_ended() > had, f"step {ended + 1}", A_STEP_S)
+        ended = demo.steps_ended()
     failed = "SELECT title || ': ' || message FROM local_stack_demostep WHERE state = 'failed'"
     assert demo.ask(failed) == []
     assert set(demo.ask("SELECT exception FROM conflicts_conflict WHERE kind = 'aborted'")) >= {

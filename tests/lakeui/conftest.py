@@ -6,6 +6,7 @@ import pytest
 
 from lakeui.celery import app
 from tests.lakeui.page_client import PageClient
+from tests.ports import dead_port
 
 
 @pytest.fixture
@@ -14,12 +15,16 @@ def client():
 
 
 @pytest.fixture
-def unreachable_broker():
+def dead():
+    """A port at which nobody listens."""
+    with dead_port() as port:
+        yield port
+
+
+@pytest.fixture
+def unreachable_broker(dead):
     """Celery pointed at a port where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with _pointed_to(port):
+    with _pointed_to(dead):
         yield
 
 

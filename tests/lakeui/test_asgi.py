@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.services import ROOT
+
+pytestmark = pytest.mark.timeout(180)
 
 PROGRAM = """
 import sys

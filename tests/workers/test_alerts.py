@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
@@ -14,6 +15,8 @@ from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE, NOTE_LINEAGE, WATCH_FOR
 from tests.lakeui.factories import make_job
 from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webhook
 from tests.services import wait_until
+
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_a_light_worker_delivers_what_a_rule_finds_a_test_and_lineage(

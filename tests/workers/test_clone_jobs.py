@@ -18,7 +18,7 @@ from tests.services import wait_until
 from workers.job_run import run_attempt
 from workers.preview import preview_table
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A light worker searches for tables: as a process, asked by a message."""
 
+import pytest
 from django.db import transaction
 
 from lakeui.catalog.discovery import request_discovery
@@ -7,6 +8,8 @@ from lakeui.catalog.models import Discovery
 from lakeui.task_names import LIGHT_QUEUE
 from tests.lakeui.catalog.log_writer import new_table
 from tests.services import wait_until
+
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_a_light_worker_finds_the_tables_below_a_root(start_worker, lake):

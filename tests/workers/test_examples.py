@@ -31,7 +31,7 @@ from tests.engine.made_tables import write_commit, write_first, write_rows
 from tests.services import ROOT
 from workers import jobs
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 EXAMPLES = ROOT / "docs/examples"
 AIRFLOW = """
 import asyncio, importlib, json, sys

@@ -25,7 +25,7 @@ from tests.services import wait_until
 from workers.preview import preview_table
 from workers.row_texts import row_texts
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(180)]
 
 KINDS = {
     "n": ("long", [1, None], pa.int64()),

@@ -31,7 +31,7 @@ from tests.lakeui.people import make_conflict, make_job
 from tests.services import ROOT
 from workers import jobs
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 URL = "http://testserver"
 
 

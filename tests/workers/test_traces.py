@@ -15,7 +15,7 @@ from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webh
 from tests.services import ROOT
 from workers import jobs
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 

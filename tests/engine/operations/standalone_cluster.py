@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 import pyspark
 
-from lakeui.local_stack.preflight import free_port
+from tests.ports import port_for_later
 
 _HOME = Path(pyspark.__file__).parent
 _PACKAGE = "org.apache.spark.deploy"
@@ -19,7 +19,7 @@ _PATIENCE_S = 90
 @contextmanager
 def standalone_cluster(scratch: Path) -> Iterator[str]:
     """The master's URL; every process is ended at the end, by its handle."""
-    port, page = free_port(), free_port()
+    port, page = port_for_later(), port_for_later()
     url = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
         ports = ["--port", str(port), "--webui-port", str(page)]

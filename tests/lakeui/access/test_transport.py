@@ -9,6 +9,8 @@ import pytest
 
 from tests.services import ROOT
 
+pytestmark = pytest.mark.timeout(180)
+
 ASK = """
 import django, json
 django.setup()

@@ -1,7 +1,6 @@
 """Commands whose database is unreachable or not migrated: a line with the remedy, never a stack trace."""
 
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -11,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.lakeui.catalog.log_writer import new_table
+from tests.ports import dead_port
 from tests.services import wait_until
 from tests.shares import one_in
+
+pytestmark = pytest.mark.timeout(180)
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = "a-key-of-a-test-that-signs-nothing-of-worth"
@@ -39,9 +41,8 @@ def outcome(process):
 
 @pytest.fixture(scope="module")
 def dead():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        yield f"postgres://nobody:hunter22@127.0.0.1:{probe.getsockname()[1]}/lake"
+    with dead_port() as port:
+        yield f"postgres://nobody:hunter22@127.0.0.1:{port}/lake"
 
 
 @pytest.mark.parametrize("command", one_in(3, COMMANDS))

@@ -22,7 +22,6 @@ from lakeui.jobs.code_version import code_version, source_digest
 from lakeui.jobs.models import WorkerReport
 from lakeui.local_stack import checkup
 from lakeui.local_stack.checkup import Place, place_of
-from lakeui.local_stack.preflight import free_port
 from tests.services import ROOT, running_redis
 
 NAMES = [name for name, _, _ in checkup._CHECKS]
@@ -44,8 +43,8 @@ def report(name, **fields):
     return WorkerReport.objects.create(name=name, **fields)
 
 
-def test_a_deployment_with_a_dead_broker_and_a_wrong_database_is_told_so(tmp_path):
-    dead = free_port()
+@pytest.mark.timeout(180)
+def test_a_deployment_with_a_dead_broker_and_a_wrong_database_is_told_so(tmp_path, dead):
     environment = os.environ | {
         "LAKEUI_HOME": str(tmp_path),
         "DATABASE_URL": f"postgres://nobody:hunter22@127.0.0.1:{dead}/lake",
@@ -55,7 +54,7 @@ def test_a_deployment_with_a_dead_broker_and_a_wrong_database_is_told_so(tmp_pat
     }
     command = [sys.executable, "manage.py", "doctor", "--json"]
     done = subprocess.run(  # noqa: S603
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=50, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, check=False
     )
     assert (done.returncode, done.stderr.strip()) == (1, "CommandError: Something needs attention.")
     said = json.loads(done.stdout)
@@ -182,25 +181,27 @@ def test_a_bucket_whose_jars_are_missing_is_named(settings, tmp_path, monkeypatc
     assert checkup.jar_problem() == ""
 
 
-def test_a_cluster_is_reached_by_one_of_its_masters(settings):
-    dead = f"127.0.0.1:{free_port()}"
-    settings.SPARK_MASTER = f"spark://{dead}"
-    assert checkup.cluster_problem().startswith(f"The cluster's master {dead} is unreachable")
+def test_a_cluster_is_reached_by_one_of_its_masters(settings, dead):
+    nobody = f"127.0.0.1:{dead}"
+    settings.SPARK_MASTER = f"spark://{nobody}"
+    assert checkup.cluster_problem().startswith(f"The cluster's master {nobody} is unreachable")
     settings.SPARK_MASTER = "local[2]"
     assert checkup.cluster_problem() == ""
     with running_redis() as url:
         alive = url.removeprefix("redis://").removesuffix("/0")
-        settings.SPARK_MASTER = f"spark://{dead},{alive}"
+        settings.SPARK_MASTER = f"spark://{nobody},{alive}"
         assert checkup.cluster_problem() == ""
     settings.SPARK_MASTER = "spark://nowhere"
     assert "unreachable" in checkup.cluster_problem()
 
 
-def test_the_api_of_kubernetes_is_reached_with_and_without_a_scheme(settings):
-    dead = f"127.0.0.1:{free_port()}"
-    for master in (f"k8s://https://{dead}", f"k8s://{dead}"):
+def test_the_api_of_kubernetes_is_reached_with_and_without_a_scheme(settings, dead):
+    nobody = f"127.0.0.1:{dead}"
+    for master in (f"k8s://https://{nobody}", f"k8s://{nobody}"):
         settings.SPARK_MASTER = master
-        assert checkup.cluster_problem().startswith(f"The API of Kubernetes {dead} is unreachable")
+        assert checkup.cluster_problem().startswith(
+            f"The API of Kubernetes {nobody} is unreachable"
+        )
     settings.SPARK_MASTER = "k8s://https://no-such-host.invalid/below"
     assert "no-such-host.invalid:443" in checkup.cluster_problem()
     with running_redis() as url:
@@ -217,9 +218,9 @@ def test_yarn_is_found_by_the_configuration_of_hadoop(settings, monkeypatch, tmp
     assert checkup.cluster_problem() == ""
 
 
-def test_a_provider_that_is_down_is_told(settings):
+def test_a_provider_that_is_down_is_told(settings, dead):
     assert checkup.provider_problem() == ""
-    settings.OIDC_ISSUER = f"http://127.0.0.1:{free_port()}"
+    settings.OIDC_ISSUER = f"http://127.0.0.1:{dead}"
     assert "provider is unreachable" in checkup.provider_problem()
 
 
@@ -279,9 +280,9 @@ def test_a_server_of_lineage_is_asked_and_gets_no_event(settings, status, words)
     assert "lake-key" not in problem
 
 
-def test_a_server_of_lineage_that_is_away_or_hangs_is_told_in_time(settings, monkeypatch):
+def test_a_server_of_lineage_that_is_away_or_hangs_is_told_in_time(settings, monkeypatch, dead):
     monkeypatch.setattr(checkup, "_LONG_S", 0.3)
-    settings.LINEAGE_URL = f"http://127.0.0.1:{free_port()}"
+    settings.LINEAGE_URL = f"http://127.0.0.1:{dead}"
     assert checkup.lineage_problem() == "Lineage goes nowhere: Connection refused."
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings.LINEAGE_URL = f"http://127.0.0.1:{silent.getsockname()[1]}"

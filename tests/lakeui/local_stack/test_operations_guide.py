@@ -125,6 +125,7 @@ print(lakeui.__file__, *(client.get(place).status_code for place in places))
 """
 
 
+@pytest.mark.timeout(180)
 def test_the_image_of_the_deployment_file_has_every_file_that_the_program_reads(tmp_path):
     image, home = tmp_path / "image", tmp_path / "home"
     image.mkdir()

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 
 from lakeui.local_stack.child import _pids, _session_of
-from lakeui.local_stack.preflight import free_port
+from tests.ports import port_for_later
 from tests.services import ROOT, wait_until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("up")]  # one stack
@@ -24,7 +24,7 @@ class Up:
     """A running stack, without Spark unless it is asked for."""
 
     def __init__(self, home: Path, *options: str) -> None:
-        self.home, self.port, self.options = home, free_port(), options
+        self.home, self.port, self.options = home, port_for_later(), options
         self.log = home.parent / "up.log"
         self.process = self.start()
 

@@ -10,15 +10,15 @@ from django.contrib.auth.models import User
 
 from lakeui.catalog.access import role_of
 from lakeui.catalog.roles import Role
-from lakeui.local_stack.preflight import free_port
 from lakeui.sign_on.configuration import check
+from tests.ports import port_for_later
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(180)]
 
 
 @pytest.fixture
 def issuer(settings):
-    port = free_port()
+    port = port_for_later()
     command = [sys.executable, "-m", "oidc_provider_mock", "-p", str(port), "-n", "true"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - ours
         try:
