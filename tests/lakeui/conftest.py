@@ -3,10 +3,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from django.core.cache import cache
 
 from lakeui.celery import app
 from tests.lakeui.page_client import PageClient
 from tests.ports import dead_port
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_cached_yet():
+    """Nobody was counted by a rate, and no worker has answered."""
+    cache.clear()
 
 
 @pytest.fixture

@@ -1,15 +1,9 @@
 import pytest
 from django.contrib.auth.models import Group
-from django.core.cache import cache
 from rest_framework.test import APIClient
 
 from lakeui.jobs.schedules import create_schedule
 from tests.lakeui.people import ROLES, everybody, grant, make_conflict, make_job, make_table, person
-
-
-@pytest.fixture(autouse=True)
-def _nobody_was_counted_yet():
-    cache.clear()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from copy import deepcopy
 from datetime import timedelta
 
 import pytest
-from django.core.cache import cache
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -300,7 +299,6 @@ def test_a_token_that_may_only_report_opens_nothing_else(
     [("reporter", True), ("viewer", False), ("operator", True), ("maintainer", True)],
 )
 def test_reporters_and_writers_report(program, role, kept):
-    cache.clear()
     user = person("somebody")
     grant(user, program.table, role)
     client = APIClient()

@@ -20,9 +20,7 @@ RIGHT = {"username": "ops", "password": "correct horse battery"}
 
 @pytest.fixture(autouse=True)
 def person():
-    cache.clear()
-    yield make_user("ops")
-    cache.clear()
+    return make_user("ops")
 
 
 def acts():
