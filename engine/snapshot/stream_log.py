@@ -16,7 +16,7 @@ from engine.log.definition import load_definition
 from engine.log.replay import SchemaNotSaidError
 from engine.log.tip import Tip, is_replaced
 from engine.protocol.features import check_readable
-from engine.schema.column_mapping import field_id
+from engine.schema.column_mapping import PHYSICAL_NAME_KEY, field_id
 from engine.schema.types import (
     ArrayType,
     DataType,
@@ -98,6 +98,8 @@ def _field_changes(
     name = f"{prefix}{before.name}"
     if before.name != after.name:
         yield MetadataChange(f"column {name} was renamed to {after.name}")
+    if not _is_same_in_files(before, after):
+        yield MetadataChange(f"column {name} was replaced by another one")
     if before.nullable != after.nullable:
         now = "may be null" if after.nullable else "may not be null"
         yield MetadataChange(f"column {name} {now} now", additive=True)
@@ -112,6 +114,12 @@ def _identity(column: StructField) -> object:
     """What stays with a column when it is renamed."""
     number = field_id(column)
     return column.name.lower() if number is None else number
+
+
+def _is_same_in_files(before: StructField, after: StructField) -> bool:
+    """Whether files call a column as before: a table that is replaced numbers its columns from 1 again."""
+    was, now = (column.metadata.get(PHYSICAL_NAME_KEY) for column in (before, after))
+    return was == now or (was or before.name) == (now or after.name)
 
 
 def _bare(data_type: DataType) -> DataType:

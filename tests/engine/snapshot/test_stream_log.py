@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.errors import RequestError
+from engine.operations.run import run
 from engine.schema.types import INTEGER, LONG, STRING, StructField, StructType
 from engine.snapshot.stream_errors import (
     SourceReplacedError,
@@ -29,6 +30,7 @@ from engine.snapshot.stream_log import (
     schema_changes,
 )
 from engine.snapshot.stream_position import MAX_INDEX, Position
+from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.made_tables import stage
 
@@ -314,6 +316,31 @@ def test_changes_of_metadata_are_told_by_what_a_column_is_not_by_its_name():
     assert "the property k changed" in [
         property_change.text for property_change in property_changes(before, after)
     ]
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_a_table_that_was_replaced_by_one_of_the_same_columns_stops_the_stream(mode):
+    """Files call them otherwise since; numbers of columns, properties and the id are as before."""
+    made = DeltaTable(open_store(f"memory://m/{uuid.uuid4()}"))
+    text = f"TABLE t (a BIGINT) USING DELTA TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')"
+    run(f"CREATE {text}", made)
+    before = made.snapshot()
+    run(f"CREATE OR REPLACE {text}", made)
+    run("INSERT INTO t VALUES (1)", made)
+    log = StreamLog(made.store, StreamTerms(before.metadata, before.version))
+    with pytest.raises(SourceSchemaChangedError, match="column a was replaced by another one"):
+        log.files(Position(0, initial=True), Position(3))
+    now = made.snapshot()
+    with pytest.raises(SourceSchemaChangedError, match="column a was replaced by another one"):
+        StreamLog(made.store, StreamTerms(now.metadata, now.version)).check_since(Position(1))
+
+
+def test_columns_that_are_mapped_under_their_own_names_are_the_same_ones():
+    made = DeltaTable(open_store(f"memory://m/{uuid.uuid4()}"))
+    run("CREATE TABLE t (a BIGINT, s STRUCT<x: INT>) USING DELTA", made)
+    before = made.snapshot().metadata
+    run("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", made)
+    assert schema_changes(before, made.snapshot().metadata) == []
 
 
 def _replaced(table, tmp_path, *paths):
