@@ -27,8 +27,8 @@ from engine.errors import (
 from engine.log.commits import Commit, read_commit
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import STRING, StructField, StructType, parse_schema
+from engine.snapshot.column_lineage import Modes, rows_as_later, sources_of
 from engine.snapshot.conform import target_type
-from engine.snapshot.continued_columns import continued_columns
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import check_within, iter_physical, live_between
 from engine.snapshot.snapshot import Snapshot
@@ -250,15 +250,11 @@ def _physical_rows(
     if replaced is None:
         yield from iter_physical(snapshot, file, snapshot.schema, _BATCH_ROWS)
         return
-    taken = continued_columns(replaced, snapshot)
-    for rows in iter_physical(replaced, file, StructType((*taken.values(),)), _BATCH_ROWS):
-        columns = [
-            rows.column(taken[column.name].name)
-            if column.name in taken
-            else pa.nulls(rows.num_rows, target_type(column.type))
-            for column in snapshot.schema
-        ]
-        yield pa.table(columns, names=snapshot.schema.names)
+    modes = Modes(replaced.mapping_mode, snapshot.mapping_mode)
+    sources = sources_of(snapshot.schema, replaced.schema, modes)
+    held = {source.name: source for source in sources.values() if source is not None}
+    for rows in iter_physical(replaced, file, StructType((*held.values(),)), _BATCH_ROWS):
+        yield rows_as_later(rows, sources, snapshot.schema, modes, "start")
 
 
 def _as_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:

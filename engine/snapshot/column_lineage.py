@@ -4,11 +4,12 @@ A column is known by its name in files, which a rename keeps and which a new col
 does not have.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from engine.errors import RequestError
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
 from engine.snapshot.conform import list_of, map_of, struct_of, target_type
@@ -36,6 +37,41 @@ def sources_of(
         held = {column.name.lower(): column for column in columns}
         places = {name: name.lower() for name in places}
     return {name: held.get(place) for name, place in places.items()}
+
+
+def rows_as_later(
+    rows: pa.Table,
+    sources: Mapping[str, StructField | None],
+    later: StructType,
+    modes: Modes,
+    field: str,
+) -> pa.Table:
+    """Rows in the columns and types of a later version; null in those that have no source.
+
+    Raises:
+        RequestError: a column has another type now, which its values do not fit; `field` says of what.
+    """
+    at = {name: place for place, name in enumerate(rows.column_names)}
+    columns = []
+    for column in later:
+        source = sources[column.name]
+        columns.append(
+            pa.chunked_array([pa.nulls(rows.num_rows, target_type(column.type))])
+            if source is None
+            else _typed(rows.column(at[source.name]), source, column, modes, field)
+        )
+    return pa.Table.from_arrays(columns, names=later.names)
+
+
+def _typed(
+    values: pa.ChunkedArray, source: StructField, column: StructField, modes: Modes, field: str
+) -> pa.ChunkedArray:
+    try:
+        return as_later(values, source.type, column.type, modes)
+    except pa.ArrowException as error:
+        msg = f"The column {column.name} has another type in the earlier version, which its values do not fit."
+        way = "Compare versions before the type was changed, or versions after it."
+        raise RequestError(msg, way, field=field) from error
 
 
 def as_later(

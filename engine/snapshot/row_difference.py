@@ -24,7 +24,7 @@ from engine.expressions.tree import Expression
 from engine.log.file_table import adds_of
 from engine.schema.types import StructField, StructType
 from engine.snapshot.change_feed import CHANGE_TYPE, ChangeSource, is_enabled, read_changes
-from engine.snapshot.column_lineage import Modes, as_later, sources_of
+from engine.snapshot.column_lineage import Modes, rows_as_later, sources_of
 from engine.snapshot.conform import target_type
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import ROW_INDEX, iter_file
@@ -328,28 +328,8 @@ def _sources(snapshot: Snapshot, later: Snapshot) -> dict[str, StructField | Non
 
 def _as_later(side: _Side, rows: pa.Table, sources: dict[str, StructField | None]) -> pa.Table:
     """Rows in the columns and types of the later version; null in those that the earlier lacked."""
-    at = {name: place for place, name in enumerate(rows.column_names)}
     modes = Modes(side.snapshot.mapping_mode, side.later.mapping_mode)
-    columns = []
-    for column in side.later.schema:
-        source = sources[column.name]
-        columns.append(
-            pa.chunked_array([pa.nulls(rows.num_rows, target_type(column.type))])
-            if source is None
-            else _typed(rows.column(at[source.name]), source, column, modes)
-        )
-    return pa.Table.from_arrays(columns, names=side.later.schema.names)
-
-
-def _typed(
-    values: pa.ChunkedArray, source: StructField, column: StructField, modes: Modes
-) -> pa.ChunkedArray:
-    try:
-        return as_later(values, source.type, column.type, modes)
-    except pa.ArrowException as error:
-        msg = f"The column {column.name} has another type in the earlier version, which its values do not fit."
-        way = "Compare versions before the type was changed, or versions after it."
-        raise RequestError(msg, way, field="older") from error
+    return rows_as_later(rows, sources, side.later.schema, modes, "older")
 
 
 def _matching(condition: Expression, rows: pa.Table) -> pa.Table:
