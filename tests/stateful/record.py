@@ -61,7 +61,7 @@ class Version:
                 case "cdc":
                     said["changes"].append(action["path"])
                 case "commitInfo":
-                    said["operation"] = action["operation"]
+                    said["operation"] = action.get("operation", "")
         said["changes"] = tuple(said["changes"])
         return replace(
             self,

@@ -29,10 +29,13 @@ from tests.stateful.weather import FakeClock, ForgetfulStore
 _PATIENCE_S = 240
 
 
-def play_on_spark(history: History, spark: SparkSession | None, place: str) -> Played:
+def play_on_spark(
+    history: History, spark: SparkSession | None, place: str, *, retries: int = 0
+) -> Played:
     """Play a history at a place on disk, as `history.play` does in memory.
 
     Its small statements are done by turns with and without Spark; without a session all of them are.
+    One that loses begins again at once, as often as there are `retries`.
     """
     start = state_of(create(history.setup, place).snapshot())
     store, clock = ForgetfulStore(open_store(place)), FakeClock()
@@ -43,7 +46,7 @@ def play_on_spark(history: History, spark: SparkSession | None, place: str) -> P
         try:
             for step in history.steps:
                 if step.opens is not None:
-                    opened[step.opens.number] = _Turn(step.opens, played, spark, pool)
+                    opened[step.opens.number] = _Turn(step.opens, played, spark, pool, retries)
                 elif step.commits in opened:
                     inside = opened.pop(step.inside, None) if step.inside != step.commits else None
                     store.fault = step.fault
@@ -63,6 +66,7 @@ class _Turn(TransactionObserver):
         played: Played,
         spark: SparkSession | None,
         pool: ThreadPoolExecutor,
+        retries: int,
     ) -> None:
         self._command, self._played = command, played
         self._txn: ObservedTransaction | None = None
@@ -78,7 +82,7 @@ class _Turn(TransactionObserver):
         own = DeltaTable(played.table.store, clock=played.table.clock)
         in_process = spark is None or command.number % 2
         by_turns = RunOptions().in_process_bytes if in_process else 0
-        options = RunOptions(in_process_bytes=by_turns, observer=self)
+        options = RunOptions(in_process_bytes=by_turns, observer=self, retries=retries)
         self._run: Future[OperationResult] = pool.submit(run, statement, own, spark, options)
         self._run.add_done_callback(lambda _: self._ready.set())
         assert self._ready.wait(_PATIENCE_S), f"{command} did not get as far as its commit"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import ConflictError
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import state_of
 from tests.stateful.generator import generate
@@ -31,6 +32,15 @@ def test_a_history_without_spark_ends_as_the_model_says(seed: int, tmp_path: Pat
         assert _landed(played) == _landed(modelled)
         assert state_of(played.table.snapshot()) == state_of(modelled.table.snapshot())
     forget(modelled)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS // 6))
+def test_losers_that_begin_again_land(seed: int, tmp_path: Path):
+    """In an order that the level allows; what a first attempt found is none of the next one's."""
+    history = _small(done_alike(generate(seed, most=8)))
+    played = play_on_spark(history, None, str(tmp_path / "t"), retries=5)
+    check(played)
+    assert not [error for error in played.aborted.values() if isinstance(error, ConflictError)]
 
 
 def _landed(played: Played) -> dict[int, str]:
