@@ -24,7 +24,7 @@ from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_expression
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
-from engine.schema.text_lengths import TEXT_TYPE
+from engine.schema.text_lengths import TEXT_TYPE, declared_type, limit_of
 from engine.schema.types import (
     DataType,
     DecimalType,
@@ -36,7 +36,7 @@ from engine.schema.write_errors import row_breaks
 from engine.snapshot.conform import target_type
 from engine.spark.columns import to_spark_type
 from engine.spark.identity import identity_columns
-from engine.spark.nested_rules import value_keeps
+from engine.spark.nested_rules import value_fitted, value_keeps
 from engine.spark.table_rules import DEFAULT, GENERATED, Rule, table_rules
 
 _WIDER = {
@@ -123,6 +123,9 @@ class IncomingRows:
         count = batch.num_rows
         for field, value in self.defaults:
             columns[field.name] = _constant(self.table, field, value, count)
+        for field in self.schema:
+            if field.name in columns:
+                columns[field.name] = _fitted(columns[field.name], field)
         table = pa.table(columns) if columns else pa.table({"": pa.nulls(count)})
         for field, value in self.generated:
             computed = _evaluated(self.table, f"The generated column {field.name}", value, table)
@@ -249,6 +252,19 @@ def _nested(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 def _each_keeps(values: pa.ChunkedArray, held: DataType) -> pa.ChunkedArray:
     kept = [value_keeps(value, held) for value in values.to_pylist()]
     return pa.chunked_array([pa.array(kept, pa.bool_())])
+
+
+def _fitted(values: pa.Array, field: StructField) -> pa.Array:
+    """Texts without the spaces that are beyond their column's length, as Spark stores them."""
+    if TEXT_TYPE not in field.metadata:
+        return values
+    declared = declared_type(field)
+    _, length = limit_of(declared)
+    if length and (pc.max(pc.utf8_length(values)).as_py() or 0) <= length:
+        return values
+    kept = values.to_pylist()
+    fitted = [value_fitted(value, declared) for value in kept]
+    return values if fitted == kept else pa.array(fitted, values.type)
 
 
 def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:

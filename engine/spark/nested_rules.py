@@ -133,5 +133,23 @@ def value_keeps(value: Any, data_type: DataType, *, inside: bool = False) -> boo
             return True
 
 
+def value_fitted(value: Any, data_type: DataType) -> Any:  # noqa: ANN401 - as Arrow gives it to Python
+    """One value as `fitted` makes it, where it has no CHAR inside; keys that would be alike stay."""
+    _, length = limit_of(data_type)
+    if value is None or not has_limits(data_type):
+        return value
+    match data_type:
+        case ArrayType(element):
+            return [value_fitted(item, element) for item in value]
+        case MapType(key, held):
+            pairs = [(value_fitted(k, key), value_fitted(v, held)) for k, v in value]
+            return pairs if len({repr(k) for k, _ in pairs}) == len(pairs) else value
+        case StructType(fields):
+            return {f.name: value_fitted(value[f.name], f.type) for f in fields}
+        case _:
+            fits = len(value) <= length or len(value.rstrip(" ")) > length
+            return value if fits else value[:length]
+
+
 def _value_held(value: Any, data_type: DataType, *, nulls: bool) -> bool:  # noqa: ANN401
     return (nulls or value is not None) and value_keeps(value, data_type, inside=True)

@@ -7,7 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.errors import CannotEvaluateError, RequestError, UnknownColumnError
+from engine.errors import (
+    CannotEvaluateError,
+    InvariantViolationError,
+    RequestError,
+    UnknownColumnError,
+)
 from engine.operations.arrow_rows import RowTracking
 from engine.operations.merge_join import paired
 from engine.spark.table_files import TableFiles
@@ -36,6 +41,22 @@ def test_a_remainder_is_each_rows_own_where_a_divisor_is_minus_one(rows):
         8: "2",
         9: "1",
     }
+
+
+def test_spaces_beyond_the_length_of_a_varchar_are_cut_off(do_lightly, empty_table):
+    """By every statement, as Spark stores them; other texts that are too long are refused."""
+    do_lightly("CREATE TABLE t (id BIGINT, v VARCHAR(3)) USING DELTA")
+    for text in (
+        "INSERT INTO t VALUES (1, 'abc  '), (2, 'a     '), (3, NULL)",
+        "UPDATE t SET v = concat('abc', ' ') WHERE id = 3",
+        "MERGE INTO t USING (VALUES (2, 'ab   '), (4, '    ')) AS s (id, v) ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *",
+    ):
+        do_lightly(text)
+    with pytest.raises(InvariantViolationError):
+        do_lightly("UPDATE t SET v = concat(v, 'd') WHERE id = 1")
+    live = empty_table.snapshot().to_arrow().to_pylist()
+    assert {row["id"]: row["v"] for row in live} == {1: "abc", 2: "ab ", 3: "abc", 4: "   "}
 
 
 @pytest.mark.parametrize("name", ["k", "y"])

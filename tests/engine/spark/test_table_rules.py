@@ -5,9 +5,11 @@ import pyarrow.compute as pc
 import pytest
 
 from engine.actions.table import Metadata
-from engine.errors import UnsupportedFeatureError
+from engine.errors import InvariantViolationError, UnsupportedFeatureError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.schema.types import LONG, STRING, ArrayType, MapType, StructField, StructType
+from engine.snapshot.conform import target_type
+from engine.spark.incoming_rows import IncomingRows
 from engine.spark.nested_rules import value_keeps
 from engine.spark.table_rules import Rule, table_rules
 
@@ -85,6 +87,45 @@ def test_what_collections_hold_is_checked(column, kept, broken):
     (rule,) = rules(StructType((column,))).values()
     assert all(value_keeps(value, rule.held) for value in kept)
     assert not any(value_keeps(value, rule.held) for value in broken)
+
+
+SPACED = [
+    (_column(STRING, "varchar(3)"), ["ab", "abc  ", "a    ", "äöü ", None, ""], ["abcd "]),
+    (_column(ArrayType(STRING), "array<varchar(2)>"), [["ab  ", None], None], [["abc "]]),
+    (
+        _column(MapType(STRING, STRING), "map<varchar(1),varchar(2)>"),
+        [[("a  ", "ab "), ("b", None)]],
+        [[("a ", "x"), ("a  ", "y")]],
+    ),
+    (
+        _column(StructType((StructField("t", STRING),)), "struct<t:varchar(1)>"),
+        [{"t": "a "}, {"t": None}, None],
+        [{"t": "ab "}],
+    ),
+]
+CUT = [
+    ["ab", "abc", "a  ", "äöü", None, ""],
+    [["ab", None], None],
+    [[("a", "ab"), ("b", None)]],
+    [{"t": "a"}, {"t": None}, None],
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "broken", "stored"),
+    [(*spaced, stored) for spaced, stored in zip(SPACED, CUT, strict=True)],
+    ids=range(len(SPACED)),
+)
+def test_spaces_beyond_a_length_are_cut_off(column, given, broken, stored):
+    schema = StructType((column,))
+    plan = IncomingRows.plan("t", Metadata(id="m", schema_string=""), schema, schema, 0)
+
+    def rows(values):
+        return pa.record_batch({"n": pa.array(values, target_type(column.type))})
+
+    assert plan.apply(rows(given)).column("n").to_pylist() == stored
+    with pytest.raises(InvariantViolationError):
+        plan.apply(rows(broken))
 
 
 @pytest.mark.parametrize(
