@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -34,19 +35,27 @@ def key_of(request: Request) -> str:
     return key
 
 
-def answer_once(request: Request, answer: Callable[[], Response]) -> Response:
+def answer_once(
+    request: Request,
+    answer: Callable[[], Response],
+    prepare: Callable[[], object] = lambda: None,
+) -> Response:
     """Do what `answer` does, unless this request was answered before: then say the same again.
 
     The claim of the key and the work share one transaction. A failure keeps neither, so it may be
     tried again with the same key; two at once: the second waits for the first, and repeats it.
+    What may take long is done before by `prepare`: others wait for the transaction.
 
     Raises:
         IdempotencyKeyReused: the key came with another request.
     """
     key = key_of(request)
     if not key:
+        prepare()
         return answer()
     digest = _digest(request)
+    if not _answers(request).filter(key=key).exists():
+        prepare()
     with transaction.atomic():
         claimed, is_new = _claim(request, key, digest)
         if not is_new:
@@ -65,6 +74,12 @@ def _claim(request: Request, key: str, digest: str) -> tuple[IdempotentAnswer, b
     return IdempotentAnswer.objects.get_or_create(
         user=user, key=key, defaults={"digest": digest, "created_at": now}
     )
+
+
+def _answers(request: Request) -> QuerySet[IdempotentAnswer]:
+    """Those that are not forgotten."""
+    since = timezone.now() - WINDOW
+    return IdempotentAnswer.objects.filter(user=caller(request), created_at__gte=since)
 
 
 def _again(earlier: IdempotentAnswer, digest: str) -> Response:

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -17,6 +18,14 @@ from lakeui.catalog.syncs import ask_for_sync
 
 LONGEST_PLACE = 2000
 _MAX_NAME = 255
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table that is there and can be registered."""
+
+    place: str
+    name: str
 
 
 def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
@@ -49,10 +58,27 @@ def request_registration(uri: str, name: str = "", by: User | None = None) -> Ta
     Only whether there is a log is looked up here. Arguments and errors as `register_table`; a log
     that cannot be read is told by the table's page.
     """
+    return register_place(look_for_table(uri, name), by)
+
+
+def look_for_table(uri: str, name: str = "") -> FoundTable:
+    """Where a table lies and what to call it, once its log was seen. Errors as `register_table`.
+
+    A store may take its time to answer, so nobody looks while a transaction is open.
+    """
     place, chosen = _checked(uri, name)
     check_log(open_store(place, storage_options(place)))
+    return FoundTable(place, chosen)
+
+
+def register_place(found: FoundTable, by: User | None = None) -> Table:
+    """Make a table known that was looked for, and have a light worker read its log.
+
+    Raises:
+        TableExistsError: the name or the place is registered already.
+    """
     with transaction.atomic():
-        table = _made(place, chosen, by)
+        table = _made(found.place, found.name, by)
         ask_for_sync(table)
     return table
 

@@ -1,5 +1,6 @@
 """Tables: the mirror, read."""
 
+from functools import cache
 from typing import Any
 
 from django.db.models import QuerySet
@@ -20,7 +21,7 @@ from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.tables.summary import TableDetailSerializer, TableSerializer
 from lakeui.catalog.filters import TableFilter
 from lakeui.catalog.models import Table
-from lakeui.catalog.registration import request_registration
+from lakeui.catalog.registration import FoundTable, look_for_table, register_place
 from lakeui.jobs.requests import request_create
 
 
@@ -79,12 +80,14 @@ class TableList(ListAPIView[Table]):
         form = RegistrationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         values = form.validated_data
-        answer = _registered if "uri" in values else _created
-        return answer_once(request, lambda: answer(request, values))
+        if "uri" not in values:
+            return answer_once(request, lambda: _created(request, values))
+        look = cache(lambda: look_for_table(values["uri"], values["name"]))
+        return answer_once(request, lambda: _registered(request, look()), prepare=look)
 
 
-def _registered(request: Request, values: dict[str, Any]) -> Response:
-    made = request_registration(values["uri"], name=values["name"], by=caller(request))
+def _registered(request: Request, found: FoundTable) -> Response:
+    made = register_place(found, caller(request))
     table = annotated_tables(request).get(pk=made.pk)
     where = reverse("api:table", kwargs={"table_id": table.pk}, request=request)
     body = TableDetailSerializer(table).data

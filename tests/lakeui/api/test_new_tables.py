@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 
+from engine.log.segment import check_log
 from engine.schema.types import INTEGER, StructField, StructType
 from engine.table import DeltaTable
+from lakeui.catalog import registration
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 from tests.lakeui.api.problem import problem
@@ -114,6 +117,26 @@ def test_a_table_that_is_there_is_registered_at_once_and_its_log_read_by_a_worke
     assert (body["version"], body["sync"]) == (0, None)
     again = as_("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
     problem(again, 409, "DELTA_TABLE_ALREADY_EXISTS")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_waits_for_the_store_of_a_table_that_is_registered(as_, monkeypatch):
+    """A database of one writer at a time would stand still while a store does not answer."""
+    place, waits = Path(settings.LAKE_HOME) / "rest_once", []
+    DeltaTable.create(str(place), StructType((StructField("id", INTEGER),)))
+
+    def look(store):
+        waits.append(connection.in_atomic_block)
+        check_log(store)
+
+    monkeypatch.setattr(registration, "check_log", look)
+    body, key = {"uri": str(place)}, {"Idempotency-Key": "once"}
+    caller = as_("maintainer")
+    first, again = (
+        caller.post("/api/v1/tables/", body, format="json", headers=key) for _ in range(2)
+    )
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert (again.json()["id"], waits) == (first.json()["id"], [False])
 
 
 def test_a_place_without_a_log_is_not_found(as_):
