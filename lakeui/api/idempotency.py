@@ -77,7 +77,7 @@ def _claim(request: Request, key: str, digest: str) -> tuple[IdempotentAnswer, b
 
 
 def _answers(request: Request) -> QuerySet[IdempotentAnswer]:
-    """Those that are not forgotten."""
+    """The answers to this person that are not forgotten."""
     since = timezone.now() - WINDOW
     return IdempotentAnswer.objects.filter(user=caller(request), created_at__gte=since)
 

@@ -71,14 +71,14 @@ def look_for_table(uri: str, name: str = "") -> FoundTable:
     return FoundTable(place, chosen)
 
 
-def register_place(found: FoundTable, by: User | None = None) -> Table:
+def register_place(candidate: FoundTable, by: User | None = None) -> Table:
     """Make a table known that was looked for, and have a light worker read its log.
 
     Raises:
         TableExistsError: the name or the place is registered already.
     """
     with transaction.atomic():
-        table = _made(found.place, found.name, by)
+        table = _made(candidate.place, candidate.name, by)
         ask_for_sync(table)
     return table
 

@@ -176,8 +176,8 @@ def tables_to_make(command: Command, table: Table, by: User | None) -> list[Tabl
         return []
     names = dict.fromkeys(named(step) for step in command.steps if makes_table(step))
     given = [name for name in names if name not in ("", table.name, table.uri)]
-    known = Table.objects.all() if by is None else visible_tables(by)
-    pairs = known.filter(Q(name__in=given) | Q(uri__in=given)).values_list("name", "uri")
+    seen = Table.objects.all() if by is None else visible_tables(by)
+    pairs = seen.filter(Q(name__in=given) | Q(uri__in=given)).values_list("name", "uri")
     there = {text for pair in pairs for text in pair}
     missing = [name for name in given if name not in there]
     if missing and by is not None and not may(by, "maintain"):

@@ -86,8 +86,8 @@ class TableList(ListAPIView[Table]):
         return answer_once(request, lambda: _registered(request, look()), prepare=look)
 
 
-def _registered(request: Request, found: FoundTable) -> Response:
-    made = register_place(found, caller(request))
+def _registered(request: Request, candidate: FoundTable) -> Response:
+    made = register_place(candidate, caller(request))
     table = annotated_tables(request).get(pk=made.pk)
     where = reverse("api:table", kwargs={"table_id": table.pk}, request=request)
     body = TableDetailSerializer(table).data
