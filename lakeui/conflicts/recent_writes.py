@@ -84,9 +84,12 @@ class RecentWrites:
         return Counter(write.client for write in self.writes).most_common()
 
     def by_files(self) -> list[tuple[str, int]]:
-        """Who wrote by programs that compare files whatever the table is, the busiest first."""
-        users = (w.user_name for w in self.writes if w.client.runtime in _BY_FILES)
-        return Counter(users).most_common()
+        """Who wrote by programs that compare files whatever the table is, the busiest first.
+
+        Where the log names nobody, the program.
+        """
+        by_files = (write for write in self.writes if write.client.runtime in _BY_FILES)
+        return Counter(w.user_name or str(w.client) for w in by_files).most_common()
 
 
 def recent_writes(table: Table, reader: Reader | None = None) -> RecentWrites:

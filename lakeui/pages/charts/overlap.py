@@ -27,11 +27,15 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A place that is both sides'. `is_conflict` is a cross, otherwise the two passed there."""
+    """A place that is both sides': a cross where they conflict, `is_open` where nothing decided.
+
+    Elsewhere the two passed.
+    """
 
     x: float
     title: str
     is_conflict: bool
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +83,31 @@ class FileLine:
 
 @dataclass(frozen=True, slots=True)
 class OverlapChart:
-    """`beam` leads from the first shared file, at a per cent, to its rows; None where none is compared."""
+    """`beam` leads from the first shared file, at a per cent, to its rows; None where none is compared.
+
+    The counts are of each side's files, those that are not listed too, and of those listed of both.
+    """
 
     files: Strip | None
     rows: Strip | None
     file: SharedFile | None
     beam: tuple[float, float] | None
     lines: tuple[FileLine, ...]
+    here_count: int
+    there_count: int
     shared_count: int
+
+    @property
+    def has_open(self) -> bool:
+        """Whether of a file of both nothing was decided."""
+        return self.files is not None and any(joint.is_open for joint in self.files.joints)
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the two passed in a file of both, as they do where there is none."""
+        joints = self.files.joints if self.files else ()
+        passed = [joint for joint in joints if not (joint.is_open or joint.is_conflict)]
+        return bool(passed) or not self.has_open
 
     @property
     def is_sampled(self) -> bool:
@@ -99,21 +120,35 @@ class OverlapChart:
         )
 
 
-def draw_overlap(decision: Decision, fired_at: Iterable[str]) -> OverlapChart | None:
-    """`fired_at` are the paths at which the rule fired; None where no file was recorded."""
+def draw_overlap(
+    decision: Decision, fired_at: Iterable[str], *, is_resolved: bool = False
+) -> OverlapChart | None:
+    """`fired_at` are the paths at which the rule fired; None where no file was recorded.
+
+    Of a conflict that was resolved every file of both passed; of another those whose rows were
+    compared with none in common.
+    """
     lines = _lines(decision)
     if not lines:
         return None
     conflicting = _conflicting(decision, set(fired_at))
     place = _places(lines)
     first = first_shared(decision.shared_files)
+    passed = {file.path for file in decision.shared_files if not file.common_count}
+    both = [line for line in lines if line.here and line.there]
+    passed |= {line.path for line in both if is_resolved}
+    ours, theirs = decision.current_changes, decision.winner_changes
     return OverlapChart(
-        files=_file_strip(lines, place, conflicting),
+        files=_file_strip(lines, place, conflicting, passed),
         rows=_row_strip(first) if first and first.current_rows + first.winner_rows else None,
         file=first,
         beam=_beam(place.get(first.path)) if first else None,
         lines=tuple(lines),
-        shared_count=sum(bool(line.here and line.there) for line in lines),
+        here_count=max(ours.files_changed, sum(bool(line.here) for line in lines)),
+        there_count=max(
+            theirs.files_changed + theirs.files_added, sum(bool(line.there) for line in lines)
+        ),
+        shared_count=len(both),
     )
 
 
@@ -190,13 +225,15 @@ def _conflicting(decision: Decision, fired_at: set[str]) -> set[str]:
     return compared or fired_at
 
 
-def _file_strip(lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str]) -> Strip:
+def _file_strip(
+    lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str], passed: set[str]
+) -> Strip:
     joints = [
-        Joint(place[line.path], _joint_title(line, conflicting), line.path in conflicting)
+        _joint(line, place[line.path], conflicting, passed)
         for line in lines
         if line.here and line.there
     ]
-    labels = _file_labels(lines, place, conflicting)
+    labels = _file_labels(lines, place, conflicting, passed)
     bounded = [line for line in lines if line.low is not None]
     return Strip(
         above=tuple(_tick(place, line, line.here, line.rows_here) for line in lines if line.here),
@@ -212,16 +249,23 @@ def _file_strip(lines: Sequence[FileLine], place: dict[str, float], conflicting:
 
 
 def _file_labels(
-    lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str]
+    lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str], passed: set[str]
 ) -> tuple[Label, ...]:
     """Files that conflict are named; those that passed where there is room beside them."""
     both = [line.path for line in lines if line.here and line.there]
     labelled = _labelled(((place[p], file_head(p)) for p in both if p in conflicting), _counted)
-    passed = _labelled(
-        ((place[p], f"{file_head(p)}, passed") for p in both if p not in conflicting), _counted
+    others = _labelled(
+        ((place[p], f"{file_head(p)}, passed") for p in both if p in passed - conflicting),
+        _counted,
     )
-    room = [tick for tick in passed if all(abs(tick.x - m.x) >= _LABELS_APART for m in labelled)]
+    room = [label for label in others if not any(_touch(label, other) for other in labelled)]
     return (*labelled, *room)
+
+
+def _touch(one: Label, other: Label) -> bool:
+    """Whether two labels would lie on each other, where they are shown."""
+    (start, end), (begin, until) = one.span(_USUAL_PX), other.span(_USUAL_PX)
+    return start < until + _GAP and begin < end + _GAP
 
 
 def _row_strip(file: SharedFile) -> Strip:
@@ -286,6 +330,8 @@ def _with_room(labels: Sequence[Label]) -> tuple[Label, ...]:
 
 
 def _counted(texts: Sequence[str]) -> str:
+    if len(texts) > 1 and len(set(texts)) == 1:
+        return f"{len(texts)} of {texts[0]}"
     return " and ".join(texts) if len(texts) <= 2 else f"{texts[0]} and {len(texts) - 1} more"
 
 
@@ -302,9 +348,12 @@ def _tick(place: dict[str, float], line: FileLine, did: str, rows: int | None) -
     return Tick(place[line.path], f"{file_head(line.path)}: {did}{counted}{_bounds(line)}")
 
 
-def _joint_title(line: FileLine, conflicting: set[str]) -> str:
-    how = "both" if line.path in conflicting else "both, no row in common"
-    return f"{file_head(line.path)}: {how}{_bounds(line)}"
+def _joint(line: FileLine, x: float, conflicting: set[str], passed: set[str]) -> Joint:
+    is_conflict = line.path in conflicting
+    is_open = not is_conflict and line.path not in passed
+    how = "both" if is_conflict else "both, not reached" if is_open else "both, no row in common"
+    title = f"{file_head(line.path)}: {how}{_bounds(line)}"
+    return Joint(x, title, is_conflict, is_open)
 
 
 def _bounds(line: FileLine) -> str:

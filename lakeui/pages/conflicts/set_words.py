@@ -70,7 +70,10 @@ def _meeting(conflict: Conflict, decision: Decision) -> Iterator[str]:
     if not count:
         yield "No file is in both: both changed the table's definition or its progress marks."
         return
-    yield f"Both touched {_number(count, 'file')}."
+    if conflict.decided_by is Rule.DATA_ADDED and not shared:
+        yield f"It should have read {_number(count, 'file')} that v{conflict.winning_version} added."
+    else:
+        yield f"Both touched {_number(count, 'file')}."
     for file in shared[:_FILES_TOLD]:
         yield _of_file(file, conflict)
     if len(shared) > _FILES_TOLD:

@@ -201,7 +201,8 @@ def test_a_resolved_conflict_is_drawn_with_joints(as_, lake):
 
 
 def _decision(**fields) -> Decision:
-    return Decision(SideReads(), SideChanges(), SideChanges(), **fields)
+    sides = {"current_changes": SideChanges(), "winner_changes": SideChanges()} | fields
+    return Decision(SideReads(), **sides)
 
 
 def test_files_stand_in_the_order_of_their_bounds_and_the_rest_by_path():
@@ -275,11 +276,48 @@ def test_a_file_that_passed_is_named_only_where_it_cannot_be_taken_for_one_that_
             SideFile(f"part-0000{n}-x", "changed", day, day)
             for n, day in enumerate((*days, "2026-12-01"), 1)
         )
+        passed = SharedFile(files[1].path, "changed", 1, 1, 0, 0, 9)
         chart = draw_overlap(
-            _decision(current_files=files, winner_files=files[:2]), [files[0].path]
+            _decision(current_files=files, winner_files=files[:2], shared_files=(passed,)),
+            [files[0].path],
         )
         assert chart is not None
         assert [label.text for label in chart.files.labels] == said
+
+
+def test_a_file_of_both_that_no_check_reached_is_not_said_to_have_passed():
+    """As two writes of one partition touch: what one rewrites the other does too."""
+    rewritten = tuple(SideFile(f"part-00000-1{n}", "changed", "DE", "DE") for n in range(2))
+    added = tuple(SideFile(f"part-00000-2{n}", "added", "DE", "DE") for n in range(2))
+    ours = tuple(replace(file, did="matched") for file in added)
+    decision = _decision(
+        current_files=(*rewritten, *ours), winner_files=(*rewritten, *added),
+        current_changes=SideChanges(files_changed=2), winner_changes=SideChanges(2, files_added=2),
+    )  # fmt: skip
+    chart = draw_overlap(decision, [file.path for file in added])
+    told = {(joint.is_conflict, joint.is_open) for joint in chart.files.joints}
+    assert told == {(True, False), (False, True)}
+    assert (chart.has_open, chart.has_passed) == (True, False)
+    assert (chart.here_count, chart.there_count, chart.shared_count) == (4, 4, 4)
+    assert not any("passed" in label.text for label in chart.files.labels)
+    both_landed = draw_overlap(decision, (), is_resolved=True)
+    assert (both_landed.has_open, both_landed.has_passed) == (False, True)
+
+
+def test_names_of_files_under_a_strip_do_not_lie_on_each_other():
+    """Files of one write begin alike, so that several share a label, which is long."""
+    ours = tuple(SideFile(f"part-00000-109c{n}", "changed", "DE", "DE") for n in range(4))
+    theirs = tuple(SideFile(f"part-00000-156c{n}", "changed", "DE", "DE") for n in range(4))
+    passed = tuple(SharedFile(file.path, "changed", 1, 1, 0, 0, 9) for file in ours)
+    decision = _decision(
+        current_files=(*ours, *theirs), winner_files=(*ours, *theirs), shared_files=passed
+    )
+    chart = draw_overlap(decision, [file.path for file in theirs])
+    drawn = [label for label in chart.files.labels if label.anchor == "middle"]
+    spans = sorted(label.span(640) for label in drawn if label.spare != "spare-wide")
+    assert spans
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    assert drawn[0].text == "2 of part-00000-156c"
 
 
 def test_labels_of_rows_that_would_lie_on_each_other_are_hidden_in_narrow_windows():

@@ -113,3 +113,13 @@ def test_rest_shows_the_evidence_of_eligibility(as_, lake, partitioned):
     assert evidence["of_table"][1]["cost"]["protocol"] == [3, 7]
     assert [column["takes_part"] for column in evidence["mended"]] == [True] * 5 + [False]
     assert evidence["of_writes"][0]["affected"] == 1
+
+
+def test_engines_that_check_at_file_level_are_named_though_the_log_names_no_writer(
+    as_, lake, partitioned
+):
+    lake.table.commits.update(
+        user_name="", engine_info="delta-rs:py-1.6.6", committed_at=timezone.now()
+    )
+    body = shown(as_("viewer"), partitioned)
+    assert "whatever the table is, so those of delta-rs 1.6.6 (5 commits)." in body
