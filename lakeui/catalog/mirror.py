@@ -227,6 +227,7 @@ def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
         insert_rows(Commit, rows)
         count_in(rows)
         _note_maintenance(table, rows)
+        _note_begin(table, [commit for commit, _ in new])
         keys = dict(existing.values_list("version", "pk"))
         files = [
             file for commit, raw in new for file in file_rows(keys[commit.version], commit, raw)
@@ -333,6 +334,14 @@ def _note_maintenance(table: Table, rows: Sequence[NewRow]) -> None:
             _set(table, **{field: max(stored or latest, latest)})
 
 
+def _note_begin(table: Table, commits: Sequence[LogCommit]) -> None:
+    """When its version 0 was written, as its writer says: the time of a file is that of its copy."""
+    for commit in commits:
+        if commit.version == 0:
+            info = commit.commit_info
+            _set(table, begun_at=log_values.moment(info.timestamp if info else None))
+
+
 def _replace_live_files(table: Table, live: LiveFiles) -> None:
     """Write the difference alone: most files outlive a commit."""
     rows = LiveFile.objects.filter(table=table)
@@ -352,7 +361,8 @@ def forget_mirror(table: Table) -> None:
         CommitFile.objects.filter(commit__table=table).delete()
         Commit.objects.filter(table=table).delete()
         LiveFile.objects.filter(table=table).delete()
-        _set(table, version=None, live_files_mirrored=0, **dict.fromkeys(MAINTENANCE))
+        gone = dict.fromkeys(("version", "begun_at", *MAINTENANCE))
+        _set(table, live_files_mirrored=0, **gone)
 
 
 def _record_success(table: Table) -> None:

@@ -42,6 +42,7 @@ class Table(models.Model):
     last_vacuum_at = models.DateTimeField(null=True, blank=True)
     table_uuid = models.CharField(max_length=100, blank=True)
     created_at_source = models.DateTimeField(null=True, blank=True)
+    begun_at = models.DateTimeField(null=True, blank=True)  # by version 0, where that is mirrored
     min_reader_version = models.IntegerField(null=True, blank=True)
     min_writer_version = models.IntegerField(null=True, blank=True)
     reader_features = models.JSONField(default=list, blank=True)

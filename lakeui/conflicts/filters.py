@@ -7,10 +7,10 @@ from django.db.models.fields.json import KeyTextTransform
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.filters import BY_TABLE, CommitFilter, by_table
-from lakeui.catalog.models import Commit
+from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.conflicts.models import FORMER_ENDINGS, Conflict, ending_of
-from lakeui.conflicts.version_effects import BECAME
+from lakeui.conflicts.version_effects import BECAME, conflicts_of
 
 _MAX_RESOLVING = 5000
 
@@ -49,29 +49,30 @@ class VersionFilter(CommitFilter):
     def filter_conflict(
         self, commits: QuerySet[Commit], _name: str, value: bool
     ) -> QuerySet[Commit]:
-        overlaps = Exists(_of_version(winning_version=OuterRef("version")))
+        overlaps = Exists(_conflicts_of(commits).filter(winning_version=OuterRef("version")))
         return commits.filter(overlaps if value else ~overlaps)
 
     def filter_beat(self, commits: QuerySet[Commit], _name: str, value: bool) -> QuerySet[Commit]:
-        aborted = Exists(
-            _of_version(winning_version=OuterRef("version"), kind__in=Conflict.ABORTED_KINDS)
-        )
+        of_version = _conflicts_of(commits).filter(winning_version=OuterRef("version"))
+        aborted = Exists(of_version.filter(kind__in=Conflict.ABORTED_KINDS))
         return commits.filter(aborted if value else ~aborted)
 
     def filter_resolved(
         self, commits: QuerySet[Commit], _name: str, value: bool
     ) -> QuerySet[Commit]:
         """By number: one table has few of them, and each version would be looked up else."""
-        tables = list(commits.order_by().values_list("table_id", flat=True)[:1])
-        resolved = Conflict.objects.filter(table__in=tables, kind=Conflict.Kind.RESOLVED)
+        resolved = _conflicts_of(commits).filter(kind=Conflict.Kind.RESOLVED)
         became = resolved.annotate(version=BECAME).filter(version__isnull=False).order_by()
         versions = became.values_list("version", flat=True).distinct()[:_MAX_RESOLVING]
         resolving = Q(version__in=list(versions))
         return commits.filter(resolving if value else ~resolving)
 
 
-def _of_version(**conditions: object) -> QuerySet[Conflict]:
-    return Conflict.objects.filter(table=OuterRef("table_id"), **conditions)
+def _conflicts_of(commits: QuerySet[Commit]) -> QuerySet[Conflict]:
+    """The conflicts of the one table that all these are versions of."""
+    pks = list(commits.order_by().values_list("table_id", flat=True)[:1])
+    table = Table.objects.only("begun_at").filter(pk__in=pks).first()
+    return Conflict.objects.none() if table is None else conflicts_of(table)
 
 
 class ConflictFilter(django_filters.FilterSet):

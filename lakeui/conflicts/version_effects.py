@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Coalesce
 
+from lakeui.catalog.former_tables import of_this_table
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 
@@ -35,10 +36,16 @@ class VersionEffects:
         return bool(self.aborted_count or self.passed_count or self.resolved_count)
 
 
+def conflicts_of(table: Table) -> QuerySet[Conflict]:
+    """The conflicts whose versions are those of the table that is there now."""
+    return table.conflicts.filter(of_this_table(table, "occurred_at"))
+
+
 def effects_of(table: Table, version: int) -> VersionEffects:
     """Of a version, as far as conflicts are on record here."""
-    overlaps = table.conflicts.filter(winning_version=version).defer("facts").select_related("job")
-    conflicts = table.conflicts.filter(kind=Conflict.Kind.RESOLVED).defer("facts")
+    of_it = conflicts_of(table)
+    overlaps = of_it.filter(winning_version=version).defer("facts").select_related("job")
+    conflicts = of_it.filter(kind=Conflict.Kind.RESOLVED).defer("facts")
     aborted = overlaps.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     passed = overlaps.filter(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     became = Q(job__committed_version=version) | Q(attempted_version=version)
@@ -48,13 +55,13 @@ def effects_of(table: Table, version: int) -> VersionEffects:
 
 def aborted_by(table: Table, low: int, high: int) -> dict[int, int]:
     """How many attempts each version of a span aborted."""
-    overlaps = table.conflicts.filter(winning_version__range=(low, high))
+    overlaps = conflicts_of(table).filter(winning_version__range=(low, high))
     return _counted(overlaps.exclude(kind=Conflict.Kind.RESOLVED).values_list("winning_version"))
 
 
 def resolved_by(table: Table, low: int, high: int) -> dict[int, int]:
     """How many conflicts each version of a span resolved before it landed."""
-    conflicts = table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
+    conflicts = conflicts_of(table).filter(kind=Conflict.Kind.RESOLVED)
     became = conflicts.annotate(version=BECAME)
     return _counted(became.filter(version__range=(low, high)).values_list("version"))
 

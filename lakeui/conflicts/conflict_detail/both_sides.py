@@ -10,6 +10,7 @@ from django.db.models.fields.json import KeyTextTransform
 
 from engine.conflict_facts import Decision, SideChanges
 from lakeui.catalog import log_values
+from lakeui.catalog.former_tables import is_former
 from lakeui.catalog.models import Commit
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.models import Conflict, PipelineTransaction
@@ -178,8 +179,13 @@ def _recorded(conflict: Conflict, commit: Commit | None, predicate: str) -> str:
     return statement_text(name, conflict.winner_operation, parameters, predicate) or predicate
 
 
+def is_of_former_table(conflict: Conflict) -> bool:
+    """Whether another table is in the place of the one whose version it names."""
+    return conflict.table is not None and is_former(conflict.table, conflict.occurred_at)
+
+
 def _winning_commit(conflict: Conflict) -> Commit | None:
-    if conflict.table is None or conflict.winning_version is None:
+    if conflict.table is None or conflict.winning_version is None or is_of_former_table(conflict):
         return None
     commits = conflict.table.commits.defer("raw")
     return commits.filter(version=conflict.winning_version).first()
@@ -194,14 +200,14 @@ def _winning_job(conflict: Conflict, txn_id: str) -> Job | None:
         writer = jobs.filter(txn_id=UUID(txn_id.partition(":")[0])).first()
     except ValueError:
         writer = None
-    if writer is None and conflict.winning_version is not None:
+    if writer is None and conflict.winning_version is not None and not is_of_former_table(conflict):
         writer = job_of_version(jobs, conflict.table, conflict.winning_version)
     return writer
 
 
 def _winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransaction | None:
     """What a pipeline reported of the winning commit."""
-    if conflict.table is None or conflict.winning_version is None:
+    if conflict.table is None or conflict.winning_version is None or is_of_former_table(conflict):
         return None
     reported = conflict.table.pipeline_transactions.select_related("pipeline")
     same = reported.filter(committed_version=conflict.winning_version)

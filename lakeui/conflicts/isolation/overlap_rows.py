@@ -10,6 +10,7 @@ from engine.conflict_facts import Verdict
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.isolation.overlaps import Overlap
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.version_effects import conflicts_of
 
 ENDS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT)
 """What can have come of an overlap."""
@@ -96,7 +97,7 @@ def _resolved(table: Table, overlaps: Sequence[Overlap]) -> Mapping[tuple[int, i
     winners = {overlap.winning_version for overlap in overlaps}
     versions = {overlap.version for overlap in overlaps if overlap.version is not None}
     became = Q(job__committed_version__in=versions) | Q(attempted_version__in=versions)
-    joints = table.conflicts.filter(
+    joints = conflicts_of(table).filter(
         became, kind=Conflict.Kind.RESOLVED, winning_version__in=winners
     )
     conflicts: dict[tuple[int, int], Conflict] = {}

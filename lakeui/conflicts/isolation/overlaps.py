@@ -21,6 +21,7 @@ from django.utils import timezone
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.statements.kinds import KINDS, OTHER, statement_kind
+from lakeui.conflicts.version_effects import conflicts_of
 
 DEFAULT_DAYS = 30
 MAX_VERSIONS = 5_000
@@ -178,7 +179,7 @@ def _spanning(landed: Iterable[Landed]) -> Iterator[Write]:
 
 def _aborted(table: Table, since: datetime) -> Iterator[Write]:
     """Attempts aborted by a version that is named; the latest of them."""
-    aborted = table.conflicts.filter(occurred_at__gte=since, winning_version__isnull=False)
+    aborted = conflicts_of(table).filter(occurred_at__gte=since, winning_version__isnull=False)
     rows = aborted.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     for pk, operation, read_version, winning_version in rows.values_list(
         "pk", "current_operation", "read_version", "winning_version"

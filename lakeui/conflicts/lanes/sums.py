@@ -11,6 +11,7 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.lanes.bars import NOT_RECORDED, pipelines_of, writer_of
 from lakeui.conflicts.lanes.narrowing import LaneFilter
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.version_effects import conflicts_of
 
 MAX_VERSIONS = 5_000
 BUCKETS = 40
@@ -134,9 +135,8 @@ def _landed(table: Table, grid: _Grid) -> Iterator[_Event]:
 
 
 def _aborted(table: Table, grid: _Grid) -> Iterator[_Event]:
-    aborted = table.conflicts.filter(winning_version__range=(grid.first, grid.last)).exclude(
-        kind=Conflict.Kind.RESOLVED
-    )
+    of_these = conflicts_of(table).filter(winning_version__range=(grid.first, grid.last))
+    aborted = of_these.exclude(kind=Conflict.Kind.RESOLVED)
     for version, user, operation, ms, size in aborted.order_by().values_list(
         F("winning_version"), "current_user_name", "current_operation", "wasted_ms", "wasted_bytes"
     ):

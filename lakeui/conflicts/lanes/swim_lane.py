@@ -29,6 +29,7 @@ from lakeui.conflicts.lanes.landed import landed_around
 from lakeui.conflicts.lanes.words import Properties, properties_of, resolved
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import History, recorded_history, unexplained
+from lakeui.conflicts.version_effects import conflicts_of
 from lakeui.jobs.made_versions import makers_of, scripts_elsewhere
 from lakeui.jobs.models import JobAttempt
 from lakeui.jobs.writers import writing_jobs
@@ -148,7 +149,7 @@ def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], 
     became = Q(job__committed_version__range=(start, end)) | Q(
         attempted_version__range=(start, end)
     )
-    rows = table.conflicts.filter(to_these | Q(became, kind=Conflict.Kind.RESOLVED))
+    rows = conflicts_of(table).filter(to_these | Q(became, kind=Conflict.Kind.RESOLVED))
     rows = rows.select_related("job", "transaction__pipeline").defer("facts")
     said = rows.prefetch_related("job__attempt_rows").annotate(
         how=KeyTextTransform("how", "facts"),

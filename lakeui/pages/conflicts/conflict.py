@@ -16,7 +16,7 @@ from engine.conflict_facts import Decision, Rule, Verdict, WinnerVerdicts
 from engine.conflicts.checker import CHECK_OF, CHECKS
 from lakeui.catalog.models import CommitFile
 from lakeui.catalog.named_tables import Reader
-from lakeui.conflicts.conflict_detail.both_sides import both_sides
+from lakeui.conflicts.conflict_detail.both_sides import both_sides, is_of_former_table
 from lakeui.conflicts.conflict_detail.later_commit import landed_later
 from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
 from lakeui.conflicts.filters import visible_conflicts
@@ -59,13 +59,18 @@ def _context(
     decision = sides.decision
     files = [file for file in facts.get("files") or [] if isinstance(file, dict)]
     paths = [path for path in facts.get("files") or [] if isinstance(path, str)]
-    chart = draw_overlap(decision, (str(file.get("path")) for file in files)) if decision else None
+    fired_at, is_resolved = (
+        (str(file.get("path")) for file in files),
+        conflict.kind == Conflict.Kind.RESOLVED,
+    )
+    chart = draw_overlap(decision, fired_at, is_resolved=is_resolved) if decision else None
     landed = landed_later(conflict)
     return (
         fixes_context(request, conflict, sides, like, landed)
         | rerun_context(request, conflict, landed)
         | {
             "conflict": conflict,
+            "is_former": is_of_former_table(conflict),
             "facts": facts,
             "sides": sides,
             "decision": decision,

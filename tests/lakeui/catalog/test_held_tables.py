@@ -341,7 +341,8 @@ def live_of(rows: list[list[object]]) -> list[object]:
     """A table, which no longer holds versions that only the mirror still has, and its live files."""
     (fields,) = rows[0]
     assert isinstance(fields, dict)
-    return [{k: v for k, v in fields.items() if k != "earliest_version"}, rows[3]]
+    of_the_first = ("earliest_version", "begun_at")
+    return [{k: v for k, v in fields.items() if k not in of_the_first}, rows[3]]
 
 
 def test_what_this_engine_does_is_followed(lake, anew):
