@@ -27,17 +27,18 @@ TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 GUIDES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
-pytestmark = pytest.mark.xdist_group("words")  # one process parses every file, once
+pytestmark = pytest.mark.xdist_group("words")  # one process parses and walks every file, once
 
 
 @cache
-def _sources() -> tuple[tuple[str, ast.Module], ...]:
+def _sources() -> tuple[tuple[str, tuple[ast.AST, ...]], ...]:
+    """Each module, and the nodes of its tree."""
     paths = [
         path for house in ("engine", "lakeui", "workers") for path in (ROOT / house).rglob("*.py")
     ]
     named = ((path.relative_to(ROOT).as_posix(), path) for path in paths)
     return tuple(
-        (name, ast.parse(path.read_text("utf-8")))
+        (name, tuple(ast.walk(ast.parse(path.read_text("utf-8")))))
         for name, path in named
         if "migrations" not in path.parts and name not in HOMES
     )
@@ -47,8 +48,8 @@ def test_no_rule_and_no_level_is_spelled_out_where_its_enum_could_be_named():
     """A rule or level that is renamed then fails the type check, and no page compares with the old."""
     faults = [
         f"{name}:{node.lineno} {node.value}"
-        for name, tree in _sources()
-        for node in ast.walk(tree)
+        for name, nodes in _sources()
+        for node in nodes
         if isinstance(node, ast.Constant) and node.value in SPELLED
     ]
     assert not faults
@@ -67,8 +68,8 @@ def test_no_state_of_a_job_is_spelled_out():
     states = {*Job.State.values, *JobAttempt.Outcome.values}
     faults = [
         f"{name}:{part.lineno} {part.value}"
-        for name, tree in _sources()
-        for node in ast.walk(tree)
+        for name, nodes in _sources()
+        for node in nodes
         for part in _names_a_state(node)
         if isinstance(part, ast.Constant) and part.value in states
     ]
@@ -183,8 +184,8 @@ KEPT_NAMES = {"lakeui/jobs/leases.py", "lakeui/settings.py"}  # workers that a j
 def test_no_message_and_no_docstring_says_the_words_that_are_gone():
     faults = [
         f"{name}:{node.lineno}"
-        for name, tree in _sources()
-        for node in ast.walk(tree)
+        for name, nodes in _sources()
+        for node in nodes
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and GONE_IN_CODE.search(" ".join(node.value.split()))
@@ -205,9 +206,9 @@ def _names(node: ast.AST) -> Iterator[str]:
 def test_no_name_holds_a_word_that_is_gone():
     faults = [
         f"{name}: {given}"
-        for name, tree in _sources()
+        for name, nodes in _sources()
         if name not in KEPT_NAMES and not name.startswith("lakeui/api/")
-        for node in ast.walk(tree)
+        for node in nodes
         for given in (name.rpartition("/")[2].removesuffix(".py"), *_names(node))
         if GONE_NAMES.search(given)
     ]
@@ -229,8 +230,8 @@ def _locals(function: ast.AST) -> Iterator[str]:
 def test_a_local_is_called_what_it_holds():
     faults = [
         f"{name}:{node.lineno} {given}"
-        for name, tree in _sources()
-        for node in ast.walk(tree)
+        for name, nodes in _sources()
+        for node in nodes
         if isinstance(node, ast.FunctionDef | ast.Lambda)
         for given in _locals(node)
         if given in SAYS_NOTHING and (name, given) != ("lakeui/catalog/previews.py", "wanted")
@@ -256,8 +257,8 @@ def test_every_docstring_and_every_help_text_stands_alone():
     """One that leans on its neighbor's says nothing where it is shown: in a hint, in OpenAPI."""
     leaning = [
         f"{name}:{getattr(node, 'lineno', 0)} {text}"
-        for name, tree in _sources()
-        for node in ast.walk(tree)
+        for name, nodes in _sources()
+        for node in nodes
         if NEIGHBOUR.match(text := _explained(node))
     ]
     assert not leaning
