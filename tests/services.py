@@ -98,7 +98,7 @@ class WorkerProcess:
                 start_new_session=True,
             )
 
-    def wait_ready(self, seconds: float = 30.0) -> None:
+    def wait_ready(self, seconds: float = 60.0) -> None:
         """Return when it takes messages."""
         wait_until(lambda: " ready." in self.log.read_text(), f"the worker of {self.log}", seconds)
 

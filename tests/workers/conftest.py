@@ -53,7 +53,7 @@ def start_worker(transactional_db, broker, lake) -> Iterator[Callable[[str], Wor
     """Start a worker of a queue; every one is killed before the database is emptied."""
     started: list[WorkerProcess] = []
 
-    def start(queue: str, seconds: float = 30.0) -> WorkerProcess:
+    def start(queue: str, seconds: float = 60.0) -> WorkerProcess:
         worker = WorkerProcess(queue, broker, lake / f"worker{len(started)}.log")
         started.append(worker)
         worker.wait_ready(seconds)
