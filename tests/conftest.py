@@ -139,6 +139,10 @@ def _fixtures_of(item: pytest.Item) -> list[str]:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays: looking through it for garbage costs a fifth of the time."""
+    """What was imported and collected stays: looking through it for garbage costs a fifth of the time.
+
+    And one page makes more than the 700 objects after which it would be looked for.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
