@@ -211,10 +211,12 @@ def _places(setting: Setting, current: Statement, winner: Statement) -> _Places:
     if winner.id is None:
         elsewhere = winner
     beside = winner if winner.id is None else replace(winner, id=2)
+    places = dict.fromkeys((elsewhere, beside, winner))
+    at = {place: _conflicts(setting, current, place) for place in places}
     return _Places(
-        _conflicts(setting, current, elsewhere),
-        _conflicts(setting, current, beside),
-        _conflicts(setting, current, winner),
+        at[elsewhere],
+        at[beside],
+        at[winner],
         _is_exempt(setting, current, winner),
     )
 
@@ -226,10 +228,11 @@ def _conflicts(
     sides = product(
         (current, replace(current, whole_file=True)), (winner, replace(winner, whole_file=True))
     )
-    errors = [first_conflict(mine, (theirs,), setting) for mine, theirs in sides]
-    if errors[0] is None:
+    errors = (first_conflict(mine, (theirs,), setting) for mine, theirs in sides)
+    as_they_are = next(errors)
+    if as_they_are is None:
         return ()
-    return tuple(error.conflict for error in errors if error is not None)
+    return tuple(error.conflict for error in (as_they_are, *errors) if error is not None)
 
 
 def _is_exempt(setting: Setting, current: Statement, winner: Statement) -> bool:

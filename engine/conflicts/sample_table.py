@@ -5,6 +5,7 @@ So what a page says about two statements cannot drift from what the engine does.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -63,34 +64,39 @@ class Setting:
     @property
     def scope(self) -> RowScope:
         """At which level conflicts are decided on such a table."""
-        features = ["deletionVectors"] if self.vectors else []
-        protocol = Protocol(
-            min_reader_version=3,
-            min_writer_version=7,
-            reader_features=features,
-            writer_features=features,
-        )
-        metadata = Metadata(
-            id="sample_table",
-            schema_string=self.schema.to_json(),
-            partition_columns=list(self.partition_columns),
-            configuration={
-                VECTORS_PROPERTY: str(self.vectors).lower(),
-                ROW_TRACKING_PROPERTY: str(self.row_tracking).lower(),
-            },
-        )
-        eligibility = table_eligibility(metadata, protocol, ("id",) if self.clustered else ())
-        return RowScope(
-            eligibility.lack,  # its columns are made up
-            eligibility.traces_moves,
-            eligibility.traces_order,
-            eligibility.facts,
-        )
+        return _scope_on(self)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
         """The columns it is partitioned by."""
         return ("date",) if self.partitioned else ()
+
+
+@lru_cache(maxsize=256)
+def _scope_on(setting: Setting) -> RowScope:
+    features = ["deletionVectors"] if setting.vectors else []
+    protocol = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=features,
+        writer_features=features,
+    )
+    metadata = Metadata(
+        id="sample_table",
+        schema_string=setting.schema.to_json(),
+        partition_columns=list(setting.partition_columns),
+        configuration={
+            VECTORS_PROPERTY: str(setting.vectors).lower(),
+            ROW_TRACKING_PROPERTY: str(setting.row_tracking).lower(),
+        },
+    )
+    eligibility = table_eligibility(metadata, protocol, ("id",) if setting.clustered else ())
+    return RowScope(
+        eligibility.lack,  # its columns are made up
+        eligibility.traces_moves,
+        eligibility.traces_order,
+        eligibility.facts,
+    )
 
 
 @dataclass(slots=True)

@@ -129,7 +129,7 @@ def as_current(
         operation=effect.operation,
         partition_columns=setting.partition_columns,
         reads=effect.reads,
-        read_files=_files_read(effect.reads, setting, sample_table),
+        read_files=_files_read(effect.reads, setting),
         read_whole_table=effect.reads_whole_table or statement.reads_all,
         read_app_ids=effect.app_ids,
         actions=effect.actions,
@@ -161,9 +161,8 @@ def _effect(statement: Statement, sample_table: SampleTable, name: str) -> Effec
     return replace(effect, actions=(metadata, *effect.actions))
 
 
-def _files_read(
-    reads: tuple[ReadPredicate, ...], setting: Setting, sample_table: SampleTable
-) -> frozenset[str]:
+@lru_cache(maxsize=1024)
+def _files_read(reads: tuple[ReadPredicate, ...], setting: Setting) -> frozenset[str]:
     probe = CurrentTransaction(
         table="t",
         read_version=READ_VERSION,
@@ -173,7 +172,8 @@ def _files_read(
         partition_columns=setting.partition_columns,
         reads=reads,
     )
-    return frozenset(file.path for file in sample_table.files if matching_reads(probe, file))
+    files = SampleTable(setting).files
+    return frozenset(file.path for file in files if matching_reads(probe, file))
 
 
 def _insert(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
