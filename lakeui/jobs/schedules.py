@@ -268,4 +268,13 @@ def _save_named(schedule: Schedule, changed: Collection[str] | None = None) -> N
 
 
 def _fields(cron: str) -> dict[str, str]:
-    return dict(zip(_CRON_FIELDS, cron.split(), strict=True))
+    fields = dict(zip(_CRON_FIELDS, cron.split(), strict=True))
+    days = (_with_sunday_first(part) for part in fields["day_of_week"].split(","))
+    return fields | {"day_of_week": ",".join(days)}
+
+
+def _with_sunday_first(days: str) -> str:
+    """A day of the week, or a span of them, whose Sunday is 0: other programs take 7 for it, too."""
+    if days == "7":
+        return "0"
+    return f"{days.removesuffix('7')}6,0" if days.endswith("-7") else days

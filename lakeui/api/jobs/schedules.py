@@ -28,6 +28,11 @@ from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.redaction import shown_schedule
 from lakeui.jobs.schedules import change_schedule, create_schedule, run_now, set_enabled
 
+CRON_HELP = (
+    "0 3 * * * is every night at three. Of a day of month and one of week both must hold: "
+    "0 3 1-7 * 1 is the first Monday."
+)
+
 
 class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
     """A schedule. `note` says why it last made no job, if it made none.
@@ -81,7 +86,7 @@ class ScheduleRequestSerializer(CommandRequestSerializer):
     """A command as for a job, and when: five cron fields, in UTC."""
 
     name = serializers.CharField(max_length=200)
-    cron = serializers.CharField(max_length=100, help_text="0 3 * * * is every night at three.")
+    cron = serializers.CharField(max_length=100, help_text=CRON_HELP)
 
 
 class ScheduleChangeSerializer(RequestSerializer):
@@ -89,7 +94,7 @@ class ScheduleChangeSerializer(RequestSerializer):
 
     enabled = serializers.BooleanField(required=False)
     name = serializers.CharField(max_length=200, required=False)
-    cron = serializers.CharField(max_length=100, required=False)
+    cron = serializers.CharField(max_length=100, required=False, help_text=CRON_HELP)
     sql = serializers.CharField(max_length=100_000, required=False)
     retries = serializers.IntegerField(required=False, min_value=0, max_value=100)
     time_limit_s = serializers.IntegerField(required=False, min_value=0, max_value=2**31 - 1)

@@ -59,7 +59,8 @@ class ScheduleForm(forms.Form):
         initial="0 3 * * *",
         help_text="Minute, hour, day of month, month, day of week: "
         f"{_whole('0 3 * * *')} is every night at three, "
-        f"{_whole('*/15 * * * *')} every quarter of an hour.",
+        f"{_whole('*/15 * * * *')} every quarter of an hour. Of a day of month and one of week both "
+        f"must hold: {_whole('0 3 1-7 * 1')} is the first Monday.",
         widget=forms.TextInput(attrs=_MONO),
     )
     sql = forms.CharField(

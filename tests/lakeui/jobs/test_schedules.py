@@ -67,6 +67,10 @@ def test_a_schedule_of_a_dry_run_is_refused(table, owner, nightly):
         ("*/15 * * * *", datetime(2026, 11, 2, 12, 45, tzinfo=UTC)),
         ("  30  12 * *  1 ", datetime(2026, 11, 9, 12, 30, tzinfo=UTC)),
         ("0 0 1 1 *", datetime(2027, 1, 1, tzinfo=UTC)),
+        ("0 3 * * 7", datetime(2026, 11, 8, 3, 0, tzinfo=UTC)),  # Sunday is 0 and 7
+        ("0 3 * * 6-7", datetime(2026, 11, 7, 3, 0, tzinfo=UTC)),
+        ("0 3 * * 7,3", datetime(2026, 11, 4, 3, 0, tzinfo=UTC)),
+        ("0 3 1-7 * 1", datetime(2026, 12, 7, 3, 0, tzinfo=UTC)),  # the first Monday
     ],
 )
 def test_a_cron_text_is_due_after_the_moment_it_is_asked_for(cron, due):
@@ -74,7 +78,8 @@ def test_a_cron_text_is_due_after_the_moment_it_is_asked_for(cron, due):
 
 
 @pytest.mark.parametrize(
-    "cron", ["", "often", "* * * *", "61 * * * *", "0 0 31 2 *", "* * * * * *"]
+    "cron",
+    ["", "often", "0 0 * * 17", "0 0 * * 8", "* * * *", "61 * * * *", "0 0 31 2 *", "* * * * * *"],
 )
 def test_text_that_is_no_cron_expression_is_refused(cron):
     with pytest.raises(RequestError) as refused:
