@@ -7,6 +7,7 @@ from django.http import Http404, HttpRequest
 from lakeui.catalog.models import Table
 from lakeui.conflicts.lanes.narrowing import Ending, LaneFilter
 from lakeui.conflicts.models import outcome_of
+from lakeui.conflicts.version_effects import conflicts_of
 
 SPANS = (15, 30, 60, 120)
 SUMMED_SPANS = (600, 3000)  # too many to draw one by one
@@ -69,8 +70,8 @@ def elsewhere(request: HttpRequest, table: Table, window: Window) -> str | None:
         return None
     version: int | None = int(number) if kind == "v" else None
     if kind == "c":
-        winning_versions = table.conflicts.filter(pk=int(number)).values_list(
-            "winning_version", flat=True
+        winning_versions = (
+            conflicts_of(table).filter(pk=int(number)).values_list("winning_version", flat=True)
         )
         version = winning_versions.first()
     if version is None or version >= window.first:

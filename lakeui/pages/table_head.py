@@ -14,6 +14,7 @@ from lakeui.catalog.models import Table, TableSync
 from lakeui.catalog.roles import Role
 from lakeui.catalog.syncs import sync_of
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.version_effects import conflicts_of
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.writers import active_jobs
 from lakeui.pages.access.preferences import watched_ids
@@ -79,9 +80,11 @@ def table_head(
         ]
     )
     counts = _conflict_counts(table)
-    aborted_by = table.conflicts.filter(
-        kind=Conflict.Kind.ABORTED, winning_version__gte=recent[-1][0] if recent else 0
-    ).values_list("winning_version", flat=True)
+    aborted_by = (
+        conflicts_of(table)
+        .filter(kind=Conflict.Kind.ABORTED, winning_version__gte=recent[-1][0] if recent else 0)
+        .values_list("winning_version", flat=True)
+    )
     commits = [(version, operation) for version, operation, _ in reversed(recent)]
     ruler = draw_ruler(commits, aborted_by, table.version if here is None else here)
     active = visible_jobs(request.user) & active_jobs(table)

@@ -32,6 +32,7 @@ from lakeui.conflicts.statements.kinds import (
     logged_kind,
     statement_kind,
 )
+from lakeui.conflicts.version_effects import conflicts_of
 
 _WRITE = Coalesce("job__committed_version", "attempted_version", -F("pk"))
 """The write of a resolved conflict: the version it became, where recorded, else its own number."""
@@ -182,7 +183,7 @@ def _resolved_among(table: Table, versions: Sequence[int]) -> frozenset[int]:
 
 
 def _resolved(table: Table) -> QuerySet[Conflict]:
-    return table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
+    return conflicts_of(table).filter(kind=Conflict.Kind.RESOLVED)
 
 
 def _append_overlaps(overlaps: Overlaps) -> int:

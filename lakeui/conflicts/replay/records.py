@@ -11,6 +11,7 @@ from engine.conflicts.checker import RULE_OF_ERROR
 from engine.conflicts.forecast import Operation
 from engine.conflicts.recorded import RecordedConflict
 from engine.conflicts.statements import StatementKind
+from lakeui.catalog.former_tables import is_former
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.statements.conditions import shape_of, understood
@@ -44,7 +45,12 @@ def records_of(table: Table, conflicts: Sequence[Conflict]) -> Mapping[int, Reco
     target = Target.of(table)
     winners = _winners(table, target, (conflict.winning_version for conflict in conflicts))
     return {
-        conflict.pk: _record(conflict, _winner(conflict, winners), target) for conflict in conflicts
+        conflict.pk: _record(
+            conflict,
+            _winner(conflict, {} if is_former(table, conflict.occurred_at) else winners),
+            target,
+        )
+        for conflict in conflicts
     }
 
 

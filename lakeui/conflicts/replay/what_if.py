@@ -24,6 +24,7 @@ from lakeui.conflicts.assessment import asked_of
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import History, latest_versions, recorded_history
 from lakeui.conflicts.replay.records import records_of, to_judge
+from lakeui.conflicts.version_effects import conflicts_of
 
 DEFAULT_VERSIONS = 100
 MAX_CONFLICTS = 2_000
@@ -118,9 +119,8 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
 
 def recorded_conflicts(table: Table, first: int, last: int) -> Recorded:
     """The latest of them, in two queries."""
-    recorded = table.conflicts.filter(winning_version__range=(first, last)).exclude(
-        kind=Conflict.Kind.REPORTED
-    )
+    of_these = conflicts_of(table).filter(winning_version__range=(first, last))
+    recorded = of_these.exclude(kind=Conflict.Kind.REPORTED)
     latest = to_judge(recorded).order_by("-winning_version", "-id")[:MAX_CONFLICTS]
     conflicts = tuple(reversed(latest))
     return Recorded(conflicts, records_of(table, conflicts))

@@ -11,7 +11,7 @@ from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.row_counts import RowCounts, rows_of
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.redaction import may_read_condition
-from lakeui.conflicts.version_effects import aborted_by, resolved_by
+from lakeui.conflicts.version_effects import aborted_by, conflicts_of, resolved_by
 from lakeui.pages.operations import rows_text, short_rows, what_of
 
 _BAR_STEP, _LONGEST_BAR = 7, 7
@@ -83,9 +83,11 @@ def history_rows(
 def aborted_attempts(request: HttpRequest, table: Table, low: int, high: int) -> list[Conflict]:
     """Attempts that a version of a span aborted and that fit the filters of the list."""
     query, reader = request.GET, Reader(request.user)
-    aborted = table.conflicts.filter(
-        kind=Conflict.Kind.ABORTED, winning_version__range=(low, high)
-    ).defer("facts")
+    aborted = (
+        conflicts_of(table)
+        .filter(kind=Conflict.Kind.ABORTED, winning_version__range=(low, high))
+        .defer("facts")
+    )
     if operation := query.get("operation"):
         aborted = aborted.filter(current_operation__iexact=operation)
     if user := query.get("user"):

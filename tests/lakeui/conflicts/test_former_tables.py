@@ -12,6 +12,7 @@ from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
 from lakeui.conflicts.filters import VersionFilter
 from lakeui.conflicts.lanes.swim_lane import swim_lane
+from lakeui.conflicts.replay.what_if import recorded_conflicts
 from lakeui.conflicts.version_effects import aborted_by, effects_of, resolved_by
 from lakeui.jobs.made_versions import job_of_version, makers_of
 from lakeui.jobs.models import Job, JobAttempt
@@ -81,6 +82,9 @@ def told_of(table, conflict):
     effects = effects_of(table, 1)
     lane = swim_lane(table)
     winner = both_sides(conflict, Reader(reader)).winner
+    client = PageClient()
+    client.force_login(reader)
+    history = client.get(f"/tables/{table.pk}/history/").content.decode()
     narrowed = VersionFilter({"beat": "true"}, table.commits.all()).qs
     return {
         "effects": (effects.aborted_count, effects.passed_count),
@@ -89,13 +93,15 @@ def told_of(table, conflict):
         "makers": len(makers_of(table, 0, 2)),
         "bars": sum(bar.conflict_id is not None for bar in lane.bars),
         "beat": narrowed.count(),
+        "history": f'"/conflicts/{conflict.pk}/"' in history,
+        "what if": len(recorded_conflicts(table, 0, 2).conflicts),
         "winner": (winner.job is not None, winner.engine),
     }
 
 
 def test_what_is_on_record_is_told_of_the_versions_that_it_is_about(table, job, conflicts):
     assert told_of(table, conflicts) == {
-        "effects": (1, 1), "counts": (1, 1), "job": True, "makers": 1, "bars": 1, "beat": 1,
+        "effects": (1, 1), "counts": (1, 1), "job": True, "makers": 1, "bars": 1, "beat": 1, "history": True, "what if": 2,
         "winner": (True, "first"),
     }  # fmt: skip
 
@@ -104,7 +110,7 @@ def test_nothing_from_before_is_told_of_another_table_in_the_place(tmp_path, tab
     write(tmp_path / "orders", SINCE, "second")
     refresh_table(table)
     assert told_of(table, conflicts) == {
-        "effects": (0, 0), "counts": (0, 0), "job": False, "makers": 0, "bars": 0, "beat": 0,
+        "effects": (0, 0), "counts": (0, 0), "job": False, "makers": 0, "bars": 0, "beat": 0, "history": False, "what if": 0,
         "winner": (False, ""),
     }  # fmt: skip
 
