@@ -2,6 +2,9 @@
 
 import re
 
+_BY_THIS_ENGINE = re.compile(
+    r"(part-\d{1,10})-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9a-f]{4})[0-9a-f]{4}\."
+)
 _BY_SPARK = re.compile(r"(part-\d{1,10})(-[0-9A-Za-z]{4})?")
 _SHOWN, _TOO_SHORT = 20, 3
 
@@ -9,10 +12,11 @@ _SHOWN, _TOO_SHORT = 20, 3
 def file_head(path: str) -> str:
     """What tells a file from others at a glance: `part-00017`.
 
-    A write of one task calls all its files `part-00000`: there some of what follows distinguishes them.
+    A write of one task calls all its files `part-00000`: there some of what follows distinguishes them,
+    of this engine's what comes after the write's own id.
     """
     name = path.rpartition("/")[2]
-    if match := _BY_SPARK.match(name):
+    if match := _BY_THIS_ENGINE.match(name) or _BY_SPARK.match(name):
         task, rest = match.groups()
         return task if int(task.rpartition("-")[2]) else task + (rest or "")
     head = name.partition("-")[0]

@@ -170,6 +170,10 @@ def test_an_operation_shows_as_the_log_writes_it(written, shown):
     [
         ("day=3/part-00017-1f0c8a52-3f0e.c000.snappy.parquet", "part-00017"),
         ("part-00000-1f0c8a52-3f0e.c000.snappy.parquet", "part-00000-1f0c"),
+        (
+            "d=1/part-00000-109c2511-ad4b-4ce9-9886-4784e0aaeea3-a57002ee.c000.snappy.parquet",
+            "part-00000-a570",
+        ),
         ("part-00000.parquet", "part-00000"),
         ("0-8d1ac1a2-77aa.parquet", "0-8d1ac1a2"),
         ("a_name_that_is_longer_than_there_is_room.parquet", "a_name_that_is_longe"),
