@@ -16,7 +16,7 @@ from auditlog.models import LogEntry
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
@@ -28,6 +28,7 @@ from lakeui.catalog.access import may
 from lakeui.catalog.models import DiscoveredTable, Discovery, Table
 from lakeui.catalog.registration import LONGEST_PLACE, request_registration
 from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.syncs import nobody_at_it
 from lakeui.catalog.unregistered_tables import keep_unregistered
 from lakeui.celery import app
 from lakeui.task_names import DISCOVER_TABLES, LIGHT_QUEUE
@@ -202,7 +203,7 @@ def wake(discovery_id: int) -> None:
 
 def wake_all() -> None:
     """Send the searches that no worker is at: it died, or the broker was away."""
-    idle = Q(seen_at__isnull=True) | Q(seen_at__lt=timezone.now() - PATIENCE)
+    idle = nobody_at_it(timezone.now(), PATIENCE)
     for pk in Discovery.objects.filter(idle, finished_at=None).values_list("pk", flat=True):
         wake(pk)
 
@@ -210,7 +211,7 @@ def wake_all() -> None:
 def search(discovery_id: int, seconds: float = SLICE_S) -> bool:
     """Search for a while, where no other worker does; whether there is more to search."""
     now = timezone.now()
-    idle = Q(seen_at__isnull=True) | Q(seen_at__lt=now - PATIENCE)
+    idle = nobody_at_it(now, PATIENCE)
     mine = Discovery.objects.filter(idle, pk=discovery_id, finished_at=None)
     if not mine.update(seen_at=now):
         return False

@@ -48,7 +48,7 @@ def sync_of(table: Table) -> TableSync | None:
 def claim_sync(table: Table) -> bool:
     """Whether the caller shall read the log: not while another worker is at its first reading."""
     now = timezone.now()
-    waits = Q(seen_at=None) | Q(seen_at__lt=now - PATIENCE)
+    waits = nobody_at_it(now, PATIENCE)
     mine = {"started_at": now, "seen_at": now, "stage": "", "done": 0, "total": 0}
     if TableSync.objects.filter(waits, table=table).update(**mine):
         return True
@@ -58,6 +58,11 @@ def claim_sync(table: Table) -> bool:
 def end_sync(table: Table) -> None:
     """The log was read, or the table says why it cannot be."""
     TableSync.objects.filter(table=table).delete()
+
+
+def nobody_at_it(now: datetime, patience: timedelta) -> Q:
+    """Rows whose worker has not begun, or was not seen for so long; nor by a clock so far ahead."""
+    return Q(seen_at=None) | ~Q(seen_at__range=(now - patience, now + patience))
 
 
 class SyncProgress:

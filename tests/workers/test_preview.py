@@ -159,6 +159,8 @@ def test_a_worker_is_asked_once_while_it_may_still_answer(made):
     again = ask_for_preview(made, 1)
     assert again.pk == first.pk
     assert is_waiting(again)
+    Preview.objects.update(asked_at=timezone.now() + 2 * previews.PATIENCE)  # a clock was ahead
+    assert not is_waiting(Preview.objects.get())
 
 
 @pytest.mark.django_db(transaction=True)

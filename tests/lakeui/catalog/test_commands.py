@@ -34,7 +34,9 @@ def test_registering_tells_what_was_found(lake):
         0,
         "",
     )
-    assert "sales.orders" not in output("register", str(_other(lake)))
+    told = output("register", str(_other(lake)))
+    assert "version  0" in told
+    assert "problem" not in told, "there is none"
 
 
 def test_registering_what_is_no_table_fails_with_one_line(lake):

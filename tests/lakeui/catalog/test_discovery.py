@@ -208,13 +208,14 @@ def test_a_search_is_handed_on_in_slices(lake):
     assert len(found(discovery)) == 3
 
 
-def test_what_a_dead_worker_wrote_down_is_where_the_next_goes_on(lake, monkeypatch):
+@pytest.mark.parametrize("ahead", [-2, 2], ids=["silent", "by a clock ahead"])
+def test_what_a_dead_worker_wrote_down_is_where_the_next_goes_on(lake, monkeypatch, ahead):
     discovery = requested(lake)
     search(discovery.pk, seconds=0)
     Discovery.objects.update(seen_at=discovery.requested_at)  # a worker took it, and died
     assert search(discovery.pk) is False
     assert done(discovery).finished_at is None
-    Discovery.objects.update(seen_at=discovery.requested_at - 2 * discoveries.PATIENCE)
+    Discovery.objects.update(seen_at=discovery.requested_at + ahead * discoveries.PATIENCE)
     woken = []
     monkeypatch.setattr(discoveries, "wake", woken.append)
     wake_all()

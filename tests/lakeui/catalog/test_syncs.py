@@ -76,14 +76,15 @@ def test_a_log_that_cannot_be_read_is_told_by_the_table(lake, place):
     assert sync_of(table) is None
 
 
-def test_one_worker_reads_a_log_for_the_first_time_and_a_dead_ones_is_taken_over(place):
+@pytest.mark.parametrize("ahead", [-1, 1], ids=["silent", "by a clock ahead"])
+def test_one_worker_reads_a_log_for_the_first_time_and_a_dead_ones_is_taken_over(place, ahead):
     table = request_registration(str(place))
     assert claim_sync(table)
     assert not claim_sync(table)
     mirror_table(table.pk)  # asked for again meanwhile
     table.refresh_from_db()
     assert table.version is None
-    TableSync.objects.update(seen_at=timezone.now() - PATIENCE - timedelta(seconds=1))
+    TableSync.objects.update(seen_at=timezone.now() + ahead * (PATIENCE + timedelta(minutes=1)))
     mirror_table(table.pk)
     table.refresh_from_db()
     assert table.version == 1

@@ -34,4 +34,5 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(facts))
             return
         for name, value in facts.items():
-            self.stdout.write(f"{name:8} {'' if value is None else value}".rstrip())
+            if value not in (None, ""):
+                self.stdout.write(f"{name:8} {value}")
