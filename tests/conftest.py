@@ -6,6 +6,7 @@ is SQLite in a file, because worker processes join it; `TEST_DATABASE_URL` names
 
 import atexit
 import gc
+import logging
 import os
 import shutil
 import tempfile
@@ -49,6 +50,7 @@ if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 settings.WHITENOISE_AUTOREFRESH = True  # files are found when asked for, not by each new client
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 django.setup()  # conftests below import models
+logging.getLogger().setLevel(logging.WARNING)  # two lines of each request are written for nobody
 
 from django.apps import apps  # noqa: E402
 from django.contrib.auth.models import Group  # noqa: E402
