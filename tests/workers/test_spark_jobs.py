@@ -111,11 +111,11 @@ def its_steps_and_cost_are_recorded(job: Job) -> None:
 
 
 def its_worker_reports(queue: str) -> None:
-    """Also while it has nothing to do."""
+    """Also while it has nothing to do; its Spark's own pages are served only where they are wanted."""
     told = WorkerReport.objects.filter(queue=queue, cores__gt=0)
     wait_until(told.exists, "a report of a Spark that has started")
     report = WorkerReport.objects.get(queue=queue)
-    assert (report.slots, report.executors) == (4, 1)
+    assert (report.slots, report.executors, report.spark_ui) == (4, 1, "")
 
 
 def copies_in_a_stream(table: Table, copy: Table) -> None:

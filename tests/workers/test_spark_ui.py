@@ -61,10 +61,6 @@ def test_sparks_pages_are_served_to_this_machine_alone_and_only_show(tmp_path):
     assert not told["threads"]
 
 
-def test_sparks_pages_are_not_served_unless_they_are_wanted(tmp_path):
-    assert started(tmp_path) == {"ui": "", "is_told": True}
-
-
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "spark.example.org", "//spark"])
 def test_an_address_of_them_that_no_browser_may_be_led_to_is_refused_at_the_start(
     tmp_path, address
