@@ -28,7 +28,7 @@ session.stop()
 
 def _run(place) -> dict:
     command = [sys.executable, "-c", PROGRAM, str(place)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)  # noqa: S603 - ours
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250)  # noqa: S603 - ours
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -37,7 +37,8 @@ def _uses(place, options) -> bool:
     return any(option.startswith(f"-XX:SharedArchiveFile={place}") for option in options)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.spark
+@pytest.mark.timeout(500)
 def test_the_first_jvm_keeps_its_classes_and_the_next_ones_use_them(tmp_path):
     place = tmp_path / "a home of classes"
     place.mkdir()
@@ -51,7 +52,8 @@ def test_the_first_jvm_keeps_its_classes_and_the_next_ones_use_them(tmp_path):
 
 
 @pytest.mark.stress
-@pytest.mark.timeout(240)
+@pytest.mark.spark
+@pytest.mark.timeout(750)
 def test_an_archive_that_is_damaged_is_not_used_and_is_replaced(tmp_path):
     """In the middle of its classes, where a JVM does not look before it runs them."""
     _run(tmp_path)
