@@ -15,7 +15,7 @@ from engine.schema.types import DataType, PrimitiveType, StructType
 from engine.schema.write_errors import IdentityUpdateError, NestedFieldError, SetTwiceError
 from engine.spark.columns import column, quoted, to_column, to_spark_type
 from engine.spark.shape import stored
-from engine.spark.table_rules import GENERATED, IDENTITY, generated_value
+from engine.spark.table_rules import GENERATED, IDENTITY, as_stored, generated_value
 
 Assignments = Mapping[tuple[str, ...], Expression]
 """Expressions by the path of the column that each is for."""
@@ -154,10 +154,11 @@ def asked_once(
 def regenerated(
     frame: DataFrame, table: str, schema: StructType, stand: Mapping[str, Column]
 ) -> DataFrame:
-    """The rows with generated columns computed from the others.
+    """The rows as they are stored, with generated columns computed from the others.
 
     `stand` says of generated columns that are set in which rows they are: these keep their values.
     """
+    frame = as_stored(frame, schema)
     for field in schema:
         if GENERATED in field.metadata:
             value = generated_value(table, schema, field).cast(to_spark_type(field.type))

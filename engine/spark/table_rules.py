@@ -84,14 +84,14 @@ def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[Rule
 
 
 def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> DataFrame:
-    """The table's columns in order: what the frame lacks is generated, a default, or null.
+    """The table's columns in order, as they are stored: what the frame lacks is generated, a default, or null.
 
     Raises:
         UnsupportedFeatureError: an expression that this engine does not understand.
         RequestError: an identity column, which only the table's own engine may fill.
     """
     if frame.columns == schema.names:
-        return frame
+        return as_stored(frame, schema)
     have = set(frame.columns)
     late: list[StructField] = []
     for field in schema:
@@ -101,6 +101,7 @@ def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> D
             late.append(field)
         else:
             frame = frame.withColumn(field.name, _default(table, field, now_ms))
+    frame = as_stored(frame, schema)
     for field in late:
         value = generated_value(table, schema, field).cast(to_spark_type(field.type))
         frame = frame.withColumn(field.name, value)
@@ -140,7 +141,7 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
     Raises:
         UnsupportedFeatureError: a rule that this engine cannot check.
     """
-    frame = _padded(frame, schema)
+    frame = as_stored(frame, schema)
     for rule in table_rules(table, schema, metadata):
         if rule.held is not None:
             holds, names = keeps(column(rule.not_null[0]), rule.held), [rule.not_null[0]]
@@ -168,11 +169,15 @@ def generated_value(table: str, schema: StructType, field: StructField) -> Colum
         raise _not_understood(table, f"generated column {field.name} ({text})") from error
 
 
-def _padded(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Text as Spark stores it: spaces beyond a limit cut off, CHAR filled up with spaces."""
+def as_stored(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Text as Spark stores it: spaces beyond a limit cut off, CHAR filled up with spaces.
+
+    Before anything is made of it: generated columns, and the change feed. Columns that the frame lacks
+    stay away.
+    """
     for field in schema:
         declared = declared_type(field)
-        if has_limits(declared):
+        if has_limits(declared) and field.name in frame.columns:
             frame = frame.withColumn(field.name, fitted(column(field.name), declared))
     return frame
 
