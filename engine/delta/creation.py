@@ -30,7 +30,7 @@ from engine.log.segment import list_log_files
 from engine.operations.result import OperationResult
 from engine.schema.types import StructField, StructType
 from engine.spark.catalogue import CataloguedTable, find_table
-from engine.spark.columns import quoted, to_spark_type
+from engine.spark.columns import from_spark_schema, quoted, to_spark_type
 from engine.spark.data_source import register_for_names
 from engine.spark.plain_sql import plain_sql
 from engine.storage.uri import normalise_uri, open_store
@@ -47,6 +47,17 @@ class NothingNamedError(RequestError):
     """Neither a name nor a place was given."""
 
     code = "DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION"
+
+
+class WithoutColumnsError(RequestError):
+    """A name is to be given to a place where there is no table, and no columns are given for one."""
+
+    code = "DELTA_CREATE_EXTERNAL_TABLE_WITHOUT_SCHEMA"
+
+    def __init__(self, place: str) -> None:
+        """`place` is where there is none."""
+        what = f"There is no Delta table at {place}, and no columns are given for a new one."
+        super().__init__(what, "Give columns or a query, or correct the location.", field="schema")
 
 
 class CollationError(RequestError):
@@ -132,7 +143,10 @@ def _named(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, Op
         return _at(spark, definition, place, existing, exists=True)
     if definition.location and _adopts(spark, definition):
         return _adopted(spark, definition)
-    register_name(spark, definition.name, definition.location, StructType(definition.columns))
+    columns = _columns(spark, definition)
+    if definition.location and not columns.fields:
+        raise WithoutColumnsError(definition.location)
+    register_name(spark, definition.name, definition.location, columns)
     existing = find_table(spark, definition.name)
     chosen = definition.location or (existing.location if existing else "")
     place = chosen or default_location(spark, definition.name)
@@ -153,6 +167,15 @@ def _check_collations(schema: spark_types.StructType) -> None:
     for column in schema:
         if _is_collated(column.dataType):
             raise CollationError(column.name)
+
+
+def _columns(spark: SparkSession, definition: TableDefinition) -> StructType:
+    """The columns that a new table begins with."""
+    if isinstance(definition.source, DataFrameSource):
+        return from_spark_schema(definition.source.frame.schema)
+    if definition.clone is not None:
+        return open_table(spark, definition.clone.source_table).snapshot().schema
+    return StructType(definition.columns)
 
 
 def _is_collated(kind: spark_types.DataType) -> bool:

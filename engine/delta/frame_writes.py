@@ -33,6 +33,16 @@ class PartitioningError(RequestError):
     code = "DELTA_PARTITIONING_MISMATCH"
 
 
+class WithoutDataError(RequestError):
+    """A table is to be made of a DataFrame without columns, whose rows would be lost."""
+
+    code = "DELTA_EMPTY_DATA"
+
+    def __init__(self) -> None:
+        """Nothing more is to be said of it."""
+        super().__init__("The DataFrame has no columns.", "Give it at least one.", field="schema")
+
+
 @dataclass(frozen=True)
 class FrameWrite:
     """A DataFrame on its way into a table.
@@ -179,6 +189,8 @@ def overwrite_partitions(write: FrameWrite, handle: Handle) -> None:
 
 
 def _definition(write: FrameWrite, name: str, location: str) -> TableDefinition:
+    if not write.frame.columns:
+        raise WithoutDataError
     own = {key: value for key, value in write.options.items() if key.startswith("delta.")}
     return TableDefinition(
         name=name,

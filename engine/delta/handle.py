@@ -12,6 +12,7 @@ from engine.commands.merge import Merge
 from engine.commands.model import Append, Create, Delete, Overwrite, Update
 from engine.delta.exceptions import delta_errors
 from engine.errors import RequestError
+from engine.expressions.literals import is_whole
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
@@ -23,7 +24,13 @@ from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 
 APP_ID, APP_VERSION = "txnAppId", "txnVersion"
-OPTIONS = {"txnappid": APP_ID, "txnversion": APP_VERSION, "usermetadata": "userMetadata"}
+MAX_ROWS = "maxRecordsPerFile"
+OPTIONS = {
+    "txnappid": APP_ID,
+    "txnversion": APP_VERSION,
+    "usermetadata": "userMetadata",
+    "maxrecordsperfile": MAX_ROWS,
+}
 _FRAMES = 16
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
@@ -113,6 +120,7 @@ class Handle:
                 observer=observer,
                 application=self._application(command),
                 user_metadata=metadata,
+                max_rows_per_file=self._max_rows(command),
                 dry_run=dry_run,
             )
             with as_spark_does():
@@ -137,6 +145,18 @@ class Handle:
             what = f"{APP_ID} is {app_id!r} and {APP_VERSION} is {version!r}."
             raise RequestError(what, "Give both, the version as a whole number.", field=APP_ID)
         return app_id, int(version)
+
+    def _max_rows(self, command: Command) -> int:
+        """How many rows a file may have, as the options say, else as the session's settings do.
+
+        Raises:
+            RequestError: they say no number.
+        """
+        text = self.options.get(MAX_ROWS) or self.setting(f"spark.sql.files.{MAX_ROWS}") or "0"
+        if not is_whole(text := text.strip()):
+            what = f"{MAX_ROWS} is {text[:60]!r}."
+            raise RequestError(what, "Use a whole number, 0 for no limit.", field=MAX_ROWS)
+        return int(text) if isinstance(command, _DONE_ONCE) else 0
 
     def _reset_version(self, options: RunOptions) -> None:
         """Forget the version that the session's settings gave, where they ask for it."""

@@ -25,7 +25,7 @@ from engine.spark.data_source import register, register_for_names
 from engine.spark.data_source_options import Place
 from engine.spark.jvm import source_exists
 from engine.spark.plain_sql import as_spark_does, is_plain
-from engine.spark.session import is_remote
+from engine.spark.session import is_remote, send_engine
 
 SETTING = "spark.lakeui.enabled"
 _installed: list[bool] = []
@@ -63,6 +63,7 @@ def enable(
     if not take_over and has_delta_spark(spark):
         what = "delta-spark is on the class path of this session and serves Delta tables already."
         raise NotEnabledError(what, "Call enable(spark, take_over=True).", field="spark")
+    send_engine(spark)
     _install()
     _switch_on(spark)
     return spark

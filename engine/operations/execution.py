@@ -164,6 +164,7 @@ class Execution:
             storage_options=dict(self.table.storage_options),
             allowed_roots=snapshot.allowed_roots,
             run_id=self.run_id,
+            max_rows=self.options.max_rows_per_file,
         )
 
     def condition(

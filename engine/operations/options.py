@@ -47,6 +47,8 @@ class RunOptions:
             VALUES, are done by Arrow in this process, where it does exactly what Spark would, and rows
             that are known to be few are written here once Spark has computed them; 0 leaves everything
             to Spark.
+        max_rows_per_file: a file of data that is written gets no more rows than this; 0 for no limit.
+            Compactions heed it not.
         count_bytes: a dry run of DELETE, UPDATE or MERGE reads files of at most so many bytes to count
             the rows that would change; 0 counts none.
         early_conflicts: look at new commits while Spark works, and end with a conflict as soon as the
@@ -71,6 +73,7 @@ class RunOptions:
     user_metadata: str | None = None
     user_name: str | None = None
     in_process_bytes: int = 64 * 1024 * 1024
+    max_rows_per_file: int = 0
     count_bytes: int = 256 * 1024 * 1024
     early_conflicts: bool = True
     then: FollowUpRunner | None = None

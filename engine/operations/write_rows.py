@@ -76,6 +76,7 @@ class Terms:
             storage_options=dict(execution.table.storage_options),
             allowed_roots=execution.table.allowed_roots,
             run_id=execution.run_id,
+            max_rows=execution.options.max_rows_per_file,
         )
 
 

@@ -56,6 +56,7 @@ class FileTarget:
         directory: under the table, "" for data files.
         prefix: how names start: `part` or `cdc`.
         target_size_bytes: a file is closed once it is about this large.
+        max_rows: where not 0, it is closed with so many rows too.
         has_partition_columns: partition columns stand in the files too, behind the others.
         is_synced_later: the commit that names the files syncs them, as one of this process does.
         random_prefix_length: where not 0, files lie in directories of so many random characters,
@@ -71,6 +72,7 @@ class FileTarget:
     prefix: str = "part"
     write_id: str = ""
     target_size_bytes: int = 128 * 1024 * 1024
+    max_rows: int = 0
     indexed: IndexedColumns = field(default_factory=IndexedColumns)
     data_change: bool = True
     tags: Mapping[str, str] | None = None
@@ -113,9 +115,17 @@ class OpenFile:
         ):
             self._flush()
 
+    def take(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Add as many rows as it may have; those that are left."""
+        most = self._target.max_rows - self.rows if self._target.max_rows else rows.num_rows
+        self.write(conform(rows.slice(0, most), self._target.arrow_schema))
+        return rows.slice(most)
+
     @property
     def is_full(self) -> bool:
-        """Whether it is about as large as the target wants."""
+        """Whether it is about as large as the target wants, or has as many rows as it may."""
+        if self.rows == self._target.max_rows:
+            return True
         written = self._sink.tell()
         ratio = written / self._raw_bytes if self._raw_bytes else 0.5
         return bool(written + self._pending_bytes * ratio >= self._target.target_size_bytes)
@@ -198,14 +208,19 @@ def write_files(
     unique, count = uuid.uuid4().hex[:8], 0
     try:
         for batch in batches:
-            for values, part in _runs(batch, target.partitions):
-                if current is not None and (values != partition or current.is_full):
-                    yield current.finish(), current.rows
-                    current = None
-                if current is None:
-                    name = f"{target.prefix}-{task:05d}-{target.write_id}-{unique}.c{count:03d}.snappy.parquet"
-                    current, partition, count = OpenFile(target, values, name), values, count + 1
-                current.write(conform(part, target.arrow_schema))
+            for values, left in _runs(batch, target.partitions):
+                while left.num_rows:
+                    if current is not None and (values != partition or current.is_full):
+                        yield current.finish(), current.rows
+                        current = None
+                    if current is None:
+                        name = f"{target.prefix}-{task:05d}-{target.write_id}-{unique}.c{count:03d}.snappy.parquet"
+                        current, partition, count = (
+                            OpenFile(target, values, name),
+                            values,
+                            count + 1,
+                        )
+                    left = current.take(left)
         if current is not None:
             yield current.finish(), current.rows
             current = None

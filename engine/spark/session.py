@@ -221,11 +221,16 @@ def default_parallelism(session: SparkSession) -> int:
 
 
 def send_engine(session: SparkSession) -> None:
-    """Let the Python workers of a server of Spark Connect import the engine; once a session.
+    """Let the Python workers of a session import the engine.
 
-    A server that takes no files has the engine installed, or fails where it needs it.
+    Those of a local one run this Python, unless PYSPARK_PYTHON names another. A server of Spark
+    Connect is sent the engine; one that takes no files has it installed, or fails where it needs it.
     """
-    if is_remote(session) and session not in _with_engine:
+    if not is_remote(session):
+        context = session.sparkContext
+        if _is_local(context.master or "") and not os.environ.get("PYSPARK_PYTHON"):
+            context.pythonExec = sys.executable
+    elif session not in _with_engine:
         with suppress(UnsupportedOperationException):
             session.addArtifacts(_packed_engine(), pyfile=True)
         _with_engine.add(session)

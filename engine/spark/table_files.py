@@ -37,7 +37,7 @@ class TableFiles:
     """A table's place and the shape of its files.
 
     `allowed_roots` are places outside the table that its log may lead to (shallow clones). `run_id`
-    goes into the names of new files.
+    goes into the names of new files, none of which gets more than `max_rows` rows where that is not 0.
     """
 
     uri: str
@@ -47,6 +47,7 @@ class TableFiles:
     storage_options: Mapping[str, str] = field(default_factory=dict)
     allowed_roots: Sequence[str] = ()
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    max_rows: int = 0
 
     @property
     def mapping_mode(self) -> str:

@@ -165,6 +165,7 @@ def file_target(table: TableFiles) -> FileTarget:
         storage_options=dict(table.storage_options),
         write_id=table.run_id,
         target_size_bytes=table.target_size_bytes,
+        max_rows=table.max_rows,
         indexed=table.indexed,
         tags={COMPAT_TAG: str(COMPAT_VERSION)} if table.fits_iceberg else None,
         has_partition_columns=table.fits_iceberg,

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.delta import DeltaTable, creation
+from engine.delta import DeltaTable, creation, enable
 from engine.errors import InvariantViolationError, SchemaMismatchError
 from tests.engine.delta.conftest import rows_of
 
@@ -279,3 +279,54 @@ def test_a_stream_of_changes_goes_on_where_it_was(lake, days, tmp_path):
         (2, "delete", 2, "tue"),
     ]
     assert brought() == sorted([*first, *changes])
+
+
+def test_a_file_has_no_more_records_than_the_writer_or_the_session_says(lake, tmp_path):
+    place, limit = str(tmp_path / "t"), "spark.sql.files.maxRecordsPerFile"
+    rows = lake.range(0, 10, 1, 1)
+    rows.write.format("delta").option("maxRecordsPerFile", 4).save(place)
+    table = DeltaTable.forPath(lake, place)
+    assert table.detail().first().numFiles == 3
+    lake.conf.set(limit, "5")
+    try:
+        rows.write.format("delta").mode("overwrite").save(place)
+        assert table.detail().first().numFiles == 2
+        table.optimize().executeCompaction()
+        assert table.detail().first().numFiles == 1
+    finally:
+        lake.conf.unset(limit)
+    with pytest.raises(AnalysisException, match="maxRecordsPerFile is 'few'"):
+        rows.write.format("delta").option("maxRecordsPerFile", "few").mode("append").save(place)
+    assert len(read(lake, place)) == 10
+
+
+def test_a_new_table_at_a_place_of_its_own_gets_a_name(lake, days, tmp_path):
+    places = [str(tmp_path / name) for name in ("saved", "selected", "cloned", "none")]
+    days.write.format("delta").option("path", places[0]).saveAsTable("placed")
+    lake.sql(f"CREATE TABLE chosen USING delta LOCATION '{places[1]}' AS TABLE placed")
+    lake.sql(f"CREATE TABLE cloned SHALLOW CLONE placed LOCATION '{places[2]}'")
+    for name, place in zip(("placed", "chosen", "cloned"), places, strict=False):
+        assert rows_of(lake.table(name)) == read(lake, place) == DAYS
+        assert [column.name for column in lake.catalog.listColumns(name)] == ["n", "day"]
+    lake.sql("DROP TABLE chosen")
+    assert read(lake, places[1]) == DAYS
+    with pytest.raises(AnalysisException, match="DELTA_CREATE_EXTERNAL_TABLE_WITHOUT_SCHEMA"):
+        lake.sql(f"CREATE TABLE nowhere USING delta LOCATION '{places[3]}'")
+    assert not lake.catalog.tableExists("nowhere")
+
+
+def test_a_frame_without_columns_makes_no_table(lake, days, tmp_path):
+    place = tmp_path / "t"
+    with pytest.raises(AnalysisException, match="DELTA_EMPTY_DATA"):
+        days.select().write.format("delta").save(str(place))
+    assert not place.exists()
+
+
+def test_workers_of_a_local_session_run_the_driver_s_python(lake, monkeypatch):
+    monkeypatch.setattr(lake.sparkContext, "pythonExec", "python3")
+    monkeypatch.setenv("PYSPARK_PYTHON", "/another/python3")
+    enable(lake)
+    assert lake.sparkContext.pythonExec == "python3"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    enable(lake)
+    assert lake.sparkContext.pythonExec == sys.executable

@@ -100,3 +100,14 @@ def test_a_nan_takes_the_bounds_of_its_column_away(tmp_path):
     batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([float("nan")])], names=["id", "v"])
     add, _ = next(write_files([batch], _target(tmp_path), 0))
     assert '"maxValues":{"id":1}' in add.stats
+
+
+def test_a_file_gets_no_more_rows_than_it_may_have(tmp_path):
+    fields = (PartitionField("p", "p", STRING),)
+    batch = _batch([1, 2, 3, 4, 5], pa.array(["a", "a", "a", "a", "b"]))
+    again = _batch([6, 7], pa.array(["b", "b"]))
+    written = list(write_files([batch, again], _target(tmp_path, fields, max_rows=3), 0))
+    assert [rows for _, rows in written] == [3, 1, 3]
+    places = [Path(tmp_path) / unquote(action.path) for action, _ in written]
+    ids = [pq.read_table(place, partitioning=None)["id"].to_pylist() for place in places]
+    assert ids == [[1, 2, 3], [4], [5, 6, 7]]
