@@ -6,7 +6,7 @@ are made by its statements; elsewhere Spark's own catalogue keeps name and place
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
@@ -20,6 +20,7 @@ from engine.delta.names import (
     NameUnknownError,
     NotADeltaTableError,
     default_location,
+    parts_in,
     path_in,
     uses_delta_spark,
 )
@@ -137,7 +138,8 @@ def _named(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, Op
     if definition.must_exist:
         raise NameUnknownError(definition.name)
     if uses_delta_spark(spark) and not (definition.location or definition.rows):
-        plain_sql(spark, _command(spark, definition).statement())
+        own = replace(definition, name=".".join(parts_in(spark, definition.name)))
+        plain_sql(spark, _command(spark, own).statement())
         existing = find_table(spark, definition.name)
         place = existing.location if existing else default_location(spark, definition.name)
         return _at(spark, definition, place, existing, exists=True)
@@ -150,6 +152,8 @@ def _named(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, Op
     existing = find_table(spark, definition.name)
     chosen = definition.location or (existing.location if existing else "")
     place = chosen or default_location(spark, definition.name)
+    if uses_delta_spark(spark):  # which has begun the table, without columns
+        definition = replace(definition, replace=True)
     try:
         return _at(spark, definition, place, existing)
     except Exception:
