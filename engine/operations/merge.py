@@ -40,6 +40,7 @@ from engine.operations.written_rows import rows_at_hand
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.collected import MOST_BYTES, FrameSize, collected, size_of_all
 from engine.spark.columns import column
+from engine.spark.materialised import materialised
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
 from engine.spark.row_positions import MOST_COLUMNS_ALONG, delete_positions, is_one_task
 from engine.spark.table_files import TableFiles
@@ -201,7 +202,7 @@ def _read_by_spark(
         terms, analysed = analysed_merge(command, execution, terms, incoming.schema, tables)
         analysed, frame = with_computed_source(analysed, incoming.frame)
         numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
-        source = numbered.localCheckpoint(eager=True)
+        source = materialised(numbered)
         size = size_of_all(source)
         few = size.rows <= MOST_SOURCE_ROWS and size.bytes_of() <= MOST_BYTES
         is_here = few and bool(execution.options.in_process_bytes)
@@ -355,7 +356,7 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
             frames.append(rows.images(target, actions, others=others, kept=merging.kept))
     inserted = 0
     if inserts is not None:
-        inserts = inserts.localCheckpoint(eager=True)
+        inserts = materialised(inserts)
         inserted = inserts.count()
         frames.append(_without_row_ids(inserts) if merging.kept else inserts)
     written = Written()

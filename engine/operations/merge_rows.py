@@ -51,6 +51,7 @@ from engine.spark.broadcast import broadcast_if_small
 from engine.spark.collected import FrameSize
 from engine.spark.columns import column, is_true, quoted, to_column, to_spark_type
 from engine.spark.identity import number_rows
+from engine.spark.materialised import materialised
 from engine.spark.own_columns import with_source_columns
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.shape import stored
@@ -125,7 +126,7 @@ class MergeRows:
             marked = joined.select(F.col("*"), chosen)
             beside = self.carried.columns(column(CLAUSE) > _NOTHING)
             pairs = marked.select(*places, source_row, column(CLAUSE), *beside)
-        return pairs.localCheckpoint(eager=True)
+        return materialised(pairs)
 
     def unmatched_source(self, target: Callable[[], DataFrame]) -> DataFrame:
         """The source rows that ON joins to no row of the target, which is scanned unless pairs tell."""
@@ -174,7 +175,7 @@ class MergeRows:
         left = target.join(pairs.select(FILE, ROW), [FILE, ROW], "left_anti").alias("target")
         left, chosen = self._chosen(left, BY_SOURCE)
         matches = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
-        return matches.filter(column(CLAUSE) >= 0).localCheckpoint(eager=True)
+        return materialised(matches.filter(column(CLAUSE) >= 0))
 
     def with_values(self, target: DataFrame, actions: DataFrame) -> tuple["MergeRows", DataFrame]:
         """The merge whose values that are evaluated once stand, materialised, beside the actions."""
@@ -198,9 +199,7 @@ class MergeRows:
         ]
         places = {"__file": FILE, "__row": ROW, "__source": SOURCE_ROW}
         evaluated = [column(name).alias(own) for name, own in places.items()]
-        frame_with_values = frame.select(*evaluated, column(CLAUSE), *columns).localCheckpoint(
-            eager=True
-        )
+        frame_with_values = materialised(frame.select(*evaluated, column(CLAUSE), *columns))
         return replace(self, merge=replace(self.merge, clauses=tuple(clauses))), frame_with_values
 
     def images(
@@ -249,7 +248,7 @@ class MergeRows:
         if any(
             clause.condition is not None and has_subquery(clause.condition) for _, clause in clauses
         ):
-            chosen = chosen.localCheckpoint(eager=True).alias("source")  # asked once, as all are
+            chosen = materialised(chosen).alias("source")  # asked once, as all are
         frames = []
         for number, clause in clauses:
             values, given = self._inserted(chosen, number, clause)

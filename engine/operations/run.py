@@ -81,6 +81,7 @@ from engine.operations.stream import stream
 from engine.operations.truncate import truncate
 from engine.operations.update import update
 from engine.operations.vacuum import vacuum
+from engine.spark.materialised import rows_given_up
 from engine.spark.session import in_our_terms
 from engine.storage.base import Store
 from engine.storage.uri import is_same_place
@@ -168,7 +169,7 @@ def run(
             table, spark, options, read_version, is_marked=is_marked, kept_rows=kept_rows
         )
         try:
-            with execution.in_engine_words():
+            with execution.in_engine_words(), rows_given_up():
                 if options.dry_run:
                     return _planned(operation(command, execution), table, options.writers_elsewhere)
                 result = _once(operation, command, execution)

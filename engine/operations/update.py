@@ -32,6 +32,7 @@ from engine.spark.assignment import (
     regenerated,
 )
 from engine.spark.columns import column
+from engine.spark.materialised import materialised
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.row_positions import MOST_COLUMNS_ALONG
 from engine.spark.table_files import TableFiles
@@ -202,7 +203,7 @@ def _with_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignm
     rows = setting.tables.prepared(rows, list(values.values()), column(MATCH))
     for name, value in values.items():
         rows = rows.withColumn(name, F.when(column(MATCH), setting.tables.value(value)))
-    return rows.localCheckpoint(eager=True) if values else rows, over
+    return materialised(rows) if values else rows, over
 
 
 def _assigned(

@@ -13,6 +13,7 @@ from engine.errors import RequestError
 from engine.schema.types import StructField, StructType
 from engine.schema.write_errors import IdentityInsertError
 from engine.spark.columns import column, to_spark_type
+from engine.spark.materialised import materialised
 
 START = "delta.identity.start"
 STEP = "delta.identity.step"
@@ -95,7 +96,7 @@ def _next(field: StructField) -> int:
 def _numbered(frame: DataFrame) -> tuple[DataFrame, int]:
     """Numbers from 0 without a gap, over rows that are kept so that they are numbered once."""
     marked = frame.withColumn(_NUMBER, F.monotonically_increasing_id())
-    kept = marked.localCheckpoint(eager=True)
+    kept = materialised(marked)
     part = F.shiftright(column(_NUMBER), 33)
     counts = kept.groupBy(part.alias("part")).count().orderBy("part").collect()
     offsets, total = [], 0
