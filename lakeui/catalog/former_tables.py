@@ -4,14 +4,12 @@ What is on record of the former table's versions, by jobs, conflicts and reports
 version that is there now. The mirror itself is forgotten when that is noticed.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Q
 
+from lakeui.catalog.clocks import CLOCKS_DIFFER
 from lakeui.catalog.models import Table
-
-_CLOCKS_DIFFER = timedelta(minutes=1)
-"""So much at most, of whoever wrote version 0 and of whoever recorded what came after it."""
 
 
 def of_this_table(table: Table, at: str) -> Q:
@@ -21,10 +19,10 @@ def of_this_table(table: Table, at: str) -> Q:
     """
     if table.begun_at is None:
         return Q()
-    return Q(**{at: None}) | Q(**{f"{at}__gte": table.begun_at - _CLOCKS_DIFFER})
+    return Q(**{at: None}) | Q(**{f"{at}__gte": table.begun_at - CLOCKS_DIFFER})
 
 
 def is_former(table: Table, at: datetime | None) -> bool:
     """Whether what ended then was about a table that is not there any more."""
     begun_at = table.begun_at
-    return at is not None and begun_at is not None and at < begun_at - _CLOCKS_DIFFER
+    return at is not None and begun_at is not None and at < begun_at - CLOCKS_DIFFER

@@ -1,14 +1,13 @@
 """The mirror: what the log says, as rows. It can be deleted and rebuilt; `mirror.py` alone writes it."""
 
 import json
-from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
 from django.db import models
 
-from engine.commands.names import name_sql
+from engine.commands.names import column_list, name_sql
 from lakeui.catalog.discovery_models import DiscoveredTable as DiscoveredTable
 from lakeui.catalog.discovery_models import Discovery as Discovery
 from lakeui.catalog.discovery_models import UnregisteredTable as UnregisteredTable
@@ -297,10 +296,6 @@ class TableGrant(models.Model):
         return f"{self.get_role_display()} on {self.table_id} for {self.user_id}"
 
 
-def _names_sql(names: Iterable[str]) -> str:
-    return f"({', '.join(map(name_sql, names))})"
-
-
 class TableKey(models.Model):
     """A primary or foreign key that people declared. Logs hold none, and nobody enforces it.
 
@@ -331,9 +326,7 @@ class TableKey(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["table", "name"], name="one_key_a_name_and_table"),
             models.UniqueConstraint(
-                fields=["table"],
-                condition=models.Q(kind="primary"),
-                name="one_primary_key_a_table",
+                fields=["table"], condition=models.Q(kind="primary"), name="one_primary_key_a_table"
             ),
         ]
 
@@ -343,13 +336,14 @@ class TableKey(models.Model):
     @property
     def statement(self) -> str:
         """The key as SQL, to be pasted into another catalogue; of a `shown` one what may be told."""
-        name, columns = name_sql(self.name), _names_sql(self.columns)
+        name, columns = name_sql(self.name), column_list(tuple(map(name_sql, self.columns)))
         if self.kind == self.Kind.PRIMARY:
             return f"CONSTRAINT {name} PRIMARY KEY {columns} NOT ENFORCED"
         if not self.references:
             return f"-- {name} references a table that you may not see"
         other = ".".join(map(name_sql, self.references.split(".")))
-        others = f" {_names_sql(self.referenced_columns)}" if self.referenced_columns else ""
+        referenced = tuple(map(name_sql, self.referenced_columns))
+        others = f" {column_list(referenced)}" if referenced else ""
         return f"CONSTRAINT {name} FOREIGN KEY {columns} REFERENCES {other}{others} NOT ENFORCED"
 
 

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from lakeui.catalog.clocks import CLOCKS_DIFFER
 from lakeui.celery import app
 from lakeui.jobs.events import log_event
 from lakeui.jobs.leases import CLAIMABLE
@@ -15,8 +16,6 @@ from lakeui.jobs.models import Job, JobEvent
 from lakeui.task_names import RUN_JOB
 
 LONGEST_SILENCE = timedelta(minutes=10)
-_CLOCKS_DIFFER = timedelta(minutes=1)
-"""So much at most, of hosts whose clocks are kept."""
 
 
 def send_on_commit(job: Job) -> None:
@@ -66,7 +65,7 @@ def _is_due(now: datetime, asked_at: datetime, sent_at: datetime | None) -> bool
 
     One that a clock ahead of this one sent is sent again: that clock would hold it up.
     """
-    if sent_at is None or sent_at > now + _CLOCKS_DIFFER:
+    if sent_at is None or sent_at > now + CLOCKS_DIFFER:
         return True
     least = timedelta(seconds=2 * settings.JOB_LEASE_SECONDS)
     return now - sent_at > max(least, min(sent_at - asked_at, LONGEST_SILENCE))

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from celery.schedules import ParseException, crontab
@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from engine.errors import EngineError, RequestError
+from lakeui.catalog.clocks import CLOCKS_DIFFER
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.command_rules import statement_of
@@ -22,8 +23,6 @@ from lakeui.jobs.writers import note_changed_tables
 
 logger = logging.getLogger(__name__)
 
-_CLOCKS_DIFFER = timedelta(minutes=1)
-"""So much at most, of hosts whose clocks are kept."""
 _CRON_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 
 
@@ -203,7 +202,7 @@ def fire_due() -> int:
 
 def _mend_clock(now: datetime) -> None:
     """Have what fired by a clock that was ahead be due by this one, and not only once it is as late."""
-    for schedule in Schedule.objects.filter(enabled=True, last_fired_at__gt=now + _CLOCKS_DIFFER):
+    for schedule in Schedule.objects.filter(enabled=True, last_fired_at__gt=now + CLOCKS_DIFFER):
         still = Schedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at)
         still.update(next_due_at=_due_after(schedule, now)[0], last_fired_at=now)
 
