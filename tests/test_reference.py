@@ -6,7 +6,9 @@ from pathlib import Path
 from tests import reference
 
 ROOT = Path(__file__).parents[1]
-BESIDE = re.compile(r"""["']shared["']|\bDIRECTORY\b|\.\./shared""")
+BESIDE = re.compile(
+    r'parents.*"shared"|import .*\breference$|reference import (?!reference_cases$)', re.M
+)
 MAY_LOOK = {"reference.py", "conftest.py", "test_reference.py"}
 
 
