@@ -64,7 +64,11 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
         metrics["numDeletedRows"] = gone.rows
     predicate = [to_sql(condition)] if condition is not None else []
     result = execution.commit(txn, "DELETE", {"predicate": predicate}, metrics)
-    return result if not gone.is_empty else result.saying("No row matches: nothing was changed.")
+    if gone.is_empty:
+        return result.saying("No row matches: nothing was changed.")
+    if result.version is None:
+        return result.saying("Concurrent commits deleted the rows already: nothing was changed.")
+    return result
 
 
 def rewrite_without(
