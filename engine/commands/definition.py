@@ -12,7 +12,7 @@ from engine.commands.sources import Source
 from engine.errors import RequestError
 from engine.expressions.queries.reader import check_calls
 from engine.expressions.render import quote_string
-from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.protocol.properties import CONSTRAINT_PREFIX, validate_properties
 from engine.schema.types import StructType
 
 DESCRIPTION = "comment"
@@ -60,7 +60,7 @@ class Create(Command):
             raise RequestError(what, "Choose one.", field="replace")
         if self.schema is not None:
             check_new_columns(self.schema, "schema")
-        _check_constraints(self.properties)
+        _check_properties(self.properties)
         check_columns(self.partition_columns, self.schema, "partition_columns")
         check_columns(self.clustering_columns, self.schema, "clustering_columns")
 
@@ -100,7 +100,7 @@ class SetProperties(Command):
         if not self.properties or not all(self.properties):
             what = "There is no property to set."
             raise RequestError(what, "Give at least one.", field="properties")
-        _check_constraints(self.properties)
+        _check_properties(self.properties)
 
     def statement(self) -> str:
         """SQL that says the same; `parse_statement` of it equals the command."""
@@ -133,8 +133,9 @@ class UnsetProperties(Command):
         return f"ALTER TABLE {table_sql(self.table)} UNSET TBLPROPERTIES{guard} {keys}"
 
 
-def _check_constraints(properties: Mapping[str, str]) -> None:
-    """Refuse a CHECK constraint that calls a function of no list."""
+def _check_properties(properties: Mapping[str, str]) -> None:
+    """Refuse a property that does not exist, a value it cannot take, and a constraint that calls a function of no list."""
+    validate_properties(properties)
     for key, text in properties.items():
         if key.startswith(CONSTRAINT_PREFIX):
             check_calls(text)

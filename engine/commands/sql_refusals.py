@@ -53,7 +53,8 @@ def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementEr
         what = f"{word} is not supported: a transaction covers one table and one statement."
         remedy = (
             "Use MERGE to change a table in one commit, or send statements with ; between them: each "
-            "commits by itself, in order."
+            "commits by itself, in order. Databricks Runtime 18.0 and later runs several as one "
+            "transaction (BEGIN ATOMIC, on Unity Catalog tables with catalog commits)."
         )
         return StatementError(what, remedy, position=position)
     if word in _QUERIES:

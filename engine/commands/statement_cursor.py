@@ -1,5 +1,7 @@
 """A place in a statement: tables, columns, conditions and options are read here."""
 
+import re
+
 from engine.errors import StatementError
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token, tokenize
@@ -63,10 +65,26 @@ class StatementCursor(Cursor):
             if uri is not None and uri.kind == "name":
                 self.index += 3
                 return uri.value
+        start = self.index
         parts = [self.name()]
         while self.take("."):
             parts.append(self.name())
+        self._refuse_hyphens(start)
         return ".".join(parts)
+
+    def _refuse_hyphens(self, start: int) -> None:
+        """Refuse a name with hyphens in it that has no backticks, as in `table-name`.
+
+        Raises:
+            StatementError: the name goes on after a hyphen.
+        """
+        position = self.position
+        whole = re.match(r"(?:-\w+)+", self.text[self.tokens[self.index - 1].end :])
+        if whole is not None:
+            name = self.slice(start) + whole[0]
+            what = f"{name} is no name: a hyphen is a minus sign."
+            remedy = f"Use backticks: `{name.replace('`', '')}`."
+            raise StatementError(what, remedy, position=position)
 
     def column(self) -> str:
         """A column or nested field, as it was written.

@@ -2,7 +2,8 @@
 
 A feature that readers must know lives on in the history: in files that were removed, in metadata of
 then. Either a checkpoint that knows nothing of it stands before it, protected (`checkpointProtection`),
-or the history that speaks of it is cut off first (TRUNCATE HISTORY).
+or the history that speaks of it is cut off first (TRUNCATE HISTORY). Deletion vectors that are in use
+are switched off and purged first, in commits of their own.
 """
 
 import logging
@@ -17,6 +18,7 @@ from engine.actions.codec import Action
 from engine.actions.files import RemoveFile
 from engine.clock import surely_ms
 from engine.commands.alter import DropFeature
+from engine.commands.maintenance import Reorg
 from engine.deletion_vectors.files import locate
 from engine.errors import EngineError, RequestError
 from engine.log.cleanup import clean_log
@@ -26,7 +28,9 @@ from engine.log.paths import LogFileKind
 from engine.log.segment import earliest_version, list_log_files
 from engine.operations.execution import Execution
 from engine.operations.feature_uses import speaks_of, use_of
+from engine.operations.reorg import reorg
 from engine.operations.result import OperationResult, Plan
+from engine.operations.set_properties import commit_properties
 from engine.protocol.features import FEATURES, supported_features, upgrade, without
 from engine.snapshot.post_commit import checkpoint, protected_before
 from engine.snapshot.snapshot import Snapshot, load_snapshot
@@ -48,6 +52,10 @@ class FeatureNotPresentError(RequestError):
 _log = logging.getLogger(__name__)
 _PROTECTION = "checkpointProtection"
 _PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
+_VECTORS_KEY = "delta.enableDeletionVectors"
+_PURGE_SUMMARY = (
+    "Deletion vectors would be switched off, and the files that have one rewritten without it. "
+)
 _TRACELESS = frozenset({"vacuumProtocolCheck"})
 _DOMAINS = {"clustering": "delta.clustering", "rowTracking": "delta.rowTracking"}
 _SETTINGS = {
@@ -70,30 +78,42 @@ def drop_feature(command: DropFeature, execution: Execution) -> OperationResult:
 
     Raises:
         RequestError: the table does not have the feature, uses it, or its history speaks of it.
+        NeedsSparkError: files have deletion vectors, and there is no Spark to rewrite them.
         ConflictError: a concurrent commit might use it again.
     """
     snapshot = execution.table.snapshot()
     name = _named(snapshot, command.feature)
-    _check_unused(snapshot, name)
+    has_vectors = name == "deletionVectors" and use_of(snapshot, name) is not None
+    if not has_vectors:
+        _check_unused(snapshot, name)
     cut = command.truncate_history
     in_history = name == _PROTECTION or (FEATURES[name].reader and name not in _TRACELESS)
-    if cut and not in_history:
-        msg = f"{name} leaves nothing in the history that readers must understand."
-        raise RequestError(msg, "Drop it without TRUNCATE HISTORY.", field="truncate_history")
-    if name == _PROTECTION and not cut:
-        msg = f"{name} guards history that older clients cannot read."
-        raise RequestError(msg, "Drop it with TRUNCATE HISTORY.", field="truncate_history")
+    _check_history(name, in_history=in_history, cut=cut)
     if execution.options.dry_run:
-        return OperationResult(plan=Plan(_summary(name, in_history=in_history, cut=cut)))
+        first = _PURGE_SUMMARY if has_vectors else ""
+        return OperationResult(plan=Plan(first + _summary(name, in_history=in_history, cut=cut)))
     before: tuple[int, ...] = ()
+    if has_vectors:
+        before = _purge_vectors(command, execution, snapshot)
+        snapshot = execution.table.snapshot()
+        _check_unused(snapshot, name)
     if in_history:
-        before = _barrier(execution, snapshot, name)
+        before += _barrier(execution, snapshot, name)
     if cut:
         _cut_history(execution, name)
     result = _commit(execution, name, cut=cut, protect=in_history and not cut)
     if in_history:
         _checkpoint_after(execution)
     return replace(result, versions=(*before, *result.versions))
+
+
+def _check_history(name: str, *, in_history: bool, cut: bool) -> None:
+    if cut and not in_history:
+        msg = f"{name} leaves nothing in the history that readers must understand."
+        raise RequestError(msg, "Drop it without TRUNCATE HISTORY.", field="truncate_history")
+    if name == _PROTECTION and not cut:
+        msg = f"{name} guards history that older clients cannot read."
+        raise RequestError(msg, "Drop it with TRUNCATE HISTORY.", field="truncate_history")
 
 
 def _checkpoint_after(execution: Execution) -> None:
@@ -123,6 +143,17 @@ def _check_unused(snapshot: Snapshot, name: str) -> None:
     if use is not None:
         msg = f"{name} cannot be dropped from {snapshot.table_uri}: {use.what}."
         raise RequestError(msg, use.remedy, field="feature")
+
+
+def _purge_vectors(
+    command: DropFeature, execution: Execution, snapshot: Snapshot
+) -> tuple[int, ...]:
+    """Switch deletion vectors off, and rewrite the files that have one; the versions that did it."""
+    if any(add.deletion_vector for add in snapshot.add_files()) and execution.session is None:
+        _ = execution.spark  # raises before anything is changed
+    off = commit_properties(execution, "switch off", {_VECTORS_KEY: "false"})
+    purged = reorg(Reorg(table=command.table), execution)
+    return (*off.versions, *purged.versions)
 
 
 def _barrier(execution: Execution, snapshot: Snapshot, name: str) -> tuple[int, ...]:

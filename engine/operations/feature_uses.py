@@ -9,7 +9,6 @@ from typing import NamedTuple
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata
-from engine.commands.names import table_sql
 from engine.errors import InvalidSchemaError
 from engine.protocol.features import FEATURES, required_features, supported_features
 from engine.protocol.properties import CONSTRAINT_PREFIX
@@ -105,21 +104,11 @@ def _mapping(snapshot: Snapshot) -> Use | None:
 
 def _vectors(snapshot: Snapshot) -> Use | None:
     if snapshot.properties.enable_deletion_vectors:
-        use = _property_use("delta.enableDeletionVectors")
-        return Use(use.what, f"{use.remedy[:-1]}: {_without_vectors(snapshot)}")
+        return _property_use("delta.enableDeletionVectors")
     column = snapshot.state.files.column("deletion_vector")
     count = len(column) - column.null_count
     what = f"{count} files have deletion vectors"
     return Use(what, "Run REORG TABLE … APPLY (PURGE) first.") if count else None
-
-
-def _without_vectors(snapshot: Snapshot) -> str:
-    """The statements by which deletion vectors go, as one script."""
-    table = table_sql(snapshot.table_uri)
-    return (
-        f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false'); "
-        f"REORG TABLE {table} APPLY (PURGE); ALTER TABLE {table} DROP FEATURE deletionVectors"
-    )
 
 
 def _domains(snapshot: Snapshot) -> Use | None:

@@ -16,7 +16,7 @@ from engine.operations.execution import Execution
 from engine.operations.file_bins import BinRule, pack
 from engine.operations.optimize import chosen_files, combined, rewrite_bins
 from engine.operations.result import OperationResult, PlannedFile, plan_of
-from engine.operations.set_properties import property_actions
+from engine.operations.set_properties import commit_properties
 from engine.protocol.iceberg_compat import COMPAT_VERSION, faults_of, is_iceberg
 from engine.schema.column_mapping import ICEBERG_COMPAT_KEY, MODE_KEY, mapping_mode
 from engine.snapshot.snapshot import Snapshot
@@ -66,9 +66,9 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
     _check_possible(snapshot, {**snapshot.metadata.configuration, **rules})
     if execution.options.dry_run:
         return _plan(snapshot)
-    results = [_set(execution, "upgrade", rules, "REORG TABLE UPGRADE UNIFORM")]
+    results = [commit_properties(execution, "upgrade", rules, "REORG TABLE UPGRADE UNIFORM")]
     results += _rewritten(execution)
-    results.append(_set(execution, "uniform", {_FORMATS_KEY: "iceberg"}, "SET TBLPROPERTIES"))
+    results.append(commit_properties(execution, "uniform", {_FORMATS_KEY: "iceberg"}))
     done = [result for result in results if result.versions]
     newest = execution.table.snapshot()
     refresh_iceberg(newest.store, newest.state, execution.now_ms, newest.allowed_roots)
@@ -92,20 +92,6 @@ def _check_possible(snapshot: Snapshot, configuration: Mapping[str, str]) -> Non
     if faults:
         msg = f"Iceberg clients could not read {snapshot.table_uri}: {'; '.join(faults)}."
         raise RequestError(msg, "Drop those columns, or change that first.", field="table")
-
-
-def _set(
-    execution: Execution, step: str, properties: Mapping[str, str], operation: str
-) -> OperationResult:
-    """Set properties in a commit of their own; none where the table has them."""
-    txn = execution.begin(step)
-    snapshot = execution.snapshot_of(txn)
-    configuration = {**snapshot.metadata.configuration, **properties}
-    actions = property_actions(snapshot, configuration)
-    if not actions:
-        return OperationResult()
-    txn.stage(*actions)
-    return execution.commit(txn, operation, {"properties": dict(properties)}, {})
 
 
 def _rewritten(execution: Execution) -> list[OperationResult]:

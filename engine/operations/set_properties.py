@@ -50,6 +50,23 @@ _MANAGED = (
 )
 
 
+def commit_properties(
+    execution: Execution,
+    step: str,
+    properties: Mapping[str, str],
+    operation: str = "SET TBLPROPERTIES",
+) -> OperationResult:
+    """Set properties in a commit of their own, one step of a command; none where the table has them."""
+    txn = execution.begin(step)
+    snapshot = execution.snapshot_of(txn)
+    configuration = {**snapshot.metadata.configuration, **properties}
+    actions = property_actions(snapshot, configuration)
+    if not actions:
+        return OperationResult()
+    txn.stage(*actions)
+    return execution.commit(txn, operation, {"properties": dict(properties)}, {})
+
+
 def set_properties(command: SetProperties, execution: Execution) -> OperationResult:
     """Run SET TBLPROPERTIES. Where it enables row tracking, rows that are there get their ids first.
 

@@ -108,3 +108,14 @@ def test_the_tables_that_values_read_are_named():
         "WHEN NOT MATCHED THEN INSERT (id) VALUES ((SELECT max(x) FROM b))"
     )
     assert merge.tables_read() == ("s", "a", "b")
+
+
+def test_a_name_with_hyphens_is_asked_for_in_backticks():
+    for text, name in (
+        ("ALTER TABLE table-name SET TBLPROPERTIES ('a' = 'b')", "table-name"),
+        ("DELETE FROM a.my-table-2 WHERE x = 1", "a.my-table-2"),
+    ):
+        with pytest.raises(StatementError) as refused:
+            parse_statement(text)
+        assert f"Use backticks: `{name}`." in str(refused.value)
+    assert parse_statement("DELETE FROM `table-name` WHERE x = 1 -1").table == "table-name"
