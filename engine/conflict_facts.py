@@ -25,9 +25,9 @@ class Rule(StrEnum):
 
 
 class Subclass(StrEnum):
-    """The sub-classes of Delta's conflict codes, as Databricks documents them.
+    """The sub-classes of Delta's conflict codes.
 
-    This engine raises the first six. The last two are of `DELTA_PROTOCOL_CHANGED`.
+    Which code has which, and what each means, stands in `engine.conflicts.exceptions`.
     """
 
     WITHOUT_HINT = "WITHOUT_HINT"
@@ -105,6 +105,7 @@ class RemedyKind(StrEnum):
     ROW_LEVEL_ENGINE = "row_level_engine"
     SAME_ENGINES = "same_engines"
     LAYOUT = "layout"
+    ALLOW_REORDERING = "allow_reordering"
     OFF_FRESH_DATA = "off_fresh_data"
     COMPACT_IN_QUIET = "compact_in_quiet"
     APART_IN_TIME = "apart_in_time"
@@ -284,7 +285,7 @@ class ConflictFacts:
     read_version: int
     attempted_version: int
     rule: Rule
-    subclass: Subclass
+    subclass: Subclass | None  # None: Delta's code has no sub-classes
     current: ConflictSide
     winner: ConflictSide
     files: tuple[ConflictFile, ...] = ()

@@ -13,7 +13,7 @@ from engine.actions.files import AddFile
 from engine.conflict_facts import Remedy, RemedyKind, Rule
 from engine.conflicts.candidates import added_candidates, matching_reads
 from engine.conflicts.explanation import Finding, explain
-from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
+from engine.conflicts.isolation import ROW_TRACKING_DOMAIN, TABLE_REPLACING_OPERATIONS
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.remedies import OF_FILES, OF_NO_CHECK, remedies_for, with_retry
 from engine.conflicts.situation import Situation
@@ -51,10 +51,9 @@ class Check:
 
 
 def protocol_changed(overlap: Overlap) -> Finding | None:
-    """The winning commit upgraded the protocol, dropped a feature, or created the table first."""
-    if overlap.winner.protocol is None and overlap.current.read_version >= 0:
-        return None
-    return Finding()
+    """The winning commit changed the protocol, or created or replaced the table that this one would."""
+    changed = overlap.winner.protocol is not None
+    return Finding() if changed or overlap.both_create or overlap.both_replace else None
 
 
 def metadata_changed(overlap: Overlap) -> Finding | None:
@@ -113,14 +112,19 @@ def removed_file_removed(overlap: Overlap) -> Finding | None:
 CHECKS: tuple[Check, ...] = (
     Check(
         Rule.PROTOCOL_CHANGED,
-        lambda winner: winner.protocol,
+        lambda winner: winner.protocol or winner.operation in TABLE_REPLACING_OPERATIONS,
         protocol_changed,
         ProtocolChangedException,
         title="The winning commit changed the protocol",
         headline="The protocol changed under a write",
         short="Protocol",
         deed="changed the protocol of the table after {current} began",
-        remedies=(RemedyKind.READ_AGAIN, RemedyKind.CREATE_FIRST, RemedyKind.QUIET_WINDOW),
+        remedies=(
+            RemedyKind.READ_AGAIN,
+            RemedyKind.CREATE_FIRST,
+            RemedyKind.ALONE,
+            RemedyKind.QUIET_WINDOW,
+        ),
     ),
     Check(
         Rule.METADATA_CHANGED,

@@ -14,8 +14,6 @@ from engine.words import counted
 
 FILES_SHOWN = 100
 PARTITIONS_SHOWN = 10
-_CREATES = frozenset({"CREATE TABLE", "CREATE TABLE AS SELECT"})
-"""The operations that fail where the table exists. Any other first commit can follow a lost one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ def explain(
         read_version=overlap.current.read_version,
         attempted_version=overlap.attempted_version or overlap.winner.version,
         rule=rule,
-        subclass=_subclass(overlap, finding),
+        subclass=_subclass(overlap, rule, finding),
         current=overlap.current.side,
         winner=overlap.winner.side,
         files=files[:FILES_SHOWN],
@@ -55,20 +53,20 @@ def explain(
     return replace(
         facts,
         what=_sentence(overlap, facts, finding, deed),
-        remedies=remedies_for(remedies, situation_of(facts, overlap.current)),
+        remedies=remedies_for(remedies, situation_of(facts, overlap)),
     )
 
 
 def can_retry(overlap: Overlap, rule: Rule) -> bool:
     """Whether the same command, run again on the latest version, can succeed.
 
-    Not where the winning commit created the table that a CREATE wanted to create, not where
+    Not where the winning commit created the table that this transaction wanted to create, not where
     two queries share an application id, since the next attempt overlaps with the second query again, and not
     where its rows stay those of the version that was aborted.
     """
     if rule is Rule.APPLICATION_COMMITTED or overlap.current.source_is_fixed:
         return False
-    return not (overlap.current.read_version < 0 and overlap.current.operation in _CREATES)
+    return not (rule is Rule.PROTOCOL_CHANGED and overlap.current.read_version < 0)
 
 
 def _files(overlap: Overlap, finding: Finding) -> Iterable[ConflictFile]:
@@ -109,16 +107,17 @@ def _shown(value: str | None) -> str:
     return value if value else "null"
 
 
-def _subclass(overlap: Overlap, finding: Finding) -> Subclass:
+def _subclass(overlap: Overlap, rule: Rule, finding: Finding) -> Subclass | None:
     if not (finding.added or finding.removed):
-        return Subclass.WITHOUT_HINT
+        creates = rule is Rule.PROTOCOL_CHANGED and overlap.both_create
+        return Subclass.WRITE_TO_EMPTY_DIRECTORY if creates else None
     reads_all = overlap.current.read_whole_table or overlap.current.replaces_state
     if reads_all and overlap.evidence.subclass is not Subclass.ALLOTTED_TIME_EXCEEDED:
         return Subclass.WHOLE_TABLE_READ
     if overlap.evidence.subclass:
         return overlap.evidence.subclass
-    if finding.added and any(read.condition is None for read in overlap.current.reads):
-        return Subclass.EMPTY_READ_PREDICATES
+    if any(read.condition is None for read in overlap.current.reads):
+        return Subclass.WHOLE_TABLE_READ if finding.added else Subclass.EMPTY_READ_PREDICATES
     partitioned = bool(overlap.current.partition_columns)
     has_values = any(candidate.add.partition_values for candidate in finding.added) or any(
         file.partition_values for file in finding.removed
@@ -128,10 +127,14 @@ def _subclass(overlap: Overlap, finding: Finding) -> Subclass:
 
 def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding, deed: str) -> str:
     winner = f"Version {overlap.winner.version} ({overlap.winner.operation}) of {facts.table}"
-    if facts.read_version < 0:
+    if overlap.both_create:
         return (
             f"{winner} created the table while this {overlap.current.operation} was creating it:"
             " its directory was empty before."
+        )
+    if overlap.both_replace:
+        return (
+            f"{winner} replaced the table while this {overlap.current.operation} was replacing it."
         )
     did = deed.format(
         current=f"this {overlap.current.operation}, reading version {facts.read_version},",
@@ -145,6 +148,8 @@ def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding, deed: st
 
 def _added_words(overlap: Overlap, finding: Finding) -> str:
     count = counted(len(finding.added), "file")
+    if overlap.level_decides:
+        return f"is a blind append, which counts at Serializable: it added {count}"
     earlier = {candidate.version for candidate in finding.added} - {overlap.winner.version}
     if earlier:
         versions = _listed(tuple(f"version {number}" for number in sorted(earlier)))

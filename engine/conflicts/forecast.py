@@ -116,8 +116,6 @@ def forecast(
         setting, current = replace(setting, vectors=False), replace(current, kind=_REWRITES)
     if winner.changes_protocol:
         return _always(Rule.PROTOCOL_CHANGED)
-    if winner.changes_metadata:
-        return _always(Rule.METADATA_CHANGED)
     places = _places(setting, _statement(current, setting), _statement(winner, setting))
     proof = _proof(current, winner, table)
     if proof is not None:
@@ -256,8 +254,9 @@ def _may_miss(current: Operation, winner: Operation) -> bool:
 def _told(places: _Places, proof: _Proof | None, *, may_miss: bool) -> Forecast:
     exceptions = _exceptions(places.all)
     by_files = (*places.other_files, *places.other_rows)
-    if places.other_files and not may_miss:
-        return Forecast(Verdict.ALWAYS, _title(places.other_files[0].rule), exceptions)
+    anywhere = places.other_files
+    if anywhere and (not may_miss or anywhere[0].rule not in FILE_RULES):
+        return Forecast(Verdict.ALWAYS, _title(anywhere[0].rule), exceptions)
     if by_files:
         why = by_files[0].row_level or _title(by_files[0].rule)
         return Forecast(Verdict.SAME_FILES, f"files decide: {why}", exceptions)

@@ -27,9 +27,8 @@ DATA_CHANGING_OPERATIONS = frozenset(
         "CREATE OR REPLACE TABLE AS SELECT",
     }
 )
-STATE_REPLACING_OPERATIONS = frozenset(
+TABLE_REPLACING_OPERATIONS = frozenset(
     {
-        "RESTORE",
         "CLONE",
         "REPLACE TABLE",
         "REPLACE TABLE AS SELECT",
@@ -37,6 +36,8 @@ STATE_REPLACING_OPERATIONS = frozenset(
         "CREATE OR REPLACE TABLE AS SELECT",
     }
 )
+"""Operations that put another table in the place of this one: of two, one fails as of two that create it."""
+STATE_REPLACING_OPERATIONS = TABLE_REPLACING_OPERATIONS | {"RESTORE"}
 """Operations whose result is a whole state of the table: nothing may land in between."""
 
 

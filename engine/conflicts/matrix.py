@@ -1,7 +1,8 @@
-"""Which groups of statements can conflict with which, as Databricks publishes it, but forecast."""
+"""Which statements can conflict with which: one by one, and in the groups that Databricks publishes."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import Operation, forecast
@@ -33,9 +34,20 @@ MATRIX_VERDICTS = (Verdict.NEVER, Verdict.SAME_ROW, Verdict.SAME_FILES, Verdict.
 """The verdicts of cells, the mildest first."""
 
 
+STATEMENTS = (
+    StatementKind.INSERT,
+    StatementKind.UPDATE,
+    StatementKind.DELETE,
+    StatementKind.MERGE,
+    StatementKind.OPTIMIZE,
+    StatementKind.ZORDER,
+)
+"""The statements that have a row of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Two groups of statements: when they conflict, and every exception that it can raise."""
+    """Two statements or groups of them: when they conflict, and every exception that it can raise."""
 
     current: str
     winner: str
@@ -45,23 +57,30 @@ class Cell:
 
 def conflict_matrix(setting: Setting) -> Iterator[Cell]:
     """Every pair of groups on one kind of table. `current` is the one that commits second."""
-    for current in GROUPS:
-        for winner in GROUPS:
-            yield _cell(current, winner, GROUPS[winner], setting)
+    for current, mine in GROUPS.items():
+        for winner, theirs in GROUPS.items():
+            yield _cell(current, winner, mine, theirs, setting)
 
 
-def definition_column(setting: Setting) -> Iterator[Cell]:
-    """Every group behind a change of what the table is, which may conflict with more or with less."""
-    for current in GROUPS:
-        yield _cell(current, DEFINITION, DEFINITIONS, setting)
+def statement_matrix(setting: Setting) -> Iterator[Cell]:
+    """Every pair of statements, and each behind the changes of what the table is."""
+    for current in STATEMENTS:
+        for winner in STATEMENTS:
+            yield _cell(current, winner, (current,), (winner,), setting)
+        yield _cell(current, DEFINITION, (current,), DEFINITIONS, setting)
 
 
-def _cell(current: str, winner: str, kinds: Iterable[StatementKind], setting: Setting) -> Cell:
+def _cell(
+    current: str,
+    winner: str,
+    mine: Iterable[StatementKind],
+    theirs: Iterable[StatementKind],
+    setting: Setting,
+) -> Cell:
     """The worst verdict of its pairs. That an append is exempt is one way never to conflict."""
     forecasts = [
-        forecast(setting, Operation(kind=mine), Operation(kind=theirs))
-        for theirs in kinds
-        for mine in GROUPS[current]
+        forecast(setting, Operation(kind=second), Operation(kind=first))
+        for first, second in product(theirs, mine)
     ]
     verdicts = {pair.verdict for pair in forecasts}
     names = (name for pair in forecasts for name in pair.exceptions)

@@ -6,7 +6,8 @@ from functools import cached_property
 
 from engine.actions.files import FileKey, RemoveFile
 from engine.conflict_facts import SharedFile, Subclass
-from engine.conflicts.footprint import removed_for_good
+from engine.conflicts.candidates import counts_appends
+from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS, IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 UNTRACED = "the winning commit rewrote rows in a way that cannot be traced"
@@ -60,13 +61,29 @@ class Overlap:
     evidence: RowEvidence = FILES_ALONE
     attempted_version: int | None = None
 
-    @cached_property
-    def removed_for_good(self) -> frozenset[str]:
-        """The files that a winning DELETE removed whole, and whose loss does not concern this DELETE."""
-        return removed_for_good(self.current, self.winner)
+    @property
+    def both_create(self) -> bool:
+        """Whether both created the table: this transaction found no version."""
+        return self.current.read_version < 0
+
+    @property
+    def both_replace(self) -> bool:
+        """Whether both put another table in the place of this one."""
+        sides = {self.current.operation, self.winner.operation}
+        return sides <= TABLE_REPLACING_OPERATIONS
+
+    @property
+    def level_decides(self) -> bool:
+        """Whether only this transaction's level counts what the winning commit, a blind append, added."""
+        current = self.current
+        if not self.winner.is_blind_append or current.replaces_state:
+            return False
+        level, changes = current.level, current.changes_terms
+        relaxed = IsolationLevel.WRITE_SERIALIZABLE
+        return counts_appends(level) and not counts_appends(relaxed, changes_terms=changes)
 
     @cached_property
     def unresolved_removes(self) -> tuple[RemoveFile, ...]:
-        """The winning commit's removes that concern this transaction, unless rows settled them."""
-        settled = self.evidence.resolved_removes | self.removed_for_good
+        """The winning commit's removes that rows did not settle."""
+        settled = self.evidence.resolved_removes
         return tuple(remove for remove in self.winner.removes if remove.path not in settled)

@@ -1,7 +1,8 @@
 """How to avoid a conflict: every remedy there is, when it can help, and how it reads.
 
 Nobody else knows a remedy. Each is held against what is known of the conflict before it is shown, and
-left out where that rules it out. Serializable is none: it only adds conflicts.
+left out where that rules it out. Serializable is none: it only adds conflicts. Where it is why a
+write was aborted, the other level is the remedy, with its cost.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,7 @@ from engine.conflicts.situation import COMPACTIONS, ROW_CHANGES, Situation
 
 OF_FILES = (
     RemedyKind.READ_AGAIN,
+    RemedyKind.ALLOW_REORDERING,
     RemedyKind.QUIET_WINDOW,
     RemedyKind.ALONE,
     RemedyKind.ROW_TRACKING,
@@ -92,8 +94,10 @@ def _identity(situation: Situation) -> bool:
 
 
 def _quiet_window(situation: Situation) -> bool:
+    if _creates_table(situation) or situation.both_replace:
+        return False
     terms = situation.subclass in (Subclass.METADATA_CHANGE, Subclass.PROTOCOL_CHANGE)
-    return (terms or situation.rule in _METADATA) and not _creates_table(situation)
+    return terms or situation.rule in _METADATA
 
 
 def _alone(situation: Situation) -> bool:
@@ -152,6 +156,8 @@ def _deletion_vectors(situation: Situation) -> bool:
 
 def _compares_rows_of(situation: Situation) -> bool:
     """Whether comparing rows could resolve the conflict, on a table that takes part."""
+    if situation.reads_appended_rows:
+        return False
     of_rows = situation.is_of_rows and not _is_settled_by_rows(situation)
     changes = situation.may_take_a_condition and not situation.compactions
     reads_some = not situation.reads_all or bool(situation.obstacle)
@@ -195,6 +201,8 @@ def _layout(situation: Situation) -> bool:
     """Where the condition leaves files out, and the files do not lie by its columns yet."""
     if situation.is_partitioned or situation.reads_all or situation.compactions:
         return False
+    if situation.reads_appended_rows:
+        return False
     clustered = situation.table.clustering_columns
     if clustered:
         named = situation.condition_columns
@@ -218,7 +226,7 @@ _FITS: Mapping[RemedyKind, Callable[[Situation], bool]] = {
     RemedyKind.ROW_TRACKING: _row_tracking,
     RemedyKind.ONE_SCHEDULE: _one_schedule,
     RemedyKind.MORE_TIME: lambda s: s.subclass is Subclass.ALLOTTED_TIME_EXCEEDED,
-    RemedyKind.DIFFERENT_ROWS: _is_settled_by_rows,
+    RemedyKind.DIFFERENT_ROWS: lambda s: _is_settled_by_rows(s) and not s.level_decides,
     RemedyKind.RENAME_COLUMN: lambda s: s.subclass is Subclass.CHANGE_TYPE_COLUMN,
     RemedyKind.REWRITE_CONDITION: lambda s: s.subclass is Subclass.PREDICATES_NEED_REWRITE,
     RemedyKind.ADD_CONDITION: _add_condition,
@@ -230,6 +238,7 @@ _FITS: Mapping[RemedyKind, Callable[[Situation], bool]] = {
     RemedyKind.ROW_LEVEL_ENGINE: _row_level_engine,
     RemedyKind.SAME_ENGINES: _same_engines,
     RemedyKind.LAYOUT: _layout,
+    RemedyKind.ALLOW_REORDERING: lambda situation: situation.level_decides,
     RemedyKind.OFF_FRESH_DATA: lambda situation: situation.ends_exemption,
     RemedyKind.COMPACT_IN_QUIET: lambda situation: situation.compactions == 1,
     RemedyKind.APART_IN_TIME: _always,

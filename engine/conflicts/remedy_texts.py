@@ -187,6 +187,16 @@ TEXTS: Mapping[RemedyKind, RemedyText] = {
         " column of high cardinality costs more in small files than it saves in conflicts.",
         "the write had a condition, and the table is neither partitioned nor clustered by its columns",
     ),
+    RemedyKind.ALLOW_REORDERING: RemedyText(
+        "set the isolation level to `WriteSerializable` (`delta.isolationLevel`), if writes may take"
+        " effect in another order than the history's",
+        "Only at Serializable does a blind append count for a write that did not see it. At"
+        " WriteSerializable both commit, and the append takes effect after the write. The cost: rows"
+        " that a DELETE or an UPDATE would have matched can stay as they are, and readers see versions"
+        " that no prefix of the history explains. Open-source delta-spark honors that level and cannot"
+        " set it.",
+        "the level is Serializable, and the winning commit is a blind append",
+    ),
     RemedyKind.OFF_FRESH_DATA: RemedyText(
         "keep concurrent UPDATE, DELETE and MERGE off freshly appended data, or let one of them read it",
         "A blind append conflicts with nothing by itself. Once a later commit may have read its rows,"

@@ -19,6 +19,9 @@ CHANGES: Mapping[RemedyKind, TrialChange] = {
     RemedyKind.ONE_SCHEDULE: _LATER,
     RemedyKind.COMPACT_IN_QUIET: _LATER,
     RemedyKind.APART_IN_TIME: _LATER,
+    RemedyKind.ALLOW_REORDERING: TrialChange(
+        properties={"delta.isolationLevel": str(IsolationLevel.WRITE_SERIALIZABLE)}
+    ),
     RemedyKind.DELETION_VECTORS: TrialChange(
         properties={VECTORS_PROPERTY: "true"}, winners_again=True
     ),

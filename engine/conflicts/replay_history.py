@@ -6,6 +6,7 @@ parsed, taken as a read of everything. So a verdict of "passes" is certain, one 
 to what the log does not say.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,6 @@ from engine.conflicts.checker import find_conflict
 from engine.conflicts.isolation import IsolationLevel, level_used
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.reads import read_predicate
-from engine.conflicts.recorded_predicates import predicate_texts
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.errors import ConflictFacts, ExpressionError
 from engine.expressions.parse import parse_condition
@@ -50,20 +50,14 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True)
-class UnexplainedSnapshot:
-    """Versions that no prefix of the serial order explains.
+class PassedOver:
+    """Version `version` did not see the blind append of `append_version`, which takes effect after it.
 
-    The append of `append_version` is ordered after `later_version`, which did not see it. So whoever
-    read a version from the append up to before `later_version` saw the one without the other.
+    So `version` is out of order: no prefix of the history explains its state.
     """
 
     append_version: int
-    later_version: int
-
-    @property
-    def versions(self) -> range:
-        """The versions in question."""
-        return range(self.append_version, self.later_version)
+    version: int
 
 
 def replay_history(
@@ -81,22 +75,19 @@ def replay_history(
         yield WhatIf(commit.version, commit.operation, versions, conflict, certain)
 
 
-def unexplained_snapshots(
-    commits: Sequence[WinningCommit], table: RecordedTable
-) -> Iterator[UnexplainedSnapshot]:
-    """The out-of-order versions of a WriteSerializable history: no serial order has them."""
+def passed_over(commits: Sequence[WinningCommit], table: RecordedTable) -> Iterator[PassedOver]:
+    """The out-of-order versions of a WriteSerializable history, with each append that they passed over."""
     ordered = sorted(commits, key=lambda commit: commit.version)
     for position, append in enumerate(ordered):
         if not append.is_blind_append:
             continue
-        for later in reversed(ordered[position + 1 :]):
+        for later in ordered[position + 1 :]:
             if (
                 later.changes_data
                 and not later.is_blind_append
-                and _passed_over(later, append, table)
+                and _passes_over(later, append, table)
             ):
-                yield UnexplainedSnapshot(append.version, later.version)
-                break
+                yield PassedOver(append.version, later.version)
 
 
 def as_current(
@@ -132,7 +123,7 @@ def _first_conflict(
     return None
 
 
-def _passed_over(later: WinningCommit, append: WinningCommit, table: RecordedTable) -> bool:
+def _passes_over(later: WinningCommit, append: WinningCommit, table: RecordedTable) -> bool:
     """Whether a later writer should have read an append that it did not see."""
     if _read_version(later) >= append.version:  # before its reads are parsed: most pairs end here
         return False
@@ -150,12 +141,11 @@ def _recorded_reads(
 ) -> tuple[tuple[ReadPredicate, ...], bool]:
     if commit.is_blind_append or commit.operation in _READ_NOTHING or not commit.changes_data:
         return (), True
-    texts = predicate_texts(commit.info)
+    texts = _predicates(commit)
     if commit.operation not in {"DELETE", "UPDATE"} or texts is None:
         return (read_predicate(None),), False
     try:
-        condition = " AND ".join(f"({text})" for text in texts) or "TRUE"
-        return (_read(condition, schema),), True
+        return tuple(_read(text, schema) for text in texts), True
     except ExpressionError:
         return (read_predicate(None),), False
 
@@ -164,3 +154,21 @@ def _recorded_reads(
 def _read(text: str, schema: StructType) -> ReadPredicate:
     """A recorded condition, parsed once: replays at several levels meet the same ones."""
     return read_predicate(parse_condition(text, schema))
+
+
+def _predicates(commit: WinningCommit) -> list[str] | None:
+    """The recorded condition: one text, or a JSON list of texts that AND joins; None if unknown."""
+    recorded = (commit.info.operation_parameters or {}).get("predicate")
+    if not isinstance(recorded, str):
+        return None
+    try:
+        predicates = json.loads(recorded)
+    except ValueError:
+        predicates = recorded
+    if isinstance(predicates, str):
+        predicates = [predicates] if predicates else []
+    if not isinstance(predicates, list) or not all(
+        isinstance(predicate, str) for predicate in predicates
+    ):
+        return None
+    return [" AND ".join(f"({predicate})" for predicate in predicates) or "TRUE"]

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import reduce
 
 from engine.conflict_facts import ConflictFacts, Rule, Subclass
+from engine.conflicts.candidates import reads_rows_of
 from engine.conflicts.eligibility import UNKNOWN_TABLE, TableFacts
-from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS
-from engine.conflicts.overlap import UNTRACED
-from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate
+from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, TABLE_REPLACING_OPERATIONS
+from engine.conflicts.overlap import UNTRACED, Overlap
+from engine.conflicts.transaction_info import ReadPredicate
 from engine.expressions.traits import columns_of, split_conjuncts
 from engine.expressions.tree import Call, Column, Expression, Literal
 
@@ -49,6 +50,9 @@ class Situation:
         pinned_columns: those of them to which its conditions give values.
         partitions: where the two sides overlap, as in `day=2026-11-02`.
         obstacle: what of the command keeps rows from being compared.
+        level_decides: only Serializable counts what the winning commit, a blind append, added.
+        reads_appended_rows: this write surely reads rows of that append, so that neither rows nor files
+            could have kept the two apart.
         ends_exemption: the winning commit may have read a blind append that now counts.
         is_untraced: the winning commit rewrote files, and what became of their rows is not known.
         compares_rows: whether the engine of this write has row-level concurrency.
@@ -67,6 +71,8 @@ class Situation:
     pinned_columns: frozenset[str] = frozenset()
     partitions: tuple[str, ...] = ()
     obstacle: str = ""
+    level_decides: bool = False
+    reads_appended_rows: bool = False
     ends_exemption: bool = False
     is_untraced: bool = False
     compares_rows: bool | None = None
@@ -84,6 +90,11 @@ class Situation:
     def replaces_state(self) -> bool:
         """Whether this write sets the whole table, as RESTORE, CLONE and REPLACE do."""
         return self.current_operation in STATE_REPLACING_OPERATIONS
+
+    @property
+    def both_replace(self) -> bool:
+        """Whether both put another table in the place of the one that they found."""
+        return {self.current_operation, self.winner_operation} <= TABLE_REPLACING_OPERATIONS
 
     @property
     def vectors(self) -> bool | None:
@@ -143,8 +154,9 @@ class Situation:
         )
 
 
-def situation_of(facts: ConflictFacts, current: CurrentTransaction) -> Situation:
+def situation_of(facts: ConflictFacts, overlap: Overlap) -> Situation:
     """The situation of a conflict that this engine found."""
+    current = overlap.current
     reads = current.reads
     operation = facts.current.operation
     conditions = [read.condition for read in reads if read.condition is not None]
@@ -163,6 +175,8 @@ def situation_of(facts: ConflictFacts, current: CurrentTransaction) -> Situation
         pinned_columns=_pinned(conditions, operation) if is_narrowed else frozenset(),
         partitions=facts.partitions,
         obstacle=current.rows.command_obstacle or "",
+        level_decides=overlap.level_decides,
+        reads_appended_rows=overlap.level_decides and reads_rows_of(current, overlap.winner),
         ends_exemption=any(file.role.startswith("added by version") for file in facts.files),
         is_untraced=facts.row_level == UNTRACED,
         compares_rows=True,

@@ -68,6 +68,7 @@ class Skipper:
         self._schema = schema
         self._partitions = {name.lower() for name in partition_columns}
         condition = deterministic_part(expression)
+        self.is_exact = condition == expression
         self._test = compiled(condition, self._reader)
         data = [path for path in columns_of(condition) if path[0].lower() not in self._partitions]
         self.looks_at_data = bool(data)
@@ -79,6 +80,15 @@ class Skipper:
     ) -> bool:
         """Whether a file may hold a row for which the condition is true. False is proof."""
         return self._test([FileFacts(partition_values, stats)])[0].true
+
+    def matches_all(
+        self, partition_values: Mapping[str, str | None], stats: Mapping[str, Any] | None
+    ) -> bool:
+        """Whether the file's statistics say that the condition is true for each of its rows."""
+        if not self.is_exact:
+            return False
+        outcomes = self._test([FileFacts(partition_values, stats)])[0]
+        return outcomes.true and not (outcomes.false or outcomes.null)
 
     def may_match_each(self, files: Sequence[FileFacts]) -> list[bool]:
         """Whether each of many files may hold such a row; quicker than one by one."""

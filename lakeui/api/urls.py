@@ -10,6 +10,7 @@ from lakeui.api.conflicts.conflict_rerun import ConflictRerun
 from lakeui.api.conflicts.conflict_rows import ConflictRowValues
 from lakeui.api.conflicts.conflict_trials import ConflictTrialAnswers
 from lakeui.api.conflicts.conflicts import ConflictCosts, ConflictList, TableConflictList
+from lakeui.api.conflicts.exceptions import Exceptions
 from lakeui.api.conflicts.explain import ConflictExplain
 from lakeui.api.conflicts.pipelines import PipelineEvents
 from lakeui.api.docs import RedocPage, SchemaView, SwaggerPage, not_found
@@ -157,6 +158,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<uuid:job_id>:retry", JobRetry.as_view(), name="job-retry"),
     path("conflicts/", ConflictList.as_view(), name="conflicts"),
     path("conflicts/costs/", ConflictCosts.as_view(), name="conflict-costs"),
+    path("conflicts/exceptions/", Exceptions.as_view(), name="exceptions"),
     path("conflicts/explain/", ConflictExplain.as_view(), name="explain"),
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
     path("conflicts/<int:conflict_id>/rows/", ConflictRowValues.as_view(), name="conflict-rows"),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from django.utils.text import slugify
 
+from engine.conflicts.isolation import IsolationLevel
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -71,8 +73,14 @@ TERMS = (
         "`WriteSerializable` (the default) or `Serializable`: which orders of writes a table allows",
     ),
     Term(
+        str(IsolationLevel.SNAPSHOT),
+        "the level that OPTIMIZE and other commits that change no data are checked at, whatever the"
+        " table's level: they only move rows that they read, so files added meanwhile do not concern them",
+    ),
+    Term(
         "out-of-order version",
-        "under `WriteSerializable`, a version that no serial order of the writes produces",
+        "under `WriteSerializable`, a version whose state no prefix of the history explains: its write"
+        " did not see a blind append that is recorded before it and takes effect after it",
     ),
     Term("suggested fix", "what would avoid a conflict next time"),
     Term("wasted", "time, bytes and work of aborted attempts"),

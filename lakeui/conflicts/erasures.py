@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from django.db import transaction
 from django.db.models import F, Q
 
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.isolation.overlaps import overlaps_of
-from lakeui.conflicts.isolation.reordered import Told, reordered_versions, told
+from lakeui.conflicts.isolation.reordered import out_of_order_versions, rows_of_versions
 from lakeui.conflicts.models import Erasure, OrderLook
 from lakeui.conflicts.statements.kinds import DELETE
 
@@ -34,37 +34,36 @@ def _look_at(table: Table) -> None:
     look = getattr(table, "order_look", None)
     since = look.version if look is not None and look.version < (table.version or 0) else -1
     new = table.commits.filter(version__gt=since, operation="DELETE")
-    told_erasures = _passed_over(table) if new.exists() else []
+    rows = _passed_over(table) if new.exists() else []
     with transaction.atomic():
-        Erasure.objects.bulk_create(
-            (_row(table, erasure) for erasure in told_erasures), ignore_conflicts=True
-        )
+        Erasure.objects.bulk_create(rows, ignore_conflicts=True)
         _settle(table)
         OrderLook.objects.update_or_create(table=table, defaults={"version": table.version})
 
 
-def _passed_over(table: Table) -> list[Told]:
-    """The pairs of an append and a DELETE that is known to match some of its rows."""
-    pairs = reordered_versions(table, overlaps_of(table)).pairs
-    erased = [pair for pair in pairs if pair.kind == DELETE and pair.is_known]
-    return [
-        erasure
-        for erasure in told(table, erased[:MOST_A_TABLE])
-        if erasure.append and erasure.later
+def _passed_over(table: Table) -> list[Erasure]:
+    """A row for each append and DELETE that is known to match some of its rows."""
+    versions = out_of_order_versions(table, overlaps_of(table)).versions
+    erased = [order for order in versions if order.kind == DELETE and order.is_known]
+    rows = [
+        _row(table, append, row.commit)
+        for row in rows_of_versions(table, erased[:MOST_A_TABLE])
+        if row.commit
+        for append in row.appends
     ]
+    return rows[:MOST_A_TABLE]
 
 
-def _row(table: Table, erasure: Told) -> Erasure:
-    append, later = erasure.append, erasure.later
+def _row(table: Table, append: Commit, delete: Commit) -> Erasure:
     return Erasure(
         table=table,
-        append_version=erasure.pair.version,
-        delete_version=erasure.pair.later,
-        predicate=later.predicate if later else "",
-        append_writer=append.user_name if append else "",
-        delete_writer=later.user_name if later else "",
-        rows_at_most=erasure.rows_at_most,
-        at=erasure.at,
+        append_version=append.version,
+        delete_version=delete.version,
+        predicate=delete.predicate,
+        append_writer=append.user_name,
+        delete_writer=delete.user_name,
+        rows_at_most=append.rows_added,
+        at=delete.committed_at,
     )
 
 

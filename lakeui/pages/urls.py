@@ -9,6 +9,7 @@ from lakeui.pages.conflicts import (
     conflict_rows,
     conflict_trials,
     conflicts,
+    exceptions,
     explain,
 )
 from lakeui.pages.jobs import job_form, jobs, schedules, streams
@@ -70,6 +71,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:pk>/files/", files.files, name="table-files"),
     path("tables/<int:pk>/preview/", preview.preview, name="table-preview"),
     path("tables/<int:pk>/what-if/", what_if.what_if_page, name="table-what-if"),
+    path("conflicts/exceptions/", exceptions.exceptions, name="exceptions"),
     path("conflicts/explain/", explain.explain, name="explain"),
     path("jobs/", jobs.job_list, name="job-list"),
     path("jobs/new/", job_form.job_new, name="job-new"),

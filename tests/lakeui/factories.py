@@ -781,7 +781,7 @@ class Story:
         for who, operation, wasted in (("cdc-merge", "MERGE", 586_000), ("opt-scheduler", "OPTIMIZE", 943_000)):  # fmt: skip
             make_conflict(
                 self.orders, occurred_at=self.ago(minutes=47), exception="MetadataChangedException",
-                code="DELTA_METADATA_CHANGED", subclass="WITHOUT_HINT", rule="metadata_changed",
+                code="DELTA_METADATA_CHANGED", subclass="", rule="metadata_changed",
                 current_operation=operation, current_user_name=who, winner_operation="SET TBLPROPERTIES",
                 winner_user_name="schema-bot", read_version=4802, winning_version=4805, row_count=None,
                 file_count=0, wasted_ms=wasted, facts={}, message="Version 4805 (SET TBLPROPERTIES) "

@@ -70,7 +70,7 @@ class JointSerializer(serializers.Serializer[Any]):
 
 
 class ReorderedSerializer(serializers.Serializer[Any]):
-    """A blind append that may be ordered after a later version which did not read it."""
+    """Blind append `version` takes effect after version `later`, which did not see it and is out of order."""
 
     version = serializers.IntegerField()
     later = serializers.IntegerField()

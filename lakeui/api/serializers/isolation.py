@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from engine.conflicts.matrix import MATRIX_VERDICTS
@@ -57,7 +57,7 @@ class UndecidedSerializer(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
-@extend_schema_serializer(deprecate_fields=["appends_met"])
+@extend_schema_serializer(deprecate_fields=["appends_met", "reordered"])
 class ForecastSerializer(serializers.Serializer[Any]):
     """The last 30 days under the other settings. `more` is certain, by kind; `then` at least so many."""
 
@@ -72,9 +72,17 @@ class ForecastSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Overlaps with blind appends that the other level would count."
     )
     appends_met = serializers.IntegerField(source="append_overlaps", allow_null=True)
-    reordered = serializers.IntegerField(
-        allow_null=True, help_text="Reordered versions that would not exist."
+    out_of_order = serializers.ListField(
+        child=serializers.IntegerField(),
+        allow_null=True,
+        help_text="Out-of-order versions that would not exist; null: the level stays.",
     )
+    reordered = serializers.SerializerMethodField()
+
+    @extend_schema_field(serializers.IntegerField(allow_null=True))
+    def get_reordered(self, effect: Any) -> int | None:
+        """How many of them there are."""
+        return None if effect.out_of_order is None else len(effect.out_of_order)
 
 
 @extend_schema_serializer(deprecate_fields=["losing_jobs"])
@@ -282,18 +290,21 @@ class ReorderedRequestSerializer(serializers.Serializer[Any]):
     page_token = serializers.CharField(required=False)
 
 
-class ReorderedPairSerializer(serializers.Serializer[Any]):
-    """Blind append `version` is ordered after `later`: the versions to `last` are out of order.
+@extend_schema_serializer(deprecate_fields=["later", "later_operation", "later_predicate"])
+class OutOfOrderSerializer(serializers.Serializer[Any]):
+    """A version whose state no prefix of the history explains (WriteSerializable reordering).
 
-    `is_known`: what the later write read is recorded, and statistics do not rule the append out.
+    `appends` are blind appends recorded before it that take effect after it. `is_known`: what it read
+    is recorded, and statistics do not rule the appends out.
     """
 
-    version = serializers.IntegerField(source="pair.version")
-    later = serializers.IntegerField(source="pair.later")
-    last = serializers.IntegerField(source="pair.last")
-    is_known = serializers.BooleanField(source="pair.is_known")
-    operation = RecordedField(source="append.operation", allow_null=True, default=None)
-    later_operation = RecordedField(source="later.operation", allow_null=True, default=None)
-    later_predicate = RecordedField(source="later.predicate", allow_null=True, default=None)
-    rows_at_most = Int64Field(allow_null=True, help_text="Rows of the append.")
+    version = serializers.IntegerField(source="order.version")
+    appends = serializers.ListField(child=serializers.IntegerField(), source="order.appends")
+    is_known = serializers.BooleanField(source="order.is_known")
+    operation = RecordedField(source="commit.operation", allow_null=True, default=None)
+    predicate = RecordedField(source="commit.predicate", allow_null=True, default=None)
+    later = serializers.IntegerField(source="order.version")
+    later_operation = RecordedField(source="commit.operation", allow_null=True, default=None)
+    later_predicate = RecordedField(source="commit.predicate", allow_null=True, default=None)
+    rows_at_most = Int64Field(allow_null=True, help_text="Rows of the appends.")
     at = serializers.DateTimeField(allow_null=True)

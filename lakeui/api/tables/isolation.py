@@ -21,9 +21,9 @@ from lakeui.api.serializers.isolation import (
     IsolationSerializer,
     MatrixRequestSerializer,
     MatrixSerializer,
+    OutOfOrderSerializer,
     OverlapRowSerializer,
     OverlapsRequestSerializer,
-    ReorderedPairSerializer,
     ReorderedRequestSerializer,
     SettingsChangeSerializer,
     SettingsSerializer,
@@ -45,7 +45,11 @@ from lakeui.conflicts.isolation.proposal import (
     proposal_of,
     setting_under,
 )
-from lakeui.conflicts.isolation.reordered import Reordered, reordered_versions, told
+from lakeui.conflicts.isolation.reordered import (
+    OutOfOrderVersion,
+    out_of_order_versions,
+    rows_of_versions,
+)
 from lakeui.conflicts.isolation.settings_history import settings_history
 from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.requests import request_job
@@ -143,21 +147,21 @@ class FormerOverlapList(OverlapList):
 
 
 class ReorderedList(OfTable):
-    """The out-of-order versions of the last 30 days (WriteSerializable reordering)."""
+    """The out-of-order versions of the last 30 days: no prefix of the history explains their state."""
 
     queryset = Table.objects.none()
-    serializer_class = ReorderedPairSerializer
+    serializer_class = OutOfOrderSerializer
     pagination_class = SequencePaging
 
     @extend_schema(
-        parameters=[ReorderedRequestSerializer], responses=ReorderedPairSerializer(many=True)
+        parameters=[ReorderedRequestSerializer], responses=OutOfOrderSerializer(many=True)
     )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         asked(request, ReorderedRequestSerializer)
-        reordered = reordered_versions(self.table, overlaps_of(self.table)).pairs
-        page: Sequence[Reordered] = self.paginate_queryset(reordered) or []
+        versions = out_of_order_versions(self.table, overlaps_of(self.table)).versions
+        page: Sequence[OutOfOrderVersion] = self.paginate_queryset(versions) or []
         return self.get_paginated_response(
-            ReorderedPairSerializer(told(self.table, page), many=True).data
+            OutOfOrderSerializer(rows_of_versions(self.table, page), many=True).data
         )
 
 
@@ -210,7 +214,7 @@ def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, 
 def _forecast(
     table: Table, proposal: Proposal, overlaps: Overlaps, pairs: Sequence[Pair]
 ) -> Effect | None:
-    return effect_of(table, proposal, overlaps, pairs, reordered_versions(table, overlaps))
+    return effect_of(table, proposal, overlaps, pairs, out_of_order_versions(table, overlaps))
 
 
 def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Response:

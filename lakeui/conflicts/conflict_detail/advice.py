@@ -32,7 +32,14 @@ _BY_TIME = frozenset(
         RemedyKind.COMPACT_IN_QUIET,
     }
 )
-_COSTLY = frozenset({RemedyKind.LAYOUT, RemedyKind.CLUSTER_INSTEAD, RemedyKind.MORE_TIME})
+_COSTLY = frozenset(
+    {
+        RemedyKind.ALLOW_REORDERING,
+        RemedyKind.LAYOUT,
+        RemedyKind.CLUSTER_INSTEAD,
+        RemedyKind.MORE_TIME,
+    }
+)
 _NARROWS = frozenset({RemedyKind.DIFFERENT_ROWS, RemedyKind.PARTITION_PREDICATE})
 _SAID_HERE = frozenset({RemedyKind.RETRY, RemedyKind.RESTART_STREAM, RemedyKind.APART_IN_TIME})
 _METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
@@ -204,6 +211,7 @@ def _is_on_now(table: Table | None, kind: str) -> bool:
     now = {
         RemedyKind.DELETION_VECTORS: table.deletion_vectors,
         RemedyKind.ROW_TRACKING: table.row_tracking,
+        RemedyKind.ALLOW_REORDERING: table.isolation_level == IsolationLevel.WRITE_SERIALIZABLE,
     }
     return any(kind == has and is_on for has, is_on in now.items())
 
@@ -259,6 +267,8 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
 def _act_of(conflict: Conflict, kind: str, own: str) -> str:
     if conflict.table is None:
         return ""
+    if kind == RemedyKind.ALLOW_REORDERING:
+        return "isolation"
     if kind in _BY_TIME:
         return "schedule" if _schedule(conflict) else "schedules"
     return "sql" if kind in _NARROWS and own else ""

@@ -22,7 +22,7 @@ from lakeui.conflicts.assessment import asked_of, level_of
 from lakeui.conflicts.isolation.observed import Pair
 from lakeui.conflicts.isolation.overlaps import DEFAULT_DAYS, Overlaps
 from lakeui.conflicts.isolation.proposal import LEVEL, Proposal, eligible_under
-from lakeui.conflicts.isolation.reordered import ReorderedVersions
+from lakeui.conflicts.isolation.reordered import OutOfOrderVersion, OutOfOrderVersions
 from lakeui.conflicts.models import Conflict, rule_named
 from lakeui.conflicts.statements.kinds import (
     DELETE,
@@ -52,7 +52,8 @@ class Effect:
     """`more` and `fewer` are certain, by kind of statement; `now` is what was aborted in those days.
 
     `append_overlaps` are the overlaps with blind appends that a stricter level would count;
-    `reordered` the versions that it would not have let be. None: the level stays.
+    `out_of_order` the versions that would not exist, oldest first: a stricter level would have aborted
+    their writes, or asked about rows. None: the level stays.
     """
 
     days: int
@@ -62,7 +63,7 @@ class Effect:
     undecided: tuple[Undecided, ...]
     unread: int
     append_overlaps: int | None = None
-    reordered: int | None = None
+    out_of_order: tuple[int, ...] | None = None
 
     @property
     def added(self) -> int:
@@ -83,7 +84,7 @@ def effect_of(
     proposal: Proposal,
     overlaps: Overlaps,
     pairs: Sequence[Pair],
-    reordered: ReorderedVersions,
+    out_of_order: OutOfOrderVersions,
 ) -> Effect | None:
     """The effect on conflicts; None where the settings have none that a record could tell of."""
     named, by_rows = proposal.properties.get(LEVEL), eligible_under(table, proposal)
@@ -96,8 +97,10 @@ def effect_of(
     ends_rows = table.row_level_eligible and not by_rows
     stricter = named is not None and counts_appends(level)
     if stricter:
-        taken = _resolved_among(table, list(reordered.passed)) if ends_rows else frozenset()
-        _stricter(reordered, taken, more, undecided, by_rows=by_rows)
+        numbers = [order.version for order in out_of_order.versions]
+        taken = _resolved_among(table, numbers) if ends_rows else frozenset()
+        left = [order for order in out_of_order.versions if order.version not in taken]
+        _stricter(left, more, undecided, by_rows=by_rows)
     fewer, unsaid = _of_aborted(table, overlaps, asked)
     undecided += unsaid
     if ends_rows:
@@ -108,22 +111,23 @@ def effect_of(
         more={kind: count for kind, count in more.most_common() if count},
         fewer=fewer,
         undecided=tuple(undecided),
-        unread=reordered.unread if stricter else 0,
+        unread=out_of_order.unread if stricter else 0,
         append_overlaps=_append_overlaps(overlaps) if stricter else None,
-        reordered=len(reordered.pairs) if stricter else None,
+        out_of_order=tuple(sorted(order.version for order in out_of_order.versions))
+        if stricter
+        else None,
     )
 
 
 def _stricter(
-    reordered: ReorderedVersions,
-    taken: frozenset[int],
+    versions: Sequence[OutOfOrderVersion],
     more: Counter[str],
     undecided: list[Undecided],
     *,
     by_rows: bool,
 ) -> None:
-    """Each write that passed an append over would be aborted for it, or perhaps; `taken` are anyway."""
-    passed = Counter(said for version, said in reordered.passed.items() if version not in taken)
+    """Each write that passed an append over would be aborted for it, or perhaps."""
+    passed = Counter((order.kind, order.is_known) for order in versions)
     for (kind, is_known), count in sorted(passed.items(), key=lambda item: -item[1]):
         judged = judge_replay(Rule.DATA_ADDED, "", is_known, row_level=by_rows)
         if judged.verdict is Verdict.CONFLICT:

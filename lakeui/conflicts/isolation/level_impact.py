@@ -38,11 +38,13 @@ STREAMS_DAYS = 7
 MAX_STREAMS = 10
 PROMISES: Mapping[str, str] = {
     IsolationLevel.WRITE_SERIALIZABLE: (
-        "Writes are serializable. A blind append may be ordered after a write that did not see it,"
-        " so appends never abort others."
+        "Writes are serializable. A blind append may be ordered after a write that did not see it, so it"
+        " alone aborts no UPDATE, DELETE or MERGE. Once another of them may have read the appended rows,"
+        " a write that did not see them is aborted: let at most one of them read fresh data."
     ),
     IsolationLevel.SERIALIZABLE: (
-        "The history is the order. An append that a write should have read aborts that write."
+        "The history is the order. An append that a write should have read aborts that write. For tables"
+        " whose history must explain each version; it adds conflicts and cures none."
     ),
 }
 _UNSET = {LEVEL: str(IsolationLevel.WRITE_SERIALIZABLE), VECTORS: "false", ROW_TRACKING: "false"}

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from django.db.models import Case, TextField, Value, When
+from django.db.models import Case, QuerySet, TextField, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.statements.kinds import KINDS, OTHER, statement_kind
 from lakeui.conflicts.version_effects import conflicts_of
@@ -114,7 +114,7 @@ class Overlaps:
 def overlaps_of(table: Table, days: int = DEFAULT_DAYS) -> Overlaps:
     """The overlaps of the last days, in two queries however many there are."""
     since = timezone.now() - timedelta(days=days)
-    landed = _landed(table, since)
+    landed = landed_commits(table.commits.filter(committed_at__gte=since), MAX_VERSIONS + 1)
     is_capped = len(landed) > MAX_VERSIONS
     landed = landed[:MAX_VERSIONS][::-1]
     writes = [*_spanning(landed), *_aborted(table, since)]
@@ -136,23 +136,26 @@ def latest_between(overlaps: Overlaps, current: str, winner: str, count: int) ->
     return list(islice(overlaps.between(current, winner), count))
 
 
-def _landed(table: Table, since: datetime) -> list[Landed]:
-    """The latest first, and one more than are counted."""
+def landed_commits(commits: QuerySet[Commit], count: int) -> list[Landed]:
+    """The latest of some commits, the latest first, at most so many."""
     z_order = Case(
         When(operation="OPTIMIZE", then=KeyTextTransform("zOrderBy", "operation_parameters")),
         default=Value(None),
         output_field=TextField(),
     )
-    recent = table.commits.filter(committed_at__gte=since).annotate(z_order=z_order)
-    rows = recent.order_by("-version").values_list(
-        "version",
-        "operation",
-        "z_order",
-        "read_version",
-        "is_blind_append",
-        "changes_data",
-        "isolation_level",
-        "files_added",
+    rows = (
+        commits.annotate(z_order=z_order)
+        .order_by("-version")
+        .values_list(
+            "version",
+            "operation",
+            "z_order",
+            "read_version",
+            "is_blind_append",
+            "changes_data",
+            "isolation_level",
+            "files_added",
+        )
     )
     return [
         Landed(
@@ -164,9 +167,7 @@ def _landed(table: Table, since: datetime) -> list[Landed]:
             level,
             added,
         )
-        for version, operation, order, read, blind, changes, level, added in rows[
-            : MAX_VERSIONS + 1
-        ]
+        for version, operation, order, read, blind, changes, level, added in rows[:count]
     ]
 
 

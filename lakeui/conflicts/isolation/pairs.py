@@ -6,10 +6,9 @@ from functools import lru_cache
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import CHANGE, Cell, conflict_matrix, definition_column
-from engine.conflicts.matrix import DEFINITION as DEFINITIONS
-from engine.conflicts.matrix import INSERT as BLIND_INSERT
+from engine.conflicts.matrix import Cell, conflict_matrix, statement_matrix
 from engine.conflicts.sample_table import Setting
+from engine.conflicts.statements import StatementKind
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import setting_of
 from lakeui.conflicts.isolation.observed import Pair
@@ -25,15 +24,15 @@ from lakeui.conflicts.statements.kinds import (
     statement_kind,
 )
 
-_GROUPS = {
-    INSERT: BLIND_INSERT,
-    UPDATE: CHANGE,
-    DELETE: CHANGE,
-    MERGE: CHANGE,
-    OPTIMIZE: OPTIMIZE,
-    ZORDER: ZORDER,
+_STATEMENTS = {
+    INSERT: StatementKind.INSERT,
+    UPDATE: StatementKind.UPDATE,
+    DELETE: StatementKind.DELETE,
+    MERGE: StatementKind.MERGE,
+    OPTIMIZE: StatementKind.OPTIMIZE,
+    ZORDER: StatementKind.ZORDER,
 }
-ROWS, COLUMNS = tuple(_GROUPS), KINDS
+ROWS, COLUMNS = tuple(_STATEMENTS), KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,7 @@ def table_matrix(
     table: Table, other: Setting, overlaps: Overlaps, pairs: Iterable[Pair]
 ) -> tuple[PairCell, ...]:
     """Every pair on this table as it is and under another setting, beside the overlaps of its writes."""
-    now, then = _by_groups(setting_of(table)), _by_groups(other)
+    now, then = _by_statements(setting_of(table)), _by_statements(other)
     return tuple(_cells(now, then, overlaps, _seen(pairs)))
 
 
@@ -72,14 +71,9 @@ def _matrix(setting: Setting) -> tuple[Cell, ...]:
     return tuple(conflict_matrix(setting))
 
 
-def _by_groups(setting: Setting) -> Mapping[tuple[str, str], Cell]:
-    cells = (*_matrix(setting), *_definitions(setting))
-    return {(cell.current, cell.winner): cell for cell in cells}
-
-
 @lru_cache(maxsize=32)
-def _definitions(setting: Setting) -> tuple[Cell, ...]:
-    return tuple(definition_column(setting))
+def _by_statements(setting: Setting) -> Mapping[tuple[str, str], Cell]:
+    return {(cell.current, cell.winner): cell for cell in statement_matrix(setting)}
 
 
 def _cells(
@@ -90,7 +84,7 @@ def _cells(
 ) -> Iterator[PairCell]:
     for current in ROWS:
         for winner in COLUMNS:
-            key = (_GROUPS[current], _GROUPS.get(winner, DEFINITIONS))
+            key = (_STATEMENTS[current], _STATEMENTS.get(winner, winner))
             cell, after = now[key], then[key].verdict
             resolved, aborted = seen.get((current, winner), (0, 0))
             yield PairCell(

@@ -1,9 +1,9 @@
-"""Out-of-order versions: versions that no prefix of the serial order explains, over days.
+"""Out-of-order versions: versions whose state no prefix of the history explains.
 
-At WriteSerializable a blind append may be ordered after a write that is recorded later and did not
-see it. Whoever read a version in between saw the append without that write. Which pairs come into
-question is told by narrow columns; only the texts of UPDATEs, DELETEs and what they passed over are
-read, the latest of them up to a budget.
+At WriteSerializable a blind append may take effect after a write that is recorded later and did not
+see it. That write's version is out of order: its rows are not those that the commits up to it give
+when they run one after the other. Which pairs come into question is told by narrow columns; only the
+texts of UPDATEs, DELETEs and what they passed over are read, the latest of them up to a budget.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from engine.conflicts.replay_history import as_current
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
-from lakeui.conflicts.isolation.overlaps import Landed, Overlaps
+from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, Landed, Overlaps, landed_commits
 from lakeui.conflicts.replay.recorded_history import decoded, recorded_table
 from lakeui.conflicts.statements.kinds import DELETE, UPDATE
 
@@ -26,90 +26,122 @@ _SAY_WHAT_THEY_READ = frozenset({UPDATE, DELETE})
 
 
 @dataclass(frozen=True, slots=True)
-class Reordered:
-    """Blind append `version` is ordered after `later`: the versions from the one to before the other.
+class OutOfOrderVersion:
+    """A version that did not see `appends`, which are recorded before it and take effect after it.
 
-    `is_known`: what the later write read is recorded, and statistics do not rule the append out.
+    `is_known`: what it read is recorded, and statistics do not rule the appends out.
     """
 
     version: int
-    later: int
+    appends: tuple[int, ...]
     kind: str
     is_known: bool
 
-    @property
-    def last(self) -> int:
-        """The last version that shows the one without the other."""
-        return self.later - 1
-
 
 @dataclass(frozen=True, slots=True)
-class ReorderedVersions:
-    """Out-of-order versions, the known ones first, then the latest. `passed` are the later writes, each known to have passed one over or not.
+class OutOfOrderVersions:
+    """Out-of-order versions, the known ones first, then the latest.
 
     `unread` pairs were not judged: their commits are beyond the budget, or not kept whole.
     """
 
-    pairs: tuple[Reordered, ...]
-    passed: Mapping[int, tuple[str, bool]]
+    versions: tuple[OutOfOrderVersion, ...]
     unread: int
 
     @property
     def known(self) -> int:
-        return sum(version.is_known for version in self.pairs)
+        return sum(version.is_known for version in self.versions)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A reordered pair in full: both commits, and how many rows may be concerned at most."""
+class OutOfOrderRow:
+    """An out-of-order version in full: its commit, and those of the appends that it passed over."""
 
-    pair: Reordered
-    append: Commit | None
-    later: Commit | None
+    order: OutOfOrderVersion
+    commit: Commit | None
+    appends: tuple[Commit, ...]
 
     @property
     def rows_at_most(self) -> int | None:
-        return self.append.rows_added if self.append else None
+        """The rows of the appends; None where one does not say."""
+        counts = [append.rows_added for append in self.appends]
+        if len(counts) < len(self.order.appends) or None in counts:
+            return None
+        return sum(count or 0 for count in counts)
 
     @property
     def at(self) -> datetime | None:
-        return self.later.committed_at if self.later else None
+        return self.commit.committed_at if self.commit else None
 
 
-def reordered_versions(table: Table, overlaps: Overlaps) -> ReorderedVersions:
-    """The reordered pairs of the window that was counted, in two queries at most."""
-    pairs = list(_pairs(table, overlaps))
-    judge = _Judge(table, [pair for pair in pairs if pair[0].kind in _SAY_WHAT_THEY_READ])
-    last: dict[int, Reordered] = {}
-    passed: dict[int, tuple[str, bool]] = {}
-    unread = 0
-    for later, append in pairs:  # the latest writes first: they stand for their appends
-        passes = judge.passes(later, append)
-        if passes is None:
-            unread += 1
-            continue
-        if passes is False:
-            continue
-        is_known = later.kind in _SAY_WHAT_THEY_READ and judge.reads_are_recorded(later.version)
-        last.setdefault(
-            append.version, Reordered(append.version, later.version, later.kind, is_known)
-        )
-        before = passed.get(later.version, ("", False))[1]
-        passed[later.version] = (later.kind, before or is_known)
-    ordered = tuple(
-        sorted(last.values(), key=lambda reordered: (not reordered.is_known, -reordered.version))
-    )
-    return ReorderedVersions(ordered, passed, unread)
+def out_of_order_versions(table: Table, overlaps: Overlaps) -> OutOfOrderVersions:
+    """The out-of-order versions of the window that was counted, in two queries at most."""
+    return _judged(table, _pairs(table, overlaps))
 
 
-def told(table: Table, pairs: Sequence[Reordered]) -> list[Told]:
-    """The pairs with their commits, in one query."""
-    versions = {pair.version for pair in pairs} | {pair.later for pair in pairs}
-    rows = table.commits.filter(version__in=versions).only(
+def out_of_order_among(table: Table, commits: Iterable[Commit]) -> Mapping[int, OutOfOrderVersion]:
+    """Which of these commits are out of order, by version. No query is made where none can be."""
+    seen = {
+        commit.version: commit.read_version
+        for commit in commits
+        if commit.read_version is not None and commit.read_version < commit.version - 1
+    }
+    if not seen:
+        return {}
+    span = table.commits.filter(version__gt=min(seen.values()), version__lte=max(seen))
+    landed = landed_commits(span, MAX_VERSIONS)
+    appends = [commit for commit in landed if commit.is_blind_append and commit.files_added]
+    pairs = [
+        (later, append)
+        for later in landed
+        if later.version in seen and _may_pass_over(later, table)
+        for append in appends
+        if seen[later.version] < append.version < later.version
+    ]
+    return {order.version: order for order in _judged(table, pairs).versions}
+
+
+def rows_of_versions(table: Table, versions: Sequence[OutOfOrderVersion]) -> list[OutOfOrderRow]:
+    """The versions with their commits, in one query."""
+    named = {version.version for version in versions}
+    named |= {append for version in versions for append in version.appends}
+    rows = table.commits.filter(version__in=named).only(
         "table", "version", "operation", "predicate", "user_name", "committed_at", "rows_added"
     )
     commits = {row.version: row for row in rows}
-    return [Told(pair, commits.get(pair.version), commits.get(pair.later)) for pair in pairs]
+    return [
+        OutOfOrderRow(
+            order,
+            commits.get(order.version),
+            tuple(commits[append] for append in order.appends if append in commits),
+        )
+        for order in versions
+    ]
+
+
+def _judged(table: Table, candidates: Iterable[tuple[Landed, Landed]]) -> OutOfOrderVersions:
+    """The versions of pairs of a write and an append that it did not see, the latest writes first."""
+    pairs = list(candidates)
+    judge = _Judge(table, [pair for pair in pairs if pair[0].kind in _SAY_WHAT_THEY_READ])
+    passed: dict[Landed, list[int]] = {}
+    unread = 0
+    for later, append in pairs:
+        passes = judge.passes(later, append)
+        if passes is None:
+            unread += 1
+        elif passes:
+            passed.setdefault(later, []).append(append.version)
+    versions = (
+        OutOfOrderVersion(
+            later.version,
+            tuple(sorted(appends)),
+            later.kind,
+            later.kind in _SAY_WHAT_THEY_READ and judge.reads_are_recorded(later.version),
+        )
+        for later, appends in passed.items()
+    )
+    ordered = sorted(versions, key=lambda order: (not order.is_known, -order.version))
+    return OutOfOrderVersions(tuple(ordered), unread)
 
 
 def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[Landed, Landed]]:
@@ -120,7 +152,7 @@ def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[Landed, Landed]]:
         if write.conflict_id is not None or place is None:
             continue
         later = overlaps.landed[place]
-        if later.is_blind_append or not later.changes_data or _is_strict(later, table):
+        if not _may_pass_over(later, table):
             continue
         for commit in reversed(overlaps.landed[:place]):
             if commit.version <= write.read_version:
@@ -129,8 +161,11 @@ def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[Landed, Landed]]:
                 yield later, commit
 
 
-def _is_strict(later: Landed, table: Table) -> bool:
-    return counts_appends(level_of(later.isolation_level, table))
+def _may_pass_over(later: Landed, table: Table) -> bool:
+    """Whether a commit changes rows at a level at which it may be ordered before appends."""
+    if later.is_blind_append or not later.changes_data:
+        return False
+    return not counts_appends(level_of(later.isolation_level, table))
 
 
 class _Judge:

@@ -15,6 +15,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import NullIf
 
 from engine.commands.model import Script
+from engine.conflicts.replay_history import PassedOver
 from lakeui.catalog.models import Table
 from lakeui.conflicts.lanes.bars import (
     Around,
@@ -28,7 +29,7 @@ from lakeui.conflicts.lanes.bars import (
 from lakeui.conflicts.lanes.landed import landed_around
 from lakeui.conflicts.lanes.words import Properties, properties_of, resolved
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.replay.recorded_history import History, recorded_history, unexplained
+from lakeui.conflicts.replay.recorded_history import History, out_of_order, recorded_history
 from lakeui.conflicts.version_effects import conflicts_of
 from lakeui.jobs.made_versions import makers_of, scripts_elsewhere
 from lakeui.jobs.models import JobAttempt
@@ -50,9 +51,9 @@ _RUN = (
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """`version`, a blind append, is ordered after `later`, which should have read it and did not.
+    """`version`, a blind append, takes effect after `later`, the last write that passed it over.
 
-    So readers of the versions from `version` up to before `later` saw what no serial order explains.
+    Version `later` is out of order: no prefix of the history explains its state.
     """
 
     version: int
@@ -117,16 +118,21 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
         lanes=tuple(sorted({bar.lane for bar in bars})),
         bars=tuple(bars),
         joints=tuple(joints),
-        reordered=tuple(
-            Reordered(snapshot.append_version, snapshot.later_version)
-            for snapshot in unexplained(table, start, end, history)
-        ),
+        reordered=_reordered(out_of_order(table, start, end, history)),
         running=tuple(running),
         is_open=bool(running),
         moments={commit.version: commit.committed_at for commit in commits},
         engines=_engines([*bars, *running]),
         history=history,
     )
+
+
+def _reordered(pairs: Iterable[PassedOver]) -> tuple[Reordered, ...]:
+    """One arrow for each append, to the last write that passed it over."""
+    last: dict[int, int] = {}
+    for pair in pairs:
+        last[pair.append_version] = max(pair.version, last.get(pair.append_version, 0))
+    return tuple(Reordered(append, version) for append, version in last.items())
 
 
 def _engines(bars: Iterable[Bar]) -> Mapping[str, frozenset[str]]:

@@ -6,9 +6,9 @@ from engine.actions.codec import decode_lines
 from engine.actions.commit_info import CommitInfo
 from engine.conflicts.candidates import counts_appends
 from engine.conflicts.replay_history import (
+    PassedOver,
     RecordedTable,
-    UnexplainedSnapshot,
-    unexplained_snapshots,
+    passed_over,
 )
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import EngineError
@@ -28,10 +28,10 @@ class History:
     missing: frozenset[int]
 
 
-def unexplained(
+def out_of_order(
     table: Table, first: int, last: int, history: History | None = None
-) -> tuple[UnexplainedSnapshot, ...]:
-    """Versions whose snapshot no serial order explains, as far as the kept commits tell.
+) -> tuple[PassedOver, ...]:
+    """Out-of-order versions with the appends that they passed over, as far as the kept commits tell.
 
     `history` is that range where it has been read already.
     """
@@ -41,8 +41,8 @@ def unexplained(
         for commit in history.commits
         if counts_appends(level_of(commit.info.isolation_level, table))
     }
-    snapshots = unexplained_snapshots(history.commits, history.table)
-    return tuple(snapshot for snapshot in snapshots if snapshot.later_version not in serializable)
+    pairs = passed_over(history.commits, history.table)
+    return tuple(pair for pair in pairs if pair.version not in serializable)
 
 
 def latest_versions(table: Table, count: int) -> tuple[int, int]:

@@ -51,7 +51,13 @@ def explain_report(text: str, tables: QuerySet[Table], table: Table | None = Non
     commit, how = _winner(report.conflict, commits.defer("raw"), named)
     linked = named or (commit.table if commit else None)
     if linked is not None:
-        report = replace(report, conflict=advised(report.conflict, facts_of(linked)))
+        conflict = advised(
+            report.conflict,
+            facts_of(linked),
+            level=linked.isolation_level if linked.isolation_level_is_set else "",
+            winner_is_blind=commit.is_blind_append if commit else None,
+        )
+        report = replace(report, conflict=conflict)
     return LinkedReport(report, linked, commit, how)
 
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from engine.conflict_facts import Remedy, Subclass
+from engine.conflict_facts import Remedy, Rule, Subclass
 from engine.conflicts.checker import RULE_OF_CODE, remedies_of_report
 from engine.conflicts.eligibility import UNKNOWN_TABLE, TableFacts
+from engine.conflicts.exceptions import SUBCLASS_MEANINGS
+from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.situation import Situation
 from engine.errors import RequestError
 from lakeui.conflicts.reports.commit_text import CommitText, find_commit
@@ -20,7 +22,6 @@ from lakeui.conflicts.reports.signs import (
     KINDS,
     OTHER_SIGNS,
     SOURCE_SIGNS,
-    SUBCLASSES,
     Kind,
     Source,
 )
@@ -28,6 +29,7 @@ from lakeui.conflicts.reports.text import PlainText, plain_text
 
 MAX_REPORT_CHARS = 1_000_000
 _SPAN = 6_000  # how far after its first sign a message's details are looked for
+_IS_BLIND = "is a blind append, which counts at Serializable"
 _ONE_FORMAT = frozenset({Source.DELTA_RS, Source.DELTA_KERNEL, Source.THIS_ENGINE, Source.TRINO})
 
 
@@ -107,9 +109,24 @@ def parse_report(text: str) -> Report:
     return _report(plain, signs)
 
 
-def advised(conflict: ReportedConflict, table: TableFacts = UNKNOWN_TABLE) -> ReportedConflict:
-    """The conflict with what helps against it, on a table of which that is known."""
+def advised(
+    conflict: ReportedConflict,
+    table: TableFacts = UNKNOWN_TABLE,
+    *,
+    level: str = "",
+    winner_is_blind: bool | None = None,
+) -> ReportedConflict:
+    """The conflict with what helps against it.
+
+    `level` is what the table sets, "" where it sets none or is not known; `winner_is_blind` what is
+    known of the winning commit besides the message.
+    """
     rule, source = RULE_OF_CODE.get(conflict.code), conflict.source
+    by_level = (
+        rule is Rule.DATA_ADDED
+        and level != IsolationLevel.WRITE_SERIALIZABLE
+        and _is_blind(conflict, winner_is_blind)
+    )
     situation = Situation(
         rule=rule,
         subclass=Subclass(conflict.subclass) if conflict.subclass else None,
@@ -118,10 +135,18 @@ def advised(conflict: ReportedConflict, table: TableFacts = UNKNOWN_TABLE) -> Re
         can_retry=conflict.can_retry,
         is_stream=conflict.stream is not None,
         partitions=conflict.partitions,
+        level_decides=by_level,
+        reads_appended_rows=by_level,  # a message tells of no row; the level is known to be the cause
         compares_rows=True if source is Source.THIS_ENGINE else _compares_rows(source),
         table=table,
     )
     return replace(conflict, remedies=remedies_of_report(conflict.code, situation))
+
+
+def _is_blind(conflict: ReportedConflict, is_known: bool | None) -> bool:
+    """Whether the winning commit is known to be a blind append; this engine's messages say so in words."""
+    told_blind = conflict.winner.is_blind_append if conflict.winner else None
+    return bool(is_known if told_blind is None else told_blind) or _IS_BLIND in conflict.excerpt
 
 
 def _operation(name: str | None) -> str:
@@ -177,7 +202,9 @@ def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
         subclass=subclass,
         sqlstate="40000" if kind.code == "DELTA_MAX_COMMIT_RETRIES_EXCEEDED" else "2D521",
         source=_source(around),
-        meaning=" ".join(part for part in (kind.meaning, SUBCLASSES.get(subclass, "")) if part),
+        meaning=" ".join(
+            part for part in (kind.meaning, SUBCLASS_MEANINGS.get(subclass, "")) if part
+        ),
         table=told("table", message),
         winning_version=_winning_version(message, winner),
         winner_operation=_winner_operation(message, winner),
@@ -197,9 +224,9 @@ def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
 
 def _subclass(kind: Kind, message: str) -> str:
     named = re.search(rf"{kind.code}\.([A-Z_]{{3,60}})", message)
-    if named is not None and named[1] in SUBCLASSES:
+    if named is not None and named[1] in SUBCLASS_MEANINGS:
         return named[1]
-    return next((name for name in SUBCLASSES if re.search(rf"\b{name}\b", message)), "")
+    return next((name for name in SUBCLASS_MEANINGS if re.search(rf"\b{name}\b", message)), "")
 
 
 def _source(around: str) -> Source:

@@ -6,11 +6,8 @@ a concurrent transaction …"), Delta Kernel, and this engine ("Version 7 (DELET
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-
-from engine.conflict_facts import Subclass
 
 
 class Source(StrEnum):
@@ -51,7 +48,7 @@ KINDS: tuple[Kind, ...] = (
             r"a concurrent .{1,80}? added data to",
             r"a concurrent transactions? added new data",
             r"(?:conflicting concurrent writes found\. )?data files added in the modified table by",
-            r"version \d+ \([^)]{1,60}\).{0,300}? should have seen",
+            r"version \d+ \([^)]{1,60}\).{0,400}? should have seen",
         ),
     ),
     Kind(
@@ -105,13 +102,13 @@ KINDS: tuple[Kind, ...] = (
         "ProtocolChangedException",
         "DELTA_PROTOCOL_CHANGED",
         True,
-        "Another commit changed the table's protocol, or created the table first.",
+        "Another commit changed the table's protocol, or created or replaced the table first.",
         (
             r"protocol version of the delta table has been changed by a concurrent update",
             r"protocol changed since last commit",
             r"(?:conflicting concurrent writes found\. )?protocol changed by concurrent write",
             r"version \d+ \([^)]{1,60}\).{0,300}? changed the protocol of the table after this",
-            r"version \d+ \([^)]{1,60}\).{0,300}? created the table while this",
+            r"version \d+ \([^)]{1,60}\).{0,300}? (?:created|replaced) the table while this",
         ),
     ),
     Kind(
@@ -141,23 +138,6 @@ KINDS: tuple[Kind, ...] = (
         ),
     ),
 )
-
-SUBCLASSES: Mapping[str, str] = {
-    Subclass.WITHOUT_HINT: "The message does not say where they overlapped.",
-    Subclass.WITH_PARTITION_HINT: "They overlapped in the partitions named.",
-    Subclass.ROW_LEVEL_CHANGES: "They touched the same rows.",
-    Subclass.WHOLE_TABLE_READ: "This write read the whole table.",
-    Subclass.EMPTY_READ_PREDICATES: "This write had no condition, and so read everything.",
-    Subclass.ALLOTTED_TIME_EXCEEDED: "Their rows could not be compared in the time allowed.",
-    Subclass.CHANGE_TYPE_COLUMN: "A column named _change_type rules out row-level conflict resolution.",
-    Subclass.METADATA_CHANGE: "The winning commit changed the metadata too.",
-    Subclass.PROTOCOL_CHANGE: "The winning commit changed the protocol too.",
-    Subclass.PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE: "The conflict could not be resolved at row level on a partitioned table.",
-    Subclass.PREDICATES_NEED_REWRITE: "The conditions could not be applied to single rows.",
-    Subclass.WHOLE_TABLE_REPLACE: "The winning commit replaced the whole table.",
-    Subclass.CONFLICTING_COMMIT: "",
-    Subclass.WRITE_TO_EMPTY_DIRECTORY: "Several writers wrote to a directory without a table.",
-}
 
 SOURCE_SIGNS: tuple[tuple[Source, re.Pattern[str]], ...] = (
     (
@@ -189,6 +169,11 @@ SOURCE_SIGNS: tuple[tuple[Source, re.Pattern[str]], ...] = (
 )
 
 OTHER_SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "a Databricks transaction of several statements that was aborted: roll it back, and run all of its"
+        " statements again; an earlier message tells of the conflict",
+        re.compile(r"MULTI_STATEMENT_TRANSACTION_ROLLBACK_REQUIRED_AFTER_ABORT"),
+    ),
     (
         "a conflict of Apache Iceberg, not of Delta",
         re.compile(r"org\.apache\.iceberg\.exceptions\.|Cannot commit: Base metadata location"),

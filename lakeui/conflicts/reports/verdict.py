@@ -64,6 +64,12 @@ _DECIDED: Mapping[str, tuple[str, str]] = {  # by the sub-class: by what, and wh
     Subclass.WHOLE_TABLE_REPLACE: ("the whole table", "the winning commit replaced all of it"),
     Subclass.WRITE_TO_EMPTY_DIRECTORY: ("the whole table", "both writes wanted version 0"),
 }
+_ALL_CONCERNED = ("the whole table", "such a change concerns every write to it")
+_NOT_BY_FILES: Mapping[str, tuple[str, str]] = {
+    "DELTA_CONCURRENT_TRANSACTION": ("the application id", "under it each batch may land once"),
+    "DELTA_CONCURRENT_WRITE": ("the log", "this writer accepts no commit after the one it read"),
+    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": ("the log", "each version that it tried was taken"),
+}
 _HINTS: Mapping[str, tuple[str, str]] = {  # of where they overlap, not of why files decided
     Subclass.WITH_PARTITION_HINT: ("partition, not rows", "the partitions are all that it names"),
     Subclass.WITHOUT_HINT: ("files, not rows", "the sub-class, WITHOUT_HINT, names no reason"),
@@ -100,6 +106,8 @@ def verdict_of(linked: LinkedReport) -> ReportVerdict | None:
         return None
     rule = RULE_OF_CODE.get(reported.code)
     did, then = _DID.get(reported.code, _LANDED)
+    if reported.subclass == Subclass.WRITE_TO_EMPTY_DIRECTORY:
+        did, then = "created", "while your write was creating it"
     decided_by, decided_why = _decided(reported, rule, linked.table)
     return ReportVerdict(
         headline=_headline(reported, rule),
@@ -157,7 +165,7 @@ def _decided(reported: ReportedConflict, rule: Rule | None, table: Table | None)
     if reported.subclass in _DECIDED:
         return _DECIDED[reported.subclass]
     if rule not in FILE_RULES:
-        return "the whole table", "such a change concerns every write to it"
+        return _NOT_BY_FILES.get(reported.code, _ALL_CONCERNED)
     what, hint = _HINTS.get(reported.subclass, ("files, not rows", "the message gives no reason"))
     if reported.partitions:
         what = "partition, not rows"

@@ -1,6 +1,6 @@
 """One conflict with both sides: what happened, why, what to do, the evidence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -12,8 +12,9 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
-from engine.conflict_facts import Decision, Rule, Verdict, WinnerVerdicts
-from engine.conflicts.checker import CHECK_OF, CHECKS
+from engine.conflict_facts import Decision, Rule, Subclass, Verdict, WinnerVerdicts
+from engine.conflicts.checker import CHECK_OF, CHECKS, FILE_RULES
+from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS
 from lakeui.catalog.models import CommitFile
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides, is_of_former_table
@@ -75,7 +76,9 @@ def _context(
             "sides": sides,
             "decision": decision,
             "headline": headline(conflict),
-            "rule_text": conflict.get_rule_display(),
+            "rule_text": rule_text(conflict),
+            "is_of_files": conflict.rule in FILE_RULES,
+            "decided_by": _DECIDED_BY.get(conflict.rule, ""),
             "check_number": check_number(conflict),
             "check_count": len(CHECKS),
             "checks": decided(conflict, decision),
@@ -122,6 +125,15 @@ _MARKS = {
     Verdict.PASSES: ("ok", "pass"),
     Verdict.NOT_REACHED: ("none", "not reached"),
 }
+_DECIDED_BY: Mapping[str, str] = {
+    Rule.PROTOCOL_CHANGED: "The protocol",
+    Rule.METADATA_CHANGED: "The change of metadata",
+    Rule.DOMAIN_WRITTEN: "The metadata domain",
+    Rule.APPLICATION_COMMITTED: "The application id",
+}
+"""What decides where files do not."""
+_CREATED = ("Two writes created one table", "Both wrote version 0")
+_REPLACED = ("Two writes replaced one table", "Both put another table in the place of this one")
 _FOLLOWED = ("row map", "row ids")
 _ORDER = [check.rule for check in CHECKS]
 
@@ -153,8 +165,25 @@ def headline(conflict: Conflict) -> str:
         if conflict.row_count_is_minimum:
             return f"Two writes of the same rows, at least {conflict.row_count:,}"
         return f"Two writes of the same {'row' if conflict.row_count == 1 else conflict.rows_text}"
+    if both := _made_by_both(conflict):
+        return both[0]
     rule = conflict.decided_by
     return CHECK_OF[rule].headline if rule else "Two writes overlapped, and one was aborted"
+
+
+def rule_text(conflict: Conflict) -> str:
+    """What the check that fired found."""
+    both = _made_by_both(conflict)
+    return both[1] if both else str(conflict.get_rule_display())
+
+
+def _made_by_both(conflict: Conflict) -> tuple[str, str] | None:
+    """What is said of two writes that both created the table, or both replaced it."""
+    if conflict.subclass == Subclass.WRITE_TO_EMPTY_DIRECTORY:
+        return _CREATED
+    operations = {conflict.current_operation, conflict.winner_operation}
+    is_first = conflict.rule == Rule.PROTOCOL_CHANGED
+    return _REPLACED if is_first and operations <= TABLE_REPLACING_OPERATIONS else None
 
 
 def check_number(conflict: Conflict) -> int | None:

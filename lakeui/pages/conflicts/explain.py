@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from engine.clock import utc_from_ms
 from engine.conflict_facts import Remedy, RemedyKind
+from engine.conflicts.exceptions import GUIDES, SUBCLASS_MEANINGS
 from engine.errors import RequestError
 from lakeui.catalog import log_values
 from lakeui.catalog.access import may, visible_tables
@@ -22,7 +23,6 @@ from lakeui.conflicts.reports.history import PairHistory, pair_history
 from lakeui.conflicts.reports.links import LinkedReport, explain_report, record_report
 from lakeui.conflicts.reports.marks import Mark
 from lakeui.conflicts.reports.messages import ReportedConflict
-from lakeui.conflicts.reports.signs import SUBCLASSES
 from lakeui.conflicts.reports.verdict import verdict_of
 from lakeui.pages import units
 from lakeui.pages.conflicts.samples import HERE, SAMPLES, sample_text
@@ -76,6 +76,7 @@ def _found(request: HttpRequest, linked: LinkedReport) -> dict[str, Any]:
     return {
         "linked": linked,
         "found": reported,
+        "exception_names": [guide.name for guide in GUIDES],
         "verdict": verdict_of(linked),
         "facts": fact_lines(linked),
         "missing": missing_facts(linked).items() if reported else (),
@@ -249,7 +250,7 @@ def _values(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[
 
 def _of_message(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, str, str]]:
     yield "exception", reported.code, f"SQLSTATE {reported.sqlstate}"
-    yield "subclass", reported.subclass, SUBCLASSES.get(reported.subclass, "")
+    yield "subclass", reported.subclass, SUBCLASS_MEANINGS.get(reported.subclass, "")
     yield "partitions", ", ".join(reported.partitions), ""
     yield "file", reported.file or "", ""
     yield "table", reported.table or "", "" if linked.table else "not registered here"

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.urls import reverse
 
+from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.access import may
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.advice import PASSES, Advice, advice
@@ -17,6 +18,12 @@ from lakeui.conflicts.conflict_detail.trials import TrialAnswer, trials_view
 from lakeui.conflicts.models import Conflict
 
 ABORTED = "aborted"
+_RELAXED = IsolationLevel.WRITE_SERIALIZABLE
+_PAGES = {
+    "eligibility": ("table-eligibility", "", "Open eligibility"),
+    "isolation": ("table-isolation", f"?level={_RELAXED}", f"Preview {_RELAXED}"),
+}
+"""The pages of a table where a fix is made: name, query and the words of the button."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,7 @@ def _act(
         address, label = f"{reverse('job-new')}?{query}", "Open as a new job"
     elif piece.act == "schedules":
         address, label = f"{reverse('schedule-list')}?table={table}", "Open schedules"
-    elif piece.act == "eligibility":
-        address, label = reverse("table-eligibility", args=[table]), "Open eligibility"
+    elif piece.is_advised and piece.act in _PAGES:
+        page, query, label = _PAGES[piece.act]
+        address = reverse(page, args=[table]) + query
     return Act(piece, address, label, tried)

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.row_counts import RowCounts, rows_of
+from lakeui.conflicts.isolation.reordered import OutOfOrderVersion, out_of_order_among
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.redaction import may_read_condition
 from lakeui.conflicts.version_effects import aborted_by, conflicts_of, resolved_by
@@ -22,7 +23,7 @@ ABORTED_SHOWN = 200  # aborted attempts, on one page
 class HistoryRow:
     """A version, or an attempt that was aborted.
 
-    `behind` is how many versions landed between what it read and where it ended; None: not recorded.
+    `order` is set where the version is out of order. `behind` is how many versions landed between what it read and where it ended; None: not recorded.
     """
 
     commit: Commit | None
@@ -32,6 +33,7 @@ class HistoryRow:
     rows: RowCounts | None = None
     beaten: int = 0
     resolved: int = 0
+    order: OutOfOrderVersion | None = None
 
     @property
     def bar_end(self) -> int:
@@ -65,6 +67,7 @@ def history_rows(
     """Latest first; each aborted attempt stands above its winning version, or where that would be."""
     low, high = (commits[-1].version, commits[0].version) if commits else (0, -1)
     beaten, resolved = aborted_by(table, low, high), resolved_by(table, low, high)
+    orders = out_of_order_among(table, commits)
     rows = [
         HistoryRow(
             commit,
@@ -74,6 +77,7 @@ def history_rows(
             rows_of(commit),
             beaten.get(commit.version, 0),
             resolved.get(commit.version, 0),
+            orders.get(commit.version),
         )
         for commit in commits
     ]

@@ -41,10 +41,15 @@ from lakeui.conflicts.isolation.proposal import (
     proposal_of,
     setting_under,
 )
-from lakeui.conflicts.isolation.reordered import ReorderedVersions, Told, reordered_versions, told
+from lakeui.conflicts.isolation.reordered import (
+    OutOfOrderRow,
+    OutOfOrderVersions,
+    out_of_order_versions,
+    rows_of_versions,
+)
 from lakeui.conflicts.isolation.settings_history import settings_history
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.statements.kinds import statement_kind
+from lakeui.conflicts.statements.kinds import DELETE, INSERT, MERGE, UPDATE, statement_kind
 from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.requests import request_job
 from lakeui.pages.exports import export
@@ -113,14 +118,19 @@ def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None
 
 
 RULE_TEXTS = {
-    Verdict.NEVER: "No check finds the two overlap, whatever rows they touch: both commit, in either order.",
+    Verdict.NEVER: "No check finds that the two overlap, whatever rows they touch: both commit.",
     Verdict.SAME_ROW: "Each file that both touch is compared row by row: the positions that the later write "
     "stages, those that the earlier one removed, less what was gone before both. Nothing in common: "
     "the deletion vectors are merged and the later commit goes on. One row in common: it is aborted.",
     Verdict.SAME_FILES: "Conflicts are decided at file level here: if the later write read or removed a file that the earlier one "
     "added to or rewrote, it is aborted, whichever rows they touched.",
-    Verdict.ALWAYS: "A change of metadata fails every write that began before it, whatever it touches.",
+    Verdict.ALWAYS: "A change of metadata fails every write that began before it, whatever it touches. On a table "
+    "with an identity column an INSERT, and a MERGE that inserts, is such a change.",
 }
+APPEND_CAVEAT = (
+    "That holds while no other write has read the append. Once an UPDATE, DELETE or MERGE that came after"
+    " it may have read its rows, a write that did not see them is aborted."
+)
 REORDERED, OVERLAPS = "reordered", "overlaps"
 _PAGE_SIZE, _CHUNK, MAX_LISTED = 25, 500, 10_000
 _SETTINGS_SHOWN = 8
@@ -140,14 +150,12 @@ _EXPORTED: Mapping[str, Callable[[OverlapRow], Any]] = {
     "conflict_id": lambda row: row.conflict_id,
 }
 
-_REORDERED_EXPORTED: Mapping[str, Callable[[Told], Any]] = {
-    "version": lambda row: row.pair.version,
-    "last_version": lambda row: row.pair.last,
-    "later_version": lambda row: row.pair.later,
-    "operation": lambda row: row.append.operation if row.append else "",
-    "later_operation": lambda row: row.later.operation if row.later else "",
-    "later_predicate": lambda row: row.later.predicate if row.later else "",
-    "is_known": lambda row: row.pair.is_known,
+_REORDERED_EXPORTED: Mapping[str, Callable[[OutOfOrderRow], Any]] = {
+    "version": lambda row: row.order.version,
+    "append_versions": lambda row: " ".join(map(str, row.order.appends)),
+    "operation": lambda row: row.commit.operation if row.commit else "",
+    "predicate": lambda row: row.commit.predicate if row.commit else "",
+    "is_known": lambda row: row.order.is_known,
     "rows_at_most": lambda row: row.rows_at_most,
     "at": lambda row: row.at,
 }
@@ -198,14 +206,14 @@ def _set(request: HttpRequest, table: Table, proposed: WantedSettings) -> HttpRe
 
 
 def _export(request: HttpRequest, table: Table, overlaps: Overlaps) -> HttpResponseBase:
-    """All reordered versions where they are shown, else all overlaps of the picked pair."""
+    """All out-of-order versions where they are shown, else all overlaps of the picked pair."""
     file_format = request.GET["export"]
     if request.GET.get("show") == REORDERED:
-        pairs = told(table, reordered_versions(table, overlaps).pairs)
-        return export(pairs, _REORDERED_EXPORTED, file_format, f"{table.name}-reordered")
+        rows = rows_of_versions(table, out_of_order_versions(table, overlaps).versions)
+        return export(rows, _REORDERED_EXPORTED, file_format, f"{table.name}-out-of-order")
     current, _, winner = request.GET.get("cell", "").partition("|")
-    rows = _all_overlaps(table, overlaps, current, winner)
-    return export(rows, _EXPORTED, file_format, f"{table.name}-overlaps")
+    every = _all_overlaps(table, overlaps, current, winner)
+    return export(every, _EXPORTED, file_format, f"{table.name}-overlaps")
 
 
 def _all_overlaps(
@@ -219,7 +227,7 @@ def _all_overlaps(
 def _context(
     request: HttpRequest, table: Table, proposed: WantedSettings, overlaps: Overlaps
 ) -> dict[str, Any]:
-    pairs, reordered = observed_pairs(table), reordered_versions(table, overlaps)
+    pairs, out_of_order = observed_pairs(table), out_of_order_versions(table, overlaps)
     cells = table_matrix(table, setting_under(table, proposed.proposal), overlaps, pairs)
     return {
         "table": table,
@@ -239,8 +247,8 @@ def _context(
         "rule_texts": RULE_TEXTS,
         "twin": _twin(request, table),
         **_picked(request, table, cells, overlaps, pairs),
-        **_reordered(request, table, reordered),
-        **_impact(request, table, proposed, overlaps, pairs, reordered),
+        **_out_of_order(request, table, out_of_order),
+        **_impact(request, table, proposed, overlaps, pairs, out_of_order),
     }
 
 
@@ -250,7 +258,7 @@ def _impact(
     proposed: WantedSettings,
     overlaps: Overlaps,
     pairs: Sequence[Pair],
-    reordered: ReorderedVersions,
+    out_of_order: OutOfOrderVersions,
 ) -> dict[str, Any]:
     proposal = proposed.proposal
     if not proposal:
@@ -258,7 +266,7 @@ def _impact(
     readers = streams_reading(table, request.user)
     return {
         "impact": impact_of(table, proposal.properties, proposal.clustering, readers),
-        "forecast": effect_of(table, proposal, overlaps, pairs, reordered),
+        "forecast": effect_of(table, proposal, overlaps, pairs, out_of_order),
     }
 
 
@@ -280,24 +288,36 @@ def _picked(
     )
     if cell is None:
         return {}
-    context: dict[str, Any] = {"picked": cell, "pair": picked_pair(table, cell, overlaps, pairs)}
+    context: dict[str, Any] = {
+        "picked": cell,
+        "pair": picked_pair(table, cell, overlaps, pairs),
+        "caveat": APPEND_CAVEAT if _is_behind_append(cell) else "",
+    }
     if request.GET.get("show") == OVERLAPS:
         page = _page(request, latest_between(overlaps, current, winner, MAX_LISTED))
         context |= {"paged": page, "overlap_rows": _rows_of_page(table, page)}
     return context
 
 
+def _is_behind_append(cell: PairCell) -> bool:
+    changes = cell.current in (UPDATE, DELETE, MERGE)
+    return changes and cell.winner == INSERT and cell.verdict is Verdict.NEVER
+
+
 def _rows_of_page(table: Table, page: Any) -> list[OverlapRow]:  # noqa: ANN401 - a page of overlaps
     return overlap_rows(table, list(page.object_list))
 
 
-def _reordered(request: HttpRequest, table: Table, reordered: ReorderedVersions) -> dict[str, Any]:
+def _out_of_order(
+    request: HttpRequest, table: Table, out_of_order: OutOfOrderVersions
+) -> dict[str, Any]:
+    context: dict[str, Any] = {"out_of_order": out_of_order}
     if request.GET.get("show") != REORDERED:
-        shown = reordered.pairs[:_REORDERED_SHOWN]
-        return {"reordered": reordered, "reordered_rows": told(table, shown)}
-    page = _page(request, reordered.pairs)
-    rows = told(table, list(page.object_list))
-    return {"reordered": reordered, "reordered_rows": rows, "reordered_page": page}
+        shown = out_of_order.versions[:_REORDERED_SHOWN]
+        return context | {"out_of_order_rows": rows_of_versions(table, shown)}
+    page = _page(request, out_of_order.versions)
+    rows = rows_of_versions(table, list(page.object_list))
+    return context | {"out_of_order_rows": rows, "out_of_order_page": page}
 
 
 def _page(request: HttpRequest, rows: Sequence[Any]) -> Any:  # noqa: ANN401 - Django's page

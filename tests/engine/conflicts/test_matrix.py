@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import first_conflict
+from engine.conflicts.forecast import Operation, first_conflict, forecast
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import conflict_matrix, definition_column
+from engine.conflicts.matrix import DEFINITION, conflict_matrix, statement_matrix
 from engine.conflicts.reads import SUBQUERY
 from engine.conflicts.sample_table import Setting
 from engine.conflicts.statements import Statement, StatementKind
-from tests.engine.conflicts.case_player import read_cases
+from tests.shared import needs_shared, shared_lines
 
-PROMISES = read_cases("conflict_matrix.jsonl")
+PROMISES = shared_lines("reference/conflict_matrix.jsonl")
 LEVELS = (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE)
 CHANGES, OPTIMIZE, ZORDER = "UPDATE, DELETE, MERGE", "OPTIMIZE", "OPTIMIZE ZORDER BY"
 INSERT = "INSERT (blind)"
@@ -136,6 +136,7 @@ def _agrees(expected: str | list[str], actual: str) -> bool:
     )
 
 
+@needs_shared
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise["id"])
 def test_a_pair_conflicts_as_the_published_matrix_promises(promise: dict[str, Any]):
     current = _statements(promise["current"])[0]
@@ -159,7 +160,33 @@ def test_a_pair_conflicts_as_the_published_matrix_promises(promise: dict[str, An
 def test_a_change_of_the_table_conflicts_with_all_but_what_the_protocol_knows_of_clustering(
     clustered: bool,
 ):
-    cells = list(definition_column(Setting(level=LEVELS[1], vectors=True, clustered=clustered)))
+    setting = Setting(level=LEVELS[1], vectors=True, clustered=clustered)
+    cells = [cell for cell in statement_matrix(setting) if cell.winner == DEFINITION]
     assert {cell.verdict for cell in cells} == {Verdict.ALWAYS}
     names = ("MetadataChangedException", "ProtocolChangedException")
     assert {cell.exceptions for cell in cells} == {names}
+
+
+def test_on_a_table_with_an_identity_column_each_statement_has_its_own_verdict():
+    setting = Setting(level=LEVELS[1], vectors=True, identity=True)
+    cells = {(cell.current, cell.winner): cell for cell in statement_matrix(setting)}
+    kind = StatementKind
+    for winner in (kind.UPDATE, kind.DELETE, kind.OPTIMIZE):
+        assert cells[kind.INSERT, winner].verdict is Verdict.NEVER
+    for current in (kind.INSERT, kind.UPDATE, kind.MERGE, kind.OPTIMIZE, kind.ZORDER):
+        for winner in (kind.INSERT, kind.MERGE):
+            cell = cells[current, winner]
+            assert (cell.verdict, cell.exceptions) == (
+                Verdict.ALWAYS,
+                ("MetadataChangedException",),
+            )
+    assert cells[kind.DELETE, kind.UPDATE].verdict is Verdict.SAME_FILES
+
+
+def test_of_two_statements_that_replace_a_table_one_fails_by_the_protocol():
+    setting = Setting(level=LEVELS[1], vectors=True)
+    replaces = Operation(kind=StatementKind.REPLACE)
+    told = forecast(setting, replaces, Operation(kind=StatementKind.REPLACE, changes_metadata=True))
+    assert (told.verdict, told.exceptions) == (Verdict.ALWAYS, ("ProtocolChangedException",))
+    told = forecast(setting, Operation(kind=StatementKind.DELETE), replaces)
+    assert told.exceptions[:1] == ("MetadataChangedException",)

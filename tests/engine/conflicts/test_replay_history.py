@@ -3,8 +3,8 @@
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import (
     RecordedTable,
+    passed_over,
     replay_history,
-    unexplained_snapshots,
 )
 from engine.conflicts.transaction_info import WinningCommit
 from tests.engine.conflicts.overlaps import SCHEMA, add, remove, winner
@@ -63,9 +63,9 @@ def test_a_condition_that_is_not_understood_reads_everything_and_says_so():
     assert not verdict.certain
 
 
-def test_an_append_that_is_ordered_later_leaves_a_snapshot_nobody_can_explain():
-    snapshots = list(unexplained_snapshots([APPEND, DELETE_A], TABLE))
-    assert [
-        (unexplained.append_version, list(unexplained.versions)) for unexplained in snapshots
-    ] == [(1, [1])]
-    assert not list(unexplained_snapshots([APPEND, DELETE_B], TABLE))
+def test_the_version_of_a_write_that_passed_an_append_over_is_out_of_order():
+    pairs = list(passed_over([APPEND, DELETE_A], TABLE))
+    assert [(pair.append_version, pair.version) for pair in pairs] == [
+        (APPEND.version, DELETE_A.version)
+    ]
+    assert not list(passed_over([APPEND, DELETE_B], TABLE))

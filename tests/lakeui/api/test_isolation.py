@@ -40,9 +40,10 @@ def test_overlaps_are_listed_by_pair_and_paged(as_, met):
     problem(as_("viewer").get(path, sides | {"page_token": "forged"}), 422)
 
 
-def test_reordered_versions_name_the_condition_that_was_passed_over(as_, met):
+def test_out_of_order_versions_name_the_condition_that_was_passed_over(as_, met):
     [row] = as_("viewer").get(f"{met}reordered/").json()["items"]
-    assert (row["version"], row["later"], row["later_predicate"]) == (1, 2, "part = 'a'")
+    assert (row["version"], row["appends"], row["predicate"]) == (2, [1], "part = 'a'")
+    assert (row["later"], row["later_predicate"]) == (2, "part = 'a'"), "deprecated"
     assert (row["is_known"], row["rows_at_most"]) == (True, None)
 
 
@@ -86,3 +87,17 @@ def test_a_change_sent_again_gets_its_first_answer_though_the_table_moved_on(as_
     problem(
         caller.patch(path, body, format="json", headers={**headers, "Idempotency-Key": "2"}), 412
     )
+
+
+def test_an_unknown_level_is_refused_at_the_request(as_, table):
+    path = f"/api/v1/tables/{table.pk}/jobs/"
+    level = {"delta.isolationLevel": "Strict"}
+    for body in (
+        {"kind": "set_properties", "parameters": {"properties": level}},
+        {"sql": "ALTER TABLE t SET TBLPROPERTIES ('delta.isolationLevel' = 'Strict')"},
+    ):
+        answer = as_("maintainer").post(path, body, format="json")
+        told = problem(answer, 422, "DELTA_INVALID_ISOLATION_LEVEL")
+        assert "delta.isolationLevel" in str(told)
+        assert "Use WriteSerializable or Serializable" in str(told)
+    assert not Job.objects.exists()

@@ -132,6 +132,7 @@ ROWS = [
     ("post", "jobs/{job}:retry", None, (401, 404, 403, 403, 202, 202)),
     ("get", "conflicts/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "conflicts/costs/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "conflicts/exceptions/", None, (401, 200, 200, 200, 200, 200)),
     ("post", "conflicts/explain/", {"text": "x"}, (401, 200, 200, 200, 200, 200)),
     ("get", "conflicts/{conflict}/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "conflicts/{conflict}/rows/", None, (401, 404, 404, 404, 404, 404)),

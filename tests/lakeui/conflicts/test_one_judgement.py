@@ -11,7 +11,9 @@ from django.utils import timezone
 
 from engine.commands.model import COMMANDS
 from engine.conflict_facts import Verdict
+from engine.conflicts.forecast import Operation, forecast
 from engine.conflicts.matrix import CHANGE, GROUPS, INSERT, OPTIMIZE, ZORDER, conflict_matrix
+from engine.conflicts.statements import StatementKind
 from engine.protocol.properties import SETTABLE_LEVELS, IsolationLevel
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import eligible_setting, setting_of
@@ -51,6 +53,10 @@ JOBS = {
              ("delete", {"where": "id > 0"})],
     OPTIMIZE: [("optimize", {})],
     ZORDER: [("optimize", {"zorder_by": ["id"]})],
+}  # fmt: skip
+KIND_OF_ROW = {
+    "INSERT": StatementKind.INSERT, "UPDATE": StatementKind.UPDATE, "DELETE": StatementKind.DELETE,
+    "MERGE": StatementKind.MERGE, "OPTIMIZE": StatementKind.OPTIMIZE, ZORDER: StatementKind.ZORDER,
 }  # fmt: skip
 COMMITS = {
     INSERT: [{"operation": "WRITE", "is_blind_append": True}],
@@ -119,15 +125,14 @@ def test_the_isolation_page_and_rest_show_the_matrix(layout, level):
     assert {(c.current, c.winner): c.verdict for c in computed_matrix(table)} == cells
     stricter = {LEVEL: "Serializable", VECTORS: "true", ROW_TRACKING: "true"}
     under = setting_under(table, Proposal(stricter))
-    then = {(cell.current, cell.winner): cell.verdict for cell in conflict_matrix(under)}
-    group_of = {"INSERT": INSERT, "OPTIMIZE": OPTIMIZE, ZORDER: ZORDER}
     for cell in table_matrix(table, under, overlaps_of(table), ()):
-        pair = group_of.get(cell.current, CHANGE), group_of.get(cell.winner, CHANGE)
         if cell.winner == "ALTER, SET":
             assert cell.verdict is Verdict.ALWAYS
             continue
-        assert cell.verdict == cells[pair]
-        assert (cell.preview or cell.verdict) == then[pair]
+        sides = [Operation(kind=KIND_OF_ROW[name]) for name in (cell.current, cell.winner)]
+        assert cell.verdict == as_in_the_matrix({forecast(setting_of(table), *sides).verdict})
+        then = as_in_the_matrix({forecast(under, *sides).verdict})
+        assert (cell.preview or cell.verdict) == then
 
 
 @pytest.mark.django_db

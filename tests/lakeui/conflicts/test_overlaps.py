@@ -27,7 +27,11 @@ from lakeui.conflicts.isolation.proposal import (
     proposal_of,
     setting_under,
 )
-from lakeui.conflicts.isolation.reordered import reordered_versions, told
+from lakeui.conflicts.isolation.reordered import (
+    out_of_order_among,
+    out_of_order_versions,
+    rows_of_versions,
+)
 from lakeui.conflicts.isolation.settings_history import settings_history
 from lakeui.conflicts.statements.kinds import statement_kind
 from tests.engine.made_tables import stage
@@ -152,11 +156,21 @@ def test_the_matrix_of_a_clustered_table_asks_for_row_tracking(tracking, verdict
 
 
 def test_a_merge_may_have_passed_an_append_over_that_it_did_not_see(table):
-    [pair] = reordered_versions(table, overlaps_of(table)).pairs
-    assert (pair.version, pair.later, pair.last, pair.is_known) == (7, 10, 9, False)
-    [row] = told(table, [pair])
-    assert (row.append.operation, row.later.operation) == ("STREAMING UPDATE", "MERGE")
+    [order] = out_of_order_versions(table, overlaps_of(table)).versions
+    assert (order.version, order.appends, order.is_known) == (10, (7,), False)
+    [row] = rows_of_versions(table, [order])
+    assert ([append.operation for append in row.appends], row.commit.operation) == (
+        ["STREAMING UPDATE"],
+        "MERGE",
+    )
     assert row.rows_at_most == 7
+
+
+def test_a_page_of_commits_knows_which_of_them_are_out_of_order(table, django_assert_num_queries):
+    commits = list(table.commits.all())
+    assert out_of_order_among(table, commits).keys() == {10}
+    with django_assert_num_queries(0):
+        assert out_of_order_among(table, [c for c in commits if c.version < 10]) == {}
 
 
 def in_window(table):
@@ -170,35 +184,34 @@ def in_window(table):
 def test_a_delete_of_another_partition_passed_nothing_over():
     near = in_window(replayable(small_table()))
     far = in_window(replayable(small_table("other"), part="b"))
-    assert [version.is_known for version in reordered_versions(near, overlaps_of(near)).pairs] == [
-        True
-    ]
-    assert reordered_versions(far, overlaps_of(far)).pairs == ()
+    [order] = out_of_order_versions(near, overlaps_of(near)).versions
+    assert (order.version, order.appends, order.is_known) == (2, (1,), True)
+    assert out_of_order_versions(far, overlaps_of(far)).versions == ()
 
 
 def test_a_commit_that_is_not_kept_whole_is_said_not_to_be_looked_at():
     table = in_window(replayable(small_table()))
     table.commits.filter(version=1).update(raw_bytes=10**6)
-    reordered = reordered_versions(table, overlaps_of(table))
-    assert (reordered.pairs, reordered.unread) == ((), 1)
+    out_of_order = out_of_order_versions(table, overlaps_of(table))
+    assert (out_of_order.versions, out_of_order.unread) == ((), 1)
 
 
 def test_at_serializable_nothing_was_reordered(table):
     table.commits.filter(version=10).update(isolation_level="Serializable")
-    assert reordered_versions(table, overlaps_of(table)).pairs == ()
+    assert out_of_order_versions(table, overlaps_of(table)).versions == ()
 
 
 def foretold(table, properties):
     met = overlaps_of(table)
     proposal = proposal_of(table, properties)
-    return effect_of(table, proposal, met, observed_pairs(table), reordered_versions(table, met))
+    return effect_of(table, proposal, met, observed_pairs(table), out_of_order_versions(table, met))
 
 
 def test_a_stricter_level_counts_what_passed_an_append_over():
     table = in_window(replayable(small_table()))
     effect = foretold(table, {LEVEL: "Serializable"})
     assert (effect.more, effect.now, effect.then, effect.open) == ({"DELETE": 1}, 0, 1, 0)
-    assert (effect.append_overlaps, effect.reordered) == (1, 1)
+    assert (effect.append_overlaps, effect.out_of_order) == (1, (2,))
 
 
 def test_what_a_merge_read_is_not_guessed(table):
@@ -316,5 +329,5 @@ def test_a_real_log_is_counted_from_what_its_writers_recorded(tmp_path, settings
     delete.commit(operation="DELETE", parameters={"predicate": '["id = 5"]'})
     met = overlaps_of(mirrored := register_table(log.uri, "a.t"))
     assert met.counts == {("DELETE", "INSERT"): 1}
-    [pair] = reordered_versions(mirrored, met).pairs
-    assert (pair.version, pair.later, pair.is_known) == (2, 3, True)
+    [order] = out_of_order_versions(mirrored, met).versions
+    assert (order.version, order.appends, order.is_known) == (3, (2,), True)

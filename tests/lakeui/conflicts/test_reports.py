@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from engine.conflicts.exceptions import SUBCLASS_MEANINGS
 from engine.errors import RequestError
 from lakeui.conflicts.reports.links import LinkedReport
 from lakeui.conflicts.reports.messages import MAX_REPORT_CHARS, parse_report
-from lakeui.conflicts.reports.signs import KINDS, SUBCLASSES
+from lakeui.conflicts.reports.signs import KINDS
 from lakeui.conflicts.reports.verdict import verdict_of
 
 COMMIT = (
@@ -129,14 +130,14 @@ def test_the_root_of_the_table_is_no_partition():
 
 
 @pytest.mark.parametrize("code", NEW)
-@pytest.mark.parametrize("subclass", SUBCLASSES)
+@pytest.mark.parametrize("subclass", SUBCLASS_MEANINGS)
 def test_error_classes_are_known_with_sub_class_table_and_version(code, subclass):
     conflict = found(f"[{code}.{subclass}] {NEW[code]} Please retry. SQLSTATE: 2D521")
     assert (conflict.code, conflict.subclass) == (code, subclass)
     assert (conflict.table, conflict.winning_version) == ("main.sales.orders", 830)
     assert conflict.winner_operation == "OPTIMIZE"
     assert conflict.source == "Databricks"
-    assert SUBCLASSES[subclass] in conflict.meaning
+    assert SUBCLASS_MEANINGS[subclass] in conflict.meaning
 
 
 @pytest.mark.parametrize("code", NEW)
@@ -367,7 +368,7 @@ def test_what_a_remedy_says_fits_where_they_met():
     assert not found("ConcurrentTransactionException").can_retry
 
 
-@pytest.mark.parametrize("subclass", SUBCLASSES)
+@pytest.mark.parametrize("subclass", SUBCLASS_MEANINGS)
 @pytest.mark.parametrize("code", ["DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ"])
 def test_a_sub_class_that_was_parsed_says_why_files_decided(code, subclass):
     text = f"[{code}.{subclass}] Transaction conflict detected."

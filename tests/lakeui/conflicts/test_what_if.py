@@ -9,7 +9,7 @@ from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.isolation.pairs import computed_matrix
 from lakeui.conflicts.replay.overlaps import WriteOutcome, pair_changes, replay
-from lakeui.conflicts.replay.recorded_history import latest_versions, unexplained
+from lakeui.conflicts.replay.recorded_history import latest_versions, out_of_order
 from lakeui.conflicts.replay.what_if import what_if
 from tests.lakeui.conflicts.histories import add, remove, replayable, told
 from tests.lakeui.people import make_conflict, make_job, make_table
@@ -117,14 +117,14 @@ def test_reported_conflicts_of_other_engines_are_not_judged(table):
     assert what_if(table, STRICT, row_level=False).conflicts == ()
 
 
-def test_snapshots_that_never_existed_are_those_no_serial_order_explains(table):
-    [snapshot] = unexplained(table, 0, 2)
-    assert (snapshot.append_version, snapshot.later_version) == (1, 2)
+def test_out_of_order_versions_are_those_of_writes_that_passed_an_append_over(table):
+    [pair] = out_of_order(table, 0, 2)
+    assert (pair.append_version, pair.version) == (1, 2)
 
 
-def test_at_serializable_every_snapshot_existed():
+def test_at_serializable_no_version_is_out_of_order():
     table = replayable(make_table(), isolationLevel="Serializable")
-    assert unexplained(table, 0, 2) == ()
+    assert out_of_order(table, 0, 2) == ()
 
 
 def test_the_latest_versions_are_kept_to_the_cap():

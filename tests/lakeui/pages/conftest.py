@@ -29,6 +29,7 @@ PAGES = {
     "files": "/tables/{table}/files/",
     "schedules": "/schedules/",
     "explain": "/conflicts/explain/",
+    "exceptions": "/conflicts/exceptions/",
     "monitoring": "/monitoring/",
     "alerts": "/monitoring/alerts/",
     "discover": "/tables/discover/",

@@ -52,12 +52,29 @@ def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(as_, page, lak
 def test_a_snapshot_that_never_existed_is_told_by_the_later_writes_condition(as_, page):
     body = as_("viewer").get(page).content.decode()
     assert ">customer_id = 81204</code> would have removed" in body
-    assert "≤ 20" in body
+    assert "≤ 40" in body
     shown = as_("viewer").get(page, {"show": "reordered"}).content.decode()
-    assert "1 to 2 of 2" in shown
+    assert "1 to 1 of 1" in shown
     lines = as_("viewer").get(page, {"show": "reordered", "export": "csv"}).streaming_content
     rows = list(csv.DictReader(b"".join(lines).decode().splitlines()))
-    assert [(row["version"], row["later_version"]) for row in rows] == [("5", "6"), ("4", "6")]
+    assert [(row["version"], row["append_versions"]) for row in rows] == [("6", "4 5")]
+    strict = as_("viewer").get(page, {"level": "Serializable"}).content.decode()
+    assert "1 reordered version would not" in strict
+
+
+@pytest.mark.usefixtures("page")
+def test_history_and_the_version_mark_what_is_out_of_order(as_, lake):
+    client, below = as_("viewer"), f"/tables/{lake.table.pk}/history/"
+    body = client.get(below).content.decode()
+    assert re.findall(r'href="[^"]*/history/(\d+)/#out-of-order"', body) == ["6"]
+    assert 'id="out-of-order"' in client.get(f"{below}6/").content.decode()
+    assert 'id="out-of-order"' not in client.get(f"{below}5/").content.decode()
+
+
+def test_a_cell_behind_an_append_tells_the_caveat_on_fresh_data(as_, page):
+    body = as_("viewer").get(page, {"cell": "UPDATE|INSERT"}).content.decode()
+    assert "no other write has read the append" in body
+    assert "in either order" not in body
 
 
 def test_the_preview_says_what_would_be_committed_and_who_would_notice(as_, page, lake):
@@ -125,10 +142,10 @@ def test_columns_that_cannot_be_are_told(as_, page, query, said):
 
 def test_the_twin_is_of_the_list_that_is_shown(as_, page):
     client = as_("viewer")
-    for query in ("show=reordered", "cell=DELETE|INSERT&show=overlaps"):
+    for query, count in (("show=reordered", 1), ("cell=DELETE|INSERT&show=overlaps", 2)):
         body = client.get(f"{page}?{query}").content.decode()
         twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)[1]
-        assert len(client.get(html.unescape(twin)).json()["items"]) == 2
+        assert len(client.get(html.unescape(twin)).json()["items"]) == count
 
 
 @pytest.mark.parametrize("query", ["show=reordered&page=9", "cell=DELETE|INSERT&show=overlaps&page=x", "row_tracking=maybe"])  # fmt: skip
