@@ -119,11 +119,7 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
 def _owner(command: Clone, execution: Execution) -> DeltaTable:
     """The table that is cloned."""
     target = execution.table
-    if execution.options.resolve is not None:
-        table = execution.options.resolve(command.source_table)
-    else:
-        options, roots = dict(target.storage_options), target.allowed_roots
-        table = DeltaTable.open(command.source_table, options, allowed_roots=roots)
+    table = execution.named_tables.open(command.source_table)
     ours, theirs = _real(target.uri), _real(table.uri)
     if ours.startswith(theirs) or theirs.startswith(ours):
         msg = f"{table.uri} and {target.uri} are one table, or one lies inside the other."
@@ -207,7 +203,10 @@ def _serves(have: AddFile | None, source_file: AddFile, *, tracked: bool) -> boo
     """Whether the file that is there already can stay as it is."""
     if have is None or (tracked and have.base_row_id is None):
         return False
-    return have.partition_values == source_file.partition_values and have.stats == source_file.stats
+    return all(
+        getattr(have, name) == getattr(source_file, name)
+        for name in ("partition_values", "stats", "size", "modification_time")
+    )
 
 
 def _succeeding(source: Snapshot, current: Snapshot) -> Iterator[Action]:

@@ -1,7 +1,9 @@
 """Files of one table as the log of a deep clone names them, and what is copied for it.
 
-A copy's name comes from the place of what was copied: the same name means the same content, so that
-a run finds what an earlier one copied, and no file of the clone's own is ever written over.
+A copy's name comes from the place, the table's id, and the size and the time that the source's log
+has of what was copied: the same name means the same content, also where a table was made anew with
+the same names of files. So a run finds what an earlier one copied, and no file of the clone's own is
+ever written over.
 """
 
 import hashlib
@@ -47,7 +49,7 @@ def copied_file(owner: Snapshot, add: AddFile) -> CopiedFile:
         PathOutsideRootError: the file lies outside the table and its allowed roots.
     """
     place = resolve_log_path(owner.table_uri, add.path, owner.allowed_roots)
-    data = FileCopy(place, _named_after(place))
+    data = FileCopy(place, _named_after(place, owner.metadata.id, add))
     vector, copies = _copied_vector(owner, add.deletion_vector)
     ours = msgspec.structs.replace(
         add,
@@ -66,14 +68,15 @@ def _copied_vector(
     if vector is None or vector.storage_type == "i":
         return vector, ()
     place = locate(owner.table_uri, vector, owner.allowed_roots)
-    name = encode_z85(uuid.uuid5(uuid.NAMESPACE_URL, _whole(place)).bytes)
+    name = encode_z85(uuid.uuid5(uuid.NAMESPACE_URL, f"{owner.metadata.id} {_whole(place)}").bytes)
     ours = msgspec.structs.replace(vector, storage_type="u", path_or_inline_dv=name)
     return ours, (FileCopy(place, relative_path(name)),)
 
 
-def _named_after(place: ResolvedPath) -> str:
+def _named_after(place: ResolvedPath, table_id: str, add: AddFile) -> str:
     directory, _, name = place.path.rpartition("/")
-    digest = hashlib.sha256(_whole(place).encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    content = f"{table_id} {add.size} {add.modification_time} {_whole(place)}"
+    digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_CHARACTERS]
     return f"{directory}/{digest}-{name}".lstrip("/")
 
 
