@@ -140,19 +140,42 @@ def version_at(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
         TimestampOutOfRangeError: the time is before the first version that can be rebuilt, or after
             the latest commit.
     """
+    timeline = _timeline_of(store, metadata)
+    timeline.check_until(timestamp_ms)
+    if timestamp_ms < timeline.at(timeline.versions[0]):
+        raise timeline.out_of_range(timestamp_ms)
+    return timeline.newest_until(timestamp_ms)
+
+
+def version_from(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
+    """Return the first version that was committed at a time or later.
+
+    A change feed or a stream that starts before the first version begins with it, as in delta-spark.
+
+    Raises:
+        TimestampOutOfRangeError: the time is after the latest commit.
+    """
+    timeline = _timeline_of(store, metadata)
+    timeline.check_until(timestamp_ms)
+    first = timeline.versions[0]
+    if timestamp_ms <= timeline.at(first):
+        return first
+    return timeline.newest_until(timestamp_ms - 1) + 1
+
+
+def version_times(store: Store) -> dict[int, int]:
+    """Return the time of each version by its file, in ms, over the whole log (see `file_times`)."""
+    return file_times(list_log_files(store))
+
+
+def _timeline_of(store: Store, metadata: Metadata) -> "_Timeline":
     files = list_log_files(store)
     earliest = earliest_version(files)
     times = {v: ms for v, ms in file_times(files).items() if v >= (earliest or 0)}
     if not times:
         msg = f"There is no Delta table at {store.root}."
         raise TableNotFoundError(msg, "Check the location, or create the table.")
-    timeline = _Timeline(store, times, in_commit_timestamps_since(metadata))
-    first, last = timeline.at(timeline.versions[0]), timeline.at(timeline.versions[-1])
-    if not first <= timestamp_ms <= last:
-        raise TimestampOutOfRangeError(
-            store.root, _shown(timestamp_ms), _shown(first), _shown(last)
-        )
-    return timeline.newest_until(timestamp_ms)
+    return _Timeline(store, times, in_commit_timestamps_since(metadata))
 
 
 def file_times(files: Sequence[LogFile]) -> dict[int, int]:
@@ -194,6 +217,22 @@ class _Timeline:
             own = info.in_commit_timestamp if info else None
             self._own[version] = self._file_ms[version] if own is None else own
         return self._own[version]
+
+    def out_of_range(self, timestamp_ms: int) -> TimestampOutOfRangeError:
+        """Return the error of a time at which no version was current."""
+        first, last = self.at(self.versions[0]), self.at(self.versions[-1])
+        return TimestampOutOfRangeError(
+            self._store.root, _shown(timestamp_ms), _shown(first), _shown(last)
+        )
+
+    def check_until(self, timestamp_ms: int) -> None:
+        """Refuse a time after the latest commit.
+
+        Raises:
+            TimestampOutOfRangeError: it is one.
+        """
+        if timestamp_ms > self.at(self.versions[-1]):
+            raise self.out_of_range(timestamp_ms)
 
     def newest_until(self, timestamp_ms: int) -> int:
         """Among the versions with their own time if the first is not too late, else among the others."""

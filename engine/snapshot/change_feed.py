@@ -5,7 +5,7 @@ added file are inserted, rows of a removed one deleted; where only the deletion 
 changed, the rows between the two vectors.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from engine.errors import (
     VersionNotFoundError,
 )
 from engine.log.commits import Commit, read_commit
+from engine.log.history import version_times
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import STRING, StructField, StructType, parse_schema
 from engine.snapshot.column_lineage import Modes, rows_as_later, sources_of
@@ -93,10 +94,11 @@ def read_changes(
         commits.append(commit)
     row_bytes, replaced = 0, _replaced_by(table, commits[0])
     terms = [replaced, *[None] * (len(commits) - 1)]
+    times = version_times(table.store)
     for rows in (
-        rows
+        _stamped(rows, commit, times)
         for commit, before in zip(commits, terms, strict=True)
-        for rows in _stamped_changes(last, commit, before)
+        for rows in _changes(last, commit, before)
     ):
         row_bytes += rows.nbytes
         if most_row_bytes is not None and row_bytes > most_row_bytes:
@@ -184,13 +186,6 @@ def _replaced_by(table: ChangeSource, commit: Commit) -> Snapshot | None:
             f" {commit.version - 1}, which the log no longer holds, and may have changed its columns."
         )
         raise RequestError(msg, "Start after that version.", field="start") from error
-
-
-def _stamped_changes(
-    snapshot: Snapshot, commit: Commit, before: Snapshot | None
-) -> Iterator[pa.Table]:
-    """The changed rows of a commit, with all columns of the feed."""
-    return (_stamped(rows, commit) for rows in _changes(snapshot, commit, before))
 
 
 def _changes(snapshot: Snapshot, commit: Commit, before: Snapshot | None) -> Iterator[pa.Table]:
@@ -292,12 +287,18 @@ def _typed(rows: pa.Table, change_type: str) -> pa.Table:
     return rows.append_column(CHANGE_TYPE, pa.repeat(pa.scalar(change_type), rows.num_rows))
 
 
-def _stamped(rows: pa.Table, commit: Commit) -> pa.Table:
-    moment = typed_moment(commit.timestamp_ms)
+def _stamped(rows: pa.Table, commit: Commit, times: Mapping[int, int]) -> pa.Table:
+    moment = typed_moment(commit_time_ms(commit, times))
     stamped = rows.append_column(
         COMMIT_VERSION, pa.repeat(pa.scalar(commit.version, pa.int64()), rows.num_rows)
     )
     return stamped.append_column(COMMIT_TIMESTAMP, pa.repeat(moment, rows.num_rows))
+
+
+def commit_time_ms(commit: Commit, times: Mapping[int, int]) -> int:
+    """Return the time that history gives a commit; `times` are those of the files (`version_times`)."""
+    own = commit.commit_info.in_commit_timestamp if commit.commit_info else None
+    return times.get(commit.version, commit.timestamp_ms) if own is None else own
 
 
 def typed_moment(time_ms: int) -> pa.Scalar:

@@ -13,9 +13,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from engine.errors import RequestError, TimestampOutOfRangeError, VersionNotFoundError
+from engine.errors import RequestError, VersionNotFoundError
 from engine.log.commits import list_versions
-from engine.log.history import version_at
+from engine.log.history import version_from
 from engine.snapshot.stream_errors import SourceReplacedError
 from engine.snapshot.stream_log import StreamLimits, StreamLog, StreamTerms
 from engine.snapshot.stream_position import Position
@@ -129,17 +129,9 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(version)
 
     def _version_from(self, timestamp: str) -> int:
-        """The first version that was committed at a time or later."""
-        store, metadata, time_ms = (
-            self.log.store,
-            self.log.terms.metadata,
-            timestamp_to_ms(timestamp),
-        )
-        until = version_at(store, metadata, time_ms)
-        try:
-            return version_at(store, metadata, time_ms - 1) + 1
-        except TimestampOutOfRangeError:  # committed at that very millisecond, and the first
-            return until
+        """Return the first version that was committed at a time or later."""
+        metadata = self.log.terms.metadata
+        return version_from(self.log.store, metadata, timestamp_to_ms(timestamp))
 
     def _check_since(self, position: Position) -> None:
         if not self._is_checked:
