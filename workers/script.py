@@ -14,10 +14,12 @@ from django.utils import timezone
 from pyspark.sql import SparkSession
 
 from engine.commands.command import Command
+from engine.commands.names import ANY_TABLE
 from engine.commands.script import Script
+from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
-from engine.operations.script import run_steps, step_txn_id
+from engine.operations.script import resolve_in_script, run_steps, step_txn_id
 from engine.storage.base import Store
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
@@ -93,7 +95,7 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
             stop_if_committed(step, handle)
             work.heartbeat.check()
             options = options_of(step, job, observer, work.heartbeat.progress)
-            result = run(command, handle, work.spark, options)
+            result = run(command, handle, work.spark, _in_script(options, job))
             note_unasked(job, result)
         except OwnCommitFoundError as error:
             version = error.commit.version
@@ -107,6 +109,12 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
     return replace(end, version=own[-1] if own else None)  # what the job's own table has of it
 
 
+def _in_script(options: RunOptions, job: Job) -> RunOptions:
+    """The options of a step, whose queries may name the job's table as "t"."""
+    resolve = resolve_in_script(open_table(job.table.uri), options.resolve)
+    return replace(options, resolve=resolve)
+
+
 def _tables(script: Script, job: Job) -> list[Table]:
     """The tables of the steps. The job says so anew: a name may have gone to another table."""
     note_changed_tables(job, script)
@@ -118,7 +126,7 @@ def _check(command: Command, table: Table, by: User | None) -> None:
     table.refresh_from_db()
     check_rights(command, table, by)
     check_command(command, table)
-    check_sources(command, by)
+    check_sources(command, by, known={ANY_TABLE})
 
 
 def _as_job(job: Job, command: Command, number: int, table: Table) -> Job:

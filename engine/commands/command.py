@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from engine.commands.fields import Parameter, parameter, parameters_of, to_json, values_from_json
-from engine.commands.names import column_path
+from engine.commands.names import ANY_TABLE, column_path, is_location
 from engine.commands.sources import QuerySource, Source, TableSource, source_from_json
 from engine.errors import RequestError
 from engine.expressions.given import asked_of_rows
@@ -119,6 +119,28 @@ class Command(ABC):
         where = getattr(self, "where", None) if self.subqueries else None
         inner = tables_in_condition(where) if isinstance(where, str) and where else ()
         return tuple(dict.fromkeys((*outer, *inner)))
+
+    @property
+    def own_name(self) -> str:
+        """What it calls its own table."""
+        return self.table or ANY_TABLE
+
+    def is_own_name(self, name: str) -> bool:
+        """Return whether a name in its queries is the one that it has for its own table.
+
+        Case does not matter, but in a location.
+        """
+        own = self.own_name
+        return name == own or (not is_location(own) and name.lower() == own.lower())
+
+    def other_tables_read(self) -> tuple[str, ...]:
+        """The tables that it reads under other names than its own table's, as written."""
+        return tuple(name for name in self.tables_read() if not self.is_own_name(name))
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether its queries read its own table under the name that it has for it."""
+        return any(map(self.is_own_name, self.tables_read()))
 
     def scope(self, schema: StructType) -> Scope:
         """What its conditions may name: the table's columns, after its name or alias too."""

@@ -7,6 +7,8 @@ from engine.expressions.given import Given
 from engine.expressions.operands import KEYWORDS, RESERVED
 from engine.expressions.render import quote_string
 
+ANY_TABLE = "t"
+"""How a statement calls the table that its run or its job names."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STATEMENT_WORDS = frozenset(
     [
@@ -38,10 +40,15 @@ _STATEMENT_WORDS = frozenset(
 def table_sql(table: str) -> str:
     """A table's name, or delta.`uri` for a URI; "t" where the job names the table."""
     if not table:
-        return "t"
-    if "/" in table or ":" in table:
+        return ANY_TABLE
+    if is_location(table):
         return f"delta.{quoted(table)}"
     return ".".join(name_sql(part) for part in table.split("."))
+
+
+def is_location(table: str) -> bool:
+    """Return whether a table is named by its place: a path or a URI, and no plain name."""
+    return "/" in table or ":" in table
 
 
 def name_sql(name: str) -> str:

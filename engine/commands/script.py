@@ -8,13 +8,12 @@ from engine.commands.clone import Clone
 from engine.commands.command import PARSE, Command
 from engine.commands.definition import Create
 from engine.commands.fields import parameter
+from engine.commands.names import ANY_TABLE
 from engine.errors import RequestError
 from engine.schema.types import StructType
 
 MAX_STEPS = 50
 _ALONE = frozenset({"stream", "script"})
-ANY_TABLE = "t"
-"""How a statement calls the table that the job names."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,16 @@ class Script(Command):
     def tables_read(self) -> tuple[str, ...]:
         """The tables that its steps read, as written."""
         return tuple(dict.fromkeys(name for step in self.steps for name in step.tables_read()))
+
+    def other_tables_read(self) -> tuple[str, ...]:
+        """The tables that its steps read beside their own and the job's, as written."""
+        named = (name for step in self.steps for name in step.other_tables_read())
+        return tuple(dict.fromkeys(name for name in named if name.lower() != ANY_TABLE))
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether a query of a step reads the job's table as "t"."""
+        return any(name.lower() == ANY_TABLE for name in self.tables_read())
 
     def tables_changed(self) -> tuple[str, ...]:
         """The tables its steps name, "" for the one the job names, in order."""

@@ -1,5 +1,8 @@
 """A table as the DataFrame that programs are given: native scans of the files of one version."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from engine.operations.execution import Execution
@@ -12,8 +15,17 @@ from engine.spark.reader import ScanRequest, scan
 from engine.spark.session import in_our_terms
 from engine.table import DeltaTable
 
+Latest: TypeAlias = Callable[[DeltaTable], Snapshot]
+"""Tells the latest version of a table: of one statement the same for every place that names it."""
 
-def frame_of(spark: SparkSession, table: DeltaTable, snapshot: Snapshot | None = None) -> DataFrame:
+
+def frame_of(
+    spark: SparkSession,
+    table: DeltaTable,
+    snapshot: Snapshot | None = None,
+    *,
+    latest: Latest = DeltaTable.snapshot,
+) -> DataFrame:
     """The rows of a version, the latest where none is given.
 
     Its plan says which table it reads, and the latest version by its number: a write of these rows
@@ -23,7 +35,7 @@ def frame_of(spark: SparkSession, table: DeltaTable, snapshot: Snapshot | None =
     Raises:
         RequestError: the files are where Spark cannot read.
     """
-    seen = table.snapshot() if snapshot is None else snapshot
+    seen = latest(table) if snapshot is None else snapshot
     session = in_our_terms(spark) or spark
     files = Execution(table, session).files_of(seen)
     marks = {TABLE_MARK: seen.table_uri}

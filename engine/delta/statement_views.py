@@ -22,10 +22,13 @@ from engine.delta.table_reads import (
 )
 from engine.errors import RequestError
 from engine.expressions.lexer import tokenize
+from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import find_table
 from engine.spark.columns import quoted
 from engine.spark.jvm import column_of
 from engine.spark.statement_plan import Java, NamedRelation, kind_of
+from engine.storage.uri import real_place
+from engine.table import DeltaTable
 
 PREFIX = "__lake_"
 _CHANGE_FUNCTIONS = frozenset({"table_changes", "table_changes_by_path"})
@@ -47,6 +50,7 @@ class StatementViews:
         """No view is made yet."""
         self._session, self._text = session, text
         self._names: list[str] = []
+        self._snapshots: dict[str, Snapshot] = {}
         self.reads_views = False  # whether the statement names a view of somebody's
 
     def rewritten(self, relations: list[NamedRelation]) -> str:
@@ -93,8 +97,15 @@ class StatementViews:
         name = ".".join(relation.parts) if place.name else place.location
         if place.name:
             table = table_at(session, place.location, relation.options, name)
-            return read_frame(session, table, options)
-        return read_path(session, place.location, {**relation.options, **options})
+            return read_frame(session, table, options, self._latest)
+        return read_path(session, place.location, {**relation.options, **options}, self._latest)
+
+    def _latest(self, table: DeltaTable) -> Snapshot:
+        """The version that every place of the statement reads, under whatever name it has the table."""
+        place = real_place(table.uri)
+        if place not in self._snapshots:
+            self._snapshots[place] = table.snapshot()
+        return self._snapshots[place]
 
     def _changes(self, relation: NamedRelation) -> DataFrame:
         """table_changes('table', start [, end]); numbers are versions, other values times."""
@@ -114,7 +125,8 @@ class StatementViews:
         for which, value in zip(("starting", "ending"), values[1:], strict=False):
             kind = "version" if isinstance(value, int) else "timestamp"
             options[f"{which}{kind}"] = str(value)
-        return read_frame(self._session, table_at(self._session, path, {}, name), options)
+        table = table_at(self._session, path, {}, name)
+        return read_frame(self._session, table, options, self._latest)
 
     def _moment(self, expression: Java) -> str:
         """The time of TIMESTAMP AS OF, in the session's time zone."""

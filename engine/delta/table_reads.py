@@ -5,12 +5,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.delta.frames import frame_of
+from engine.delta.frames import Latest, frame_of
 from engine.delta.names import NotADeltaTableError
 from engine.delta.opening import open_table, timestamp_text
 from engine.delta.time_travel import split_point
-from engine.errors import RequestError, TimestampOutOfRangeError
-from engine.log.history import version_at
+from engine.errors import RequestError
+from engine.log.history import version_at, version_from
 from engine.snapshot.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
@@ -40,7 +40,12 @@ def table_at(
     return open_table(spark, path, stores, name)
 
 
-def read_path(spark: SparkSession, path: str, options: Mapping[str, object]) -> DataFrame:
+def read_path(
+    spark: SparkSession,
+    path: str,
+    options: Mapping[str, object],
+    latest: Latest = DeltaTable.snapshot,
+) -> DataFrame:
     """What options ask of the table at a path, which may end in `@v1` or `@yyyyMMddHHmmssSSS`.
 
     Raises:
@@ -49,7 +54,7 @@ def read_path(spark: SparkSession, path: str, options: Mapping[str, object]) -> 
     """
     asked = lowered(options)
     try:
-        return read_frame(spark, table_at(spark, path, options), asked)
+        return read_frame(spark, table_at(spark, path, options), asked, latest)
     except NotADeltaTableError:
         before, version, moment = split_point(path)
         if before == path:
@@ -62,14 +67,19 @@ def read_path(spark: SparkSession, path: str, options: Mapping[str, object]) -> 
     return read_frame(spark, table, {**asked, **{k: v for k, v in point.items() if v}})
 
 
-def read_frame(spark: SparkSession, table: DeltaTable, options: Mapping[str, str]) -> DataFrame:
+def read_frame(
+    spark: SparkSession,
+    table: DeltaTable,
+    options: Mapping[str, str],
+    latest: Latest = DeltaTable.snapshot,
+) -> DataFrame:
     """What options in small letters ask of a table.
 
     Raises:
         RequestError: they contradict each other, or ask for what is not there.
     """
     if any(options.get(name, "false").lower() == "true" for name in _CHANGES):
-        return _changes(spark, table, options)
+        return _changes(spark, table, options, latest)
     version, timestamp = options.get(VERSION), options.get(TIMESTAMP)
     if version is not None and timestamp is not None:
         what = "versionAsOf and timestampAsOf cannot both be given."
@@ -79,15 +89,19 @@ def read_frame(spark: SparkSession, table: DeltaTable, options: Mapping[str, str
         return frame_of(spark, table, table.snapshot(timestamp=moment))
     if version is not None:
         return frame_of(spark, table, table.snapshot(_version(version, "versionAsOf")))
-    return frame_of(spark, table)
+    return frame_of(spark, table, latest=latest)
 
 
-def _changes(spark: SparkSession, table: DeltaTable, options: Mapping[str, str]) -> DataFrame:
+def _changes(
+    spark: SparkSession, table: DeltaTable, options: Mapping[str, str], latest: Latest
+) -> DataFrame:
     start = _bound(spark, table, options, "starting")
     if start is None:
         what = "A change feed needs startingVersion or startingTimestamp."
         raise RequestError(what, "Give one of them.", field="startingVersion")
     end = _bound(spark, table, options, "ending")
+    if end is None:
+        end = latest(table).version
     schema = to_spark_schema(table.snapshot(end).schema)
     schema = schema.add(CHANGE_TYPE, "string").add(COMMIT_VERSION, "long")
     rows = read_changes(table, start, end).combine_chunks()  # Spark stops at an empty chunk
@@ -105,13 +119,8 @@ def _bound(
         return None
     time_ms = timestamp_to_ms(timestamp_text(spark, timestamp))
     metadata = table.snapshot().metadata
-    until = version_at(table.store, metadata, time_ms)
-    if which == "ending":
-        return until
-    try:
-        return version_at(table.store, metadata, time_ms - 1) + 1
-    except TimestampOutOfRangeError:  # committed at that very millisecond, and the first
-        return until
+    find = version_at if which == "ending" else version_from
+    return find(table.store, metadata, time_ms)
 
 
 def _version(text: str, option: str) -> int:

@@ -5,9 +5,10 @@ VACUUM finds the rest.
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
 from engine.operations.early_conflicts import EarlyConflicts
 from engine.operations.found_rows import FoundRows, KeptRows
+from engine.operations.named_tables import NamedTables
 from engine.operations.needs_spark import NeedsSparkError
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
@@ -68,6 +70,7 @@ class Execution:
         is_marked: whether the application's version is in the log by a commit of this run.
         kept_rows: which rows the attempt before this one found, where it lost.
         found_rows: which rows this one found.
+        is_own_name: tells whether a name in a query is the command's for its own table.
     """
 
     table: DeltaTable
@@ -80,6 +83,7 @@ class Execution:
     is_marked: bool = False
     kept_rows: KeptRows | None = None
     found_rows: FoundRows | None = None
+    is_own_name: Callable[[str], bool] | None = None
     _now_ms: int | None = None
     _committing: bool = False
     _is_torn: bool = False
@@ -114,6 +118,24 @@ class Execution:
         if self._now_ms is None:
             self._now_ms = self.table.clock.now_ms()
         return self._now_ms
+
+    @cached_property
+    def named_tables(self) -> NamedTables:
+        """The tables that the command names: each is opened once, and read at one version."""
+        return NamedTables(self.table, self.options.resolve, self.is_own_name)
+
+    def open_named(self, name: str, version: int | str | None) -> tuple[DeltaTable, Snapshot]:
+        """Return a table that the command names, and its snapshot at a version, a time or the latest.
+
+        The latest version of the command's own table is the one that its transaction reads.
+
+        Raises:
+            EngineError: there is no table of that name, or this person may not read it.
+        """
+        table = self.named_tables.open(name)
+        if version is None and self.last_read is not None and self.named_tables.is_target(table):
+            return table, self.last_read
+        return table, self.named_tables.snapshot(table, version)
 
     def begin(self, step: str = "", *, operation: str = "") -> OptimisticTransaction:
         """A transaction on the latest version, or on the one that the command's source saw.

@@ -18,7 +18,6 @@ from engine.operations.arrow_rows import FOR_SPARK
 from engine.operations.execution import Execution
 from engine.operations.in_process import matching_positions
 from engine.operations.merge_in_process import ArrowMerge, MergeRowsByArrow
-from engine.operations.query_tables import open_table
 from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.row_deletion import split_by_partition
 from engine.schema.types import StructType
@@ -97,8 +96,7 @@ def table_at_hand(execution: Execution, source: Source) -> tuple[pa.Table, Struc
     """The rows of a source that is a small table, whole; None of others."""
     if not isinstance(source, TableSource) or source.columns or source.by_position:
         return None
-    other = open_table(execution, source.table)
-    snapshot = other.snapshot(source.version) if source.version is not None else other.snapshot()
+    _, snapshot = execution.open_named(source.table, source.version)
     if snapshot.size_bytes > execution.options.count_bytes:
         return None
     return snapshot.to_arrow(condition=source.where), snapshot.schema

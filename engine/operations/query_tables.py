@@ -1,7 +1,7 @@
-"""The tables that a command's queries read: opened once, each at one version, as the reads they are.
+"""The tables that a command's queries read, as the reads they are.
 
 What is read of the command's own table its transaction has read; of other tables the latest version
-when the command began to read.
+when the command began to read (`engine.operations.named_tables`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,16 +26,8 @@ from engine.spark.own_columns import subqueries_of, with_own_columns
 from engine.spark.query_frames import QueryFrames, with_outer_columns
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
-from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-
-
-def open_table(execution: Execution, name: str) -> DeltaTable:
-    """The table that a statement names."""
-    if execution.options.resolve is not None:
-        return execution.options.resolve(name)
-    return DeltaTable.open(name, dict(execution.table.storage_options))
 
 
 def other_files(execution: Execution, other: DeltaTable, snapshot: Snapshot) -> TableFiles:
@@ -48,8 +40,6 @@ class QueryTables:
 
     def __init__(self, execution: Execution, txn: OptimisticTransaction | None) -> None:
         self._execution, self._txn = execution, txn
-        self._opened: dict[tuple[str, int | str | None], tuple[DeltaTable, Snapshot]] = {}
-        self._newest: dict[str, Snapshot] = {}
         self.reads_target = False
 
     def schema(self, name: str, version: int | str | None = None) -> StructType:
@@ -145,27 +135,13 @@ class QueryTables:
         return scan(self._execution.spark, files, request)
 
     def _open(self, name: str, version: int | str | None) -> tuple[DeltaTable, Snapshot]:
-        opened = self._opened.get((name, version))
-        if opened is None:
-            table = open_table(self._execution, name)
-            if self._is_target(table) and version is None:
-                self.reads_target = True
-            opened = self._opened[name, version] = (table, self._version(table, version))
-        return opened
-
-    def _version(self, table: DeltaTable, version: int | str | None) -> Snapshot:
-        if isinstance(version, str):
-            return table.snapshot(timestamp=version)
-        if version is not None:
-            return table.snapshot(version)
-        if self._txn is not None and self._txn.snapshot is not None and self._is_target(table):
-            return self._txn.snapshot
-        if table.uri not in self._newest:
-            self._newest[table.uri] = table.snapshot()
-        return self._newest[table.uri]
+        table, snapshot = self._execution.open_named(name, version)
+        if version is None and self._is_target(table):
+            self.reads_target = True
+        return table, snapshot
 
     def _is_target(self, table: DeltaTable) -> bool:
-        return is_same_place(table.uri, self._execution.table.uri)
+        return self._execution.named_tables.is_target(table)
 
 
 @contextmanager

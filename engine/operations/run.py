@@ -75,7 +75,12 @@ from engine.operations.overwrite import overwrite
 from engine.operations.reorg import reorg
 from engine.operations.restore import restore
 from engine.operations.result import OperationResult
-from engine.operations.script import ScriptTables, run_steps, step_txn_id
+from engine.operations.script import (
+    ScriptTables,
+    resolve_in_script,
+    run_steps,
+    step_txn_id,
+)
 from engine.operations.set_properties import set_properties, unset_properties
 from engine.operations.stream import stream
 from engine.operations.truncate import truncate
@@ -166,11 +171,18 @@ def run(
     is_marked, kept_rows = False, None
     for lost in range(options.retries + 1):
         execution = Execution(
-            table, spark, options, read_version, is_marked=is_marked, kept_rows=kept_rows
+            table,
+            spark,
+            options,
+            read_version,
+            is_marked=is_marked,
+            kept_rows=kept_rows,
+            is_own_name=command.is_own_name,
         )
         try:
             with execution.in_engine_words(), rows_given_up():
                 if options.dry_run:
+                    execution.named_tables.open_all(command.tables_read())
                     return _planned(operation(command, execution), table, options.writers_elsewhere)
                 result = _once(operation, command, execution)
         except ConflictError as conflict:
@@ -247,6 +259,7 @@ def _script(
         of_step = replace(
             options,
             txn_id=step_txn_id(options.txn_id, number),
+            resolve=resolve_in_script(table, options.resolve),
             since_version=since.get(changed.uri),
         )
         return run(command, changed, spark, of_step)

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.commands.command import Command
+from engine.commands.names import ANY_TABLE
 from engine.commands.script import Script, makes_table, named
 from engine.errors import EngineError
+from engine.operations.named_tables import check_location, open_location
+from engine.operations.options import Resolve
 from engine.operations.result import LISTED_FILES, OperationResult, Plan
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
@@ -78,10 +81,22 @@ class ScriptTables:
             return self.own
         if self._opens is not None:
             return self._opens(name)
+        if not makes_table(step):
+            return open_location(name, self.own)
+        check_location(name)
         options, roots = dict(self.own.storage_options), self.own.allowed_roots
-        if makes_table(step):
-            return DeltaTable(open_store(name, options), allowed_roots=roots)
-        return DeltaTable.open(name, options, allowed_roots=roots)
+        return DeltaTable(open_store(name, options), storage_options=options, allowed_roots=roots)
+
+
+def resolve_in_script(own: DeltaTable, resolve: Resolve | None) -> Resolve:
+    """Return how a step opens the tables that its queries name: "t" is the script's own in every step."""
+
+    def opened(name: str) -> DeltaTable:
+        if name.lower() == ANY_TABLE:
+            return own
+        return open_location(name, own) if resolve is None else resolve(name)
+
+    return opened
 
 
 def run_steps(script: Script, perform: Perform, names: Sequence[str]) -> OperationResult:

@@ -29,17 +29,14 @@ from engine.expressions.tree import Column, Expression
 from engine.operations.execution import READ_SOURCE, Execution
 from engine.operations.frame_sources import rows_of_frame
 from engine.operations.given_rows import names_by_position
-from engine.operations.query_tables import QueryTables, open_table
+from engine.operations.query_tables import QueryTables
 from engine.operations.query_tables import other_files as other_files
 from engine.operations.written_rows import rows_in_spark
 from engine.schema.types import StructType
 from engine.schema.write_errors import ColumnCountError
-from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import from_spark_schema, is_true, to_column
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows, read_files
-from engine.storage.uri import is_same_place
-from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 _CONSTANT = "constant"
@@ -143,11 +140,10 @@ def _of_table(
     *,
     takes_more: bool,
 ) -> SourceRows:
-    other = open_table(execution, source.table)
-    snapshot = _version(other, source, execution, txn)
+    other, snapshot = execution.open_named(source.table, source.version)
     scope = Scope((Relation(snapshot.schema, "", _names(source)),))
     where = parse_condition(source.where, scope, now_ms=execution.now_ms) if source.where else None
-    own = is_same_place(other.uri, execution.table.uri)
+    own = execution.named_tables.is_target(other)
     if txn is not None and own and source.version is None:
         txn.read_where(where)
     files = snapshot.add_files(where)
@@ -165,18 +161,6 @@ def _of_table(
         frame = frame.toDF(*names_by_position(target_schema, frame.columns, takes_more=takes_more))
     _check_names(frame.columns)
     return SourceRows(frame, from_spark_schema(frame.schema))
-
-
-def _version(
-    other: DeltaTable, source: TableSource, execution: Execution, txn: OptimisticTransaction | None
-) -> Snapshot:
-    """The version read: of the transaction's own table, the one the transaction reads."""
-    if source.version is not None:
-        return other.snapshot(source.version)
-    own = is_same_place(other.uri, execution.table.uri)
-    if txn is not None and txn.snapshot is not None and own:
-        return txn.snapshot
-    return other.snapshot()
 
 
 def _names(source: TableSource) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ from engine.spark.columns import from_spark_schema
 from engine.spark.jobs import Progress
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows
-from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
 
 _REMEDY = (
@@ -165,12 +164,8 @@ def _next_batch(
 
 
 def _opened(command: Stream, execution: Execution) -> _Source:
-    name = command.source_table
-    if execution.options.resolve is not None:
-        table = execution.options.resolve(name)
-    else:
-        table = DeltaTable.open(name, dict(execution.table.storage_options))
-    if is_same_place(table.uri, execution.table.uri):
+    table = execution.named_tables.open(command.source_table)
+    if execution.named_tables.is_target(table):
         msg = f"{table.uri} cannot be streamed into itself: it would never end."
         raise RequestError(msg, "Name another table.", field="source_table")
     _check_memory(execution.table.snapshot())

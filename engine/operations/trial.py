@@ -20,6 +20,7 @@ from engine.actions.files import AddFile
 from engine.clock import Clock, SystemClock
 from engine.commands.command import Command
 from engine.commands.model import Append, Delete, SetProperties, Update
+from engine.commands.names import is_location
 from engine.conflict_facts import TrialChange, Tried, Verdict
 from engine.conflicts.eligibility import ROW_TRACKING_PROPERTY
 from engine.conflicts.transaction_info import WinningCommit
@@ -242,7 +243,8 @@ class _Trial:
             then=_nothing_follows,
         )
         try:
-            return run(replace(command, table=""), self._table(), None, options)
+            name = "" if is_location(command.table) else command.table
+            return run(replace(command, table=name), self._table(), None, options)
         except NeedsSparkError as error:
             msg = f"{command.kind.upper()} needs Spark here, and trials run without it"
             raise CannotTryError(msg, needs_spark=True) from error

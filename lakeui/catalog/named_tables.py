@@ -25,7 +25,7 @@ class Asked(Protocol):
 
 
 def named_tables(command: Command) -> frozenset[str]:
-    """The tables that a command reads, and those that the steps of a script change, as written.
+    """The tables that a command reads beside its own, and those that a script's steps change, as written.
 
     Raises:
         ExpressionError: (`StatementError`) a query that is not understood.
@@ -33,7 +33,7 @@ def named_tables(command: Command) -> frozenset[str]:
     steps = command.steps if isinstance(command, Script) else (command,)
     cloned = (step.source_table for step in steps if isinstance(step, Clone))
     changed = command.tables_changed() if isinstance(command, Script) else ()
-    return frozenset({*command.tables_read(), *cloned, *changed}) - {""}
+    return frozenset({*command.other_tables_read(), *cloned, *changed}) - {""}
 
 
 def table_called(text: str) -> Table | None:

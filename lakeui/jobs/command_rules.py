@@ -3,13 +3,14 @@
 Checked when the job is requested and again when a worker takes it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 
 from django.conf import settings
 from django.contrib.auth.models import User
 
 from engine.commands.model import Clone, Command, Create, Script, Vacuum
+from engine.commands.names import ANY_TABLE
 from engine.commands.script import named
 from engine.errors import EngineError, RequestError
 from engine.protocol.properties import TableProperties
@@ -23,7 +24,6 @@ from lakeui.jobs.models import Job
 from lakeui.jobs.uploads import check_upload
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
-_ANY_TABLE = "t"  # how statements call the table that the job names
 LIGHT_KINDS = frozenset(
     {
         "alter_add_columns",
@@ -49,8 +49,11 @@ def command_of(job: Job) -> Command:
 
 
 def statement_of(command: Command, table: Table) -> str:
-    """The command as SQL, with the table's name in it."""
-    return replace(command, table=table.name).statement()
+    """Return the command as SQL, with the table's name in it.
+
+    A command whose queries read its own table keeps the name that they have for it.
+    """
+    return (command if command.names_itself else replace(command, table=table.name)).statement()
 
 
 def queue_of(command: Command, *, dry_run: bool) -> str:
@@ -73,18 +76,41 @@ def check_command(command: Command, table: Table, *, is_redefined: bool = False)
         RequestError: it names another table, or does not fit.
         PathOutsideRootError: the table or a source lies outside the allowed roots.
     """
-    if command.table not in ("", _ANY_TABLE, table.name, table.uri):
+    if command.table not in ("", ANY_TABLE, table.name, table.uri):
         msg = f"The statement names {command.table}, and the job is for {table.name}."
         raise RequestError(msg, "Name the same table, or choose the other one.", field="table")
-    allowed_table_uri(table.uri)
     if isinstance(command, Script):
+        allowed_table_uri(table.uri)
         _check_steps(command, table)
         return
+    _check_names(command, {command.own_name: table})
+    _check_at(command, table, is_redefined=is_redefined)
+
+
+def _check_at(command: Command, table: Table, *, is_redefined: bool) -> None:
+    allowed_table_uri(table.uri)
     for uri in source_uris(command):
         allowed_source_uri(uri)
     command.validate(parse_schema(table.schema) if table.schema and not is_redefined else None)
     if isinstance(command, Vacuum):
         command.retention_ms(table.name, _retained_ms(table))
+
+
+def _check_names(command: Command, meant: Mapping[str, Table]) -> None:
+    """Refuse a command whose queries name a table that is meant, and that is another table's name too.
+
+    Raises:
+        RequestError: one of these names is registered for another table.
+    """
+    for name in command.tables_read():
+        table = next((meant[own] for own in meant if own.lower() == name.lower()), None)
+        other = table_called(name) if table is not None else None
+        if table is not None and other is not None and other.pk != table.pk:
+            msg = f"{name} means {table.name} in this statement, and is the name of another table."
+            remedy = (
+                f"Name the statement's own table {table.name}, and the other one by its location."
+            )
+            raise RequestError(msg, remedy, field="source.table")
 
 
 def _retained_ms(table: Table) -> int:
@@ -101,7 +127,8 @@ def _check_steps(script: Script, table: Table) -> None:
     redefined: set[int] = set()
     for step in script.steps:
         changed = changed_table(step, table, None)
-        check_command(replace(step, table=""), changed, is_redefined=changed.pk in redefined)
+        _check_names(step, {ANY_TABLE: table, step.own_name: changed})
+        _check_at(step, changed, is_redefined=changed.pk in redefined)
         if _redefines(step):
             redefined.add(changed.pk)
 
@@ -125,15 +152,18 @@ def changed_table(step: Command, table: Table, by: User | None) -> Table:
     return readable_table(name, by, field="steps")
 
 
-def check_sources(command: Command, by: User | None) -> None:
+def check_sources(command: Command, by: User | None, known: Collection[str] = ()) -> None:
     """Make sure that a person may read what a command reads: each table, and each uploaded file.
+
+    What stands under the names `known` has been checked.
 
     Raises:
         RequestError: a table is not registered, or not for them to see; the two are told alike.
         UploadNotFoundError: an uploaded file is not there, or not theirs; these too.
     """
-    for name in command.tables_read():
-        readable_table(name, by)
+    for name in command.other_tables_read():
+        if name.lower() not in known:
+            readable_table(name, by)
     for step in command.steps if isinstance(command, Script) else (command,):
         if isinstance(step, Clone):
             readable_table(step.source_table, by, field="source_table")

@@ -88,12 +88,16 @@ _CHANGES = frozenset({StatementKind.UPDATE, StatementKind.DELETE, StatementKind.
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table that operations are on: made once for all that is asked of it."""
+    """A table that operations are on: made once for all that is asked of it.
+
+    `own_name` is what the command in question calls it.
+    """
 
     name: str
     uri: str
     schema: StructType
     schema_json: str
+    own_name: str = ""
 
     @classmethod
     def of(cls, table: Table) -> "Target":
@@ -106,7 +110,8 @@ class Target:
 
     def is_among(self, names: Iterable[str]) -> bool:
         """Whether one of these names the table."""
-        return not {self.name, self.uri}.isdisjoint(names)
+        own = self.own_name.lower()
+        return any(name in (self.name, self.uri) or (own and name.lower() == own) for name in names)
 
 
 def operations_of_job(
@@ -135,6 +140,7 @@ def operations_of_job(
 
 def operation_of(command: Command, target: Target) -> Operation:
     """A command on a table, by what it says: what it cannot know yet is left open."""
+    target = replace(target, own_name=command.own_name)
     operation = Operation(kind=_kind_of(command, target))
     match command:
         case Append():

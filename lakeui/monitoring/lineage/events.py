@@ -251,7 +251,7 @@ def _read_beside(job: Job) -> tuple[list[InputDataset], list[InputDataset]]:
     """Tables and files that the command names as sources."""
     try:
         command = Command.from_parameters(job.kind, dict(job.parameters))
-        names = [(name, None) for name in command.tables_read()]
+        names = [(name, None) for name in command.other_tables_read()]
         steps = command.steps if isinstance(command, Script) else (command,)
     except (EngineError, TypeError, ValueError):
         return [], []

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from engine.commands.sources import ArrowSource
-from engine.errors import RequestError, SchemaMismatchError, TableNotFoundError
+from engine.errors import RequestError, SchemaMismatchError
+from engine.operations.named_tables import UnknownNameError
 from engine.operations.needs_spark import NeedsSparkError
 from engine.schema.write_errors import ColumnCountError, NotNullViolatedError
 
@@ -111,7 +112,7 @@ def test_no_rows_add_nothing(do_lightly, pairs):
 
 
 REFUSED = {
-    "another name": (INSERT, {"other": FIRST}, TableNotFoundError, "There is no Delta table"),
+    "another name": (INSERT, {"other": FIRST}, UnknownNameError, "No table is known"),
     "some columns": (
         "INSERT INTO t BY NAME SELECT id FROM s",
         {"s": FIRST},
