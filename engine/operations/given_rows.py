@@ -28,9 +28,9 @@ def with_given_rows(command: Command, sources: Mapping[str, Any]) -> Command:
             name is no table of rows, or has a column that no table can have.
     """
     given = {name.lower(): rows for name, rows in sources.items()}
-    own = next((name for name in sources if command.is_own_name(name)), None)
-    if own is not None and command.names_itself:
-        msg = f"{own} is the statement's own table, and rows of the program are given under that name."
+    hidden = next((name for name in sources if command.is_own_name(name)), None)
+    if hidden is not None and command.names_itself:
+        msg = f"{hidden} is the statement's own table, and rows of the program are given under that name."
         raise RequestError(msg, "Give the rows another name.", field="sources")
     named = [name for name in command.tables_read() if name.lower() in given]
     if not named:
