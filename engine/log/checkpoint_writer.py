@@ -27,6 +27,7 @@ from engine.log.paths import (
 )
 from engine.log.replay import TableState
 from engine.log.segment import read_hint
+from engine.protocol.clustering import CLUSTERING_DOMAIN, clustering_paths
 from engine.protocol.features import has_feature
 from engine.protocol.properties import TableProperties
 from engine.storage.base import Store, put_fresh
@@ -184,7 +185,8 @@ def add_structs(state: TableState, properties: TableProperties) -> pa.Array:
         stats = state.files.column("stats")
         values = state.files.column("partition_values")
         columns["partitionValues_parsed"] = parsed_partition_values(values, state.metadata)
-        columns["stats_parsed"] = parsed_statistics(stats, state.metadata, properties)
+        clustering = clustering_paths(state.domains.get(CLUSTERING_DOMAIN))
+        columns["stats_parsed"] = parsed_statistics(stats, state.metadata, properties, clustering)
     present = {name: array for name, array in columns.items() if array is not None}
     return pa.StructArray.from_arrays(list(present.values()), names=list(present))
 

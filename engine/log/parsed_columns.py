@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from engine.actions.table import Metadata
 from engine.errors import MalformedLogError
-from engine.protocol.properties import TableProperties, split_column_list
+from engine.protocol.indexed_columns import IndexedColumns
+from engine.protocol.properties import ColumnPath, TableProperties
 from engine.schema.arrow import to_arrow_type
 from engine.schema.column_mapping import mapping_mode, physical_name
 from engine.schema.partition_arrays import partition_array
@@ -35,17 +36,19 @@ _DECODER = msgspec.json.Decoder()
 _EXACT_DECODER = msgspec.json.Decoder(float_hook=Decimal)
 _BATCH_ROWS = 32_768
 _FAILURES = (ValueError, TypeError, ArithmeticError, OverflowError, pa.ArrowException)
-Path = tuple[str, ...]
 
 
 def parsed_statistics(
-    stats: pa.ChunkedArray, metadata: Metadata, properties: TableProperties
+    stats: pa.ChunkedArray,
+    metadata: Metadata,
+    properties: TableProperties,
+    clustering: Sequence[ColumnPath] = (),
 ) -> pa.Array:
     """`stats_parsed` of every row, null where there are no statistics.
 
     The number of rows is in it where no column has any, too: deletion vectors and row ids ask for it.
     """
-    columns = indexed_columns(metadata, properties)
+    columns = indexed_columns(metadata, properties, clustering)
     batches = [_statistics(batch.to_pylist(), columns) for batch in _iter_batches(stats)]
     return pa.concat_arrays(batches) if batches else _statistics([], columns)
 
@@ -66,52 +69,15 @@ def parsed_partition_values(values: pa.ChunkedArray, metadata: Metadata) -> pa.A
     return pa.StructArray.from_arrays(columns, names=names)
 
 
-def indexed_columns(metadata: Metadata, properties: TableProperties) -> StructType:
-    """The data columns that have statistics, by physical name.
-
-    Those that `delta.dataSkippingStatsColumns` names, else the first leaves of the schema.
-    """
+def indexed_columns(
+    metadata: Metadata, properties: TableProperties, clustering: Sequence[ColumnPath] = ()
+) -> StructType:
+    """Return the data columns that have statistics, under physical names."""
     mode = mapping_mode(metadata.configuration)
-    listed = properties.data_skipping_stats_columns
-    listed_paths = None if listed is None else [tuple(_parts(path)) for path in listed]
-    left = properties.data_skipping_num_indexed_cols
-    choice = _Choice(mode, listed_paths, left if left >= 0 else 2**31)
+    schema = parse_schema(metadata.schema_string)
     partitions = {name.lower() for name in metadata.partition_columns}
-    fields = parse_schema(metadata.schema_string)
-    return choice.of([field for field in fields if field.name.lower() not in partitions])
-
-
-class _Choice:
-    """Walks a schema and keeps the leaves that are indexed."""
-
-    def __init__(self, mode: str, paths: Sequence[Path] | None, left: int) -> None:
-        self._mode, self._paths, self._left = mode, paths, left
-
-    def of(self, fields: Sequence[StructField], inside: Path = ()) -> StructType:
-        return StructType(tuple(self._iter_kept(fields, inside)))
-
-    def _iter_kept(self, fields: Sequence[StructField], inside: Path) -> Iterator[StructField]:
-        for field in fields:
-            path = (*inside, field.name)
-            kind: DataType = field.type
-            if isinstance(kind, StructType):
-                kind = self.of(kind.fields, path)
-                if not kind.fields:
-                    continue
-            elif not self._takes(path):
-                continue
-            yield StructField(physical_name(field, self._mode), kind)
-
-    def _takes(self, path: Path) -> bool:
-        if self._paths is not None:
-            return any(path[: len(chosen)] == chosen for chosen in self._paths)
-        self._left -= 1
-        return self._left >= 0
-
-
-def _parts(dotted: str) -> Iterator[str]:
-    for part in dotted.split("."):
-        yield from split_column_list(part)
+    fields = [field for field in schema if field.name.lower() not in partitions]
+    return IndexedColumns.of(schema, mode, properties, clustering).select(fields, mode)
 
 
 # --- statistics ---

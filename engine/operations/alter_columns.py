@@ -16,18 +16,20 @@ from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
 from engine.operations.write_rows import Terms, under
+from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import supported_features
 from engine.protocol.properties import (
     CONSTRAINT_PREFIX,
     STATS_COLUMNS,
-    column_list_entry,
-    split_column_list,
+    ColumnPath,
+    parse_column_paths,
+    render_column_paths,
 )
 from engine.schema.assignment import is_storable
 from engine.schema.column_mapping import mapping_mode, with_mapping
 from engine.schema.types import STRING, StructField, StructType, type_to_json
 from engine.snapshot.definition import check_change_feed, check_default
-from engine.snapshot.new_table import CLUSTERING_DOMAIN, check_names, clustering_domain
+from engine.snapshot.new_table import check_names, clustering_domain
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
@@ -75,8 +77,8 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
     names = [".".join(path) for path in present]
     if present and "clustering" in supported_features(snapshot.protocol):
         txn.stage(_same_clustering(snapshot))
-    moved_names = dict.fromkeys(names, "")
-    return _commit(execution, txn, schema, "DROP COLUMNS", {"columns": names}, moved=moved_names)
+    gone = dict.fromkeys(present, ())
+    return _commit(execution, txn, schema, "DROP COLUMNS", {"columns": names}, moved=gone)
 
 
 def _same_clustering(snapshot: Snapshot) -> DomainMetadata:
@@ -103,10 +105,9 @@ def rename_column(command: RenameColumn, execution: Execution) -> OperationResul
         return replace(field, name=command.new_name)
 
     schema = edit(snapshot.schema, path[:-1], changed(path[-1], rename))
-    new_path = ".".join((*path[:-1], command.new_name))
-    parameters = {"oldColumnPath": command.column, "newColumnPath": new_path}
-    moved_names = {".".join(path): new_path}
-    return _commit(execution, txn, schema, "RENAME COLUMN", parameters, moved=moved_names)
+    new_path = (*path[:-1], command.new_name)
+    parameters = {"oldColumnPath": command.column, "newColumnPath": ".".join(new_path)}
+    return _commit(execution, txn, schema, "RENAME COLUMN", parameters, moved={path: new_path})
 
 
 def change_column(command: ChangeColumn, execution: Execution) -> OperationResult:
@@ -183,16 +184,17 @@ def _commit(
     schema: StructType,
     operation: str,
     parameters: Mapping[str, Any],
-    moved: Mapping[str, str] | None = None,
+    moved: Mapping[ColumnPath, ColumnPath] | None = None,
 ) -> OperationResult:
-    """Commit a schema; `moved` are columns by their dotted paths before and after, empty if gone."""
+    """Commit a schema; `moved` are columns by their paths before and after, empty if gone."""
     snapshot = execution.snapshot_of(txn)
     configuration = _with_moved(snapshot.metadata.configuration, moved or {})
     schema, configuration = with_mapping(schema, configuration)
     check_names(schema, mapping_mode(configuration))
     check_change_feed(schema, configuration)
     terms = under(Terms.of(snapshot), schema, configuration)
-    partitions = _moved(snapshot.metadata.partition_columns, moved or {})
+    partition_paths = [(name,) for name in snapshot.metadata.partition_columns]
+    partitions = [path[0] for path in _moved(partition_paths, moved or {})]
     metadata = msgspec.structs.replace(terms.metadata, partition_columns=partitions)
     terms = replace(terms, metadata=metadata)
     if execution.options.dry_run:
@@ -203,31 +205,43 @@ def _commit(
     return result if txn.actions else result.saying("The schema is as asked already.")
 
 
-def _with_moved(configuration: Mapping[str, str], moved: Mapping[str, str]) -> dict[str, str]:
+def _with_moved(
+    configuration: Mapping[str, str], moved: Mapping[ColumnPath, ColumnPath]
+) -> dict[str, str]:
     """The configuration, naming columns as they are called now where it lists them for statistics."""
     updated = dict(configuration)
-    if STATS_COLUMNS not in updated:
+    listed = _listed(updated.get(STATS_COLUMNS, ""))
+    left = list(dict.fromkeys(_moved(listed, moved)))
+    if left == listed:
         return updated
-    left = dict.fromkeys(_moved(split_column_list(updated[STATS_COLUMNS]), moved))
     if left:
-        updated[STATS_COLUMNS] = ",".join(map(column_list_entry, left))
+        updated[STATS_COLUMNS] = render_column_paths(left)
     else:
         del updated[STATS_COLUMNS]
     return updated
 
 
-def _moved(names: Sequence[str], moved: Mapping[str, str]) -> list[str]:
-    """The names as they are now, those that are gone left out."""
+def _listed(text: str) -> list[ColumnPath]:
+    """The columns of a list; none where it cannot be read, which leaves it as it is."""
+    try:
+        return list(parse_column_paths(text))
+    except ValueError:
+        return []
+
+
+def _moved(paths: Sequence[ColumnPath], moved: Mapping[ColumnPath, ColumnPath]) -> list[ColumnPath]:
+    """The paths as they are now, those that are gone left out."""
     for old, new in moved.items():
-        names = [_renamed(name, old, new) for name in names]
-    return [name for name in names if name]
+        paths = [_renamed(path, old, new) for path in paths]
+    return [path for path in paths if path]
 
 
-def _renamed(name: str, old: str, new: str) -> str:
-    """A dotted name under its new one, or its struct's; empty if it is gone."""
-    if name.lower() != old.lower() and not name.lower().startswith(f"{old.lower()}."):
-        return name
-    return f"{new}{name[len(old) :]}" if new else ""
+def _renamed(path: ColumnPath, old: ColumnPath, new: ColumnPath) -> ColumnPath:
+    """A path under its new name, or its struct's; empty if it is gone."""
+    head = path[: len(old)]
+    if [part.lower() for part in head] != [part.lower() for part in old]:
+        return path
+    return (*new, *path[len(old) :]) if new else ()
 
 
 def _check_mapped(snapshot: Snapshot, done: str) -> None:

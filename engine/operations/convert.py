@@ -3,7 +3,7 @@
 Statistics come from the files' footers. Partition values are read from the names of directories.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
@@ -21,11 +21,6 @@ from engine.operations.result import OperationResult
 from engine.protocol.properties import TableProperties
 from engine.schema.partition_values import NULL_DIRECTORY, parse_partition_value
 from engine.schema.types import (
-    DOUBLE,
-    FLOAT,
-    ArrayType,
-    DataType,
-    MapType,
     StructField,
     StructType,
     parse_schema,
@@ -133,20 +128,14 @@ def _add(store: Store, table: TableFiles, file: FileStatus, partitions: StructTy
     except (pa.ArrowException, OSError) as error:
         msg = f"{store.root}/{file.path} is not a Parquet file: {error}"
         raise DataFileError(msg[:500], "Move it out of the directory.") from error
-    columns = {column.name: column for column in table.data_schema}
-    order = footer.schema.to_arrow_schema().names
-    schema = StructType(tuple(columns[name] for name in order if name in columns))
-    statistics = ""
-    if len(schema) == len(order):  # else positions of the footer are not those of the schema
-        unsure = frozenset(_floats(schema))
-        statistics = FooterStatistics(schema, table.indexed).to_json(footer, unsure)
+    statistics = FooterStatistics(table.data_schema, table.indexed)
     return AddFile(
         path=quote(file.path, safe=PATH_SAFE),
         partition_values=values,
         size=file.size_bytes,
         modification_time=file.modified_ms,
         data_change=True,
-        stats=statistics or None,
+        stats=statistics.to_json(footer, with_nan=None),
     )
 
 
@@ -180,17 +169,3 @@ def _check_value(column: StructField, text: str | None) -> None:
     except (ValueError, ArithmeticError) as error:
         msg = f"The directory {column.name}={text} holds no value of the type of {column.name}."
         raise RequestError(msg, "Give the column another type.", field="partitionSchema") from error
-
-
-def _floats(data_type: DataType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Leaves that may hold NaN, which bounds in footers leave out."""
-    match data_type:
-        case StructType(fields):
-            for child in fields:
-                yield from _floats(child.type, (*path, child.name))
-        case ArrayType() | MapType():
-            return
-        case _ if data_type in {FLOAT, DOUBLE}:
-            yield path
-        case _:
-            return

@@ -187,6 +187,7 @@ class Execution:
             allowed_roots=snapshot.allowed_roots,
             run_id=self.run_id,
             max_rows=self.options.max_rows_per_file,
+            clustering=snapshot.clustering_paths,
         )
 
     def condition(

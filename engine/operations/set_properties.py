@@ -171,7 +171,7 @@ def _check_new(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
         raise InvalidPropertyError(msg, "Use ALTER TABLE … ADD CONSTRAINT.", field=rules[0])
     check_constraints(snapshot.schema, new)
     check_change_feed(snapshot.schema, configuration)
-    check_statistics_columns(snapshot.schema, new)
+    check_statistics_columns(snapshot.schema, new, snapshot.partition_columns)
 
 
 def _protocol(protocol: Protocol, snapshot: Snapshot, configuration: Mapping[str, str]) -> Protocol:

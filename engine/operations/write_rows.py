@@ -16,7 +16,7 @@ from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.operations.execution import Execution
 from engine.protocol.features import required_features, supported_features, upgrade
-from engine.protocol.properties import TableProperties
+from engine.protocol.properties import ColumnPath, TableProperties
 from engine.schema.column_mapping import mapping_mode, with_mapping
 from engine.schema.evolution import merged
 from engine.schema.types import StructField, StructType, parse_schema
@@ -35,15 +35,16 @@ from engine.spark.writer import Written, few_rows, gathered, write, write_few
 
 @dataclass(frozen=True)
 class Terms:
-    """The metadata and protocol that rows are written under."""
+    """The metadata, protocol and clustering columns (physical) that rows are written under."""
 
     metadata: Metadata
     protocol: Protocol
+    clustering: tuple[ColumnPath, ...] = ()
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Terms":
         """The terms of a version."""
-        return cls(snapshot.metadata, snapshot.protocol)
+        return cls(snapshot.metadata, snapshot.protocol, snapshot.clustering_paths)
 
     @property
     def schema(self) -> StructType:
@@ -77,6 +78,7 @@ class Terms:
             allowed_roots=execution.table.allowed_roots,
             run_id=execution.run_id,
             max_rows=execution.options.max_rows_per_file,
+            clustering=self.clustering,
         )
 
 
@@ -210,4 +212,4 @@ def under(terms: Terms, schema: StructType, configuration: dict[str, str]) -> Te
     needed = required_features(schema, configuration) - required_features(StructType(), {})
     missing = needed - supported_features(terms.protocol)
     protocol = upgrade(terms.protocol, missing) if missing else terms.protocol
-    return Terms(metadata, protocol)
+    return replace(terms, metadata=metadata, protocol=protocol)

@@ -1,7 +1,7 @@
 """Table properties (`delta.*` in the metadata's configuration), parsed once."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
@@ -10,6 +10,8 @@ from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
 
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 DAY_MS = 24 * 3600 * 1000
+ColumnPath = tuple[str, ...]
+"""The names along the way to a column, outermost first."""
 _UNITS_MS = {
     "microsecond": 0,
     "millisecond": 1,
@@ -21,6 +23,9 @@ _UNITS_MS = {
 }
 _DURATION = re.compile(r"^(?:interval\s+)?((?:-?\d+\s+[a-z]+\s*)+)$", re.IGNORECASE)
 _DURATION_PART = re.compile(r"(-?\d+)\s+([a-z]+)", re.IGNORECASE)
+_NAME = r"(?:`(?:[^`]|``)+`|[^`.,\s]+)"
+_PATH = rf"{_NAME}(?:\.{_NAME})*"
+_PATHS = re.compile(rf"\s*{_PATH}\s*(?:,\s*{_PATH}\s*)*")
 _SIZE = re.compile(r"^(\d+)\s*([kmgt]?)b?$", re.IGNORECASE)
 
 
@@ -74,7 +79,7 @@ class TableProperties:
     deleted_file_retention_ms: int = 7 * DAY_MS
     set_transaction_retention_ms: int | None = None
     data_skipping_num_indexed_cols: int = 32
-    data_skipping_stats_columns: tuple[str, ...] | None = None
+    data_skipping_stats_columns: tuple[ColumnPath, ...] | None = None
     target_file_size_bytes: int | None = None
     randomize_file_prefixes: bool = False
     random_prefix_length: int = 2
@@ -134,15 +139,33 @@ def spelled(key: str, text: str) -> str:
         return text
 
 
-def split_column_list(text: str) -> tuple[str, ...]:
-    """The column names of a list such as ``a, b.c, `d,e` ``: dots stay, backquotes go."""
-    parts = re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", text)
-    return tuple(re.sub(r"`((?:[^`]|``)*)`", r"\1", part).strip() for part in parts if part.strip())
+def parse_column_paths(text: str) -> tuple[ColumnPath, ...]:
+    """Return the columns of a list such as ``a, b.c, `d.e`.f``.
+
+    Raises:
+        ValueError: an empty name, or one that needs backticks and has none.
+    """
+    if not text.strip():
+        return ()
+    if not _PATHS.fullmatch(text):
+        msg = f"{text[:200]!r} is not a list of columns"
+        raise ValueError(msg)
+    return tuple(
+        tuple(
+            name[1:-1].replace("``", "`") if name.startswith("`") else name
+            for name in re.findall(_NAME, path)
+        )
+        for path in re.findall(_PATH, text)
+    )
 
 
-def column_list_entry(name: str) -> str:
-    """A column's name as such a list has it."""
-    return f"`{name.replace('`', '``')}`" if re.search(r"[^\w.]", name) else name
+def render_column_paths(paths: Iterable[ColumnPath]) -> str:
+    """Write columns as such a list."""
+    return ",".join(".".join(map(_quoted_if_needed, path)) for path in paths)
+
+
+def _quoted_if_needed(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name, re.ASCII) else f"`{name.replace('`', '``')}`"
 
 
 def _wrong(key: str, text: str, expected: str) -> InvalidPropertyError:
@@ -201,8 +224,16 @@ def _size_bytes(key: str, text: str) -> int:
     return int(match[1]) << 10 * " kmgt".index(match[2].lower() or " ")
 
 
-def _columns(_key: str, text: str) -> tuple[str, ...]:
-    return split_column_list(text)
+def _words(_key: str, text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _column_paths(_key: str, text: str) -> tuple[ColumnPath, ...] | None:
+    """The listed columns; a list that cannot be read counts as none (whoever sets it is refused)."""
+    try:
+        return parse_column_paths(text)
+    except ValueError:
+        return None
 
 
 def _text(_key: str, text: str) -> str:
@@ -233,7 +264,7 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
         _text,
     ),
     "delta.enableIcebergCompatV2": ("iceberg_compat_v2", _boolean),
-    "delta.universalFormat.enabledFormats": ("universal_formats", _columns),
+    "delta.universalFormat.enabledFormats": ("universal_formats", _words),
     "delta.enableInCommitTimestamps": ("in_commit_timestamps", _boolean),
     "delta.inCommitTimestampEnablementVersion": (
         "in_commit_timestamp_enablement_version",
@@ -255,7 +286,7 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.deletedFileRetentionDuration": ("deleted_file_retention_ms", _duration_ms),
     "delta.setTransactionRetentionDuration": ("set_transaction_retention_ms", _duration_ms),
     "delta.dataSkippingNumIndexedCols": ("data_skipping_num_indexed_cols", _integer(-1)),
-    STATS_COLUMNS: ("data_skipping_stats_columns", _columns),
+    STATS_COLUMNS: ("data_skipping_stats_columns", _column_paths),
     "delta.randomizeFilePrefixes": ("randomize_file_prefixes", _boolean),
     "delta.randomPrefixLength": ("random_prefix_length", _integer(1, 64)),
     "delta.targetFileSize": ("target_file_size_bytes", _size_bytes),

@@ -6,11 +6,13 @@ from engine.errors import InvalidPropertyError, InvalidSchemaError
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of, has_subquery, is_deterministic
 from engine.expressions.tree import Expression
+from engine.protocol.indexed_columns import has_bounds
 from engine.protocol.properties import (
     CONSTRAINT_PREFIX,
     STATS_COLUMNS,
+    ColumnPath,
     TableProperties,
-    split_column_list,
+    parse_column_paths,
 )
 from engine.schema.types import (
     LONG,
@@ -19,6 +21,7 @@ from engine.schema.types import (
     MapType,
     StructField,
     StructType,
+    iter_nested,
 )
 
 CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -26,6 +29,30 @@ _GENERATION, _DEFAULT = "delta.generationExpression", "CURRENT_DEFAULT"
 _IDENTITY, _IDENTITY_STEP = "delta.identity.start", "delta.identity.step"
 _SOME_DAY_MS = 10**12
 _MOST_CLUSTERING_COLUMNS = 4
+
+
+class PartitionStatisticsError(InvalidPropertyError):
+    """Statistics are asked for of a partition column."""
+
+    code = "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN"
+
+
+class StatisticsTypeError(InvalidPropertyError):
+    """Statistics are asked for of a column whose type has none."""
+
+    code = "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE"
+
+
+class RepeatedStatisticsError(InvalidPropertyError):
+    """A column is listed for statistics twice."""
+
+    code = "DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS"
+
+
+class ClusteringTypeError(InvalidSchemaError):
+    """A clustering column is of a type that has no statistics."""
+
+    code = "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"
 
 
 def check_rules(
@@ -87,17 +114,59 @@ def check_change_feed(schema: StructType, configuration: Mapping[str, str]) -> N
         raise InvalidSchemaError(msg, "Give the column another name.", field="schema")
 
 
-def check_statistics_columns(schema: StructType, configuration: Mapping[str, str]) -> None:
-    """Refuse statistics of columns there are not.
+def check_statistics_columns(
+    schema: StructType, configuration: Mapping[str, str], partition_columns: Sequence[str]
+) -> None:
+    """Refuse a list of statistics columns that no writer could follow.
 
     Raises:
-        InvalidPropertyError: the property names such a column.
+        InvalidPropertyError: it is not a list of columns, or names a column that does not exist.
+        PartitionStatisticsError: it names a partition column.
+        StatisticsTypeError: it names a column whose type has no minimum and maximum.
+        RepeatedStatisticsError: it names a column twice.
     """
-    for name in split_column_list(configuration.get(STATS_COLUMNS, "")):
-        if not _is_there(schema, name):
+    text = configuration.get(STATS_COLUMNS, "")
+    try:
+        paths = parse_column_paths(text)
+    except ValueError as error:
+        msg = f"{STATS_COLUMNS} cannot be {text[:200]!r}."
+        remedy = "Separate the columns by commas. Put names with other characters in backticks."
+        raise InvalidPropertyError(msg, remedy, field=STATS_COLUMNS) from error
+    leaves = [
+        leaf for path in paths for leaf in _statistics_leaves(schema, path, partition_columns)
+    ]
+    if len(set(leaves)) < len(leaves):
+        twice = next(leaf for leaf in leaves if leaves.count(leaf) > 1)
+        msg = f"{STATS_COLUMNS} names {'.'.join(twice)} twice."
+        raise RepeatedStatisticsError(msg, "Name each column once.", field=STATS_COLUMNS)
+
+
+def _statistics_leaves(
+    schema: StructType, path: ColumnPath, partition_columns: Sequence[str]
+) -> Iterator[ColumnPath]:
+    """The leaves, in lower case, of a column that is listed for statistics."""
+    name = ".".join(path)
+    column, inside = None, schema
+    for part in path:
+        column = inside.get(part)
+        if column is None:
             msg = f"{STATS_COLUMNS} names {name}, which is no column."
             remedy = f"The columns are {', '.join(schema.names[:20])}."
             raise InvalidPropertyError(msg, remedy, field=STATS_COLUMNS)
+        inside = column.type if isinstance(column.type, StructType) else StructType()
+    if path[0].lower() in {partition.lower() for partition in partition_columns}:
+        msg = f"{STATS_COLUMNS} names {name}, which is a partition column."
+        remedy = "Leave it out: partition values are exact without statistics."
+        raise PartitionStatisticsError(msg, remedy, field=STATS_COLUMNS)
+    if column is not None and isinstance(column.type, StructType):
+        nested = iter_nested(column.type.fields, path)
+        leaves = [leaf for leaf, field in nested if not isinstance(field.type, StructType)]
+    elif column is not None and len(path) == 1 and not has_bounds(column.type):
+        msg = f"{STATS_COLUMNS} names {name}: values of its type have no minimum and maximum."
+        raise StatisticsTypeError(msg, "Leave it out.", field=STATS_COLUMNS)
+    else:
+        leaves = [path]
+    yield from (tuple(part.lower() for part in leaf) for leaf in leaves)
 
 
 def check_clustering(schema: StructType, paths: Sequence[tuple[str, ...]]) -> None:
@@ -105,6 +174,7 @@ def check_clustering(schema: StructType, paths: Sequence[tuple[str, ...]]) -> No
 
     Raises:
         InvalidSchemaError: too many, one twice, or one that is nested.
+        ClusteringTypeError: one whose type has no statistics.
     """
     if len(paths) > _MOST_CLUSTERING_COLUMNS or len(set(paths)) < len(paths):
         msg = (
@@ -119,6 +189,12 @@ def check_clustering(schema: StructType, paths: Sequence[tuple[str, ...]]) -> No
         if isinstance(kind, StructType | ArrayType | MapType):
             msg = f"{'.'.join(path)} cannot be a clustering column: it is nested."
             raise InvalidSchemaError(msg, "Cluster by a plain field.", field="clustering_columns")
+        if not has_bounds(kind):
+            msg = (
+                f"{'.'.join(path)} cannot be a clustering column:"
+                " values of its type have no minimum and maximum."
+            )
+            raise ClusteringTypeError(msg, "Choose another column.", field="clustering_columns")
 
 
 def _check_identity(column: StructField, partition_columns: Sequence[str]) -> None:
@@ -159,15 +235,3 @@ def _check_of_row(tree: Expression, what: str, text: str) -> None:
     if not is_deterministic(tree) or has_subquery(tree):
         msg = f"{what} ({text}) does not follow from the row alone."
         raise InvalidSchemaError(msg, "Leave out rand and subqueries.", field="schema")
-
-
-def _is_there(schema: StructType, name: str) -> bool:
-    """Whether a name, of a column or of a field by its dotted path, is in the schema."""
-    return any(path.lower() == name.lower() for path in _paths(schema))
-
-
-def _paths(schema: StructType, prefix: str = "") -> Iterator[str]:
-    for column in schema:
-        yield f"{prefix}{column.name}"
-        if isinstance(column.type, StructType):
-            yield from _paths(column.type, f"{prefix}{column.name}.")

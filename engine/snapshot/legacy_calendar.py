@@ -64,13 +64,13 @@ class LegacyTimes:
         return pa.ListArray.from_arrays(moved, values, type=array.type, mask=gone)
 
 
-def legacy_times(parquet: pq.ParquetFile) -> LegacyTimes | None:
+def legacy_times(footer: pq.FileMetaData) -> LegacyTimes | None:
     """What a file's footer says of its times; None where they are as everybody's."""
-    marks: Mapping[bytes, bytes] = parquet.metadata.metadata or {}
+    marks: Mapping[bytes, bytes] = footer.metadata or {}
     version = _numbers(marks.get(_VERSION, b""))
     dates = _LEGACY_DATES in marks or (version is not None and version < (3, 0))
     moments = _LEGACY_INT96 in marks or (version is not None and version < (3, 1))
-    columns = (parquet.schema.column(i) for i in range(len(parquet.schema))) if moments else ()
+    columns = map(footer.schema.column, range(footer.num_columns if moments else 0))
     int96 = frozenset(c.path.split(".")[0] for c in columns if c.physical_type == "INT96")
     return LegacyTimes(dates, int96) if dates or int96 else None
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from engine.actions.codec import Action
 from engine.actions.table import DomainMetadata, Metadata
 from engine.errors import InvalidSchemaError, UnknownColumnError
+from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import implied_features, required_protocol
 from engine.protocol.properties import TableProperties, validate_properties
 from engine.schema.column_mapping import (
@@ -31,7 +32,6 @@ from engine.snapshot.definition import (
     check_statistics_columns,
 )
 
-CLUSTERING_DOMAIN = "delta.clustering"
 _FEATURE_PREFIX = "delta.feature."
 READER_VERSION, WRITER_VERSION = "delta.minReaderVersion", "delta.minWriterVersion"
 _FORBIDDEN_CHARACTERS = frozenset(" ,;{}()\n\t=")
@@ -62,7 +62,7 @@ def first_actions(
     _check_layout(parsed, partition_columns, clustering_columns)
     check_rules(parsed, configuration, partition_columns)
     check_change_feed(parsed, configuration)
-    check_statistics_columns(parsed, configuration)
+    check_statistics_columns(parsed, configuration, partition_columns)
     asked = TableProperties.parse(configuration)
     features = set(implied_features(asked.asked_reader_version, asked.asked_writer_version))
     features |= {"clustering"} if clustering_columns else set()

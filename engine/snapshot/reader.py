@@ -115,7 +115,7 @@ def iter_physical(
         fields = list(parquet.schema_arrow)
         places = find_fields(fields, stored, mode, table.schema)
         names = sorted({fields[place].name for place in places.values() if place is not None})
-        legacy = legacy_times(parquet)
+        legacy = legacy_times(parquet.metadata)
         for stored_rows, count in _iter_stored(parquet, names, batch_rows):
             rows = (
                 stored_rows

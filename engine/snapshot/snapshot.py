@@ -5,7 +5,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,8 +24,9 @@ from engine.log.file_table import adds_of
 from engine.log.history import commit_timestamp_ms
 from engine.log.replay import TableState, list_newer, load_state, load_table_state
 from engine.log.tip import is_in_place
+from engine.protocol.clustering import CLUSTERING_DOMAIN, clustering_paths
 from engine.protocol.features import check_readable
-from engine.protocol.properties import TableProperties
+from engine.protocol.properties import ColumnPath, TableProperties
 from engine.schema.column_mapping import mapping_mode, physical_name
 from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructField, StructType, parse_schema
@@ -36,7 +36,6 @@ from engine.snapshot.row_counts import num_records
 from engine.snapshot.scan import prune, scan
 from engine.storage.base import Store
 
-CLUSTERING_DOMAIN = "delta.clustering"
 _MAPPING_MODES = ("none", "name", "id")
 _REMEMBERED_FILES = 10_000
 _LISTED = ["path", "size", "partition_values", "modification_time"]
@@ -128,6 +127,11 @@ class Snapshot:
         return (
             () if domain is None else clustering_columns_in(domain, self.schema, self.mapping_mode)
         )
+
+    @property
+    def clustering_paths(self) -> tuple[ColumnPath, ...]:
+        """Physical paths of the clustering columns."""
+        return clustering_paths(self.domains.get(CLUSTERING_DOMAIN))
 
     @cached_property
     def timestamp_ms(self) -> int:
@@ -297,12 +301,7 @@ def _schema_of(table: str, metadata: Metadata) -> StructType:
 
 def clustering_columns_in(domain: DomainMetadata, schema: StructType, mode: str) -> tuple[str, ...]:
     """The logical names behind the physical ones that the domain lists."""
-    try:
-        listed = msgspec.json.decode(domain.configuration)["clusteringColumns"]
-        return tuple(".".join(_logical(tuple(path), schema, mode)) for path in listed)
-    except (msgspec.MsgspecError, RecursionError, KeyError, TypeError) as error:
-        msg = f"The {CLUSTERING_DOMAIN} domain is not a list of columns: {error}."
-        raise MalformedLogError(msg, "Set the clustering columns again.") from error
+    return tuple(".".join(_logical(path, schema, mode)) for path in clustering_paths(domain))
 
 
 def _logical(path: tuple[str, ...], schema: StructType, mode: str) -> list[str]:

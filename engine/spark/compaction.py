@@ -152,7 +152,7 @@ def _iter_live(
     deleted = _deleted(store, job, add)
     start = 0
     with open_parquet(store, add.path, job.allowed_roots) as file:
-        names, legacy = _source_names(job, file.schema_arrow), legacy_times(file)
+        names, legacy = _source_names(job, file.schema_arrow), legacy_times(file.metadata)
         for batch in _batches(file, [name for name in names if name is not None]):
             positions = np.arange(start, start + batch.num_rows, dtype=np.uint64)
             start += batch.num_rows

@@ -21,10 +21,11 @@ import pyarrow.parquet as pq
 
 from engine.actions.files import AddFile
 from engine.clock import SystemClock
+from engine.protocol.indexed_columns import IndexedColumns
 from engine.schema.partition_arrays import partition_scalar, partition_text_at
 from engine.schema.partition_values import data_directory
 from engine.schema.types import DataType, StructType
-from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
+from engine.spark.footer_statistics import FooterStatistics
 from engine.storage.base import put_fresh
 from engine.storage.local import LocalStore
 from engine.storage.random_prefix import random_prefix
@@ -52,6 +53,7 @@ class FileTarget:
     Attributes:
         table_uri: the table's place; `storage_options` open its store.
         schema: the files' schema under physical names; `arrow_schema` its Arrow form.
+        described: the columns that statistics describe, where the files hold others too.
         partitions: partition columns, outermost first.
         directory: under the table, "" for data files.
         prefix: how names start: `part` or `cdc`.
@@ -76,6 +78,7 @@ class FileTarget:
     indexed: IndexedColumns = field(default_factory=IndexedColumns)
     data_change: bool = True
     tags: Mapping[str, str] | None = None
+    described: StructType | None = None
     has_partition_columns: bool = False
     random_prefix_length: int = 0
     is_synced_later: bool = False
@@ -139,14 +142,16 @@ class OpenFile:
         if footer is None:
             footer = pq.read_metadata(Path(str(self._local)) / self.path)
         self.is_finished = True
-        statistics = FooterStatistics(self._target.schema, self._target.indexed)
+        statistics = FooterStatistics(
+            self._target.described or self._target.schema, self._target.indexed
+        )
         return AddFile(
             path=quote(self.path, safe=PATH_SAFE),
             partition_values=self._values,
             size=size,
             modification_time=SystemClock().now_ms(),
             data_change=self._target.data_change,
-            stats=statistics.to_json(footer, frozenset(self._with_nan)),
+            stats=statistics.to_json(footer, self._with_nan),
             tags=dict(self._target.tags) if self._target.tags else None,
         )
 

@@ -5,22 +5,38 @@ Keys are physical column names.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
+from functools import partial
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.schema.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+from engine.protocol.indexed_columns import IndexedColumns
+from engine.protocol.properties import ColumnPath
+from engine.schema.types import DataType, DecimalType, PrimitiveType, StructType, iter_nested
+from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 
 MAX_STRING_LENGTH = 32
 _TIE_BREAKER = "\U0010ffff"
 _MOMENTS = frozenset({"timestamp", "timestamp_ntz"})
-_NUMBERS = frozenset({"long", "integer", "short", "byte", "float", "double"})
-_ORDERED = _NUMBERS | _MOMENTS | {"string", "date"}
+_INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_BITS = {"INT32": 32, "INT64": 64}
+_TIMES = _MOMENTS | {"date"}
+_FLOATS = {
+    "float": {("FLOAT", "None")},
+    "double": {("FLOAT", "None"), ("DOUBLE", "None")},
+}
+_FORMS = {"string": ("BYTE_ARRAY", "String"), "date": ("INT32", "Date")}
+_READERS: Mapping[str, Callable[[Any], Any]] = {"string": bytes.decode, "date": int}
+_MICROSECONDS = {"milliseconds": 1000, "microseconds": 1}
+_EXACT = Context(prec=76)
+_Reader = Callable[[Any], Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RAW_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])  # bounds keep their digits
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -28,28 +44,13 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(slots=True)
 class _Leaf:
-    """What the row groups say of one column."""
+    """What the row groups say of one column. Bounds are whole microseconds, days or plain values."""
 
-    type: DataType
     null_count: int = 0
-    counted: bool = True
-    bounded: bool = True
+    is_counted: bool = True
+    is_bounded: bool = True
     low: Any = None
     high: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedColumns:
-    """Which leaves get statistics: the first `count` (-1: all), or those at or below `paths`."""
-
-    count: int = 32
-    paths: tuple[tuple[str, ...], ...] | None = None
-
-    def covers(self, position: int, path: tuple[str, ...]) -> bool:
-        """Whether the leaf at that position in the schema is indexed."""
-        if self.paths is not None:
-            return any(path[: len(prefix)] == prefix for prefix in self.paths)
-        return self.count < 0 or position < self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class FooterStatistics:
     """How to turn a footer into statistics.
 
     Args:
-        schema: the file's schema under physical names, in the file's column order.
+        schema: the table's data columns under physical names. A file may hold fewer, or in another order.
         indexed: which leaves are wanted.
     """
 
@@ -65,22 +66,24 @@ class FooterStatistics:
     indexed: IndexedColumns = field(default_factory=IndexedColumns)
 
     def to_json(
-        self, footer: pq.FileMetaData, unbounded: frozenset[tuple[str, ...]] = frozenset()
+        self, footer: pq.FileMetaData, with_nan: Collection[ColumnPath] | None = frozenset()
     ) -> str:
-        """The `stats` text of an add.
+        """Return the `stats` text of an add.
 
         Args:
             footer: the file's footer.
-            unbounded: leaves whose bounds are not to be trusted (they hold NaN).
+            with_nan: leaves that hold NaN, which Parquet's bounds leave out. None for a file of
+                another program: nobody knows which, nor how it orders decimals kept as bytes.
         """
-        leaves = self._read(footer)
         nulls: dict[str, Any] = {}
         lows: dict[str, Any] = {}
         highs: dict[str, Any] = {}
-        for path, leaf in leaves.items():
-            if leaf.counted:
+        for path, kind, leaf in self._iter_leaves(footer, is_own=with_nan is not None):
+            if leaf.is_counted:
                 _put(nulls, path, leaf.null_count)
-            low, high = _bounds(leaf) if leaf.bounded and path not in unbounded else (None, None)
+            if not leaf.is_bounded or path in (with_nan or ()):
+                continue
+            low, high = _as_json(kind, leaf)
             if low is not None and high is not None:
                 _put(lows, path, low)
                 _put(highs, path, high)
@@ -93,81 +96,138 @@ class FooterStatistics:
         }
         return _ENCODER.encode(stats).decode()
 
-    def _read(self, footer: pq.FileMetaData) -> dict[tuple[str, ...], _Leaf]:
-        leaves: dict[tuple[str, ...], _Leaf] = {}
-        for position, (column, path, data_type) in enumerate(_iter_leaves(self.schema)):
-            if not isinstance(data_type, ArrayType | MapType) and self.indexed.covers(
-                position, path
-            ):
-                leaf = leaves[path] = _Leaf(data_type)
-                for group in range(footer.num_row_groups):
-                    _take(leaf, footer.row_group(group).column(column))
-        return leaves
+    def _iter_leaves(
+        self, footer: pq.FileMetaData, *, is_own: bool
+    ) -> Iterator[tuple[ColumnPath, DataType, _Leaf]]:
+        """Yield the indexed leaves that the file has: path, type in the table, sums."""
+        columns, calendar = _columns_by_path(footer), legacy_times(footer)
+        fields = iter_nested(self.schema.fields)
+        leaves = (pair for pair in fields if not isinstance(pair[1].type, StructType))
+        for position, (path, column) in enumerate(leaves):
+            place = columns.get(path)
+            if place is None or not self.indexed.covers(position, path):
+                continue
+            stored = footer.schema.column(place)
+            reader = _bound_reader(stored, column.type, calendar, is_own=is_own)
+            leaf = _Leaf()
+            for group in range(footer.num_row_groups):
+                _take(leaf, footer.row_group(group).column(place), reader)
+            yield path, column.type, leaf
 
 
-def _iter_leaves(
-    schema: StructType, prefix: tuple[str, ...] = (), start: int = 0
-) -> Iterator[tuple[int, tuple[str, ...], DataType]]:
-    """Leaves outside lists and maps, and these as wholes: first Parquet column, path, type."""
-    column = start
-    for child in schema:
-        path = (*prefix, child.name)
-        if isinstance(child.type, StructType):
-            yield from _iter_leaves(child.type, path, column)
-        else:
-            yield column, path, child.type
-        column += _leaf_count(child.type)
+def _bound_reader(
+    column: pq.ColumnSchema, kind: DataType, calendar: LegacyTimes | None, *, is_own: bool
+) -> _Reader | None:
+    """Return how a raw bound of a column becomes a value of a type; None where it does not.
+
+    Only what every writer of Parquet orders as the type is ordered has bounds. INT96, nanoseconds,
+    unsigned integers, intervals and times of day have none, nor has what is stored as bytes; dates
+    and times of files that may count in the Julian calendar have none.
+    """
+    logical: dict[str, Any] = msgspec.json.decode(column.logical_type.to_json())
+    if isinstance(kind, DecimalType):
+        return _decimal_reader(column, kind, logical, is_own=is_own)
+    name = kind.name if isinstance(kind, PrimitiveType) else ""
+    if name in _TIMES and calendar is not None and calendar.dates:
+        return None
+    return _plain_reader(name, (column.physical_type, logical["Type"]), logical, is_own=is_own)
 
 
-def _leaf_count(data_type: DataType) -> int:
-    match data_type:
-        case StructType(fields):
-            return sum(_leaf_count(child.type) for child in fields)
-        case ArrayType(element, _):
-            return _leaf_count(element)
-        case MapType(key, value, _):
-            return _leaf_count(key) + _leaf_count(value)
-        case _:
-            return 1
+def _plain_reader(
+    name: str, stored: tuple[str, str], logical: Mapping[str, Any], *, is_own: bool
+) -> _Reader | None:
+    reader: _Reader | None = None
+    if name in _INTEGERS:
+        is_signed = stored[1] == "None" or (stored[1] == "Int" and logical["isSigned"])
+        bits = logical.get("bitWidth", _BITS.get(stored[0], 0))
+        reader = int if is_signed and 0 < bits <= _INTEGERS[name] else None
+    elif name in _FLOATS:
+        reader = float if is_own and stored in _FLOATS[name] else None
+    elif name in _MOMENTS:
+        is_same_kind = logical.get("isAdjustedToUTC") == (name == "timestamp")
+        scale = _MICROSECONDS.get(logical.get("timeUnit", ""), 0)
+        is_moment = is_same_kind and scale and stored == ("INT64", "Timestamp")
+        reader = partial(operator.mul, scale) if is_moment else None
+    elif stored == _FORMS.get(name):
+        reader = _READERS[name]
+    return reader
 
 
-def _take(leaf: _Leaf, chunk: pq.ColumnChunkMetaData) -> None:
+def _decimal_reader(
+    column: pq.ColumnSchema, kind: DecimalType, logical: Mapping[str, Any], *, is_own: bool
+) -> _Reader | None:
+    """Return how a raw decimal is read; None where it is none, or has more digits than its column."""
+    if logical["Type"] != "Decimal":
+        return None
+    scale, whole = logical["scale"], logical["precision"] - logical["scale"]
+    if scale > kind.scale or whole > kind.precision - kind.scale:
+        return None
+    if column.physical_type in {"INT32", "INT64"}:
+        return lambda raw: Decimal(raw).scaleb(-scale, _EXACT)
+    if column.physical_type == "FIXED_LEN_BYTE_ARRAY" and is_own:
+        return lambda raw: Decimal(int.from_bytes(raw, signed=True)).scaleb(-scale, _EXACT)
+    return None
+
+
+def _columns_by_path(footer: pq.FileMetaData) -> dict[ColumnPath, int]:
+    """Return the Parquet columns outside lists and maps by the names along their path.
+
+    A name may hold dots, which the paths of the Parquet schema do not tell from fields of structs.
+    """
+    try:
+        schema = footer.schema.to_arrow_schema()
+    except (pa.ArrowException, ValueError):
+        return {}  # Arrow knows no such schema
+    leaves = [leaf for column in schema for leaf in _iter_stored(column.type, (column.name,))]
+    places = {path: place for place, (path, is_plain) in enumerate(leaves) if is_plain}
+    is_same = len(leaves) == footer.num_columns and all(
+        footer.schema.column(place).path == ".".join(path) for path, place in places.items()
+    )
+    return places if is_same else {}
+
+
+def _iter_stored(
+    kind: pa.DataType, path: ColumnPath, *, is_plain: bool = True
+) -> Iterator[tuple[ColumnPath, bool]]:
+    """Yield the path of each Parquet column of a type, and whether it is outside lists and maps."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if not pa.types.is_nested(kind):
+        yield path, is_plain
+        return
+    is_struct = is_plain and pa.types.is_struct(kind)
+    for child in (kind.field(place) for place in range(kind.num_fields)):
+        yield from _iter_stored(child.type, (*path, child.name), is_plain=is_struct)
+
+
+def _take(leaf: _Leaf, chunk: pq.ColumnChunkMetaData, reader: _Reader | None) -> None:
     statistics = chunk.statistics
     if statistics is None or not statistics.has_null_count:
-        leaf.counted = leaf.bounded = False
+        leaf.is_counted = leaf.is_bounded = False
         return
     leaf.null_count += statistics.null_count
     if statistics.null_count == chunk.num_values:
         return
-    if not statistics.has_min_max or not _is_ordered(leaf.type):
-        leaf.bounded = False
+    if reader is None or not statistics.has_min_max:
+        leaf.is_bounded = False
         return
-    low, high = _values(leaf.type, statistics)
+    try:
+        low, high = reader(statistics.min_raw), reader(statistics.max_raw)
+    except ValueError:  # not UTF-8
+        leaf.is_bounded = False
+        return
+    leaf.is_bounded = leaf.is_bounded and low <= high
     leaf.low = low if leaf.low is None else min(leaf.low, low)
     leaf.high = high if leaf.high is None else max(leaf.high, high)
 
 
-def _is_ordered(data_type: DataType) -> bool:
-    return isinstance(data_type, DecimalType) or (
-        isinstance(data_type, PrimitiveType) and data_type.name in _ORDERED
-    )
-
-
-def _values(data_type: DataType, statistics: Any) -> tuple[Any, Any]:  # noqa: ANN401 - pyarrow's
-    if isinstance(data_type, PrimitiveType) and data_type.name in {
-        "date",
-        "timestamp",
-        "timestamp_ntz",
-    }:
-        return statistics.min_raw, statistics.max_raw
-    return statistics.min, statistics.max
-
-
-def _bounds(leaf: _Leaf) -> tuple[Any, Any]:
+def _as_json(kind: DataType, leaf: _Leaf) -> tuple[Any, Any]:
     """The bounds as JSON values, (None, None) where they cannot be written."""
     if leaf.low is None or leaf.high is None:
         return None, None
-    name = leaf.type.name if isinstance(leaf.type, PrimitiveType) else "decimal"
+    name = kind.name if isinstance(kind, PrimitiveType) else "decimal"
     try:
         return _lower(name, leaf.low), _upper(name, leaf.high)
     except (OverflowError, ValueError):
@@ -176,7 +236,7 @@ def _bounds(leaf: _Leaf) -> tuple[Any, Any]:
 
 def _lower(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
     if name == "string":
-        return str(value)[:MAX_STRING_LENGTH]
+        return value[:MAX_STRING_LENGTH]
     if name in _MOMENTS:
         return _moment(value // 1000, name)
     return _plain(name, value)
@@ -184,7 +244,7 @@ def _lower(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def _upper(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
     if name == "string":
-        return _cut_above(str(value))
+        return _cut_above(value)
     if name in _MOMENTS:
         return _moment(-(-value // 1000), name)
     return _plain(name, value)
@@ -204,7 +264,7 @@ def _plain(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, float) and not math.isfinite(value):
         msg = "JSON has no infinity"
         raise ValueError(msg)
-    return value if isinstance(value, int | float | Decimal) else str(value)
+    return value
 
 
 def _moment(epoch_ms: int, name: str) -> str:

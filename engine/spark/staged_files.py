@@ -95,6 +95,7 @@ class Staging:
             partition_columns=tuple(snapshot.partition_columns),
             properties=snapshot.properties,
             storage_options=dict(storage_options),
+            clustering=snapshot.clustering_paths,
         )
         rows = IncomingRows.plan(
             snapshot.table_uri,

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from engine.protocol.properties import TableProperties
+from engine.protocol.indexed_columns import IndexedColumns
+from engine.protocol.properties import ColumnPath, TableProperties
 from engine.schema.arrow import to_arrow_type
 from engine.schema.column_mapping import (
     ID_KEY,
     field_id,
     physical_name,
-    physical_path,
     physical_schema,
 )
 from engine.schema.nested_ids import nested_ids
@@ -25,7 +25,6 @@ from engine.schema.types import (
     StructType,
 )
 from engine.spark.file_writer import PartitionField
-from engine.spark.footer_statistics import IndexedColumns
 
 _ICEBERG_ROW_ID = 2147483540
 _ICEBERG_ROW_VERSION = 2147483539
@@ -38,6 +37,7 @@ class TableFiles:
 
     `allowed_roots` are places outside the table that its log may lead to (shallow clones). `run_id`
     goes into the names of new files, none of which gets more than `max_rows` rows where that is not 0.
+    `clustering` are the physical paths of the clustering columns.
     """
 
     uri: str
@@ -48,6 +48,7 @@ class TableFiles:
     allowed_roots: Sequence[str] = ()
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     max_rows: int = 0
+    clustering: Sequence[ColumnPath] = ()
 
     @property
     def mapping_mode(self) -> str:
@@ -122,11 +123,7 @@ class TableFiles:
     @property
     def indexed(self) -> IndexedColumns:
         """The leaves that get statistics."""
-        names = self.properties.data_skipping_stats_columns
-        paths = tuple(tuple(name.split(".")) for name in names) if names is not None else None
-        if paths is not None and self.is_mapped:
-            paths = tuple(physical_path(self.schema, path, self.mapping_mode) for path in paths)
-        return IndexedColumns(self.properties.data_skipping_num_indexed_cols, paths)
+        return IndexedColumns.of(self.schema, self.mapping_mode, self.properties, self.clustering)
 
     def physical_name(self, column: StructField) -> str:
         """The name of a column in files and in partition values."""

@@ -167,6 +167,7 @@ def file_target(table: TableFiles) -> FileTarget:
         target_size_bytes=table.target_size_bytes,
         max_rows=table.max_rows,
         indexed=table.indexed,
+        described=table.data_schema,
         tags={COMPAT_TAG: str(COMPAT_VERSION)} if table.fits_iceberg else None,
         has_partition_columns=table.fits_iceberg,
         random_prefix_length=table.random_prefix_length,

@@ -9,8 +9,9 @@ from django.db.models import Q
 from engine.actions.codec import decode_lines
 from engine.actions.table import DomainMetadata, Metadata, Protocol
 from engine.errors import EngineError
+from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.schema.types import StructType, parse_schema
-from engine.snapshot.snapshot import CLUSTERING_DOMAIN, clustering_columns_in
+from engine.snapshot.snapshot import clustering_columns_in
 from lakeui.catalog.line_differences import Section, section
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import schema_lines

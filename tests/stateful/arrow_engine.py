@@ -9,10 +9,11 @@ import pyarrow as pa
 from engine.actions.codec import Action
 from engine.actions.files import AddFile
 from engine.operations.vacuum_plan import paths_of
+from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping
 from engine.schema.types import INTEGER, StructField, StructType
-from engine.snapshot.new_table import CLUSTERING_DOMAIN, clustering_domain
+from engine.snapshot.new_table import clustering_domain
 from engine.snapshot.reader import read_file
 from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable

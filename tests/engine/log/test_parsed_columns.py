@@ -122,7 +122,9 @@ def test_the_indexed_columns_are_the_first_leaves_or_those_named():
     assert columns_of(table, data_skipping_num_indexed_cols=-1) == ["a", "in", "b.c"]
     assert columns_of(table, data_skipping_num_indexed_cols=2) == ["a", "in"]
     assert columns_of(table, data_skipping_num_indexed_cols=0) == []
-    named = indexed_columns(table, TableProperties(data_skipping_stats_columns=("in.x", "p")))
+    named = indexed_columns(
+        table, TableProperties(data_skipping_stats_columns=(("in", "x"), ("p",)))
+    )
     assert [field.name for field in named] == ["in"]
     assert named.fields[0].type.names == ["x"]
 

@@ -328,21 +328,27 @@ def test_vacuum_asks_the_protocol_before_it_deletes(do_lightly, table):
 
 
 def test_columns_listed_for_statistics_follow_their_names(do_lightly, empty_table):
-    listed = "a, `b c`, s, s.x"
+    listed = "a, `b c`, `d.d`, s.x, s.y, `s.x`"
     do_lightly(
-        "CREATE TABLE t (a BIGINT, `b c` INT, s STRUCT<x: INT, y: INT>, z INT) USING DELTA TBLPROPERTIES"
+        "CREATE TABLE t (a BIGINT, `b c` INT, `d.d` INT, d STRUCT<d: INT, e: INT>,"
+        " s STRUCT<x: INT, y: INT>, `s.x` INT) USING DELTA TBLPROPERTIES"
         f" ('delta.columnMapping.mode' = 'name', 'delta.dataSkippingStatsColumns' = '{listed}')"
     )
 
     def names():
-        return empty_table.snapshot().properties.data_skipping_stats_columns
+        return empty_table.snapshot().metadata.configuration.get("delta.dataSkippingStatsColumns")
 
     do_lightly("ALTER TABLE t RENAME COLUMN a TO `new, a`")
-    assert names() == ("new, a", "b c", "s", "s.x")
+    assert names() == "`new, a`,`b c`,`d.d`,s.x,s.y,`s.x`"
     do_lightly("ALTER TABLE t RENAME COLUMN s TO r")
-    assert names() == ("new, a", "b c", "r", "r.x")
+    assert names() == "`new, a`,`b c`,`d.d`,r.x,r.y,`s.x`"
     do_lightly("ALTER TABLE t DROP COLUMNS (`b c`)")
     do_lightly("ALTER TABLE t DROP COLUMNS (r.x)")
-    assert names() == ("new, a", "r")
-    do_lightly("ALTER TABLE t DROP COLUMNS (`new, a`, r)")
+    do_lightly("ALTER TABLE t DROP COLUMNS (d)")
+    assert names() == "`new, a`,`d.d`,r.y,`s.x`"
+    do_lightly("ALTER TABLE t RENAME COLUMN `s.x` TO `q``r`")
+    do_lightly("ALTER TABLE t RENAME COLUMN r TO s")
+    assert names() == "`new, a`,`d.d`,s.y,`q``r`"
+    do_lightly("ALTER TABLE t ADD COLUMNS (z INT)")
+    do_lightly("ALTER TABLE t DROP COLUMNS (`new, a`, s, `d.d`, `q``r`)")
     assert names() is None

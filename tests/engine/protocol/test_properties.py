@@ -1,7 +1,14 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
-from engine.protocol.properties import TableProperties, split_column_list, validate_properties
+from engine.protocol.properties import (
+    TableProperties,
+    parse_column_paths,
+    render_column_paths,
+    validate_properties,
+)
 
 
 def test_absent_properties_have_their_defaults():
@@ -36,7 +43,12 @@ def test_absent_properties_have_their_defaults():
         ("delta.targetFileSize", "128mb", "target_file_size_bytes", 134_217_728),
         ("delta.targetFileSize", "1000", "target_file_size_bytes", 1000),
         ("delta.dataSkippingNumIndexedCols", "-1", "data_skipping_num_indexed_cols", -1),
-        ("delta.dataSkippingStatsColumns", "a,b.c", "data_skipping_stats_columns", ("a", "b.c")),
+        (
+            "delta.dataSkippingStatsColumns",
+            "a,b.c",
+            "data_skipping_stats_columns",
+            (("a",), ("b", "c")),
+        ),
         (
             "delta.inCommitTimestampEnablementVersion",
             "7",
@@ -90,5 +102,17 @@ def test_nobody_may_set_a_delta_property_that_does_not_exist():
 
 
 def test_a_list_of_columns_respects_quotes():
-    assert split_column_list("a, `b, c` ,d.`e f`") == ("a", "b, c", "d.e f")
-    assert split_column_list("") == ()
+    assert parse_column_paths("a, `b, c` ,d.`e f`") == (("a",), ("b, c",), ("d", "e f"))
+    assert parse_column_paths("`d.d`,d.d,`q``r`") == (("d.d",), ("d", "d"), ("q`r",))
+    assert parse_column_paths("") == parse_column_paths("  ") == ()
+
+
+def test_a_list_of_columns_that_names_none_is_refused():
+    for text in (",", "a,", "a..b", ".a", "`a", "a b", "``", "a`b`", "`a`b"):
+        with pytest.raises(ValueError, match="list of columns"):
+            parse_column_paths(text)
+
+
+@given(st.lists(st.lists(st.text(min_size=1), min_size=1, max_size=3).map(tuple), max_size=4))
+def test_a_list_of_columns_is_read_as_it_was_written(paths: list[tuple[str, ...]]):
+    assert parse_column_paths(render_column_paths(paths)) == tuple(paths)
