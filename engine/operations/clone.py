@@ -28,11 +28,13 @@ from engine.operations.restored_files import SharedFiles
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.staged_actions import removal
 from engine.operations.vacuum_plan import paths_of
+from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import has_feature, supported_features, upgrade
 from engine.schema.column_mapping import MODE_KEY
-from engine.snapshot.new_table import CLUSTERING_DOMAIN, with_defaults
+from engine.snapshot.new_table import with_defaults
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.file_writer import PATH_SAFE
+from engine.spark.identity import with_latest_marks
 from engine.storage.uri import ResolvedPath, local_path, resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
@@ -213,8 +215,12 @@ def _succeeding(source: Snapshot, current: Snapshot) -> Iterator[Action]:
     required = supported_features(source.protocol) - {_PROTECTION}
     if missing := required - supported_features(current.protocol):
         yield upgrade(current.protocol, missing)
+    schema = with_latest_marks(source.schema, current.schema)
     metadata = msgspec.structs.replace(
         source.metadata,
+        schema_string=source.metadata.schema_string
+        if schema == source.schema
+        else schema.to_json(),
         id=current.metadata.id,
         name=current.metadata.name,
         description=current.metadata.description,

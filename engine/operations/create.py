@@ -4,7 +4,7 @@ import msgspec
 
 from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
-from engine.actions.table import Metadata, Protocol
+from engine.actions.table import DomainMetadata, Metadata, Protocol
 from engine.commands.model import Create, DataFrameSource
 from engine.commands.names import column_path
 from engine.errors import TableExistsError
@@ -21,10 +21,12 @@ from engine.operations.write_rows import (
     removed_metrics,
     write_rows,
 )
+from engine.protocol.clustering import CLUSTERING_DOMAIN, clustering_paths
 from engine.protocol.features import supported_features, upgrade
-from engine.schema.types import StructField, StructType
-from engine.snapshot.new_table import CLUSTERING_DOMAIN, first_actions
+from engine.schema.types import StructField, StructType, parse_schema
+from engine.snapshot.new_table import first_actions
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.identity import with_latest_marks
 from engine.spark.sources import SourceRows
 from engine.spark.writer import Written
 from engine.transaction.optimistic_transaction import OptimisticTransaction
@@ -108,9 +110,12 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
 
 
 def _succeeding(action: Action, snapshot: Snapshot) -> Action:
-    """The table keeps its id, and never loses a feature."""
+    """The table keeps its id and the numbers it gave, and never loses a feature."""
     if isinstance(action, Metadata):
-        return msgspec.structs.replace(action, id=snapshot.metadata.id)
+        schema = with_latest_marks(parse_schema(action.schema_string), snapshot.schema)
+        return msgspec.structs.replace(
+            action, id=snapshot.metadata.id, schema_string=schema.to_json()
+        )
     if isinstance(action, Protocol):
         missing = supported_features(action) - supported_features(snapshot.protocol)
         return upgrade(snapshot.protocol, missing) if missing else snapshot.protocol
@@ -153,7 +158,8 @@ def _first(command: Create, execution: Execution, rows: SourceRows | None) -> li
 def _terms(actions: list[Action]) -> Terms:
     metadata = next(action for action in actions if isinstance(action, Metadata))
     protocol = next(action for action in actions if isinstance(action, Protocol))
-    return Terms(metadata, protocol)
+    domains = (action for action in actions if isinstance(action, DomainMetadata))
+    return Terms(metadata, protocol, clustering_paths(next(domains, None)))
 
 
 def _column_name(schema: StructType, written: str) -> str:

@@ -44,7 +44,7 @@ def check_explicit(schema: StructType, given: StructType) -> None:
 
 
 def with_latest_marks(schema: StructType, latest: StructType) -> StructType:
-    """An earlier schema, whose identity columns go on from the last number that was ever given."""
+    """Return a schema that succeeds the latest one: its identity columns give no number again."""
     return StructType(tuple(_latest(field, latest.get(field.name)) for field in schema))
 
 
@@ -79,11 +79,13 @@ def number_rows(
 def _latest(field: StructField, now: StructField | None) -> StructField:
     if now is None or START not in field.metadata or HIGH_WATER_MARK not in now.metadata:
         return field
-    marks = [
-        int(f.metadata[HIGH_WATER_MARK]) for f in (field, now) if HIGH_WATER_MARK in f.metadata
-    ]
-    furthest = max(marks) if int(field.metadata.get(STEP, 1)) > 0 else min(marks)
-    return replace(field, metadata={**field.metadata, HIGH_WATER_MARK: furthest})
+    start, step = int(field.metadata[START]), int(field.metadata.get(STEP, 1))
+    steps = -(-(int(now.metadata[HIGH_WATER_MARK]) - start) // step)  # on, to a number of its own
+    own = field.metadata.get(HIGH_WATER_MARK)
+    if steps < 0 or (own is not None and steps <= (int(own) - start) // step):
+        return field
+    mark = start + steps * step
+    return replace(field, metadata={**field.metadata, HIGH_WATER_MARK: mark})
 
 
 def _next(field: StructField) -> int:
