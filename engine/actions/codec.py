@@ -68,6 +68,9 @@ _FILE_LINES: dict[str | bytes, msgspec.json.Decoder[_AddLine | _RemoveLine]] = {
     **dict.fromkeys((b'{"remov', '{"remov'), msgspec.json.Decoder(_RemoveLine)),
 }
 """What nearly every line of a large commit is, by its first seven bytes: decoded in one pass."""
+_NOTHING = (b"", b"{}")
+_TEXT_MAPS = ("configuration", "partitionValues")
+"""Maps of texts, in which some writers leave numbers and booleans as they are."""
 _REMEDY = "Repair the log with the engine that wrote it."
 
 
@@ -89,12 +92,12 @@ def decode(line: str | bytes) -> Action:
 
 
 def decode_lines(data: bytes) -> Iterator[Action]:
-    """The actions of a commit's bytes, empty lines skipped.
+    """The actions of a commit's bytes, empty lines and empty objects skipped.
 
     Raises:
         MalformedLogError: as `decode`.
     """
-    return (decode(line) for line in data.split(b"\n") if line and not line.isspace())
+    return (decode(line) for line in data.split(b"\n") if line.strip() not in _NOTHING)
 
 
 def encode(action: Action) -> str:
@@ -137,10 +140,28 @@ def _decode_any(line: str | bytes) -> Action:
 
 
 def _leniently(fields: object, kind: type[Any]) -> Action:
-    """Fields that are null taken as absent, at the action's own level."""
+    """Fields that are null taken as absent, at the action's own level; values of maps as texts."""
     if isinstance(fields, dict):
+        if kind is DomainMetadata and "removed" in fields and fields["removed"] is None:
+            fields["removed"] = False
         fields = {name: value for name, value in fields.items() if value is not None}
+        for name in fields.keys() & _TEXT_MAPS:
+            fields[name] = _as_texts(fields[name])
+        if kind is Metadata and isinstance(texts := fields.get("configuration"), dict):
+            fields["configuration"] = {k: text for k, text in texts.items() if text is not None}
     return cast("Action", msgspec.convert(fields, kind))
+
+
+def _as_texts(values: object) -> object:
+    """A map whose numbers and booleans are written as JSON has them."""
+    if not isinstance(values, dict):
+        return values
+    return {
+        name: msgspec.json.encode(value).decode()
+        if isinstance(value, bool | int | float)
+        else value
+        for name, value in values.items()
+    }
 
 
 def _with_extra(action: CommitInfo, raw: msgspec.Raw) -> CommitInfo:

@@ -14,7 +14,7 @@ _DATE = re.compile(r"([+-]?\d{1,7})-(\d{1,2})-(\d{1,2})(?:[ T].*)?", re.DOTALL)
 _CLOCK = re.compile(
     r"(?P<date>[+-]?\d{1,7}-\d{1,2}-\d{1,2})"
     r"(?:[ T](?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d{1,9}))?)?)?"
-    r"\s*(?P<zone>Z|UTC|[+-]\d{2}:?\d{2})?"
+    r"\s*(?P<zone>[Zz]|UTC|[+-]\d{2}:?\d{2})?"
 )
 
 
@@ -70,7 +70,7 @@ def clock_text(micros: int) -> tuple[str, str, str]:
 
 
 def _offset(zone: str | None) -> timedelta:
-    if zone is None or zone in ("Z", "UTC"):
+    if zone is None or zone in ("Z", "z", "UTC"):
         return timedelta()
     sign = -1 if zone[0] == "-" else 1
     return sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))

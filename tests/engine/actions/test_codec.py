@@ -327,3 +327,32 @@ def test_an_unknown_action_is_kept_as_it_was():
 def test_empty_lines_of_a_commit_are_skipped():
     lines = b'\n{"txn":{"appId":"a","version":1}}\r\n  \n{"txn":{"appId":"b","version":2}}'
     assert [action.app_id for action in decode_lines(lines)] == ["a", "b"]
+
+
+def test_an_empty_object_is_no_action_of_a_commit():
+    data = b'{}\n {} \n{"txn":{"appId":"a","version":1}}\n'
+    assert list(decode_lines(data)) == [SetTransaction(app_id="a", version=1)]
+
+
+def test_values_that_writers_left_untyped_are_texts():
+    configuration = '{"a":false,"b":5,"c":null,"d":"x","e":1.5}'
+    metadata = decode(
+        f'{{"metaData":{{"id":"a","schemaString":"","configuration":{configuration}}}}}'
+    )
+    assert isinstance(metadata, Metadata)
+    assert metadata.configuration == {"a": "false", "b": "5", "d": "x", "e": "1.5"}
+    added = decode(
+        '{"add":{"path":"a","partitionValues":{"p":5,"q":true,"r":null},"size":1,'
+        '"modificationTime":1,"dataChange":true}}'
+    )
+    assert isinstance(added, AddFile)
+    assert added.partition_values == {"p": "5", "q": "true", "r": None}
+    with pytest.raises(MalformedLogError):
+        decode('{"metaData":{"id":"a","configuration":{"a":{}}}}')
+
+
+def test_a_domain_whose_removal_is_null_is_there():
+    domain = decode('{"domainMetadata":{"domain":"d","configuration":"{}","removed":null}}')
+    assert domain == DomainMetadata(domain="d", configuration="{}", removed=False)
+    with pytest.raises(MalformedLogError):
+        decode('{"domainMetadata":{"domain":"d","configuration":"{}"}}')

@@ -106,6 +106,7 @@ def test_null_and_the_empty_text_are_null(text: str | None, data_type: DataType)
         ),
         ("2024-01-02T03:04:05+02:00", TIMESTAMP, datetime(2024, 1, 2, 1, 4, 5, tzinfo=UTC)),
         ("2024-01-02", TIMESTAMP, datetime(2024, 1, 2, tzinfo=UTC)),
+        ("2024-01-02T03:04:05z", TIMESTAMP, datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)),
         ("2024-01-02 03:04:05.1", TIMESTAMP_NTZ, datetime(2024, 1, 2, 3, 4, 5, 100000)),  # noqa: DTZ001
         ("2024-01-02", DATE, date(2024, 1, 2)),
         ("1", DecimalType(12, 2), Decimal("1.00")),
