@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # everything here is many processes: what one of them compiled, the others only read
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install install-test run test check unit e2e screenshots stress interop azure s3 bench bench-pages clean
+.PHONY: help install install-test run test check unit reference e2e screenshots stress interop azure s3 bench bench-pages clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ check: install-test ## Lint, templates, types, layers, migrations; whether every
 unit: install-test ## Tests but for the browser's, each in whichever of four processes is free
 	@$(BIN)/python -m tests.prerequisites
 	@$(BIN)/pytest -n 4 --dist loadgroup
+
+reference: install-test ## Tests that read tables of other engines, where ../shared holds them
+	@$(BIN)/pytest -n 4 --dist loadgroup -m reference tests/engine tests/lakeui/catalog
 
 e2e: install-test ## Journeys in Chromium; skipped aloud where it is missing
 	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/pytest -n 3 --dist loadgroup -m e2e tests/e2e

@@ -59,7 +59,7 @@ from django.dispatch import receiver  # noqa: E402
 from django.test.utils import teardown_databases  # noqa: E402
 
 from lakeui.catalog.roles import Role  # noqa: E402
-from tests import migrated  # noqa: E402
+from tests import migrated, reference  # noqa: E402
 from tests.shares import Run  # noqa: E402
 
 migrated.share_with_children(_HOME)
@@ -92,6 +92,20 @@ def django_db_setup(
     yield
     with django_db_blocker.unblock():
         teardown_databases(databases, verbosity=0)
+
+
+@pytest.fixture(scope="session", name="reference")
+def reference_directory() -> Path:
+    """The directory of the reference material; whoever asks for it is skipped where it is absent."""
+    if not reference.DIRECTORY.is_dir():
+        pytest.skip(reference.ABSENT)
+    return reference.DIRECTORY
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """`-m reference` chooses every test that reads the reference material."""
+    if "reference" in _fixtures_of(item):
+        item.add_marker(pytest.mark.reference)
 
 
 def pytest_configure(config: pytest.Config) -> None:

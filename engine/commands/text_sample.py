@@ -20,6 +20,7 @@ from engine.errors import CannotEvaluateError, RequestError
 from engine.expressions.arrow_cast import arrow_type, convert
 from engine.expressions.literals import parse_date, parse_timestamp
 from engine.expressions.types import FLOATS, INTEGRALS
+from engine.schema.text_values import parse_decimal
 from engine.schema.types import (
     BINARY,
     BOOLEAN,
@@ -66,8 +67,8 @@ _WHOLE = re.compile(
 )  # a leading zero is part of a code, not a number
 _LONG_WHOLE = re.compile(r"[+-]?[1-9][0-9]{18,}\Z")
 _FLOATING = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?\Z")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}")
 _ROUNDING = Context(prec=76, rounding=ROUND_HALF_UP)
 _FLOAT_NAMES = frozenset({"NaN", "Infinity", "+Infinity", "-Infinity", "INF", "+INF", "-INF"})
 
@@ -169,7 +170,7 @@ def text_value(text: str | None, kind: DataType) -> str | None:
     ):
         return text
     if isinstance(kind, DecimalType):
-        return _decimal_text(text.strip(" "), kind)
+        return _decimal_text(text, kind)
     try:
         value = convert(pa.scalar(text), STRING, DOUBLE if kind == FLOAT else kind)
         return str(pa.array([value.as_py()], arrow_type(kind)).cast(pa.string())[0].as_py())
@@ -206,10 +207,10 @@ def _is_of(value: Any, kind: DataType) -> bool:  # noqa: ANN401 - JSON
 
 
 def _decimal_text(text: str, kind: DecimalType) -> str:
+    number = parse_decimal(text)
+    if number is None:
+        raise Misfit
     try:
-        number = Decimal(text)
-        if not number.is_finite():
-            raise Misfit
         stored = number.quantize(Decimal(1).scaleb(-kind.scale), context=_ROUNDING)
     except InvalidOperation as error:
         raise Misfit from error

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from engine.actions.files import AddFile
 from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
+from engine.conflicts.reads import may_hold
+from engine.conflicts.recorded_predicates import may_have_read
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.snapshot.data_skipping import Skipper, parse_stats
 
@@ -34,7 +36,7 @@ def added_candidates(
     if current.level is IsolationLevel.SNAPSHOT or current.reads_nothing:
         return ()
     if not _may_be_ordered_later(current, winner):
-        again = (commit for commit in exempted if ends_exemption(winner, commit))
+        again = (commit for commit in exempted if ends_exemption(current, winner, commit))
         return (
             *(file for commit in again for file in _added_by(commit)),
             *_new_to(current, winner),
@@ -68,25 +70,32 @@ def exempt_after(
         return (*exempted, winner)
     if winner.is_blind_append or not winner.changes_data:
         return tuple(exempted)
-    return tuple(commit for commit in exempted if not ends_exemption(winner, commit))
+    return tuple(commit for commit in exempted if not ends_exemption(current, winner, commit))
 
 
-def ends_exemption(winner: WinningCommit, append: WinningCommit) -> bool:
-    """Whether this winning commit may have read what a blind append before it added.
+def ends_exemption(
+    current: CurrentTransaction, winner: WinningCommit, append: WinningCommit
+) -> bool:
+    """Return whether this winning commit may have read the rows of a blind append before it.
 
-    One that removes a file of the append has read it, whatever version it says it read.
+    A commit that removes a file of the append has read it, whatever version and predicate it
+    records. Any other commit has not if it read an earlier version, or if its predicate rules out
+    every file that the append wrote.
     """
     if winner.is_blind_append or not winner.changes_data:
         return False
-    read_version = winner.info.read_version
-    if read_version is None or read_version >= append.version:
+    if not winner.removed_paths.isdisjoint(add.path for add in append.adds):
         return True
-    return not winner.removed_paths.isdisjoint(add.path for add in append.adds)
+    read_version = winner.info.read_version
+    if read_version is not None and read_version < append.version:
+        return False
+    schema, columns = current.schema, current.partition_columns
+    return any(may_have_read(winner, add, schema, columns) for add in append.adds)
 
 
 def matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:
     """The reads of this transaction that a file may hold rows of. What is left out is proved to match none."""
-    return tuple(read for read, skipper in current.tested_reads if _may_hold(skipper, add))
+    return tuple(read for read, skipper in current.tested_reads if may_hold(skipper, add))
 
 
 def reads_rows_of(current: CurrentTransaction, winner: WinningCommit) -> bool:
@@ -99,17 +108,6 @@ def _holds(skipper: Skipper | None, add: AddFile) -> bool:
     if stats is None or not stats.get("numRecords"):
         return False
     return skipper is None or skipper.matches_all(add.partition_values or {}, stats)
-
-
-def _may_hold(skipper: Skipper | None, add: AddFile) -> bool:
-    """Partition values first: statistics are parsed only where those do not decide."""
-    if skipper is None:
-        return True
-    values = add.partition_values or {}
-    if not skipper.may_match(values, None):
-        return False
-    stats = parse_stats(add.stats) if skipper.looks_at_data else None
-    return stats is None or skipper.may_match(values, stats)
 
 
 def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) -> bool:

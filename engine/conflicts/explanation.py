@@ -14,6 +14,8 @@ from engine.words import counted
 
 FILES_SHOWN = 100
 PARTITIONS_SHOWN = 10
+_CREATES = frozenset({"CREATE TABLE", "CREATE TABLE AS SELECT"})
+"""The operations that fail where the table exists. Any other first commit can follow a lost one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,13 @@ def explain(
 def can_retry(overlap: Overlap, rule: Rule) -> bool:
     """Whether the same command, run again on the latest version, can succeed.
 
-    Not where the winning commit created the table that this transaction wanted to create, not where
+    Not where the winning commit created the table that a CREATE wanted to create, not where
     two queries share an application id, since the next attempt overlaps with the second query again, and not
     where its rows stay those of the version that was aborted.
     """
     if rule is Rule.APPLICATION_COMMITTED or overlap.current.source_is_fixed:
         return False
-    return not (rule is Rule.PROTOCOL_CHANGED and overlap.current.read_version < 0)
+    return not (overlap.current.read_version < 0 and overlap.current.operation in _CREATES)
 
 
 def _files(overlap: Overlap, finding: Finding) -> Iterable[ConflictFile]:

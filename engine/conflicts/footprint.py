@@ -1,14 +1,17 @@
 """What a winning commit did to files, and what this transaction stages for them, path by path."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.actions.codec import Action
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 _COPIED = ("numCopiedRows", "numTargetRowsCopied", "num_copied_rows", "num_target_rows_copied")
+_MERGE_CLAUSES = ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
 _WRITES_NEW_ROWS = frozenset({"WRITE", "STREAMING UPDATE"})
 
 
@@ -61,6 +64,48 @@ def may_hold_copies(winner: WinningCommit) -> bool:
     if copied is None:
         return winner.operation not in _WRITES_NEW_ROWS
     return copied != "0"
+
+
+def both_delete(current: CurrentTransaction, winner: WinningCommit) -> bool:
+    """Return whether both sides do nothing but delete rows, whichever rows those are.
+
+    Then the order of the history is a serial order also where they share rows: this transaction
+    finds those rows gone. It must delete every row that its conditions match and read nothing else.
+    A file that it rewrites, and a change file that it staged, hold rows of before the winning commit.
+    """
+    reads = current.reads
+    if current.operation != "DELETE" or current.rows.command_obstacle or current.read_entirely:
+        return False
+    if not reads or current.read_whole_table or not all(r.every_match_changes for r in reads):
+        return False
+    if any(isinstance(action, AddCDCFile) for action in current.actions):
+        return False
+    only_takes = _only_takes_rows(current.actions) and _only_takes_rows(winner.actions)
+    return only_takes and bool(winner.removes) and _deletes_by_its_record(winner.info)
+
+
+def removed_for_good(current: CurrentTransaction, winner: WinningCommit) -> frozenset[str]:
+    """Return the paths of the files of which a winning DELETE left no row for this DELETE."""
+    if not both_delete(current, winner):
+        return frozenset()
+    return winner.removed_paths - {add.path for add in winner.adds}
+
+
+def _only_takes_rows(actions: Iterable[Action]) -> bool:
+    """Return whether each file that is added takes the place of the same file."""
+    return all(change.remove is not None for change in changes_of(actions).values())
+
+
+def _deletes_by_its_record(info: CommitInfo) -> bool:
+    """Return whether a commit was a DELETE, or a MERGE of which every clause deletes."""
+    if info.operation != "MERGE":
+        return info.operation == "DELETE"
+    recorded = [(info.operation_parameters or {}).get(name, "[]") for name in _MERGE_CLAUSES]
+    try:
+        clauses = [clause for text in recorded for clause in json.loads(text)]
+        return bool(clauses) and all(clause["actionType"] == "delete" for clause in clauses)
+    except (ValueError, TypeError, KeyError):
+        return False
 
 
 def rearranges(current: CurrentTransaction) -> bool:

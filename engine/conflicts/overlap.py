@@ -7,6 +7,7 @@ from functools import cached_property
 from engine.actions.files import FileKey, RemoveFile
 from engine.conflict_facts import SharedFile, Subclass
 from engine.conflicts.candidates import counts_appends
+from engine.conflicts.footprint import removed_for_good
 from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS, IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
@@ -83,7 +84,12 @@ class Overlap:
         return counts_appends(level) and not counts_appends(relaxed, changes_terms=changes)
 
     @cached_property
+    def removed_for_good(self) -> frozenset[str]:
+        """The files that a winning DELETE removed whole, and whose loss does not concern this DELETE."""
+        return removed_for_good(self.current, self.winner)
+
+    @cached_property
     def unresolved_removes(self) -> tuple[RemoveFile, ...]:
-        """The winning commit's removes that rows did not settle."""
-        settled = self.evidence.resolved_removes
+        """The winning commit's removes that concern this transaction, unless rows settled them."""
+        settled = self.evidence.resolved_removes | self.removed_for_good
         return tuple(remove for remove in self.winner.removes if remove.path not in settled)

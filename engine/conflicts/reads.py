@@ -1,5 +1,6 @@
 """A condition as a read: what of it can be tested again later, and what must count as TRUE."""
 
+from engine.actions.files import AddFile
 from engine.conflicts.transaction_info import ReadPredicate
 from engine.expressions.render import to_sql
 from engine.expressions.traits import (
@@ -11,6 +12,7 @@ from engine.expressions.traits import (
     uses_complex_types,
 )
 from engine.expressions.tree import TRUE, Expression
+from engine.snapshot.data_skipping import Skipper, parse_stats
 
 SUBQUERY = "its condition contains a subquery"
 NOT_DETERMINISTIC = "its condition is not deterministic"
@@ -62,3 +64,17 @@ def value_obstacle(condition: Expression) -> str | None:
 def is_stable(part: Expression) -> bool:
     """Whether the same row gives the same answer each time, wherever it is evaluated."""
     return is_deterministic(part) and not has_subquery(part) and not spark_expressions(part)
+
+
+def may_hold(skipper: Skipper | None, add: AddFile) -> bool:
+    """Return whether a file may hold a row that a condition selects; None selects every row.
+
+    Partition values come first: statistics are parsed only where those do not decide.
+    """
+    if skipper is None:
+        return True
+    values = add.partition_values or {}
+    if not skipper.may_match(values, None):
+        return False
+    stats = parse_stats(add.stats) if skipper.looks_at_data else None
+    return stats is None or skipper.may_match(values, stats)

@@ -51,6 +51,19 @@ def restage(
     return carried, Pending(vectors)
 
 
+def without_files(
+    current: CurrentTransaction, pending: Pending, paths: frozenset[str]
+) -> tuple[CurrentTransaction, Pending]:
+    """Return this transaction without its changes of some files."""
+    kept = tuple(
+        action
+        for action in current.actions
+        if not (isinstance(action, AddFile | RemoveFile) and action.path in paths)
+    )
+    vectors = {path: rows for path, rows in pending.vectors.items() if path not in paths}
+    return current.staging(kept), Pending(vectors)
+
+
 def _moved(paths: frozenset[str], moved: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The paths, and where their rows are now."""
     return paths.union(*(moved[path] for path in paths & moved.keys()))

@@ -6,7 +6,6 @@ parsed, taken as a read of everything. So a verdict of "passes" is certain, one 
 to what the log does not say.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,7 @@ from engine.conflicts.checker import find_conflict
 from engine.conflicts.isolation import IsolationLevel, level_used
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.reads import read_predicate
+from engine.conflicts.recorded_predicates import predicate_texts
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.errors import ConflictFacts, ExpressionError
 from engine.expressions.parse import parse_condition
@@ -141,11 +141,12 @@ def _recorded_reads(
 ) -> tuple[tuple[ReadPredicate, ...], bool]:
     if commit.is_blind_append or commit.operation in _READ_NOTHING or not commit.changes_data:
         return (), True
-    texts = _predicates(commit)
+    texts = predicate_texts(commit.info)
     if commit.operation not in {"DELETE", "UPDATE"} or texts is None:
         return (read_predicate(None),), False
     try:
-        return tuple(_read(text, schema) for text in texts), True
+        condition = " AND ".join(f"({text})" for text in texts) or "TRUE"
+        return (_read(condition, schema),), True
     except ExpressionError:
         return (read_predicate(None),), False
 
@@ -154,21 +155,3 @@ def _recorded_reads(
 def _read(text: str, schema: StructType) -> ReadPredicate:
     """A recorded condition, parsed once: replays at several levels meet the same ones."""
     return read_predicate(parse_condition(text, schema))
-
-
-def _predicates(commit: WinningCommit) -> list[str] | None:
-    """The recorded condition: one text, or a JSON list of texts that AND joins; None if unknown."""
-    recorded = (commit.info.operation_parameters or {}).get("predicate")
-    if not isinstance(recorded, str):
-        return None
-    try:
-        predicates = json.loads(recorded)
-    except ValueError:
-        predicates = recorded
-    if isinstance(predicates, str):
-        predicates = [predicates] if predicates else []
-    if not isinstance(predicates, list) or not all(
-        isinstance(predicate, str) for predicate in predicates
-    ):
-        return None
-    return [" AND ".join(f"({predicate})" for predicate in predicates) or "TRUE"]

@@ -32,6 +32,7 @@ class Settled:
     current: CurrentTransaction
     pending: Pending
     row_count: int = 0
+    gone_count: int = 0
     rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     how: str = ""
 
@@ -76,7 +77,7 @@ def resolve_by_rows(
         return _unsettled(overlap, pending, evidence)
     current, carried = restage(overlap.current, pending, out)
     how = ", ".join(sorted(out.means))
-    return Settled(out.evidence(), current, carried, out.row_count, out.rows, how)
+    return Settled(out.evidence(), current, carried, out.row_count, out.gone_count, out.rows, how)
 
 
 def _unsettled(overlap: Overlap, pending: Pending, evidence: RowEvidence) -> Settled:

@@ -4,7 +4,8 @@ With `base` the deletion vector of a file when this transaction read it, `dv_cur
 and `dv_win` the winning commit's: this transaction changes `dv_cur \\ base`, the winning commit
 removed `dv_win \\ base` and, if it restored a version, brought `base \\ dv_win` back. The two pass
 if they changed different rows, if no new row matches what this transaction read, and if this
-transaction read none of the rows that are gone.
+transaction read none of the rows that are gone. Two DELETEs may share rows: the second leaves
+them out.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from pyroaring import BitMap64
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflicts.candidates import Candidate, added_candidates, matching_reads
-from engine.conflicts.footprint import Change, changes_of, may_hold_copies
+from engine.conflicts.footprint import Change, both_delete, changes_of, may_hold_copies
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.rebase import Pending, file_of, naming, staged_over
 from engine.conflicts.row_access import NO_ROWS, RowAccess, all_rows
@@ -34,13 +35,20 @@ def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: RowRe
     current, winner = overlap.current, overlap.winner
     theirs, ours = changes_of(winner.actions), changes_of(current.actions)
     reads_all, out.may_hold_copies = current.read_whole_table, may_hold_copies(winner)
+    share_rows = both_delete(current, winner)
     for remove in winner.removes:
+        if remove.path in overlap.removed_for_good:
+            continue
         if not (reads_all or remove.path in ours or remove.path in current.read_files):
             continue
         change = theirs[remove.path]
         taken = Taken(remove, change.add, winner.version - 1, *_taken(change, rows))
         if remove.path in ours:
-            _settle_changed(current, taken, ours[remove.path], (pending, rows), out)
+            own = ours[remove.path]
+            if share_rows and not taken.brought_back:
+                _delete_what_is_left(taken, own, pending, rows, out)
+            else:
+                _settle_changed(current, taken, own, (pending, rows), out)
         else:
             _settle_read(current, taken, rows, out)
     for candidate in added_candidates(current, winner, overlap.exempted):
@@ -130,6 +138,24 @@ def _settle_changed(
     elif taken.latest is not None and (ours.add is not None or not taken.brought_back):
         out.restaged[ours.path] = _over(ours.remove, ours.add, taken.latest, changed, rows)
         out.settle(ours.path, taken.gone | changed, _MERGED)
+
+
+def _delete_what_is_left(
+    taken: Taken, ours: Change, pending: Pending, rows: RowAccess, out: RowResolution
+) -> None:
+    """Stage this DELETE's rows of a file without those that the winning DELETE took from it."""
+    if ours.remove is None or ours.remove.key != taken.remove.key or taken.latest is None:
+        return
+    changed = changed_by_current(ours, pending, rows)
+    if changed is None:
+        return
+    shared, left = taken.gone & changed, changed - taken.gone
+    out.compare(Compared(taken.remove, taken.version, changed, taken.gone, shared, taken.before))
+    out.gone_count += len(shared)
+    out.restaged[ours.path] = (
+        _over(ours.remove, ours.add, taken.latest, left, rows) if left else Restaged()
+    )
+    out.settle(ours.path, taken.gone | changed, _MERGED)
 
 
 def _over(

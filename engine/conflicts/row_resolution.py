@@ -55,6 +55,7 @@ class RowResolution:
     restaged: dict[str, Restaged] = field(default_factory=dict)
     moved: dict[str, frozenset[str]] = field(default_factory=dict)
     row_count: int = 0
+    gone_count: int = 0  # rows that this transaction deletes too, and finds gone
     rows: dict[str, tuple[int, ...]] = field(default_factory=dict)
     means: set[str] = field(default_factory=set)
     compared: list[SharedFile] = field(default_factory=list)

@@ -18,6 +18,7 @@ from engine.commands.column_sql import (
 from engine.commands.model import DataFrameSource
 from engine.commands.statement_cursor import StatementCursor
 from engine.delta.creation import CollationError, TableDefinition, create_table
+from engine.delta.definition_check import IDENTITY_MARK, ROW_HISTORY
 from engine.delta.names import PROVIDERS, find_delta, name_sql
 from engine.delta.opening import open_table
 from engine.delta.result_frames import nothing
@@ -41,13 +42,6 @@ CREATE_STATEMENTS = frozenset(
     }
 )
 VIEW_STATEMENTS = frozenset({"CreateView", "CreateViewCommand"})
-_IDENTITY_MARK = "delta.identity.highWaterMark"
-_OF_A_HISTORY = (
-    "delta.rowTracking.materialized",
-    "delta.inCommitTimestampEnablement",
-    "delta.requireCheckpointProtection",
-)
-"""What the properties of a table begin with that tell of its own rows and log."""
 _COLLATION = re.compile(r"\bCOLLATE\b")
 _DEFAULT_PROVIDER = "spark.sql.sources.default"
 
@@ -136,7 +130,7 @@ def create_like(spark: SparkSession, plan: Java) -> DataFrame | None:
 def _like_delta(spark: SparkSession, place: CataloguedTable, name: str) -> TableDefinition:
     snapshot = open_table(spark, place.location, name=name).snapshot()
     columns = tuple(
-        replace(field, metadata={k: v for k, v in field.metadata.items() if k != _IDENTITY_MARK})
+        replace(field, metadata={k: v for k, v in field.metadata.items() if k != IDENTITY_MARK})
         for field in snapshot.schema
     )
     configuration = snapshot.metadata.configuration
@@ -144,7 +138,7 @@ def _like_delta(spark: SparkSession, place: CataloguedTable, name: str) -> Table
         columns=columns,
         partition_columns=tuple(snapshot.partition_columns),
         clustering_columns=tuple(snapshot.clustering_columns),
-        properties={k: v for k, v in configuration.items() if not k.startswith(_OF_A_HISTORY)},
+        properties={k: v for k, v in configuration.items() if not k.startswith(ROW_HISTORY)},
         description=snapshot.metadata.description or "",
     )
 

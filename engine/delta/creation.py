@@ -13,6 +13,11 @@ from pyspark.sql import types as spark_types
 
 from engine.commands.model import Clone, Create
 from engine.commands.sources import DataFrameSource, Source
+from engine.delta.definition_check import (
+    OccupiedLocationError,
+    SchemaMissingError,
+    check_definition,
+)
 from engine.delta.handle import Handle
 from engine.delta.names import (
     PROVIDERS,
@@ -30,6 +35,7 @@ from engine.expressions.render import quote_string
 from engine.log.segment import list_log_files
 from engine.operations.result import OperationResult
 from engine.schema.types import StructField, StructType
+from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import CataloguedTable, find_table
 from engine.spark.columns import from_spark_schema, quoted, to_spark_type
 from engine.spark.data_source import register_for_names
@@ -124,7 +130,7 @@ def make_table(spark: SparkSession, definition: TableDefinition) -> tuple[Handle
         raise NothingNamedError(what, "Give one of them.", field="location")
     existing = find_table(spark, definition.name)
     if existing is None:
-        return _named(spark, definition)
+        return _create_named(spark, definition)
     if existing.is_view or not (definition.if_not_exists or definition.replace):
         raise NameTakenError(definition.name)
     if definition.if_not_exists and existing.provider.lower() not in PROVIDERS:
@@ -134,32 +140,86 @@ def make_table(spark: SparkSession, definition: TableDefinition) -> tuple[Handle
     return _at(spark, definition, existing.location, existing)
 
 
-def _named(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, OperationResult]:
+def _create_named(
+    spark: SparkSession, definition: TableDefinition
+) -> tuple[Handle, OperationResult]:
+    """Make a table under a name that the catalogue does not have, or name the one at its location."""
     if definition.must_exist:
         raise NameUnknownError(definition.name)
-    if uses_delta_spark(spark) and not (definition.location or definition.rows):
+    location = definition.location
+    if uses_delta_spark(spark) and not (location or definition.rows):
         own = replace(definition, name=".".join(parts_in(spark, definition.name)))
         plain_sql(spark, _command(spark, own).statement())
         existing = find_table(spark, definition.name)
         place = existing.location if existing else default_location(spark, definition.name)
         return _at(spark, definition, place, existing, exists=True)
-    if definition.location and _adopts(spark, definition):
-        return _adopted(spark, definition)
+    has_log = bool(location) and has_table(spark, location)
+    if has_log and not definition.rows:
+        return _register_existing(spark, definition)
     columns = _columns(spark, definition)
-    if definition.location and not columns.fields:
-        raise WithoutColumnsError(definition.location)
-    register_name(spark, definition.name, definition.location, columns)
+    if location:
+        _check_location(spark, definition, columns, has_log=has_log)
+    register_name(spark, definition.name, location, columns)
     existing = find_table(spark, definition.name)
-    chosen = definition.location or (existing.location if existing else "")
+    chosen = location or (existing.location if existing else "")
     place = chosen or default_location(spark, definition.name)
     if uses_delta_spark(spark):  # which has begun the table, without columns
         definition = replace(definition, replace=True)
     try:
         return _at(spark, definition, place, existing)
     except Exception:
-        if not _has_log(spark, place):  # else it is the table of another writer under this name
+        if has_log or not has_table(spark, place):  # else another writer has made one there
             plain_sql(spark, f"DROP TABLE IF EXISTS {definition.name}")
         raise
+
+
+def _register_existing(
+    spark: SparkSession, definition: TableDefinition
+) -> tuple[Handle, OperationResult]:
+    """Name the table at the location as it is, with its rows; its definition must agree."""
+    table = open_table(spark, definition.location)
+    snapshot = table.snapshot()
+    _check_agrees(definition, definition.location, snapshot)
+    register_name(spark, definition.name, definition.location, snapshot.schema)
+    existing = find_table(spark, definition.name)
+    return Handle(spark, table, name=existing.name if existing else ""), OperationResult()
+
+
+def _check_agrees(definition: TableDefinition, location: str, snapshot: Snapshot) -> None:
+    """Refuse a definition that differs from the table that is there.
+
+    Raises:
+        SchemaMissingError: a replacement without columns.
+        RequestError: columns, layout or properties differ.
+    """
+    if definition.replace and not definition.columns:
+        raise SchemaMissingError
+    check_definition(
+        location,
+        snapshot,
+        StructType(definition.columns),
+        definition.partition_columns,
+        definition.clustering_columns,
+        definition.properties,
+    )
+
+
+def _check_location(
+    spark: SparkSession, definition: TableDefinition, columns: StructType, *, has_log: bool
+) -> None:
+    """Refuse to make a table among files that are there, or one without columns.
+
+    Raises:
+        OccupiedLocationError: there is a file, or a table that is not to be replaced.
+        WithoutColumnsError: neither columns nor a query are given.
+    """
+    uri = normalise_uri(definition.location)
+    store = open_store(uri, storage_options(spark, uri, {}))
+    replaces = has_log and definition.replace
+    if not replaces and next(iter(store.list_all()), None) is not None:
+        raise OccupiedLocationError(definition.name, definition.location)
+    if not columns.fields:
+        raise WithoutColumnsError(definition.location)
 
 
 def _check_collations(schema: spark_types.StructType) -> None:
@@ -196,25 +256,10 @@ def _is_collated(kind: spark_types.DataType) -> bool:
             return False
 
 
-def _adopts(spark: SparkSession, definition: TableDefinition) -> bool:
-    """Whether only a name is requested, of a table that is there."""
-    layout = definition.partition_columns or definition.clustering_columns or definition.properties
-    if definition.columns or definition.rows or definition.replace or layout:
-        return False
-    return _has_log(spark, definition.location)
-
-
-def _has_log(spark: SparkSession, place: str) -> bool:
+def has_table(spark: SparkSession, place: str) -> bool:
     """Whether a Delta table is there."""
     uri = normalise_uri(place)
     return bool(list_log_files(open_store(uri, storage_options(spark, uri, {}))))
-
-
-def _adopted(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, OperationResult]:
-    table = open_table(spark, definition.location)
-    register_name(spark, definition.name, definition.location, table.snapshot().schema)
-    existing = find_table(spark, definition.name)
-    return Handle(spark, table, name=existing.name if existing else ""), OperationResult()
 
 
 def register_name(
@@ -250,6 +295,12 @@ def _at(
     handle = Handle(spark, table, name=name, retries=definition.retries, options=definition.options)
     if exists:
         return handle, OperationResult()
+    if not existing and definition.replace and not definition.rows and list_log_files(store):
+        if not definition.must_exist:
+            _check_agrees(definition, place, table.snapshot())
+            return handle, OperationResult()
+        if not definition.columns:
+            raise SchemaMissingError
     if definition.must_exist and not list_log_files(store):
         raise NameUnknownError(shown)
     try:

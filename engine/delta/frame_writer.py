@@ -13,6 +13,7 @@ from engine.delta.frame_writes import (
     ERROR,
     FrameWrite,
     append,
+    check_layout,
     existing,
     new_table,
     overwrite,
@@ -20,6 +21,7 @@ from engine.delta.frame_writes import (
     to_path,
 )
 from engine.delta.names import PROVIDERS, NameUnknownError, find_delta, parts_in
+from engine.delta.opening import open_table
 from engine.delta.row_statements import by_position
 from engine.delta.table_reads import lowered
 from engine.errors import RequestError
@@ -139,9 +141,14 @@ class WritesDelta(_Writer):
                 return
             write = self._asked()
             handle = existing(write, tableName, place)
+            snapshot = handle.table.snapshot()
             replaces = self._mode == "overwrite" if overwrite is None else overwrite
-            frame = by_position(write.frame, handle.table.snapshot().schema.names)
-            (_overwrite if replaces else append)(replace(write, frame=frame), handle)
+            placed = replace(
+                write,
+                frame=by_position(write.frame, snapshot.schema.names),
+                partition_columns=tuple(snapshot.partition_columns),
+            )
+            (_overwrite if replaces else append)(placed, handle)
 
     def _take(
         self,
@@ -234,6 +241,7 @@ class DeltaStreamWriter(DataStreamWriter):
         where = path if path is not None else self.options(**options)._path
         if self._source.lower() in PROVIDERS and where is not None:
             self._make(location=where)
+            self._check_layout(where)
         return super().start(path, None, outputMode, None, queryName, **options)
 
     def toTable(  # noqa: N802
@@ -261,8 +269,21 @@ class DeltaStreamWriter(DataStreamWriter):
                 place = find_delta(spark, name_parts(spark, tableName))
         if place is None:
             raise NameUnknownError(tableName)
+        self._check_layout(place.location)
         super().format(STREAM_SOURCE)
         return super().start(place.location, None, outputMode, None, queryName, **options)
+
+    def _check_layout(self, location: str) -> None:
+        """Refuse a stream whose partition columns are not the table's.
+
+        Raises:
+            PartitioningError: they differ.
+        """
+        if self._partitions:
+            spark = self._frame.sparkSession
+            with as_spark_does(), delta_errors():
+                write = FrameWrite(self._frame, partition_columns=self._partitions)
+                check_layout(write, open_table(spark, location).snapshot())
 
     def _make(self, name: str = "", location: str = "") -> None:
         """An empty table of the stream's columns, where there is none."""

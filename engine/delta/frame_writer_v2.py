@@ -61,7 +61,10 @@ class WritesDeltaV2(_Writer):
     def tableProperty(self, property: str, value: str) -> "WritesDeltaV2":  # noqa: N802
         """Set a property of a table that is made."""
         super().tableProperty(property, value)
-        self._properties[property] = value
+        if property.lower() == "location":  # as Spark's catalogues take it
+            self._own_options["path"] = value
+        else:
+            self._properties[property] = value
         return self
 
     def partitionedBy(self, col: Any, *cols: Any) -> "WritesDeltaV2":  # noqa: ANN401, N802

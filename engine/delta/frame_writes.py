@@ -6,7 +6,13 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from engine.commands.model import Append, Create, DataFrameSource, Overwrite
-from engine.delta.creation import TableDefinition, create_table, session_defaults
+from engine.delta.creation import (
+    TableDefinition,
+    create_table,
+    has_table,
+    register_name,
+    session_defaults,
+)
 from engine.delta.handle import AUTO_MERGE, OPTIONS, Handle
 from engine.delta.names import NameTakenError, NotADeltaTableError
 from engine.delta.opening import open_table, storage_options
@@ -30,7 +36,7 @@ _SAVE_MODES = {
 class PartitioningError(RequestError):
     """A write asks for another layout than the table has."""
 
-    code = "DELTA_PARTITIONING_MISMATCH"
+    code = "DELTA_METADATA_MISMATCH"
 
 
 class WithoutDataError(RequestError):
@@ -126,8 +132,14 @@ def _refuse_inside_another(spark: SparkSession, path: str) -> None:
 
 def to_name(write: FrameWrite, name: str, place: CataloguedTable | None) -> None:
     """`saveAsTable`: into the table of a name, which is made where there is none."""
+    location = write.options.get("path", "")
+    if place is None and location and write.mode == OVERWRITE and has_table(write.spark, location):
+        handle = Handle(write.spark, open_table(write.spark, location))
+        overwrite(write, handle)
+        register_name(write.spark, name, location, handle.table.snapshot().schema)
+        return
     if place is None:
-        new_table(write, name, write.options.get("path", ""))
+        new_table(write, name, location)
         return
     _into(write, existing(write, name, place), name)
 
@@ -148,7 +160,7 @@ def _into(write: FrameWrite, handle: Handle, shown: str) -> None:
 
 def append(write: FrameWrite, handle: Handle) -> None:
     """Add the frame's rows, columns by name."""
-    _check_layout(write, handle.table.snapshot())
+    check_layout(write, handle.table.snapshot())
     handle = _with_options(write, handle)
     evolves = write.flag("mergeschema") or handle.is_set(AUTO_MERGE)
     handle.run(Append(DataFrameSource(write.frame), merge_schema=evolves))
@@ -160,10 +172,10 @@ def overwrite(write: FrameWrite, handle: Handle) -> None:
     handle = _with_options(write, handle)
     where = write.options.get("replacewhere")
     replaces_schema = write.flag("overwriteschema")
-    if replaces_schema and _is_other_layout(write, snapshot):
+    if replaces_schema and _is_other_layout(_with_whole_layout(write, snapshot), snapshot):
         handle.run(_replacement(write, snapshot))
         return
-    _check_layout(write, snapshot)
+    check_layout(write, snapshot)
     given = where if write.replace_where is None else write.replace_where
     if given is not None:
         condition = GivenColumn(given, handle.caller())
@@ -223,7 +235,15 @@ def _is_other_layout(write: FrameWrite, snapshot: Snapshot) -> bool:
     return other or bool(clusters and _lower(clusters) != _lower(snapshot.clustering_columns))
 
 
-def _check_layout(write: FrameWrite, snapshot: Snapshot) -> None:
+def _with_whole_layout(write: FrameWrite, snapshot: Snapshot) -> FrameWrite:
+    """Return a write of all rows whose silence about partitions means that there are none."""
+    partly = write.replace_where is not None or "replacewhere" in write.options
+    if partly or not snapshot.partition_columns:
+        return write
+    return replace(write, partition_columns=write.partition_columns or ())
+
+
+def check_layout(write: FrameWrite, snapshot: Snapshot) -> None:
     """Refuse what a write cannot change.
 
     Raises:

@@ -5,7 +5,6 @@ is UTC. A value that Spark would refuse, or that Arrow may round differently, ra
 `CannotEvaluateError`.
 """
 
-import re
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -19,6 +18,12 @@ from engine.expressions.literals import parse_date, parse_timestamp
 from engine.expressions.tree import VOID
 from engine.expressions.types import FLOATS, INTEGRALS, TIMES, is_numeric, sql_name
 from engine.schema.civil_time import DAY_MICROS
+from engine.schema.text_values import (
+    named_float,
+    parse_boolean,
+    parse_double,
+    parse_whole_number,
+)
 from engine.schema.types import (
     BINARY,
     BOOLEAN,
@@ -57,17 +62,6 @@ _ARROW: dict[DataType, pa.DataType] = {
     TIMESTAMP: pa.timestamp("us", "UTC"),
     TIMESTAMP_NTZ: pa.timestamp("us"),
     VOID: pa.null(),
-}
-_INTEGER = re.compile(r"[+-]?[0-9]{1,40}\Z")
-_FLOATING = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
-_NAMED_FLOATS = {
-    "nan": float("nan"),
-    **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), float("inf")),
-    **dict.fromkeys(("-inf", "-infinity"), float("-inf")),
-}
-_BOOLEANS = {
-    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
-    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
 }
 
 
@@ -173,19 +167,17 @@ def _from_string(value: Value, _: DataType, target: DataType) -> Value:
 
 
 def _parsed(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value of any type
-    trimmed = text.strip(" ")
     result: Any = None
     if target in INTEGRALS:
-        result = int(trimmed) if _INTEGER.match(trimmed) else None
+        result = parse_whole_number(text)
     elif target in FLOATS:
-        exact = target == DOUBLE and _FLOATING.match(trimmed)
-        result = float(trimmed) if exact else _NAMED_FLOATS.get(trimmed.lower())
+        result = parse_double(text) if target == DOUBLE else named_float(text)
     elif target == BOOLEAN:
-        result = _BOOLEANS.get(trimmed.lower())
+        result = parse_boolean(text)
     elif target == DATE:
-        result = parse_date(trimmed)
+        result = parse_date(text)
     elif target in TIMES:
-        result = parse_timestamp(trimmed, zone=target == TIMESTAMP)
+        result = parse_timestamp(text, zone=target == TIMESTAMP)
     if result is None:
         inexact(f"the cast of a string to {sql_name(target)}")
     return result

@@ -9,6 +9,7 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from engine.expressions.tree import INTERVAL, Interval, Literal
+from engine.schema.text_values import trim_text
 from engine.schema.types import (
     BYTE,
     DATE,
@@ -26,8 +27,12 @@ from engine.schema.types import (
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(E[+-]?[0-9]+)?(L|S|Y|D|F|BD)?\Z")
 _INTEGERS = {"Y": (BYTE, 7), "S": (SHORT, 15), "L": (LONG, 63)}
 _DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
-_TIME = re.compile(r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?)?")
-_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2}):?([0-9]{2})?\Z")
+_TIME = re.compile(
+    r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?(\D.*)?)?", re.DOTALL
+)
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(?![0-9]{3}(?![0-9]))([0-9]{1,2})(?::?([0-9]{2}))?")
+_CONTINENTS = "Africa|America|Antarctica|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific"
+_REGION = re.compile(rf"(?:{_CONTINENTS})/[A-Za-z0-9_/+-]+")
 _UNITS = {
     "YEAR": ("MONTH", 12),
     "MONTH": ("MONTH", 1),
@@ -117,54 +122,72 @@ def decimal_type_of(value: Decimal) -> DecimalType | None:
 
 
 def parse_date(text: str) -> date | None:
-    """A date as Spark casts it from a string: what follows the day is ignored after T or space."""
-    match = _DATE.match(text.strip())
-    if not match:
+    """Return the date that Spark casts a text to; what follows the day is ignored after T or space.
+
+    None where the text is no date, or only Spark can say.
+    """
+    day, rest = _day_of(text)
+    if day is None or (rest and rest[0] not in "T "):
         return None
-    rest = text.strip()[match.end() :]
-    if rest and rest[0] not in "T ":
-        return None
-    try:
-        return date(*(int(group) for group in match.groups()))
-    except ValueError:
-        return None
+    return day
 
 
 def parse_timestamp(text: str, *, zone: bool = True) -> datetime | None:
-    """A timestamp from a string: in UTC, or naive without `zone`. Text without a zone is UTC."""
-    day = _DATE.match(text.strip())
-    if not day:
+    """Return the timestamp that Spark casts a text to: in UTC, or naive without `zone`.
+
+    Text without a zone is UTC. None where the text is no timestamp, or only Spark can say.
+    """
+    day, rest = _day_of(text)
+    if day is None:
         return None
-    rest = text.strip()[day.end() :]
-    if rest == "T" or (rest and rest[0] not in "T "):
+    if not rest:
+        return datetime(day.year, day.month, day.day, tzinfo=UTC if zone else None)
+    clock = _TIME.fullmatch(rest[1:])
+    if clock is None or rest[0] not in "T " or (clock[5] and not zone):
         return None
     try:
-        return _moment(day, rest[1:].strip(), zone=zone)
+        return _moment(day, clock, zone=zone)
     except (ValueError, KeyError, OverflowError, OSError):
         return None
 
 
-def _moment(day: re.Match[str], rest: str, *, zone: bool) -> datetime | None:
-    time = _TIME.match(rest)
-    hour, minute, second, fraction = time.groups() if time else ("0", "0", "0", None)
+def _day_of(text: str) -> tuple[date | None, str]:
+    """The date that a text begins with, and the rest of the text."""
+    trimmed = trim_text(text)
+    match = _DATE.match(trimmed)
+    if not match:
+        return None, ""
+    try:
+        return date(*(int(group) for group in match.groups())), trimmed[match.end() :]
+    except ValueError:
+        return None, ""
+
+
+def _moment(day: date, clock: re.Match[str], *, zone: bool) -> datetime:
+    hour, minute, second, fraction, zone_text = clock.groups()
     micros = int((fraction or "0").ljust(6, "0")[:6])
-    year, month, number = (int(group) for group in day.groups())
-    naive = datetime(year, month, number, int(hour), int(minute), int(second or 0), micros)  # noqa: DTZ001
-    zone_text = rest[time.end() :].strip() if time else rest
-    if not zone:
-        return naive if not zone_text else None
-    return naive.replace(tzinfo=_zone(zone_text)).astimezone(UTC)
+    time = (int(hour), int(minute), int(second or 0), micros)
+    naive = datetime(day.year, day.month, day.day, *time)  # noqa: DTZ001
+    return naive.replace(tzinfo=_zone(zone_text or "")).astimezone(UTC) if zone else naive
 
 
 def _zone(text: str) -> timezone | ZoneInfo:
-    if text.upper() in {"", "Z", "UTC", "GMT"}:
+    """The zone after a time, behind at most one space.
+
+    Raises:
+        ValueError: none, or one that Java may know otherwise than Python.
+    """
+    name = text.removeprefix(" ")
+    if name in {"", "Z", "UTC", "GMT"}:
         return UTC
-    match = _OFFSET.match(text)
+    match = _OFFSET.fullmatch(name)
     if not match:
-        return ZoneInfo(text)
-    sign, hours, minutes = match.groups()
-    offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
-    if offset > timedelta(hours=18):
+        if _REGION.fullmatch(name):
+            return ZoneInfo(name)
+        raise ValueError(text)
+    sign, hours, minutes = match[1], int(match[2]), int(match[3] or 0)
+    offset = timedelta(hours=hours, minutes=minutes)
+    if offset > timedelta(hours=18) or minutes > 59:
         raise ValueError(text)
     return timezone(-offset if sign == "-" else offset)
 
@@ -184,10 +207,10 @@ def typed_literal(kind: str, text: str) -> Literal | None:
 def interval_literal(amount: str, unit: str) -> Literal | None:
     """`INTERVAL amount unit`; None for a unit or amount that is none."""
     scale = _UNITS.get(unit.upper().removesuffix("S"))
-    if not scale or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,6})?", amount.strip()):
+    if not scale or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,6})?", amount.strip(" ")):
         return None
     name, factor = scale
-    total = Decimal(amount.strip()) * factor
+    total = Decimal(amount.strip(" ")) * factor
     if total != int(total) or abs(total) > _MAX_INTERVAL:
         return None
     return Literal(Interval(int(total), name), INTERVAL)
@@ -195,7 +218,8 @@ def interval_literal(amount: str, unit: str) -> Literal | None:
 
 def interval_text(text: str) -> Literal | None:
     """`INTERVAL 'amount unit …'`; None for a text of other words, or of months beside days."""
-    words = text.split() if len(text) <= _MAX_INTERVAL_TEXT else []
+    words = trim_text(text).split(" ") if len(text) <= _MAX_INTERVAL_TEXT else []
+    words = [word for word in words if word]
     words = words[words[:1] == ["interval"] :]
     if not words or len(words) % 2:
         return None
@@ -223,7 +247,7 @@ def interval_between(text: str, first: str, last: str) -> Literal | None:
         pattern = parts[0] + (" " if first == "DAY" else ":") + ":".join(parts[1:])
     else:
         return None
-    match = re.fullmatch(rf"([+-]?){pattern}", text.strip())
+    match = re.fullmatch(rf"([+-]?){pattern}", trim_text(text))
     if match is None or not _within(match.groups()[1:], units):
         return None
     total: Interval | None = None

@@ -25,7 +25,7 @@ from engine.protocol.iceberg_compat import ICEBERG_DIRECTORY as DIRECTORY
 from engine.storage.base import Store
 
 _HINT = f"{DIRECTORY}/version-hint.text"
-_NAME = re.compile(r"v(\d{1,15})\.metadata\.json\Z")
+_NAME = re.compile(r"v([0-9]{1,15})\.metadata\.json\Z")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = f"{LOG_DIRECTORY}/_sidecars"
 LAST_CHECKPOINT = f"{LOG_DIRECTORY}/_last_checkpoint"
 
-_VERSION = r"(?P<version>\d{20})"
+_VERSION = r"(?P<version>[0-9]{20})"
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
@@ -31,10 +31,10 @@ _GRAMMAR = tuple(
         (LogFileKind.CHECKPOINT, rf"{_VERSION}\.checkpoint\.parquet"),
         (
             LogFileKind.CHECKPOINT_PART,
-            rf"{_VERSION}\.checkpoint\.(?P<part>\d{{10}})\.(?P<parts>\d{{10}})\.parquet",
+            rf"{_VERSION}\.checkpoint\.(?P<part>[0-9]{{10}})\.(?P<parts>[0-9]{{10}})\.parquet",
         ),
         (LogFileKind.CHECKPOINT_V2, rf"{_VERSION}\.checkpoint\.{_UUID}\.(?:json|parquet)"),
-        (LogFileKind.COMPACTED, rf"{_VERSION}\.(?P<end>\d{{20}})\.compacted\.json"),
+        (LogFileKind.COMPACTED, rf"{_VERSION}\.(?P<end>[0-9]{{20}})\.compacted\.json"),
         (LogFileKind.CHECKSUM, rf"{_VERSION}\.crc"),
     )
 )

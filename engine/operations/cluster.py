@@ -19,6 +19,7 @@ from engine.expressions.tree import Expression
 from engine.operations.execution import Execution, keeps_row_ids
 from engine.operations.file_bins import has_many_deleted
 from engine.operations.result import OperationResult, PlannedFile, plan_of, size_metrics
+from engine.operations.row_sums import check_moved
 from engine.operations.staged_actions import removal
 from engine.schema.types import ArrayType, MapType, StructType
 from engine.snapshot.snapshot import Snapshot
@@ -75,6 +76,7 @@ def rewrite_ordered(
     live = {add.key for add in current.add_files(paths=[add.path for add in files])}
     present = [add for add in files if add.key in live]
     written = _write(command, execution, current, present, names)
+    check_moved(current, present, written.rows)
     clustered = not command.zorder_by
     adds = [_marked(add) for add in written.adds] if clustered else list(written.adds)
     txn.stage(*adds, *[removal(add, data_change=False) for add in present])

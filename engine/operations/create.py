@@ -5,11 +5,12 @@ import msgspec
 from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.table import DomainMetadata, Metadata, Protocol
-from engine.commands.model import Create, DataFrameSource
+from engine.commands.model import Append, Create, DataFrameSource
 from engine.commands.names import column_path
 from engine.errors import TableExistsError
 from engine.log.segment import list_log_files
 from engine.operations.alter_columns import check_default_type
+from engine.operations.append import append
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.source_rows import source_rows
@@ -79,6 +80,8 @@ def _existing(command: Create, execution: Execution) -> OperationResult:
         return OperationResult(message="There is a table already: nothing was done.")
     if command.replace:
         return _replace(command, execution)
+    if isinstance(command.source, DataFrameSource) and command.source.save_mode == "Append":
+        return append(Append(source=command.source), execution)  # another writer came first
     msg = f"There is already a Delta table at {execution.table.uri}."
     raise TableExistsError(msg, "Choose another place, or create only if there is none.")
 

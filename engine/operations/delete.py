@@ -20,6 +20,7 @@ from engine.operations.row_deletion import (
     find_rows,
     marked_rows,
 )
+from engine.operations.row_sums import check_rewritten
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.writer import CHANGE_TYPE, Written, write, write_changes
@@ -64,7 +65,11 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
         metrics["numDeletedRows"] = gone.rows
     predicate = [to_sql(condition)] if condition is not None else []
     result = execution.commit(txn, "DELETE", {"predicate": predicate}, metrics)
-    return result if not gone.is_empty else result.saying("No row matches: nothing was changed.")
+    if gone.is_empty:
+        return result.saying("No row matches: nothing was changed.")
+    if result.version is None:
+        return result.saying("Concurrent commits deleted the rows already: nothing was changed.")
+    return result
 
 
 def rewrite_without(
@@ -74,9 +79,20 @@ def rewrite_without(
 
     With deletion vectors, and for whole files, readers of the feed find the rows themselves; once
     a version has change files, these must hold all of its changes.
+
+    Raises:
+        RowSumError: the files would not hold every row that stays.
     """
     if not gone.rewritten or condition is None:
         return Written(), []
+    written, changes = _rewritten(execution, snapshot, condition, gone)
+    check_rewritten(snapshot, gone, written.rows, new_rows=0)
+    return written, changes
+
+
+def _rewritten(
+    execution: Execution, snapshot: Snapshot, condition: Expression, gone: RowDeletion
+) -> tuple[Written, list[AddCDCFile]]:
     left = tuple(file.add for file in gone.rewritten)
     by_arrow = write_in_process(
         execution, snapshot, Images(condition, None, left, leaves=True), gone.removed

@@ -308,10 +308,12 @@ class Execution:
         outcome = txn.outcome
         if outcome is not None and outcome.recognised:
             self._drop_unnamed(outcome.version)
+        committed = outcome is None or outcome.committed
+        if not committed:
+            self._remove_staged()
         self._fresh.clear()
         self.is_marked = self.options.application is not None
         self._committing, self.run_id = False, str(uuid.uuid4())  # what is named now is the table's
-        committed = outcome is None or outcome.committed
         return OperationResult(
             version=version if committed else None,
             metrics=dict((outcome and outcome.metrics) or metrics),

@@ -5,7 +5,7 @@ so, and whatever is large, is Spark's: that is decided before anything is writte
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -107,7 +107,8 @@ def write_in_process(
     kept = keeps_row_ids(snapshot)
     # a rewritten file stays one: its bounds are narrow
     groups = rows if images.leaves else [[part for parts in rows for part in parts]]
-    return write_rows_and_changes(execution, table, groups, changes, keep_row_ids=kept)
+    written, fed = write_rows_and_changes(execution, table, groups, changes, keep_row_ids=kept)
+    return replace(written, images=writer.images), fed
 
 
 def matching_positions(
@@ -139,7 +140,10 @@ def _names(snapshot: Snapshot, condition: Expression) -> list[str]:
 
 
 class _Images:
-    """The rows that a statement writes, all of them evaluated before the first is written."""
+    """The rows that a statement writes, all of them evaluated before the first is written.
+
+    `images` counts the new images among them.
+    """
 
     def __init__(
         self, execution: Execution, snapshot: Snapshot, table: TableFiles, images: Images
@@ -147,6 +151,7 @@ class _Images:
         self._snapshot, self._table, self._images = snapshot, table, images
         self._kept = keeps_row_ids(snapshot)
         self._files = FileRows(snapshot)
+        self.images = 0
         self._rules = None
         check_plain(snapshot.schema, table, images.assignments or {})
         if images.assignments is not None:
@@ -187,6 +192,7 @@ class _Images:
             if self._images.assignments is not None:
                 matched = rows.filter(mask)
                 new = with_values(matched, self._assignments(matched))
+                self.images += new.num_rows
             both = pa.concat_tables([left, new])
             order = pc.sort_indices(both.column(ROW_INDEX))
             both = both.take(order)

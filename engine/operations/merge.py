@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile, AddFile
-from engine.commands.analysed_merge import AnalysedMerge
+from engine.commands.analysed_merge import DELETE, AnalysedClause, AnalysedMerge
 from engine.commands.merge import Merge
 from engine.conflicts.reads import READS_TARGET, row_obstacle, value_obstacle
 from engine.errors import CannotEvaluateError
@@ -34,6 +34,12 @@ from engine.operations.planned_rows import counting, plan_of_merge, table_at_han
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult
 from engine.operations.row_deletion import RowDeletion, settle
+from engine.operations.row_sums import (
+    RowSumError,
+    check_clauses,
+    check_inserted,
+    check_rewritten,
+)
 from engine.operations.source_rows import source_rows
 from engine.operations.write_rows import Terms
 from engine.operations.written_rows import rows_at_hand
@@ -130,11 +136,31 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
         "rewriteTimeMs": round((monotonic() - merged.scanned) * 1000),
     }
     clauses = reading.merge.clauses
+    _check_sums(snapshot, reading.source_count, clauses, merged)
     counts = MergeCounts(clauses, reading.source_count, merged.inserted, merged.by_clause)
     metrics = {**merge_metrics(counts, merged.gone, merged.written), **times}
     metrics["numTargetChangeFilesAdded"] = len(merged.changes)
     result = execution.commit(txn, "MERGE", merge_parameters(reading.merge), metrics)
     return result if txn.actions else result.saying("No row matches: nothing was changed.")
+
+
+def _check_sums(
+    snapshot: Snapshot, source_count: int, clauses: Sequence[AnalysedClause], merged: Merged
+) -> None:
+    """Hold what was found of both sides against what was written.
+
+    Raises:
+        RowSumError: a row was lost, or written twice.
+    """
+    images = sum(
+        count for number, count in merged.by_clause.items() if clauses[number].action != DELETE
+    )
+    check_clauses(snapshot, clauses, merged.by_clause, merged.gone)
+    check_rewritten(snapshot, merged.gone, merged.written.rows, images + merged.inserted)
+    if merged.unmatched is not None:
+        check_inserted(snapshot, clauses, merged.inserted, merged.unmatched)
+    elif merged.inserted > source_count:
+        raise RowSumError(snapshot.table_uri, "rows inserted", merged.inserted, source_count)
 
 
 @dataclass
@@ -282,9 +308,8 @@ def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
     execution.found(matched.gone.in_words())
     scanned = monotonic()
     with execution.spark_stage("write new rows"):
-        written, changes, inserted = _write(merging, matched)
-    execution.wrote_in_words(written.adds)
-    merged = Merged(matched.gone, written, tuple(changes), inserted, matched.by_clause, scanned)
+        merged = replace(_write(merging, matched), scanned=scanned)
+    execution.wrote_in_words(merged.written.adds)
     return merged, merging.terms
 
 
@@ -338,8 +363,8 @@ def _by_clause(rows: DataFrame) -> dict[int, int]:
     return {int(row[CLAUSE]): int(row["count"]) for row in counted}
 
 
-def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFile], int]:
-    """New images and new rows; how many rows are new."""
+def _write(merging: _Merging, matched: _Matched) -> Merged:
+    """Write new images and new rows."""
     rows, gone, actions = merging.rows, matched.gone, matched.actions
     touched = merging.indices((*gone.removed, *(file.add for file in gone.masked)))
     frames: list[DataFrame] = []
@@ -354,10 +379,10 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
         elif rows.updates or gone.rewritten:
             target, others = merging.target(touched, row_ids=merging.kept), bool(gone.rewritten)
             frames.append(rows.images(target, actions, others=others, kept=merging.kept))
-    inserted = 0
+    inserted, unmatched = 0, None
     if inserts is not None:
         inserts = materialised(inserts)
-        inserted = inserts.count()
+        inserted, unmatched = _insert_counts(rows, inserts)
         frames.append(_without_row_ids(inserts) if merging.kept else inserts)
     written = Written()
     for frame in frames:
@@ -368,7 +393,20 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
         merging.execution.wrote(part.adds)
         written += part
     changes = _changes(merging, actions, inserts, touched)
-    return written, changes, inserted
+    return Merged(gone, written, tuple(changes), inserted, matched.by_clause, unmatched)
+
+
+def _insert_counts(rows: MergeRows, inserts: DataFrame) -> tuple[int, int | None]:
+    """New rows, and the source rows that no pair has, by one action; None where pairs were not kept."""
+    if rows.pairs_found is None:
+        return inserts.count(), None
+    if not rows.pair_count:
+        return inserts.count(), rows.size.rows
+    matched = rows.pairs_found.agg(F.count_distinct(SOURCE_ROW).alias("count"))
+    counts = inserts.agg(F.count(F.lit(1)).alias("count")).select(F.lit(0).alias("of"), "count")
+    both = counts.unionByName(matched.select(F.lit(1).alias("of"), "count")).collect()
+    inserted, distinct = (int(row["count"]) for row in sorted(both))
+    return inserted, rows.size.rows - distinct
 
 
 def _without_row_ids(frame: DataFrame) -> DataFrame:

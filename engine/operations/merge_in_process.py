@@ -71,6 +71,7 @@ class ArrowMerge:
 class Merged:
     """What a MERGE changes: the files that lose rows, those written, and how often each clause.
 
+    `unmatched` are the source rows that no target row joins; None where they were not counted.
     `scanned` is when the rows were found, on the monotonic clock.
     """
 
@@ -79,6 +80,7 @@ class Merged:
     changes: tuple[AddCDCFile, ...] = ()
     inserted: int = 0
     by_clause: Mapping[int, int] = field(default_factory=dict)
+    unmatched: int | None = None
     scanned: float = 0.0
 
 
@@ -109,7 +111,8 @@ def merge_in_process(execution: Execution, snapshot: Snapshot, work: ArrowMerge)
     execution.begin_stage("write new rows")
     kept = keeps_row_ids(snapshot)
     written, fed = write_rows_and_changes(execution, table, [data], changes, keep_row_ids=kept)
-    return Merged(gone, written, tuple(fed), rows.inserted, rows.by_clause, scanned)
+    unmatched = rows.unmatched
+    return Merged(gone, written, tuple(fed), rows.inserted, rows.by_clause, unmatched, scanned)
 
 
 class MergeRowsByArrow:
@@ -129,6 +132,7 @@ class MergeRowsByArrow:
             check_plain(self._schema, self._table, clause.assignments)
         self._target = self._read()
         self._rows, self._sources, self._clauses, unmatched = self._decide()
+        self.unmatched = len(unmatched)
         self._inserts = list(self._new_rows(unmatched))
         self._updated = list(self._images())
 

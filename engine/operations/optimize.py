@@ -24,6 +24,7 @@ from engine.operations.result import (
     size_metrics,
 )
 from engine.operations.row_deletion import split_by_partition
+from engine.operations.row_sums import check_compacted
 from engine.operations.staged_actions import removal
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.compaction import Compacted, compact
@@ -144,9 +145,10 @@ def _compact(
     table = execution.files_of(snapshot)
     with execution.spark_stage("compact files"):
         done = compact(execution.spark, table, current, keep_row_ids=keeps_row_ids(snapshot))
+    execution.wrote(compacted.target for compacted in done if compacted.target is not None)
+    check_compacted(snapshot, done)
     for compacted in done:
         if compacted.target is not None:
-            execution.wrote([compacted.target])
             txn.stage(compacted.target)
         for source, info in zip(compacted.sources, compacted.infos, strict=True):
             txn.stage(removal(source, data_change=False, tags=info.tags() if info else None))

@@ -4,11 +4,11 @@ With deletion vectors the old rows are marked deleted and only the new images ar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile
@@ -23,6 +23,7 @@ from engine.operations.planned_rows import plan_of_matches
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult
 from engine.operations.row_deletion import MATCH, ImagesAlong, RowDeletion, find_rows, marked_rows
+from engine.operations.row_sums import check_images, check_rewritten
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import (
     Assignments,
@@ -80,6 +81,9 @@ def update(command: Update, execution: Execution) -> OperationResult:
     txn.stage(*gone.actions())
     scanned = monotonic()
     written, changes = _images(execution, snapshot, setting, gone)
+    check_rewritten(snapshot, gone, written.rows)
+    if written.images is not None:
+        check_images(snapshot, gone, written.images)
     txn.stage(*written.adds, *changes)
     updated = gone.rows if gone.rows is not None else written.rows
     metrics: dict[str, int | str] = {
@@ -152,15 +156,22 @@ def _images(
         return _written_along(execution, table, gone.images, kept=kept), []
     with execution.spark_stage("write new rows"):
         rows = marked_rows(execution, snapshot, setting.condition, gone, touched, row_ids=kept)
-        if gone.masked:
+        if (
+            not gone.rewritten
+        ):  # only images are written: what does not match now is missed by the sum
             rows = rows.filter(column(MATCH))
         assignments = setting.assignments
         if snapshot.properties.enable_change_data_feed or setting.is_asked_once:
             rows, assignments = _with_values(rows, setting)
-        images = _assigned(rows, snapshot, assignments, kept=kept)
+        counting = Observation()
+        counted = F.count_if(column(MATCH)).alias("images")
+        watched = rows.observe(counting, counted) if gone.rewritten else rows
+        images = _assigned(watched, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
         written = _written(images, table, gone, _few(execution, gone), kept=kept)
         execution.wrote(written.adds)
+        if gone.rewritten:
+            written = replace(written, images=int(counting.get["images"] or 0))
         changes: list[AddCDCFile] = []
         if snapshot.properties.enable_change_data_feed:
             changes = _changes(rows, snapshot, assignments, table)

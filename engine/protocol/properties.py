@@ -21,12 +21,12 @@ _UNITS_MS = {
     "day": DAY_MS,
     "week": 7 * DAY_MS,
 }
-_DURATION = re.compile(r"^(?:interval\s+)?((?:-?\d+\s+[a-z]+\s*)+)$", re.IGNORECASE)
-_DURATION_PART = re.compile(r"(-?\d+)\s+([a-z]+)", re.IGNORECASE)
+_DURATION = re.compile(r"^(?:interval\s+)?((?:-?[0-9]+\s+[a-z]+\s*)+)$", re.IGNORECASE)
+_DURATION_PART = re.compile(r"(-?[0-9]+)\s+([a-z]+)", re.IGNORECASE)
 _NAME = r"(?:`(?:[^`]|``)+`|[^`.,\s]+)"
 _PATH = rf"{_NAME}(?:\.{_NAME})*"
 _PATHS = re.compile(rf"\s*{_PATH}\s*(?:,\s*{_PATH}\s*)*")
-_SIZE = re.compile(r"^(\d+)\s*([kmgt]?)b?$", re.IGNORECASE)
+_SIZE = re.compile(r"^([0-9]+)\s*([kmgt]?)b?$", re.IGNORECASE)
 
 
 class IsolationLevel(StrEnum):
@@ -183,7 +183,7 @@ def _integer(minimum: int, maximum: int | None = None) -> Callable[[str, str], i
     most = "" if maximum is None else f" and at most {maximum}"
 
     def parse(key: str, text: str) -> int:
-        number = int(text) if re.fullmatch(r"\s*-?\d{1,18}\s*", text) else None
+        number = int(text) if re.fullmatch(r"\s*-?[0-9]{1,18}\s*", text) else None
         if number is None or number < minimum or (maximum is not None and number > maximum):
             raise _wrong(key, text, f"a whole number, at least {minimum}{most}")
         return number

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_NAME = re.compile(r"^\d{20}-\d+-\d+-(\d+)\.json$")
+_NAME = re.compile(r"^[0-9]{20}-[0-9]+-[0-9]+-([0-9]+)\.json$")
 _counter = itertools.count()
 
 

@@ -7,14 +7,17 @@ before 1 is 0. Years beyond 9999 are written with a plus sign, as Java writes th
 import re
 from datetime import date, time, timedelta
 
+from engine.schema.text_values import trim_text
+
 DAY_MICROS = 86_400_000_000
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after so many years the calendar is the same again
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_DATE = re.compile(r"([+-]?\d{1,7})-(\d{1,2})-(\d{1,2})(?:[ T].*)?", re.DOTALL)
+_DATE = re.compile(r"([+-]?\d{1,7})-(\d{1,2})-(\d{1,2})(?:[ T].*)?", re.DOTALL | re.ASCII)
 _CLOCK = re.compile(
     r"(?P<date>[+-]?\d{1,7}-\d{1,2}-\d{1,2})"
     r"(?:[ T](?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d{1,9}))?)?)?"
-    r"\s*(?P<zone>[Zz]|UTC|[+-]\d{2}:?\d{2})?"
+    r" ?(?P<zone>[Zz]|UTC|[+-]\d{2}:?\d{2})?",
+    re.ASCII,
 )
 
 
@@ -24,7 +27,7 @@ def days_of(text: str) -> int:
     Raises:
         ValueError: the text is no date.
     """
-    match = _DATE.fullmatch(text.strip())
+    match = _DATE.fullmatch(trim_text(text))
     if match is None:
         raise ValueError(text)
     year, month, day = (int(part) for part in match.groups())
@@ -41,7 +44,7 @@ def micros_of(text: str, *, zoned: bool) -> int:
     Raises:
         ValueError: the text is no wall clock.
     """
-    match = _CLOCK.fullmatch(text.strip())
+    match = _CLOCK.fullmatch(trim_text(text))
     if match is None:
         raise ValueError(text)
     fraction = int((match["fraction"] or "0").ljust(9, "0")) // 1000

@@ -4,7 +4,6 @@ Protocol: Partition Value Serialization. Both null and "" mean null.
 """
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
@@ -12,6 +11,12 @@ from typing import Any
 
 from engine.errors import MalformedLogError, RequestError
 from engine.schema.civil_time import clock_text, date_text, days_of, micros_of
+from engine.schema.text_values import (
+    parse_boolean,
+    parse_decimal,
+    parse_double,
+    parse_whole_number,
+)
 from engine.schema.types import (
     DATE,
     TIMESTAMP,
@@ -194,17 +199,18 @@ def epoch_micros(value: datetime) -> int:
 
 
 def _parse_decimal(text: str, data_type: DecimalType) -> Decimal:
-    value = Decimal(text)
-    if not value.is_finite():
+    value = parse_decimal(text)
+    if value is None:
         raise InvalidOperation
     return value.quantize(Decimal(1).scaleb(-data_type.scale), context=_DIGITS)
 
 
 def _parse_integer(bits: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if re.fullmatch(r"\s*[+-]?\d{1,20}\s*", text) is None:
+        number = parse_whole_number(text)
+        if number is None:
             raise ValueError(text)
-        return _within(int(text), bits)
+        return _within(number, bits)
 
     return parse
 
@@ -216,9 +222,17 @@ def _within(value: int, bits: int) -> int:
 
 
 def _parse_boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
+    truth = parse_boolean(text)
+    if truth is None:
         raise ValueError(text)
-    return text.lower() == "true"
+    return truth
+
+
+def _parse_float(text: str) -> float:
+    number = parse_double(text)
+    if number is None:
+        raise ValueError(text)
+    return number
 
 
 def _text_of(value: bytes) -> str:
@@ -252,8 +266,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "integer": _parse_integer(32),
     "short": _parse_integer(16),
     "byte": _parse_integer(8),
-    "float": float,
-    "double": float,
+    "float": _parse_float,
+    "double": _parse_float,
     "boolean": _parse_boolean,
     "binary": _parse_binary,
     "date": lambda text: _within(days_of(text), 32),

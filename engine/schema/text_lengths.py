@@ -20,7 +20,7 @@ from engine.schema.types import (
 
 TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 MAX_LENGTH = 10_000_000
-_LIMITED = re.compile(r"(char|varchar)\((\d{1,9})\)")
+_LIMITED = re.compile(r"(char|varchar)\(([0-9]{1,9})\)")
 _TOKEN = re.compile(r"[<>,:]|[^<>,:(]+(?:\([^)]*\))?")
 _MAX_DEPTH = 32
 

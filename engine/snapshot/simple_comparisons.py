@@ -23,7 +23,7 @@ from engine.snapshot.stats_fields import can_be_decoded
 from engine.snapshot.text_bounds import may_be_cut
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MAY_HOLD: dict[str, Callable[[Any, Any, Any], bool]] = {
     "=": lambda low, high, value: low <= value and (high is None or value <= high),
     "<": lambda low, _, value: low < value,

@@ -7,6 +7,7 @@ as reading every row that the other parts leave.
 """
 
 import json
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,9 +26,10 @@ from engine.expressions.functions import COMPARISONS, FOLDED
 from engine.expressions.given import GivenExpression
 from engine.expressions.parse import moments, parse_expression
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.tree import VOID, Call, Expression, Literal, SparkExpression, walk
+from engine.expressions.session_terms import is_alike_everywhere
 from engine.expressions.tree import Column as ColumnOfRow
-from engine.expressions.types import TIMES, cast_by_zone, is_complex, is_numeric, sql_name
+from engine.expressions.tree import Expression, Literal, SparkExpression, walk
+from engine.expressions.types import TIMES, cast_by_zone, is_complex, sql_name
 from engine.schema.types import STRING, TIMESTAMP, DataType, StructType, type_from_json
 from engine.spark.classic_columns import classic_nodes
 from engine.spark.column_nodes import (
@@ -51,14 +53,7 @@ from engine.spark.text_nodes import split_text
 PREFIX = "__lake_spark_"
 _SPLIT = frozenset({"and", "or", "not", "in", *COMPARISONS})
 """Functions whose arguments are looked at one by one where the whole has no tree."""
-_PLAIN_FUNCTIONS = frozenset(
-    [
-        *("and", "or", "not", "isnull", "isnotnull", "case", "if", "coalesce", "like", "ilike"),
-        *("lower", "upper", "trim", "ltrim", "rtrim", "length", "concat", "substring"),
-        *("startswith", "endswith", "contains", "get"),
-    ]
-)
-"""Functions that mean the same whatever a session's time zone and ANSI mode."""
+_MOMENTS = re.compile(rf"\b({'|'.join(FOLDED)})\b", re.IGNORECASE)
 
 
 class _SparkAloneError(Exception):
@@ -207,11 +202,12 @@ class _Trees:
     def _parsed(self, text: str) -> Expression:
         tree = parse_expression(text, self._scope, now_ms=self._now_ms)
         if not self._frames.has_engine_terms:
-            for node in walk(tree):
-                self._checked(node)
-                if isinstance(node, Literal) and node.type == TIMESTAMP:
-                    raise _SparkAloneError
-        return tree
+            tells_time = any(
+                isinstance(node, Literal) and node.type == TIMESTAMP for node in walk(tree)
+            )
+            if tells_time or _MOMENTS.search(text):  # by the session's time zone
+                raise _SparkAloneError
+        return self._checked(tree)
 
     def _moment(self, function: str) -> Expression:
         if not self._frames.has_engine_terms:
@@ -232,11 +228,8 @@ class _Trees:
         return self._checked(build.call("get", [child, key]))
 
     def _checked(self, tree: Expression) -> Expression:
-        if not self._frames.has_engine_terms and isinstance(tree, Call):
-            types = [argument.type for argument in tree.arguments]
-            compares = tree.function in COMPARISONS or tree.function == "in"
-            if not (tree.function in _PLAIN_FUNCTIONS or (compares and _compare_alike(types))):
-                raise _SparkAloneError
+        if not (self._frames.has_engine_terms or is_alike_everywhere(tree)):
+            raise _SparkAloneError
         return tree
 
     def _of_frame(self, node: Attribute) -> Expression:
@@ -332,12 +325,6 @@ def _evaluated(session: SparkSession, column: Column) -> Literal | None:
     if isinstance(value, datetime) and data_type == TIMESTAMP:
         value = value.astimezone(UTC)
     return Literal(value, data_type)
-
-
-def _compare_alike(types: Sequence[DataType]) -> bool:
-    """Whether values of these types are compared without a cast that settings decide about."""
-    typed = {type_ for type_ in types if type_ != VOID}
-    return all(map(is_numeric, typed)) or len(typed) <= 1
 
 
 def _has(frame: DataFrame, node: Attribute) -> bool:

@@ -49,7 +49,7 @@ from engine.spark.column_nodes import (
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AS_IT_IS = frozenset({STRING, BOOLEAN, BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, VOID})
-_DECIMAL = re.compile(r"(?:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_DECIMAL = re.compile(r"(?:DECIMAL|DEC|NUMERIC)\s*\(\s*([0-9]+)\s*(?:,\s*([0-9]+)\s*)?\)")
 _NAME_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 

@@ -12,7 +12,7 @@ STORAGE_PREFIX = "storage."
 DEFAULT_MAX_FILES = 1000
 LATEST = "latest"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"(\d{1,15})\s*([bkmgt]?)b?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,15})\s*([bkmgt]?)b?", re.IGNORECASE)
 _REFUSED = {
     "replacewhere": "Use the engine's overwrite command with replace_where.",
     "partitionoverwritemode": "Use the engine's overwrite command with dynamic_partitions.",

@@ -33,10 +33,14 @@ _REPORT = "action string, rows long"
 
 @dataclass(frozen=True)
 class Written:
-    """The files of one write and how many rows they hold."""
+    """The files of one write and how many rows they hold.
+
+    `images` of these are new images of rows that were there; None where they were not counted.
+    """
 
     adds: tuple[AddFile, ...] = ()
     rows: int = 0
+    images: int | None = None
 
     @property
     def size_bytes(self) -> int:

@@ -33,7 +33,7 @@ from engine.transaction.log_tail import check_in_place, check_landed, is_own, it
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.outcome import CommitLimits, CommitOutcome
 from engine.transaction.pending_commit import PendingCommit
-from engine.transaction.reconciliation import Attempt, reconcile
+from engine.transaction.reconciliation import Attempt, rebased_metrics, reconcile
 from engine.transaction.staged_files import StagedFiles, StagedFilesGoneError
 from engine.transaction.turns import Turn
 from engine.transaction.vacuums import VacuumUnderWayError, pauses_s
@@ -210,6 +210,7 @@ def _nothing_to_commit(pending_commit: PendingCommit, attempts: int) -> CommitOu
         attempts,
         pending_commit.resolved,
         committed=False,
+        metrics=rebased_metrics(pending_commit),
     )
 
 

@@ -37,7 +37,7 @@ class CommitOutcome:
     `version` is the one that landed, or, where nothing was staged (`committed` is false), the one
     the transaction was found valid against. `recognised` means that it had landed before: the
     version and time are those of then. `timestamp_ms` is the in-commit timestamp where enabled.
-    `metrics` are the operation's, as they landed; empty where nothing was written now.
+    `metrics` are the operation's, as they landed or would have; empty where it is recognised.
     """
 
     version: int

@@ -14,9 +14,11 @@ from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata
 from engine.conflict_facts import WinnerVerdicts
 from engine.conflicts.candidates import exempt_after
-from engine.conflicts.decision import remembered
+from engine.conflicts.decision import remembered, rows_changed
+from engine.conflicts.footprint import changes_of, removed_for_good
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
-from engine.conflicts.rebase import NOTHING_PENDING, Pending, refreshed
+from engine.conflicts.rebase import NOTHING_PENDING, Pending, refreshed, without_files
+from engine.conflicts.recorded_predicates import READS_PREDICATE_ONLY
 from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from engine.log.tip import Tip
@@ -49,7 +51,8 @@ class PendingCommit:
     `timestamp_ms` is that version's (0 where nobody asks), `row_id_high_water_mark` the last row id
     it gave out (-1: none). `exempted` are the blind appends that this transaction is ordered
     before, `pending` the deletion vectors that its staged files are to have once they are written.
-    `staged` are its actions before any winning commit was checked, `trail` what the checks said of the last
+    `gone_count` is the number of rows that it deleted and winning DELETEs had deleted before it;
+    None where the log does not say. `staged` are its actions before any winning commit was checked, `trail` what the checks said of the last
     winning commits. `winner_tip` is the commit of the last winning commit, None where there was
     none.
     """
@@ -64,6 +67,7 @@ class PendingCommit:
     exempted: tuple[WinningCommit, ...] = ()
     resolved: tuple[ResolvedConflict, ...] = ()
     pending: Pending = NOTHING_PENDING
+    gone_count: int | None = 0
     staged: tuple[Action, ...] = ()
     trail: tuple[WinnerVerdicts, ...] = ()
     winner_tip: Tip | None = None
@@ -77,14 +81,32 @@ class PendingCommit:
         self, winner: WinningCommit, verdicts: WinnerVerdicts | None = None
     ) -> "PendingCommit":
         """The pending commit on the state that a winning commit left, once every check let it pass."""
+        left = self._without_removed_by(winner)
         return replace(
-            self,
-            current=refreshed(self.current, winner),
+            left,
+            current=refreshed(left.current, winner),
             validated_version=winner.version,
             timestamp_ms=winner.timestamp_ms or self.timestamp_ms,
             row_id_high_water_mark=self._mark_after(winner),
             exempted=exempt_after(self.current, winner, self.exempted),
             trail=remembered(self.trail, verdicts) if verdicts else self.trail,
+        )
+
+    def gone_count_with(self, count: int | None) -> int | None:
+        """Return `gone_count` with more rows."""
+        return None if self.gone_count is None or count is None else self.gone_count + count
+
+    def _without_removed_by(self, winner: WinningCommit) -> "PendingCommit":
+        """Return the pending DELETE without the files of which a winning DELETE left no row."""
+        changes = changes_of(self.current.actions)
+        paths = changes.keys() & removed_for_good(self.current, winner)
+        if not paths:
+            return self
+        counts = [rows_changed(changes[path], self.pending.vectors) for path in paths]
+        count = None if None in counts else sum(count or 0 for count in counts)
+        current, pending = without_files(self.current, self.pending, frozenset(paths))
+        return replace(
+            self, current=current, pending=pending, gone_count=self.gone_count_with(count)
         )
 
     def _mark_after(self, winner: WinningCommit) -> int:
@@ -131,9 +153,16 @@ def commit_info(
         is_blind_append=current.is_blind_append,
         user_name=provenance.user_name,
         user_metadata=provenance.user_metadata,
+        tags={READS_PREDICATE_ONLY: "true"} if reads_predicate_only(current) else None,
         engine_info=ENGINE_INFO,
         txn_id=provenance.txn_id,
     )
+
+
+def reads_predicate_only(current: CurrentTransaction) -> bool:
+    """Return whether the recorded predicate of an UPDATE covers all that it read."""
+    read_more = current.read_whole_table or current.read_entirely
+    return current.operation == "UPDATE" and bool(current.reads) and not read_more
 
 
 def _parameter(value: Any) -> Any:  # noqa: ANN401 - JSON

@@ -34,6 +34,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "vectors removed": ("numDeletionVectorsRemoved", "numTargetDeletionVectorsRemoved"),
     "vectors updated": ("numDeletionVectorsUpdated", "numTargetDeletionVectorsUpdated"),
 }
+_DELETED = "numDeletedRows"
 _SHARES: Mapping[str, float] = {
     "minFileSize": 0,
     "p25FileSize": 0.25,
@@ -64,14 +65,25 @@ def reconcile(pending_commit: PendingCommit, now_ms: int) -> Attempt:
     ]
     if pending_commit.after.gives_row_ids:
         staged = list(_with_row_ids(staged, pending_commit.row_id_high_water_mark, version))
-    provenance = pending_commit.provenance
-    if pending_commit.resolved:
-        metrics = settled_metrics(
-            provenance.metrics, pending_commit.staged, pending_commit.current.actions
-        )
-        provenance = replace(provenance, metrics=metrics)
+    provenance = replace(pending_commit.provenance, metrics=rebased_metrics(pending_commit))
     info = commit_info(provenance, pending_commit.current, written_ms, in_commit_ms)
     return Attempt(version, written_ms, (info, *staged), provenance.metrics)
+
+
+def rebased_metrics(pending_commit: PendingCommit) -> Mapping[str, Any]:
+    """Return the operation's metrics as they are after rebasing.
+
+    Rows that a DELETE finds gone are not its own. Where their number is not known, that of its own
+    rows is not known either.
+    """
+    metrics, gone = pending_commit.provenance.metrics, pending_commit.gone_count
+    if not pending_commit.resolved and gone == 0:
+        return metrics
+    settled = dict(settled_metrics(metrics, pending_commit.staged, pending_commit.current.actions))
+    if isinstance(settled.get(_DELETED), int):
+        deleted = settled.pop(_DELETED)
+        settled |= {} if gone is None else {_DELETED: deleted - gone}
+    return settled
 
 
 def _in_commit_timestamp(pending_commit: PendingCommit, now_ms: int) -> int | None:

@@ -79,6 +79,7 @@ def validate(
         pending_commit,
         current=settled.current,
         pending=settled.pending,
+        gone_count=pending_commit.gone_count_with(settled.gone_count),
         resolved=(*pending_commit.resolved, resolved),
     )
     return carried.past(winner, verdicts)

@@ -1,7 +1,8 @@
 """Tables of other engines with a file damaged: right, or refused with an error of ours."""
 
 import re
-from functools import cache
+import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +12,8 @@ from hypothesis import strategies as st
 from engine.errors import EngineError
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
-from tests.shared import SHARED, shared_lines
+from tests.engine.foreign.every_table import FOREIGN_TABLES
 
-if SHARED is None:
-    pytest.skip("the tables of other engines are not beside this checkout", allow_module_level=True)
-
-TABLES = SHARED / "tables"
-NAMES = [shared_line["table"] for shared_line in shared_lines("tables/expected.jsonl")]
 ODD_VALUES = [
     b"null",
     b"-1",
@@ -34,9 +30,7 @@ ODD_VALUES = [
 VALUE = re.compile(rb':("[^"]*"|[\d.]+|true|false|null|\{\}|\[\])')
 
 
-@cache
-def files_of(table: str) -> dict[str, bytes]:
-    root = TABLES / table
+def files_below(root: Path) -> dict[str, bytes]:
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
@@ -76,19 +70,42 @@ def read_everything(table: DeltaTable) -> None:
     snapshot.to_arrow()
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.data())
-def test_a_damaged_file_is_read_right_or_refused_by_name(data: Any):
-    table = data.draw(st.sampled_from(NAMES))
-    path = data.draw(st.sampled_from(sorted(files_of(table))))
+def assert_right_or_refused(files: dict[str, bytes], data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(files)))
     damage = data.draw(
         st.sampled_from([with_odd_value, with_other_byte, cut, with_hole, with_lines_moved])
     )
-    store = MemoryStore(f"memory://damaged/{table}")
-    for name, content in files_of(table).items():
+    store = MemoryStore(f"memory://damaged/{uuid.uuid4()}")
+    for name, content in files.items():
         damaged = name == path and content
         store.put(name, damage(content, data.draw) if damaged else content)
     try:
         read_everything(DeltaTable.open(store.root))
     except EngineError:
         return
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory) -> list[dict[str, bytes]]:
+    """The files of every table that is written as another engine does."""
+    place = tmp_path_factory.mktemp("foreign")
+    return [files_below(table.make(place)) for table in FOREIGN_TABLES.values()]
+
+
+@pytest.fixture(scope="module")
+def real(reference) -> list[dict[str, bytes]]:
+    """The files of every table that another engine wrote."""
+    roots = sorted((reference / "tables").glob("*/*/_delta_log"))
+    return [files_below(root.parent) for root in roots]
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_a_damaged_file_is_read_right_or_refused_by_name(foreign, data: st.DataObject):
+    assert_right_or_refused(data.draw(st.sampled_from(foreign)), data)
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_a_damaged_file_of_a_real_table_is_read_right_or_refused_by_name(real, data: st.DataObject):
+    assert_right_or_refused(data.draw(st.sampled_from(real)), data)

@@ -95,6 +95,27 @@ def state_of(snapshot: Snapshot) -> c.State:
     return c.State(rows_of(snapshot), extra, terms)
 
 
+def recorded_parameters(command: c.Command) -> dict[str, object]:
+    """What the log records of a command: its condition, and the clauses of a MERGE."""
+    match command:
+        case c.Delete() | c.Update():
+            return {"predicate": [command.where.sql]}
+        case c.Merge():
+            matched = [command.matched, *(command.first or ("",))[1:]]
+            actions = {"shift": "update"}
+            by_source = [command.otherwise] if command.unmatched_below is not None else []
+            return {
+                "matchedPredicates": _clauses(actions.get(a, a) for a in matched if a != "nothing"),
+                "notMatchedPredicates": _clauses(["insert"] * command.inserts),
+                "notMatchedBySourcePredicates": _clauses(by_source),
+            }
+    return {}
+
+
+def _clauses(actions: Iterable[str]) -> list[dict[str, str]]:
+    return [{"actionType": action} for action in actions]
+
+
 def run(
     command: c.Command, table: DeltaTable, *, stats: bool, txn_id: str | None = None
 ) -> Running:

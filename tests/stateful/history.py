@@ -10,7 +10,7 @@ from engine.schema.types import INTEGER, STRING, StructField, StructType
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from tests.stateful import commands as c
-from tests.stateful.arrow_engine import Running, run, state_of
+from tests.stateful.arrow_engine import Running, recorded_parameters, run, state_of
 from tests.stateful.happenings import Happening, Scene, happen_all
 from tests.stateful.typed_values import typed_field
 from tests.stateful.weather import FakeClock, ForgetfulStore
@@ -183,7 +183,7 @@ def _commit(running: Running, played: Played, inside: _Inside) -> None:
     txn = running.txn
     txn.observe(inside)
     try:
-        version = txn.commit(running.operation)
+        version = txn.commit(running.operation, recorded_parameters(running.command))
     except EngineError as error:
         played.aborted[running.command.number] = error
         played.losers[running.command.number] = running

@@ -6,6 +6,7 @@ from tests.stateful.vacuum_mutations import VACUUM_RULES
 
 PAIRS, MOVES = "conflicts/row_pairs.py", "conflicts/row_moves.py"
 MAPS, REBASE = "conflicts/row_map.py", "conflicts/rebase.py"
+READS, FOOTPRINT = "conflicts/recorded_predicates.py", "conflicts/footprint.py"
 ROWS = "transaction/snapshot_rows.py"
 CONFLICT_RULES = (
     Mutation(
@@ -110,8 +111,80 @@ CONFLICT_RULES = (
     Mutation(
         "an append stays exempt whoever read it",
         "conflicts/candidates.py",
-        "    if read_version is None or read_version >= append.version:\n        return True\n",
-        "    if read_version is None or read_version >= 0:\n        return False\n",
+        "    return any(may_have_read(winner, add, schema, columns) for add in append.adds)",
+        "    return False",
+    ),
+    Mutation(
+        "a predicate proves what an UPDATE reads, whatever it assigns",
+        READS,
+        'return info.operation == "UPDATE" and tagged',
+        'return info.operation == "UPDATE"',
+    ),
+    Mutation(
+        "a predicate proves what a MERGE or a write reads",
+        READS,
+        'return info.operation == "UPDATE" and tagged',
+        "return True",
+    ),
+    Mutation(
+        "an attribute of Spark is compared with a text that has no quotes",
+        READS,
+        "if is_unquoted and (len(plain) < len(conjuncts) or not _names_integers(tree)):",
+        "if is_unquoted and not plain:",
+    ),
+    Mutation(
+        "a recorded predicate is read at this moment",
+        READS,
+        "return None if depends_on_more or tree != later else tree",
+        "return None if depends_on_more else tree",
+    ),
+    Mutation(
+        "a commit that removes a file of an append need not have read it",
+        "conflicts/candidates.py",
+        "    if not winner.removed_paths.isdisjoint(add.path for add in append.adds):",
+        "    if winner.removed_paths is None:",
+    ),
+    Mutation(
+        "a DELETE and an UPDATE may share rows",
+        FOOTPRINT,
+        'if current.operation != "DELETE" or current.rows.command_obstacle or current.read_entirely:',
+        "if current.rows.command_obstacle or current.read_entirely:",
+    ),
+    Mutation(
+        "a DELETE that changes no more than it found may share rows",
+        FOOTPRINT,
+        "if not reads or current.read_whole_table or not all(r.every_match_changes for r in reads):",
+        "if not reads or current.read_whole_table:",
+    ),
+    Mutation(
+        "any winning commit that only takes rows counts as a DELETE",
+        FOOTPRINT,
+        "return only_takes and bool(winner.removes) and _deletes_by_its_record(winner.info)",
+        "return only_takes and bool(winner.removes)",
+    ),
+    Mutation(
+        "a rewritten file may share rows",
+        FOOTPRINT,
+        "only_takes = _only_takes_rows(current.actions) and _only_takes_rows(winner.actions)",
+        "only_takes = True",
+    ),
+    Mutation(
+        "a change file names rows that are gone",
+        FOOTPRINT,
+        "    if any(isinstance(action, AddCDCFile) for action in current.actions):\n        return False\n    only",
+        "    only",
+    ),
+    Mutation(
+        "a DELETE counts rows that it found gone",
+        PAIRS,
+        "    out.gone_count += len(shared)\n",
+        "",
+    ),
+    Mutation(
+        "a file that a winning DELETE removed is removed again",
+        "transaction/pending_commit.py",
+        "        left = self._without_removed_by(winner)\n",
+        "        left = self\n",
     ),
     Mutation(
         "appends are exempt at Serializable",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from itertools import product
 
+from engine.actions.files import AddCDCFile
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.matrix import conflict_matrix
@@ -86,11 +87,22 @@ def _may_meet(loser: Running, winner: Running, played: Played) -> bool:
     simple = isinstance(mine, c.Delete | c.Update) and isinstance(theirs, c.Delete | c.Update)
     if not (by_rows and simple and played.setup.level == "Serializable"):
         return True
-    if mine.rewrite or theirs.rewrite:
-        return True
     if any(where.typed and TYPES[where.typed].path for where in (mine.where, theirs.where)):
         return True  # fields of structs leave it to files
+    if mine.rewrite or theirs.rewrite:
+        return True
+    if both_only_delete(loser, winner):
+        return False  # the second finds the rows gone
     rows = [(part, x, 0, None) for part, x in _PLACES]
     selected = [row for row in rows if theirs.where.holds(row)]
     images = [theirs.image(row) for row in selected] if isinstance(theirs, c.Update) else []
     return any(mine.where.holds(row) for row in (*selected, *images))
+
+
+def both_only_delete(loser: Running, winner: Running) -> bool:
+    """Return whether both delete by vectors, the loser every match and without change files."""
+    deletes = isinstance(loser.command, c.Delete) and isinstance(winner.command, c.Delete)
+    promise = getattr(loser.command, "promise", None)
+    promises = bool(loser.command.number % 3) if promise is None else promise
+    feeds = any(isinstance(action, AddCDCFile) for action in loser.staged)
+    return deletes and promises and not feeds

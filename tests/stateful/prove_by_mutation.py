@@ -29,6 +29,7 @@ FAST = [
     "tests/engine/conflicts/test_checks.py",
     "tests/engine/conflicts/test_eligibility.py",
     "tests/engine/conflicts/test_matrix.py",
+    "tests/engine/conflicts/test_recorded_predicates.py",
     "tests/engine/conflicts/test_row_map.py",
     "tests/engine/transaction/test_row_level.py",
     "tests/engine/transaction/test_commit.py",

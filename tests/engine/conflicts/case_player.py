@@ -1,8 +1,24 @@
-"""Plays a row of `conflict_cases.jsonl` against a table in memory (see conflict_cases.md)."""
+"""Plays a case of `conflict_cases.jsonl` against a table in memory.
+
+A case is what another engine asserts in its own suite (`origin`), retold at the level of actions:
+
+- The table has `columns`, `partition_columns`, `properties` and the table features in `features`, and
+  no deletion vectors, so that file-level rules decide. `setup` is committed first, each list of it as
+  a commit of its own.
+- `current` starts and performs its `reads`. `winner`, then each of `later_winners`, commits through
+  another handle; `written_by_another_engine` writes the commit by hand. `current` performs its
+  `late_reads`, stages its `actions` and commits.
+- A read is a `filter`, `readWholeTable` or `readAppId`. An action is `add`, `remove`, `readd` (the
+  live `add` again), `txn`, `domain`, `metadata` or `protocol`. No data file exists.
+- `expected` is the end at `isolation`, `expected_if_write_serializable` at the other level: ALLOWED,
+  an exception, ERROR (any other refusal), or a list of which any will do. `expected_here…` stands
+  where docs/semantics.md demands something else. `effect` is what the log must then say.
+"""
 
 import json
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,6 +52,12 @@ class Played:
     @property
     def name(self) -> str:
         return "ALLOWED" if self.error is None else type(self.error).__name__
+
+
+def read_cases(name: str) -> list[dict[str, Any]]:
+    """Return the JSON lines of a file beside this module."""
+    text = Path(__file__).with_name(name).read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def expected_of(case: dict[str, Any], level: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a case says the log must hold afterwards (conflict_cases.md: effect)."""
+"""What a case says the log must hold afterwards (`effect` in `conflict_cases.jsonl`)."""
 
 import itertools
 from collections.abc import Callable

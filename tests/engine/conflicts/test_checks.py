@@ -491,3 +491,20 @@ def test_a_message_separates_thousands():
     conflict = find_conflict(Overlap(READS_A, winner(*adds, version=7)))
     assert conflict is not None
     assert "added 1,200 files" in str(conflict)
+
+
+def test_of_those_that_lose_version_0_only_a_create_cannot_be_retried():
+    first = winner(PROTOCOL, METADATA, add("w"), version=0, operation="WRITE")
+    for operation, can_retry in (
+        ("WRITE", True),
+        ("STREAMING UPDATE", True),
+        ("CREATE OR REPLACE TABLE", True),
+        ("CREATE TABLE", False),
+        ("CREATE TABLE AS SELECT", False),
+    ):
+        lost = find_conflict(
+            Overlap(current(add("n"), read_version=-1, operation=operation), first)
+        )
+        assert lost is not None
+        assert lost.conflict.can_retry is can_retry, operation
+        assert ("A retry cannot succeed" in str(lost)) is not can_retry

@@ -135,7 +135,7 @@ def where(text: str, kind: StatementKind = StatementKind.DELETE, **known: object
     ("setting", "mine", "theirs", "verdict"),
     [
         (PLAIN, "id = 1", where("id = 2"), Verdict.NEVER),
-        (PLAIN, "id = 1", where("id < 2"), Verdict.SAME_ROW),
+        (PLAIN, "id = 1", where("id < 2"), Verdict.NEVER),
         (BY_FILES, "date = 'a'", where("date = 'b'"), Verdict.NEVER),
         (BY_FILES, "date = 'a' AND id = 1", where("date = 'a' AND id = 2"), Verdict.SAME_FILES),
         (PLAIN, "id = 1", where("id = 2", StatementKind.UPDATE), Verdict.SAME_ROW),
@@ -145,7 +145,8 @@ def where(text: str, kind: StatementKind = StatementKind.DELETE, **known: object
          Verdict.SAME_ROW),
         (PLAIN, "id = 1", where("id = 2", StatementKind.MERGE), Verdict.SAME_ROW),
         (BY_FILES, "date = 'a'", where("date = 'b'", StatementKind.MERGE), Verdict.SAME_FILES),
-        (PLAIN, "id = 1", Operation(kind=StatementKind.DELETE, conditions=()), Verdict.ALWAYS),
+        (PLAIN, "id = 1", Operation(kind=StatementKind.DELETE, conditions=()), Verdict.NEVER),
+        (PLAIN, "id = 1", Operation(kind=StatementKind.UPDATE, conditions=()), Verdict.ALWAYS),
     ],
 )  # fmt: skip
 def test_conditions_narrow_a_forecast_only_where_they_prove_it(setting, mine, theirs, verdict):

@@ -12,9 +12,9 @@ from engine.conflicts.matrix import DEFINITION, conflict_matrix, statement_matri
 from engine.conflicts.reads import SUBQUERY
 from engine.conflicts.sample_table import Setting
 from engine.conflicts.statements import Statement, StatementKind
-from tests.shared import needs_shared, shared_lines
+from tests.engine.conflicts.case_player import read_cases
 
-PROMISES = shared_lines("reference/conflict_matrix.jsonl")
+PROMISES = read_cases("conflict_matrix.jsonl")
 LEVELS = (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE)
 CHANGES, OPTIMIZE, ZORDER = "UPDATE, DELETE, MERGE", "OPTIMIZE", "OPTIMIZE ZORDER BY"
 INSERT = "INSERT (blind)"
@@ -136,7 +136,6 @@ def _agrees(expected: str | list[str], actual: str) -> bool:
     )
 
 
-@needs_shared
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise["id"])
 def test_a_pair_conflicts_as_the_published_matrix_promises(promise: dict[str, Any]):
     current = _statements(promise["current"])[0]

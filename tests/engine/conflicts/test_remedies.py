@@ -1,5 +1,6 @@
 """A remedy is shown where it helps, and nowhere where the facts rule it out."""
 
+import json
 import re
 import uuid
 from dataclasses import replace
@@ -22,7 +23,6 @@ from engine.errors import ConflictError
 from engine.protocol.properties import SETTABLE_LEVELS, IsolationLevel
 from engine.table import DeltaTable
 from tests.engine.conflicts.real_pairs import LAYOUTS
-from tests.shared import SHARED, needs_shared
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run
 from tests.stateful.history import SCHEMA
@@ -253,21 +253,18 @@ def test_every_code_and_sub_class_is_answered_without_contradiction(
             assert not {K.LAYOUT, K.PARTITION_PREDICATE} & set(shown)
 
 
-NO_CONFLICTS = {"DELTA_INVALID_ISOLATION_LEVEL", "DELTA_CLUSTERING_COLUMN_MISSING_STATS"}
+PUBLISHED = json.loads(Path(__file__).with_name("conflict_codes.json").read_text("utf-8"))
 
 
-@needs_shared
-def test_every_code_and_sub_class_that_the_reference_names_is_known():
-    assert SHARED is not None
-    files = [*SHARED.glob("reference/*"), SHARED / "SEMANTICS.md"]
-    text = "\n".join(file.read_text("utf-8") for file in files)
-    codes = set(re.findall(r"\bDELTA_[A-Z_]+\b", text)) - NO_CONFLICTS
-    assert codes
-    assert codes <= set(CODES)
-    line = next(line for line in text.splitlines() if "Sub-classes:" in line)
-    subclasses = re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", line.partition("Sub-classes:")[2])
-    assert len(subclasses) > 5
-    assert {*subclasses} - codes <= {str(subclass) for subclass in Subclass}
+def test_every_published_exception_has_its_code_and_every_code_its_remedies():
+    raised = {check.error.__name__: check.error.code for check in CHECKS}
+    assert raised == PUBLISHED["exceptions"]
+    assert {*PUBLISHED["exceptions"].values(), *PUBLISHED["other_codes"]} == set(CODES)
+    assert {check.error.sqlstate for check in CHECKS} == {PUBLISHED["sqlstate"]}
+
+
+def test_every_published_sub_class_is_known():
+    assert set(PUBLISHED["subclasses"]) == {str(subclass) for subclass in Subclass}
 
 
 def test_the_documentation_lists_every_remedy_as_it_reads():

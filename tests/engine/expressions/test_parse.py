@@ -107,7 +107,7 @@ _LITERALS = [
         Literal(dt.datetime(2026, 1, 2, 2, 4, 5, tzinfo=dt.UTC), TIMESTAMP),
     ),
     (
-        "TIMESTAMP '2026-01-02T03:04Z'",
+        "TIMESTAMP '2026-01-02T03:04:00Z'",
         Literal(dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC), TIMESTAMP),
     ),
     (

@@ -28,7 +28,6 @@ from tests.engine.made_tables import (
     write_commit,
     write_first,
 )
-from tests.shared import SHARED, needs_shared
 
 VECTOR = DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 3, 1)
 
@@ -182,11 +181,9 @@ def test_a_checksum_that_lies_is_told_and_not_believed(field: str, value: object
     assert snapshot.metadata == metadata()
 
 
-@needs_shared
-def test_the_checksums_of_other_engines_agree_with_their_logs():
-    assert SHARED is not None
+def test_the_checksums_of_other_engines_agree_with_their_logs(reference):
     compared = 0
-    for path in sorted((SHARED / "tables").glob("*/*/_delta_log/[0-9]*.crc")):
+    for path in sorted((reference / "tables").glob("*/*/_delta_log/[0-9]*.crc")):
         store = MemoryStore(f"memory://{uuid.uuid4()}")
         for file in path.parent.rglob("*.*"):
             if file.is_file() and not file.name.startswith("."):

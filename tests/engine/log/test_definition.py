@@ -1,7 +1,6 @@
 """The definition that is read alone is that of the whole state."""
 
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +9,10 @@ from engine.log.definition import load_definition
 from engine.log.replay import load_table_state
 from engine.storage.memory import MemoryStore
 from engine.storage.uri import open_store
+from tests.engine.foreign.every_table import FOREIGN_TABLES
 from tests.engine.log.made_checkpoints import KINDS, V2, classic, with_sidecar
 from tests.engine.made_tables import add, metadata, remove, write_commit, write_first
-from tests.shared import SHARED, needs_shared
+from tests.reference import reference_cases
 
 NEWEST = 6
 
@@ -78,13 +78,20 @@ def test_what_cannot_be_read_is_refused_as_the_state_is():
         load_definition(store)
 
 
-@needs_shared
-@pytest.mark.parametrize("name", sorted(path.name for path in (SHARED / "tables").glob("*")))
-def test_a_real_table_is_defined_as_its_whole_state_is(name):
-    def told(load) -> object:
-        try:
-            return _defined(load(open_store(str(Path(SHARED) / "tables" / name))))
-        except EngineError as error:
-            return type(error)
+@pytest.mark.parametrize("table", FOREIGN_TABLES.values(), ids=lambda table: table.name)
+def test_a_foreign_table_is_defined_as_its_whole_state_is(table, tmp_path):
+    store = open_store(str(table.make(tmp_path)))
+    assert _told(load_definition, store) == _told(load_table_state, store)
 
-    assert told(load_definition) == told(load_table_state)
+
+@pytest.mark.parametrize("expected", reference_cases("tables/expected.jsonl"))
+def test_a_real_table_is_defined_as_its_whole_state_is(expected, reference):
+    store = open_store(str(reference / "tables" / expected["table"]))
+    assert _told(load_definition, store) == _told(load_table_state, store)
+
+
+def _told(load, store) -> object:
+    try:
+        return _defined(load(store))
+    except EngineError as error:
+        return type(error)

@@ -16,6 +16,7 @@ from engine.errors import (
 from engine.storage import local_files
 from engine.storage.local import LocalStore
 from engine.storage.local_files import one_at_a_time
+from tests.ordinary_user import ordinary_user
 
 
 def test_no_temporary_file_is_left_behind(tmp_path: Path):
@@ -333,10 +334,9 @@ def test_staged_files_can_be_made_durable(tmp_path: Path):
         store.make_durable(["a/b/none.parquet"])
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_directory_that_cannot_be_written_is_a_storage_error(tmp_path: Path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(StorageError, match="EACCES"):
+    tmp_path.chmod(0o555)
+    with ordinary_user(tmp_path), pytest.raises(StorageError, match="EACCES"):
         LocalStore(tmp_path).put_if_absent("x", b"")
 
 

@@ -59,7 +59,7 @@ def test_the_rows_of_the_first_shared_file_are_counted_for_each_side():
 
 def test_positions_are_a_sample_where_there_are_many():
     table = _table(tuple(("a", x) for x in range(3000)))
-    running = run(c.Delete(2, c.Range(0, 2000)), table, stats=True)
+    running = run(c.Delete(2, c.Range(0, 2000), promise=False), table, stats=True)
     _do(table, c.Delete(3, c.Range(1000, 3000)))
     (shared,) = _lost(running).shared_files
     assert (shared.current_count, shared.common_count) == (2000, 1000)
@@ -119,7 +119,7 @@ def test_only_one_file_keeps_positions_the_first_with_rows_of_both():
 
 def test_every_winner_has_the_verdict_of_every_check():
     table = _table()
-    running = run(c.Delete(2, c.Range(0, 2)), table, stats=True)
+    running = run(c.Delete(2, c.Range(0, 2), promise=False), table, stats=True)
     _do(table, c.Append(3, (("a", 90),)))
     _do(table, c.Optimize(4, (0, 1)))
     _do(table, c.Delete(5, c.Range(4, 5)))
@@ -173,7 +173,7 @@ def test_a_resolved_conflict_records_the_same():
 
 def test_of_many_winners_the_last_ones_are_kept_and_the_rest_counted():
     table = _table()
-    running = run(c.Delete(2, c.Range(0, 2)), table, stats=True)
+    running = run(c.Delete(2, c.Range(0, 2), promise=False), table, stats=True)
     for number in range(WINNERS_KEPT + 5):
         _do(table, c.Append(10 + number, (("a", 1000 + number),)))
     _do(table, c.Delete(99, c.Range(0, 1)))

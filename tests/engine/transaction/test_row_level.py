@@ -6,6 +6,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from engine.actions.files import AddCDCFile
 from engine.conflicts.rebase import taking
 from engine.errors import (
     ConcurrentAppendException,
@@ -16,12 +17,13 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Call, Subquery
 from engine.log.commits import read_commit
 from engine.schema.types import BOOLEAN
+from engine.snapshot.change_feed import read_changes
 from engine.table import DeltaTable
 from engine.transaction.outcome import CommitLimits
 from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import FakeClock
 from tests.stateful import commands as c
-from tests.stateful.arrow_engine import Running, rows_of, run
+from tests.stateful.arrow_engine import Running, recorded_parameters, rows_of, run
 from tests.stateful.history import SCHEMA
 
 ROWS = tuple(("a", x) for x in range(6))
@@ -38,7 +40,7 @@ def _table(**properties: str) -> DeltaTable:
 
 def _do(table: DeltaTable, command: c.Command) -> None:
     running = run(command, table, stats=False)
-    running.txn.commit(running.operation)
+    running.txn.commit(running.operation, recorded_parameters(command))
 
 
 def _raised(running: Running) -> ConflictError:
@@ -65,7 +67,7 @@ def test_a_resolved_conflict_is_reported_with_its_winning_commit():
 def test_the_message_names_the_rows():
     table = _table()
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
-    _do(table, c.Delete(3, c.Range(1, 3)))
+    _do(table, c.Update(3, c.Range(1, 3), 9))
     error = _raised(running)
     assert isinstance(error, ConcurrentDeleteReadException)
     assert error.conflict.subclass == "ROW_LEVEL_CHANGES"
@@ -189,11 +191,114 @@ def test_a_condition_that_arrow_cannot_evaluate_needs_a_tester():
             assert table.version() == 3
 
 
-def test_the_second_of_two_identical_deletes_loses_before_it_counts_twice():
+def test_the_second_of_two_identical_deletes_commits_nothing():
     table = _table()
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     _do(table, c.Delete(3, c.Range(0, 2)))
-    assert _raised(running).conflict.rule in {"data_added", "read_file_removed"}
+    running.txn.commit("DELETE", {}, {"numDeletedRows": 2, "numDeletionVectorsAdded": 1})
+    outcome = running.txn.outcome
+    assert outcome is not None
+    assert (outcome.committed, table.version()) == (False, 2)
+    assert outcome.metrics == {"numDeletedRows": 0, "numDeletionVectorsAdded": 0}
+
+
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_of_two_deletes_the_second_counts_and_feeds_only_its_own_rows(level: str):
+    table = _table(isolationLevel=level, enableChangeDataFeed="true")
+    running = run(c.Delete(2, c.Range(0, 4)), table, stats=False)
+    _do(table, c.Delete(4, c.Range(2, 6)))
+    metrics = {"numDeletedRows": 4, "numDeletionVectorsAdded": 1, "numDeletionVectorsUpdated": 0}
+    running.txn.commit("DELETE", {}, metrics)
+    assert rows_of(table.snapshot()) == {}
+    (add,) = table.snapshot().add_files()
+    assert add.deletion_vector is not None
+    assert add.deletion_vector.cardinality == 6
+    changes = read_changes(table, 3, 3)
+    assert sorted(changes["x"].to_pylist()) == [0, 1]
+    info = read_commit(table.store, 3).commit_info
+    assert info is not None
+    told = {"numDeletedRows": "2", "numDeletionVectorsAdded": "1", "numDeletionVectorsUpdated": "1"}
+    assert info.operation_metrics == told
+    assert info.read_version == 1
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_two_deletes_of_whole_files_both_commit(vectors: str):
+    """A file that a DELETE removed, with nothing in its place, needs no vector to be traced."""
+    table = _table(enableDeletionVectors=vectors)
+    _do(table, c.Append(2, (("a", 7), ("a", 8))))
+    running = run(c.Delete(4, c.Range(0, 9)), table, stats=True)
+    _do(table, c.Delete(5, c.Range(7, 9)))
+    running.txn.commit("DELETE", {}, {"numDeletedRows": 8, "numRemovedFiles": 2})
+    outcome = running.txn.outcome
+    assert outcome is not None
+    assert outcome.metrics == {"numDeletedRows": 6, "numRemovedFiles": 1}
+    assert rows_of(table.snapshot()) == {}
+
+
+def test_only_a_winner_that_deletes_and_a_delete_of_every_match_may_share_rows():
+    merges = {"delete": False, "update": True, "shift": True}
+    winners = {c.Delete(3, c.Range(1, 3)): False, c.Update(3, c.Range(1, 3), 1): True}
+    winners |= {
+        c.Merge(3, (1, 2), matched, inserts=False): lost for matched, lost in merges.items()
+    }
+    winners |= {
+        c.Delete(3, c.Range(1, 3), rewrite=True): True,
+        c.ReplaceWhere(3, c.Range(1, 3)): True,
+    }
+    for winner, lost in winners.items():
+        for current, may_share in (
+            (c.Delete(2, c.Range(0, 4)), True),
+            (c.Delete(2, c.Range(0, 4), promise=False), False),
+            (c.Delete(2, c.Range(0, 4), rewrite=True), False),
+            (c.Update(2, c.Range(0, 4), 9), False),
+        ):
+            table = _table()
+            running = run(current, table, stats=False)
+            _do(table, winner)
+            if lost or not may_share:
+                _raised(running)
+            else:
+                running.txn.commit("DELETE")
+
+
+def test_a_merge_that_records_another_clause_shares_no_rows():
+    for clauses, lost in (
+        ({"matchedPredicates": '[{"actionType":"delete"}]'}, False),
+        ({"matchedPredicates": '[{"predicate":"x > 1","actionType":"delete"}]'}, False),
+        ({"notMatchedBySourcePredicates": '[{"actionType":"delete"}]'}, False),
+        ({"matchedPredicates": '[{"actionType":"delete"},{"actionType":"update"}]'}, True),
+        (
+            {
+                "matchedPredicates": '[{"actionType":"delete"}]',
+                "notMatchedPredicates": '[{"actionType":"insert"}]',
+            },
+            True,
+        ),
+        ({"matchedPredicates": "[]"}, True),
+        ({"matchedPredicates": "delete"}, True),
+        ({"matchedPredicates": '["delete"]'}, True),
+        ({"matchedPredicates": "{}"}, True),
+        ({"matchedPredicates": None}, True),
+        ({}, True),
+    ):
+        table = _table()
+        running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+        merge = run(c.Merge(4, (1,), "delete", inserts=False), table, stats=False)
+        merge.txn.commit("MERGE", clauses)
+        if lost:
+            _raised(running)
+        else:
+            running.txn.commit("DELETE")
+            assert sorted(row[1] or 0 for row in rows_of(table.snapshot()).values()) == [2, 3, 4, 5]
+
+
+def test_a_delete_whose_change_file_names_rows_that_are_gone_is_aborted():
+    table = _table(enableChangeDataFeed="true")
+    running = run(c.Delete(5, c.Range(0, 2)), table, stats=False)
+    assert any(isinstance(action, AddCDCFile) for action in running.staged)
+    _do(table, c.Delete(4, c.Range(1, 3)))
+    _raised(running)
 
 
 def test_optimize_loses_to_any_writer_that_brings_rows_of_its_sources_back():

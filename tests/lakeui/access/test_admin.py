@@ -11,6 +11,7 @@ from django.urls import reverse
 from lakeui.api.models import ApiToken, IdempotentAnswer
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
+from tests.lakeui.filled_rows import fill_models
 from tests.lakeui.people import NOON, make_conflict, make_job, make_table, person
 
 OURS = [model for model in apps.get_models() if model.__module__.startswith("lakeui.")]
@@ -38,6 +39,7 @@ def world(db):
     TableGrant.objects.create(table=table, user=user, role=Role.VIEWER)
     ApiToken.objects.create(user=user, name="<u>ci</u>", role=Role.VIEWER)
     IdempotentAnswer.objects.create(user=user, key="k", digest="d", created_at=NOON)
+    fill_models([model for model in OURS if not model._default_manager.exists()], 1)
 
 
 def address(model, page, *arguments):
@@ -57,8 +59,6 @@ def test_every_model_is_listed_filtered_and_searched(root, world, model):
 @pytest.mark.parametrize("model", OURS, ids=lambda model: model.__name__)
 def test_every_row_can_be_opened(root, world, model):
     row = model._default_manager.first()
-    if row is None:
-        pytest.skip(f"No {model.__name__} in this small world")
     response = root.get(address(model, "change", row.pk))
     assert response.status_code == 200
     assert "<i>t</i>" not in response.text

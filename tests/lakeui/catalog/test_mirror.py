@@ -19,15 +19,14 @@ from lakeui.catalog.models import Commit, CommitFile, CommitHour, LiveFile, Tabl
 from lakeui.catalog.registration import register_table
 from lakeui.catalog.row_counts import RowCounts, rows_of
 from lakeui.pages.operations import rows_text, short_rows
+from tests.engine.foreign.every_table import READABLE, REFUSED, UNREADABLE
 from tests.lakeui.catalog.log_writer import SCHEMA, add, append_commit, new_table, remove
-from tests.shared import SHARED, needs_shared, shared_lines
+from tests.reference import reference_cases
 
 pytestmark = pytest.mark.django_db
 
 OVERWRITE = {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
-EXPECTED = shared_lines("tables/expected.jsonl")
-BROKEN = [row["table"] for row in EXPECTED if row["expect_error_stage"] == "open"]
-READABLE = [row["table"] for row in EXPECTED if row["table"] not in BROKEN]
+EXPECTED = "tables/expected.jsonl"
 
 
 @pytest.fixture
@@ -333,24 +332,47 @@ def test_a_log_of_several_batches_is_mirrored_whole(lake, settings):
     assert (table.version, table.file_count, table.row_count) == (5, 5, 15)
 
 
-@needs_shared
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_real_table_without_a_readable_log_is_refused_with_a_reason(name, settings):
-    settings.TABLE_ROOTS = [str(SHARED)]
+@pytest.mark.parametrize("table", REFUSED, ids=lambda table: table.name)
+def test_a_table_without_a_readable_log_is_refused_with_a_reason(table, lake):
+    assert_refused_with_a_reason(table.make(lake))
+
+
+@pytest.mark.parametrize("table", READABLE + UNREADABLE, ids=lambda table: table.name)
+def test_a_table_of_another_engine_is_mirrored(table, lake):
+    assert_mirrored(table.make(lake))
+
+
+def _refuses_to_open(expected) -> bool:
+    return expected["expect_error_stage"] == "open"
+
+
+@pytest.mark.parametrize("expected", reference_cases(EXPECTED, where=_refuses_to_open))
+def test_a_real_table_without_a_readable_log_is_refused_with_a_reason(
+    expected, reference, settings
+):
+    settings.TABLE_ROOTS = [str(reference)]
+    assert_refused_with_a_reason(reference / "tables" / expected["table"])
+
+
+@pytest.mark.parametrize(
+    "expected", reference_cases(EXPECTED, where=lambda line: not _refuses_to_open(line))
+)
+def test_every_real_table_is_mirrored_or_says_what_it_lacks(expected, reference, settings):
+    settings.TABLE_ROOTS = [str(reference)]
+    assert_mirrored(reference / "tables" / expected["table"])
+
+
+def assert_refused_with_a_reason(place: Path) -> None:
     reason = ""
     try:
-        reason = register_table(str(SHARED / "tables" / name)).mirror_error
+        reason = register_table(str(place)).mirror_error
     except EngineError as error:
         reason = str(error)
     assert len(reason) > 30
     assert Table.objects.filter(mirror_error="").count() == 0
 
 
-@needs_shared
-@pytest.mark.parametrize("name", READABLE)
-def test_every_real_table_is_mirrored_or_says_what_it_lacks(name, settings):
-    settings.TABLE_ROOTS = [str(SHARED)]
-    place = SHARED / "tables" / name
+def assert_mirrored(place: Path) -> None:
     table = register_table(str(place))
     table.refresh_from_db()
     if table.mirror_error_code == "DELTA_UNSUPPORTED_FEATURES":

@@ -6,10 +6,8 @@
 
 import json
 import sys
-import uuid
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime
 from typing import Any
 
 import django
@@ -17,11 +15,12 @@ import django
 django.setup()
 
 from django.contrib.auth.models import User  # noqa: E402 - after the set-up
-from django.db import connection, models  # noqa: E402
+from django.db import connection  # noqa: E402
 from django.db.migrations.executor import MigrationExecutor  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.test.utils import setup_test_environment  # noqa: E402
 
+from tests.lakeui.filled_rows import fill_models  # noqa: E402
 from tests.lakeui.local_stack.upgrades import released  # noqa: E402
 
 OF_DJANGO = [
@@ -67,69 +66,14 @@ def fill(apps) -> dict[str, object]:
 
 def fill_all(apps, names) -> dict[str, list[dict[str, Any]]]:
     """Rows of every model, with a value of its own in each field, by the model's name."""
-    waiting = [model for model in apps.get_models() if _is_ours(model, names)]
-    while waiting:
-        ready = [model for model in waiting if not _needed(model) & {*waiting}]
-        assert ready, waiting
-        for model in ready:
-            for number in range(1, ROWS + 1):
-                model._default_manager.create(**dict(_values(model, number)))
-            waiting.remove(model)
-    models_ = [model for model in apps.get_models() if _is_ours(model, names)]
-    return {model._meta.label_lower: list(model._default_manager.values()) for model in models_}
+    models = [model for model in apps.get_models() if _is_ours(model, names)]
+    fill_models(models, ROWS)
+    return {model._meta.label_lower: list(model._default_manager.values()) for model in models}
 
 
 def _is_ours(model, names) -> bool:
     of_ours = model._meta.app_label in names or model._meta.label_lower in OTHERS
     return of_ours and not model._meta.auto_created and not model._meta.proxy
-
-
-def _needed(model) -> set[Any]:
-    keys = [field for field in _keys(model) if not field.null]
-    return {field.related_model for field in keys if field.related_model is not model}
-
-
-def _keys(model) -> list[models.ForeignKey]:
-    return [field for field in model._meta.concrete_fields if field.is_relation]
-
-
-def _values(model, number: int) -> Iterator[tuple[str, Any]]:
-    for field in model._meta.concrete_fields:
-        if field.is_relation:
-            row = field.related_model._default_manager.order_by("pk")[number - 1 : number].first()
-            if row is not None or not field.null:  # two that name each other: the first names none
-                yield field.name, row
-        elif not isinstance(field, models.AutoField):
-            yield field.name, _value(field, number)
-
-
-def _value(field, number: int) -> Any:
-    if field.choices:
-        choices = [choice[0] for choice in field.flatchoices]
-        return choices[number % len(choices)]
-    kinds: list[tuple[type[models.Field], Any]] = [
-        (models.DateTimeField, AT + timedelta(hours=number)),
-        (models.DateField, date(2026, 11, number)),
-        (models.TimeField, time(number)),
-        (models.DurationField, timedelta(seconds=number)),
-        (models.BooleanField, number % 2 == 0),
-        (models.UUIDField, uuid.UUID(int=number)),
-        (models.JSONField, _json(field, number)),
-        (models.DecimalField, Decimal(number)),
-        (models.FloatField, number + 0.5),
-        (models.IntegerField, number),
-        (models.BinaryField, bytes([number])),
-        (models.CharField, f"{field.name}{number}"[-(field.max_length or 50) :]),
-        (models.GenericIPAddressField, f"10.0.0.{number}"),
-        (models.TextField, f"{field.name} {number}"),
-    ]
-    fitting = [value for kind, value in kinds if isinstance(field, kind)]
-    assert fitting, field
-    return fitting[0]
-
-
-def _json(field, number: int) -> Any:
-    return [str(number)] if field.get_default() == [] else {"n": number}
 
 
 def differences(apps, before: dict[str, list[dict[str, Any]]]) -> Iterator[str]:

@@ -1,0 +1,157 @@
+"""The sums of commands that rewrite rows, checked before anything is committed.
+
+Rows are found in one pass and written in another, at times by different evaluators. Where the two do
+not agree on a row, it is lost or written twice. The counts are at hand from the passes themselves;
+a claim of the log is only taken for granted while it agrees with them, else the footers are counted.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from engine.actions.files import AddFile
+from engine.commands.analysed_merge import NOT_MATCHED, AnalysedClause
+from engine.conflicts.row_counts import physical_rows
+from engine.errors import EngineError
+from engine.operations.row_deletion import RowDeletion
+from engine.snapshot.reader import count_rows
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.compaction import Compacted
+
+_Counting: TypeAlias = Callable[[AddFile], int | None]
+
+
+class RowSumError(EngineError):
+    """A command would have lost rows or written some twice: its passes over them do not agree.
+
+    An internal error: `counted` rows of one pass should be the `expected` of another.
+    """
+
+    code = "LAKE_ROW_SUM_BROKEN"
+    sqlstate = "XX000"
+
+    def __init__(self, table: str, what: str, counted: int, expected: int) -> None:
+        self.table, self.counted, self.expected = table, counted, expected
+        super().__init__(
+            f"The sums of this command on {table} do not hold: {counted:,} {what}, where there must be {expected:,}. Nothing was written.",
+            "This is a fault of the engine: report it with the statement and the table's version.",
+        )
+
+
+def check_rewritten(
+    snapshot: Snapshot, gone: RowDeletion, written_rows: int, new_rows: int | None = None
+) -> None:
+    """Make sure that the written files hold the rows that stay and the new ones, and no others.
+
+    Args:
+        snapshot: the version that was read.
+        gone: the rows that go from its files.
+        written_rows: how many rows the new files hold.
+        new_rows: new images and inserted rows; None where every row that goes has an image.
+
+    Raises:
+        RowSumError: they do not.
+    """
+
+    def expected(rows_of: _Counting) -> int | None:
+        new = _gone_rows(gone, rows_of) if new_rows is None else new_rows
+        stays = _total(
+            None if (rows := rows_of(file.add)) is None else rows - file.total
+            for file in gone.rewritten
+        )
+        return None if new is None or stays is None else stays + new
+
+    _check(snapshot, "rows written", written_rows, expected)
+
+
+def check_images(snapshot: Snapshot, gone: RowDeletion, images: int) -> None:
+    """Make sure that every row which goes has a new image.
+
+    Raises:
+        RowSumError: one has none, or another row has one.
+    """
+    _check(snapshot, "new images", images, lambda rows_of: _gone_rows(gone, rows_of))
+
+
+def check_moved(snapshot: Snapshot, files: Sequence[AddFile], written_rows: int) -> None:
+    """Make sure that the written files hold every live row of the files that they replace.
+
+    Raises:
+        RowSumError: they do not.
+    """
+    _check(snapshot, "rows written", written_rows, lambda rows_of: _live_rows(files, rows_of))
+
+
+def check_compacted(snapshot: Snapshot, done: Iterable[Compacted]) -> None:
+    """Make sure that each compacted file holds every live row of its sources.
+
+    Raises:
+        RowSumError: one does not.
+    """
+    for compacted in done:
+        check_moved(snapshot, compacted.sources, compacted.rows)
+
+
+def check_clauses(
+    snapshot: Snapshot,
+    clauses: Sequence[AnalysedClause],
+    by_clause: Mapping[int, int],
+    gone: RowDeletion,
+) -> None:
+    """Make sure that the rows which go from a MERGE's target are those that its clauses reach.
+
+    Raises:
+        RowSumError: they are not.
+    """
+    reached = sum(
+        count for number, count in by_clause.items() if clauses[number].when != NOT_MATCHED
+    )
+    _check(snapshot, "rows reached by clauses", reached, lambda rows_of: _gone_rows(gone, rows_of))
+
+
+def check_inserted(
+    snapshot: Snapshot, clauses: Sequence[AnalysedClause], inserted: int, unmatched: int
+) -> None:
+    """Make sure that a MERGE inserts at most the source rows without a match, all of them if it says so.
+
+    Raises:
+        RowSumError: it does not.
+    """
+    inserting = [clause for clause in clauses if clause.when == NOT_MATCHED]
+    takes_all = any(clause.condition is None for clause in inserting)
+    if inserted > unmatched or (takes_all and inserted != unmatched):
+        raise RowSumError(snapshot.table_uri, "rows inserted", inserted, unmatched)
+
+
+def _check(
+    snapshot: Snapshot, what: str, counted: int, expected: Callable[[_Counting], int | None]
+) -> None:
+    if counted == expected(physical_rows):
+        return
+    proved = expected(lambda add: count_rows(snapshot, add.path))
+    if counted != proved:
+        raise RowSumError(snapshot.table_uri, what, counted, proved or 0)
+
+
+def _gone_rows(gone: RowDeletion, rows_of: _Counting) -> int | None:
+    whole = _live_rows(gone.whole, rows_of)
+    parts = sum(file.deleted for file in (*gone.masked, *gone.rewritten))
+    return None if whole is None else whole + parts
+
+
+def _live_rows(files: Iterable[AddFile], rows_of: _Counting) -> int | None:
+    return _total(_live(add, rows_of(add)) for add in files)
+
+
+def _live(add: AddFile, rows: int | None) -> int | None:
+    vector = add.deletion_vector
+    return rows if rows is None or vector is None else rows - vector.cardinality
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """Their sum; None where one is unknown."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
