@@ -38,15 +38,14 @@ def empty_frame(session: SparkSession) -> DataFrame:
 
 
 def expression_of(column: Column, session: SparkSession) -> Any:  # noqa: ANN401
-    """A column's expression; SQL text in it is parsed.
+    """A column's expression; SQL text in it is parsed by the session's own settings.
 
     Raises:
         ParseException: Spark does not understand the text.
     """
-    inside: Any = column
-    package = sql_package(session).classic
-    converter = getattr(getattr(package, "ColumnNodeToExpressionConverter$"), "MODULE$")
-    return converter.apply(inside._jc.node())
+    inside: Any = session
+    of_column: Any = column
+    return inside._jsparkSession.expression(of_column._jc)
 
 
 def column_of(expression: Any, session: SparkSession) -> Column:  # noqa: ANN401
