@@ -16,7 +16,7 @@ from rest_framework.throttling import (
     UserRateThrottle,
 )
 
-from lakeui.api.waiting import was_held
+from lakeui.event_streams import was_held
 from lakeui.monitoring.client_address import client_network
 
 

@@ -23,7 +23,7 @@ from lakeui.api.serializers.jobs import (
     JobSerializer,
 )
 from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecastSerializer
-from lakeui.api.streaming import ENDED, LAST_EVENT_ID, EventStreamRenderer, News, stream_of, tell
+from lakeui.api.streaming import ENDED, LAST_EVENT_ID, EventStreamRenderer, stream_of, tell
 from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.cancel_retry import cancel_job, retry_job
@@ -165,13 +165,11 @@ class JobStream(GenericAPIView[Job]):
         step = step_of(job_id)
         job = get_object_or_404(jobs_to_list(visible_jobs(request.user)), pk=job_id)
         return tell(
-            News(
-                event="job",
-                state=digest_of((job.pk, step)),
-                body=JobSerializer(job, context={"request": request}).data,
-                is_over=job.state in Job.ENDED,
-                differs=lambda: step_of(job.pk) != step,
-            )
+            "job",
+            digest_of((job.pk, step)),
+            JobSerializer(job, context={"request": request}).data,
+            lambda: step_of(job.pk) != step,
+            is_over=job.state in Job.ENDED,
         )
 
 

@@ -16,7 +16,7 @@ from lakeui.api.of_table import OfTable, require
 from lakeui.api.preconditions import check_if_match, digest_of, etag_of, has_state, state_of
 from lakeui.api.schema import IF_MATCH
 from lakeui.api.serializers.request import RequestSerializer
-from lakeui.api.streaming import LAST_EVENT_ID, EventStreamRenderer, News, stream_of, tell
+from lakeui.api.streaming import LAST_EVENT_ID, EventStreamRenderer, stream_of, tell
 from lakeui.api.tables.schema import COLUMNS_SHOWN
 from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold
 from lakeui.catalog.health import Health
@@ -257,13 +257,11 @@ class TableStream(OfTable):
         refuse_unknown(request, frozenset())
         table = self.table
         return tell(
-            News(
-                event="table",
-                state=_told_of(table),
-                body=TableSerializer(table).data,
-                is_over=False,
-                differs=partial(_is_told_otherwise, table.pk, _told_of(table)),
-            )
+            "table",
+            _told_of(table),
+            TableSerializer(table).data,
+            partial(_is_told_otherwise, table.pk, _told_of(table)),
+            is_over=False,
         )
 
 

@@ -14,7 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from knox.models import get_token_model
 
-from lakeui.api import streaming, waiting
+from lakeui import event_streams
+from lakeui.api import streaming
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.jobs.models import Job
@@ -214,14 +215,14 @@ def test_a_job_that_names_a_hidden_table_is_told_without_its_statement(world):
 
 def test_as_many_streams_as_a_person_may_have(client, db, monkeypatch):
     gc.collect()  # streams that other tests asked for in this process, and did not read
-    assert not waiting._waiting
+    assert not event_streams._waiting
     table, viewer = make_table(), person("viewer-ann")
     grant(viewer, table, "viewer")
     client.force_login(viewer)
-    monkeypatch.setattr(waiting, "MOST_OF_ONE", 0)
+    monkeypatch.setattr(event_streams, "MOST_OF_ONE", 0)
     answer = client.get(f"/api/v1/tables/{table.pk}/stream/")
     problem(answer, 503, "TOO_MANY_WAITS")
-    monkeypatch.setattr(waiting, "MOST_OF_ONE", 1)
+    monkeypatch.setattr(event_streams, "MOST_OF_ONE", 1)
     assert client.head(f"/api/v1/tables/{table.pk}/stream/").content == b""
     first = client.get(f"/api/v1/tables/{table.pk}/stream/")
     assert first.status_code == 200
@@ -229,26 +230,27 @@ def test_as_many_streams_as_a_person_may_have(client, db, monkeypatch):
     problem(refused, 503, "TOO_MANY_WAITS")  # though the first has not sent anything yet
     del first
     gc.collect()
-    assert not waiting._waiting
+    assert not event_streams._waiting
 
 
 def test_a_stream_whose_reader_takes_nothing_is_cut_and_leaves_its_place(monkeypatch):
-    monkeypatch.setattr(streaming, "LONGEST_S", 0.05)
-    monkeypatch.setattr(streaming, "GRACE_S", 0.05)
-    news = streaming.News("job", "1", {}, is_over=False, differs=lambda: False)
+    monkeypatch.setattr(event_streams, "LONGEST_S", 0.05)
+    monkeypatch.setattr(event_streams, "GRACE_S", 0.05)
+    news = event_streams.News("job", "1", "{}", is_over=False, differs=lambda: False)
 
     async def send_to_nobody() -> None:
-        place = waiting.Place(1)
-        events = streaming._events(HttpRequest(), None, news, "", place)
+        place = event_streams.Place(1)
+        parts = event_streams._iter_parts(HttpRequest(), None, news, "", lambda _: b"")
+        events = event_streams._iter_bounded(parts, place)
         async with aclosing(events):
             async for _ in events:
                 await asyncio.Event().wait()  # as a send whose buffer is full
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(asyncio.wait_for(send_to_nobody(), 10))
-    assert not waiting._waiting
+    assert not event_streams._waiting
 
 
 def test_a_refusal_that_is_no_json_is_told_by_its_status():
-    told = streaming._problem(HttpResponse("<h1>Away</h1>", status=503))
+    told = streaming._render_problem(HttpResponse("<h1>Away</h1>", status=503))
     assert json.loads(told.partition(b"data: ")[2])["status"] == 503

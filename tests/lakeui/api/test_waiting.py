@@ -11,7 +11,7 @@ from django.test import AsyncClient
 from django.utils import timezone
 from knox.models import get_token_model
 
-from lakeui.api import waiting
+from lakeui import event_streams
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.jobs.models import Job
@@ -23,7 +23,7 @@ LONG = 30  # seconds that no test takes
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(waiting, "PAUSE_S", 0.01)
+    monkeypatch.setattr(event_streams, "PAUSE_S", 0.01)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def viewer(as_):
 
 def told_later(monkeypatch, act):
     """Do something once a request waits: at its second look."""
-    looks, asked = [], waiting._asked
+    looks, asked = [], event_streams._ask
 
     def look(is_news):
         looks.append(1)
@@ -46,7 +46,7 @@ def told_later(monkeypatch, act):
             act()
         return asked(is_news)
 
-    monkeypatch.setattr(waiting, "_asked", look)
+    monkeypatch.setattr(event_streams, "_ask", look)
     return looks
 
 
@@ -204,7 +204,7 @@ def test_a_database_that_goes_away_during_a_wait_ends_it_for_the_view_to_tell(er
             raise error
         return False
 
-    asyncio.run(waiting.wait_for(is_away, LONG))
+    asyncio.run(event_streams.wait_for(is_away, LONG))
     assert len(looks) == 2
 
 
@@ -216,7 +216,7 @@ def test_a_wait_counts_as_one_request(viewer, running, settings, monkeypatch):
 
 
 def test_more_waits_than_a_process_holds_are_told_to_come_later(viewer, running, monkeypatch):
-    monkeypatch.setattr(waiting, "MOST_WAITING", 0)
+    monkeypatch.setattr(event_streams, "MOST_WAITING", 0)
     answer = viewer.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}")
     problem(answer, 503, "TOO_MANY_WAITS")
     assert answer["Retry-After"] == "5"
@@ -230,11 +230,11 @@ def test_who_goes_away_waits_no_longer(people, running):
 
     async def go_away():
         asked = asyncio.create_task(client.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}"))
-        while not waiting._waiting:
+        while not event_streams._waiting:
             await asyncio.sleep(0.01)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        return waiting._waiting.total()
+        return event_streams._waiting.total()
 
     assert asyncio.run(go_away()) == 0

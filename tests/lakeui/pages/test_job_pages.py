@@ -1,6 +1,6 @@
 """Asking for a job, watching it, cancelling and retrying it."""
 
-import asyncio
+import gc
 import json
 from datetime import timedelta
 
@@ -15,6 +15,7 @@ from django.utils.html import escape
 
 from engine.commands.model import COMMANDS
 from engine.commands.sql import parse_request
+from lakeui import event_streams
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import check_command
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule
@@ -419,57 +420,77 @@ def test_the_log_is_text_to_keep(as_, lake):
     assert "Attempt 1 started" in response.content.decode()
 
 
-def test_a_stream_says_what_changed_and_that_it_is_over():
-    states = iter([(1, False), (1, False), (2, False), (2, True)])
+def _streaming(view, request, **kwargs):
+    """The parts of a page's stream; `after_two` is done once two were sent."""
 
-    async def fingerprint():
-        return next(states)
+    async def collect(after_two=lambda: None):
+        sent = []
+        response = await view(request, **kwargs)
+        async for part in response.streaming_content:
+            sent.append(part)
+            if len(sent) == 2:
+                await sync_to_async(after_two)()
+        return sent
 
-    async def may_still():
-        return True
+    return async_to_sync(collect)
 
-    async def collect():
-        return [event async for event in streams.events(fingerprint, may_still, look_seconds=0)]
 
-    sent = b"".join(asyncio.run(collect())).decode()
-    assert sent.count("event: changed") == 2
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(event_streams, "CHECK_S", 0)
+    monkeypatch.setattr(event_streams, "LONGEST_S", 0.3)
+
+
+@pytest.mark.django_db
+def test_a_stream_says_what_changed_and_that_it_is_over(impatient, as_, lake):
+    running = make_job(lake.table, "optimize", state="running")
+    client = as_("viewer")
+    request = RequestFactory().get(f"/jobs/{running.pk}/stream/")
+    request.session, request.user = client.session, User.objects.get(username="viewer")
+
+    def end():
+        Job.objects.filter(pk=running.pk).update(state="succeeded")
+
+    sent = b"".join(_streaming(streams.job_stream, request, pk=running.pk)(end)).decode()
+    assert sent.count("event: changed") == 1
     assert sent.endswith("event: ended\ndata: last\n\n")
 
 
-@pytest.mark.parametrize("lost", ["session", "account", "role"])
-@pytest.mark.parametrize("address", ["/jobs/stream/", "/jobs/{job}/stream/"])
-def test_a_stream_ends_for_who_may_no_longer_look(as_, lake, monkeypatch, address, lost):
-    monkeypatch.setattr(streams, "_LOOK_SECONDS", 0)
-    monkeypatch.setattr(streams, "_LOOKS", 40)
+@pytest.mark.parametrize(
+    ("address", "lost"),
+    [
+        ("/jobs/stream/", "session"),
+        ("/jobs/stream/", "account"),
+        ("/jobs/{job}/stream/", "session"),
+        ("/jobs/{job}/stream/", "account"),
+        ("/jobs/{job}/stream/", "role"),
+    ],
+)
+def test_a_stream_ends_for_who_may_no_longer_look(as_, lake, impatient, address, lost):
     running = make_job(lake.table, "optimize", state="running")
     client = as_("viewer")
     request = RequestFactory().get(address.format(job=running.pk))
     request.session, request.user = client.session, User.objects.get(username="viewer")
-
-    async def auser():
-        return request.user
-
-    request.auser = auser
     view = resolve(request.path)
-
     lose = {
         "session": client.logout,
         "account": lambda: User.objects.filter(username="viewer").update(is_active=False),
         "role": request.user.groups.clear,
-        "nothing": lambda: None,
     }
+    collect = _streaming(view.func, request, **view.kwargs)
+    assert b": closed\n\n" not in collect()
+    assert collect(lose[lost])[-1] == b": closed\n\n"
 
-    async def collect(lost):
-        sent = []
-        response = await view.func(request, **view.kwargs)
-        async for event in response.streaming_content:
-            sent.append(event)
-            if len(sent) == 2:
-                await sync_to_async(lose[lost])()
-        return len(sent)
 
-    assert async_to_sync(collect)("nothing") == 4
-    assert async_to_sync(collect)(lost) == 2
+def test_a_person_has_as_many_page_streams_as_rest_gives(as_, lake, monkeypatch):
+    monkeypatch.setattr(event_streams, "MOST_OF_ONE", 1)
+    client = as_("viewer")
+    first = client.get("/jobs/stream/")
+    refused = client.get("/jobs/stream/")
+    assert (first.status_code, refused.status_code) == (200, 503)
+    assert refused["Retry-After"]
+    del first
+    gc.collect()
 
 
 def test_the_plan_of_a_dry_run_names_files_reasons_and_versions_lost(as_, lake):

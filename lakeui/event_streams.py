@@ -1,0 +1,207 @@
+"""Requests that stay open: places for them, how they wait, and streams of server-sent events.
+
+Pages and REST answer by the same functions. A request that waits holds a turn of the event loop, and
+no database connection and no thread. A person has a limited number of places in a web process.
+
+The view of a stream answers anew for each event, and every few seconds without one: whose token
+expired or was revoked meanwhile, who signed out or lost the right to look is sent the refusal, and
+the stream ends.
+"""
+
+import asyncio
+import functools
+import weakref
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from http import HTTPStatus
+from time import monotonic
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user
+from django.db import DatabaseError, InterfaceError, connections
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.functional import SimpleLazyObject
+
+MOST_WAITING = 200  # in one web process, streams among them
+MOST_OF_ONE = 100  # person: nobody keeps everybody else from waiting
+PAUSE_S = 0.5
+LONGEST_S = 300.0
+"""A stream ends after that, and its reader opens the next: a web process can be stopped."""
+CHECK_S = 10.0
+"""The view is asked at least that often; the comment that is sent keeps proxies from closing."""
+GRACE_S = 10.0
+"""So much later it is cut, if its reader takes nothing and what is to be sent cannot be."""
+CONTENT_TYPE = "text/event-stream"
+_waiting: Counter[Any] = Counter()  # by person
+
+
+@dataclass(frozen=True)
+class News:
+    """The present state that a stream reports, and how to find out that it changed.
+
+    Attributes:
+        event: the name of the event.
+        state: another text for any other state.
+        data: the event's data, one line.
+        is_over: nothing comes after it.
+        differs: whether the state is another one by now.
+        last_event: the name of one more event that follows the last state; "" for none.
+    """
+
+    event: str
+    state: str
+    data: str
+    is_over: bool
+    differs: Callable[[], bool]
+    last_event: str = ""
+
+
+class Place:
+    """One of those that a process has for requests that wait: taken when it is made, left once."""
+
+    def __init__(self, person: object) -> None:
+        self._person, self._is_left = person, False
+        _waiting[person] += 1
+
+    def leave(self) -> None:
+        """Free it; doing so again changes nothing."""
+        if self._is_left:
+            return
+        self._is_left = True
+        _waiting[self._person] -= 1
+        if not _waiting[self._person]:
+            del _waiting[self._person]
+
+
+def has_place(request: HttpRequest) -> bool:
+    """Whether one more request of this person may wait in this process."""
+    return _waiting.total() < MOST_WAITING and _waiting[request.user.pk] < MOST_OF_ONE
+
+
+def was_held(request: HttpRequest) -> bool:
+    """Whether this request has waited: what is counted by request counts it once."""
+    return bool(getattr(request, "was_held", False))
+
+
+def forget_user(request: HttpRequest) -> None:
+    """Have the session and its person be looked up again: they are those of the request's begin."""
+    session = getattr(request, "session", None)
+    if session is not None:
+        request.session = type(session)(session.session_key)
+        vars(request).pop("_cached_user", None)
+        vars(request).pop("_acached_user", None)
+        request.user = SimpleLazyObject(lambda: get_user(request))  # type: ignore[assignment]
+
+
+async def wait_for(is_news: Callable[[], bool], seconds: float) -> None:
+    """Return once there is news or the time is over. The caller who goes away ends it.
+
+    So does a database that is away: the view, asked once more, reports it as views do.
+    """
+    until = monotonic() + seconds
+    while not await sync_to_async(_ask)(is_news):
+        left = until - monotonic()
+        if left <= 0:
+            return
+        await asyncio.sleep(min(PAUSE_S, left))
+
+
+def _ask(is_news: Callable[[], bool]) -> bool:
+    """Ask, and leave no connection open while the request sleeps."""
+    try:
+        return is_news()
+    except (DatabaseError, InterfaceError):
+        return True
+    finally:
+        for connection in connections.all(initialized_only=True):
+            if not connection.in_atomic_block:
+                connection.close_if_unusable_or_obsolete()
+
+
+def streamed(
+    view: Callable[..., HttpResponse],
+    refuse: Callable[[HttpRequest], HttpResponse],
+    render_problem: Callable[[HttpResponse], bytes],
+    *,
+    begins_silent: bool = False,
+) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return the view as one whose answers go on as a stream.
+
+    A response with an attribute `news` becomes the stream; any other is sent as it is. `refuse` answers
+    where no place is left, `render_problem` is the last event where the view refuses later on. A stream
+    that begins silent sends nothing of the first state.
+    """
+
+    @functools.wraps(view)
+    async def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        ask = functools.partial(sync_to_async(view), request, *args, **kwargs)
+        response = await ask()
+        news: News | None = getattr(response, "news", None)
+        if news is None:
+            return response
+        known = news.state if begins_silent else request.headers.get("Last-Event-ID", "")
+        if news.is_over and known == news.state and not begins_silent:
+            return HttpResponse(status=HTTPStatus.NO_CONTENT)
+        if not has_place(request):
+            return refuse(request)
+        request.was_held = True  # type: ignore[attr-defined]  # counted as one request
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        if request.method == "HEAD":
+            return HttpResponse(content_type=CONTENT_TYPE, headers=headers)
+        place = Place(request.user.pk)  # from here on: between streams that begin at once too
+        parts = _iter_parts(request, ask, news, known, render_problem)
+        going = StreamingHttpResponse(
+            _iter_bounded(parts, place), content_type=CONTENT_TYPE, headers=headers
+        )
+        weakref.finalize(going, place.leave)  # the events of one that never began end nothing
+        return going
+
+    return answer
+
+
+async def _iter_bounded(parts: AsyncIterator[bytes], place: Place) -> AsyncIterator[bytes]:
+    task = asyncio.current_task()
+    cut = asyncio.get_running_loop().call_later(LONGEST_S + GRACE_S, task.cancel) if task else None
+    try:
+        async for part in parts:
+            yield part
+    finally:
+        if cut is not None:
+            cut.cancel()
+        place.leave()
+
+
+async def _iter_parts(
+    request: HttpRequest,
+    ask: Callable[[], Awaitable[HttpResponse]],
+    news: News,
+    known: str,
+    render_problem: Callable[[HttpResponse], bytes],
+) -> AsyncIterator[bytes]:
+    until = monotonic() + LONGEST_S
+    while True:
+        yield b": nothing new\n\n" if news.state == known else _render_event(news)
+        known = news.state
+        if news.is_over and news.last_event:
+            yield f"event: {news.last_event}\ndata: last\n\n".encode()
+        left = until - monotonic()
+        if news.is_over or left <= 0:
+            return
+        await wait_for(news.differs, min(CHECK_S, left))
+        forget_user(request)
+        try:
+            response = await ask()
+        except Http404:
+            response = HttpResponse(status=HTTPStatus.NOT_FOUND)
+        later: News | None = getattr(response, "news", None)
+        if later is None:
+            yield render_problem(response)
+            return
+        news = later
+
+
+def _render_event(news: News) -> bytes:
+    return f"id: {news.state}\nevent: {news.event}\ndata: {news.data}\n\n".encode()
