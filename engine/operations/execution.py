@@ -71,6 +71,8 @@ class Execution:
         kept_rows: which rows the attempt before this one found, where it lost.
         found_rows: which rows this one found.
         is_own_name: tells whether a name in a query is the command's for its own table.
+        lost: the conflict to raise instead of a commit; set where a command is run again only to see
+            whether the table is as it asks.
     """
 
     table: DeltaTable
@@ -84,6 +86,7 @@ class Execution:
     kept_rows: KeptRows | None = None
     found_rows: FoundRows | None = None
     is_own_name: Callable[[str], bool] | None = None
+    lost: ConflictError | None = None
     _now_ms: int | None = None
     _committing: bool = False
     _is_torn: bool = False
@@ -294,6 +297,8 @@ class Execution:
             OperationCancelledError: the caller cancelled.
             ConflictError: a concurrent commit won.
         """
+        if self.lost is not None and txn.actions:
+            raise self.lost
         self._stage = COMMIT
         self.progress(Progress(COMMIT, 0, 1, "commits"))
         self._stage_application(txn)

@@ -43,6 +43,8 @@ from engine.errors import (
     ConflictError,
     EngineError,
     FileMissingError,
+    MetadataChangedException,
+    ProtocolChangedException,
     RequestError,
     TableNotFoundError,
 )
@@ -186,8 +188,13 @@ def run(
                     return _planned(operation(command, execution), table, options.writers_elsewhere)
                 result = _once(operation, command, execution)
         except ConflictError as conflict:
-            is_last = lost == options.retries
-            if is_last or not conflict.conflict.can_retry or read_version is not None:
+            if done := _result_if_done(operation, command, table, options, conflict):
+                return done
+            if (
+                lost == options.retries
+                or not conflict.conflict.can_retry
+                or read_version is not None
+            ):
                 raise  # what the source saw of the table stays as old as it is
             is_marked, kept_rows = execution.is_marked, execution.kept_rows
             table.clock.pause(_pause_s(lost))
@@ -196,6 +203,28 @@ def run(
         return follow_up(command, execution, result, options.then or _compacts_now(execution))
     msg = "A command cannot be retried a negative number of times."
     raise RequestError(msg, "Use 0 or more.", field="retries")
+
+
+def _result_if_done(
+    operation: Callable[[Any, Execution], OperationResult],
+    command: Command,
+    table: DeltaTable,
+    options: RunOptions,
+    conflict: ConflictError,
+) -> OperationResult | None:
+    """Return the result of an ALTER or a COMMENT that the winning commit has made true already."""
+    enables_ids = isinstance(command, SetProperties) and any(
+        key.lower() == "delta.enablerowtracking" for key in command.properties
+    )
+    is_idempotent = isinstance(command, SetProperties | UnsetProperties | ChangeColumn)
+    is_metadata = isinstance(conflict, MetadataChangedException | ProtocolChangedException)
+    if not (is_idempotent and is_metadata) or enables_ids:
+        return None
+    try:
+        unwatched = replace(options, observer=None)  # it was told how this command ended
+        return operation(command, Execution(table, None, unwatched, lost=conflict))
+    except EngineError:  # it would change the table, or cannot be done any more
+        return None
 
 
 def _operation_of(command: Command) -> Callable[[Any, Execution], OperationResult]:

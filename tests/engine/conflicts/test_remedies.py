@@ -407,7 +407,9 @@ def test_an_aborted_update_of_a_table_without_vectors_is_told_to_enable_them():
 
 
 def test_writes_of_one_row_are_told_to_keep_to_different_rows_and_nothing_about_vectors():
-    facts = _conflict(_table(), c.Delete(2, c.Range(2, 4)), c.Delete(3, c.Range(3, 5)))
+    facts = _conflict(
+        _table(), c.Delete(2, c.Range(2, 4), promise=False), c.Delete(3, c.Range(3, 5))
+    )
     assert [remedy.kind for remedy in facts.remedies] == [K.DIFFERENT_ROWS]
 
 
