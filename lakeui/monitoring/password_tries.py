@@ -7,6 +7,7 @@ requests at once get no more tries than one after the other. Web processes count
 
 import hashlib
 import unicodedata
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from django.core.cache import cache
@@ -16,14 +17,24 @@ from django.utils import timezone
 from lakeui.monitoring.client_address import client_network
 
 TRIES = 5
+TRIES_OF_AN_ADDRESS = 20
+"""Tries that fail from one address within a pause, whatever names they give."""
 PAUSE = timedelta(minutes=5)
 
 
 class PasswordTries:
     """Tries of one subject, whatever it is: a name from an address, a session's own password."""
 
-    def __init__(self, *subject: object) -> None:
+    def __init__(self, *subject: object, most: int = TRIES, slides: bool = True) -> None:
+        """Count tries of a subject.
+
+        Args:
+            subject: the parts of its key.
+            most: tries before a pause.
+            slides: whether each try starts the time anew, or only the first.
+        """
         text = "\0".join(map(str, subject))
+        self._most, self._slides = most, slides
         self._key = f"lakeui.password-tries.{hashlib.sha256(text.encode()).hexdigest()}"
 
     @classmethod
@@ -32,15 +43,27 @@ class PasswordTries:
         same = unicodedata.normalize("NFKC", name).strip().casefold()
         return cls("sign-in", same, client_network(request))
 
+    @classmethod
+    def of_address(cls, request: HttpRequest) -> "PasswordTries | None":
+        """Tries from where the request comes, whatever the name; None where nothing tells the address.
+
+        The time does not start anew with each try: an office behind one address has few tries that
+        fail in any five minutes, but may have some in every five minutes of a day.
+        """
+        network = client_network(request)
+        if not network:  # everybody would be counted as one
+            return None
+        return cls("address", network, most=TRIES_OF_AN_ADDRESS, slides=False)
+
     def take(self) -> int:
         """Count a try that is about to be made; how many are left after it, negative in a pause."""
         seconds = PAUSE.total_seconds()
-        cache.add(self._key, 0, seconds)
+        is_first = cache.add(self._key, 0, seconds)
         try:
-            left = TRIES - int(cache.incr(self._key))
+            left = self._most - int(cache.incr(self._key))
         except ValueError:  # the pause ended a moment ago
-            left = TRIES - 1
-        if left >= 0:
+            left = self._most - 1
+        if left >= 0 and (self._slides or is_first):
             cache.touch(self._key, seconds)
             cache.set(self._until_key, (timezone.now() + PAUSE).timestamp(), seconds)
         return left
@@ -51,8 +74,13 @@ class PasswordTries:
         until = cache.get(self._until_key)
         return timezone.now() if until is None else datetime.fromtimestamp(until, UTC)
 
+    def give_back(self) -> None:
+        """Uncount the last try; the others stay counted."""
+        with suppress(ValueError):  # they are forgotten already
+            cache.incr(self._key, -1)
+
     def forget(self) -> None:
-        """The password matched."""
+        """Forget all tries: the password matched."""
         cache.delete(self._key)
         cache.delete(self._until_key)
 

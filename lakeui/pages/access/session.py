@@ -48,12 +48,13 @@ class SignInForm(AuthenticationForm):
 
 
 class SignInView(LoginView):
-    """After a few tries that did not match, a name has a pause from where it was tried."""
+    """Django's own, with a pause after tries that failed: of a name from an address, or of an address."""
 
     template_name = "access/session.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True
     tries: PasswordTries
+    address_tries: PasswordTries | None
     tries_left: int
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ANN401
@@ -62,13 +63,21 @@ class SignInView(LoginView):
             raise PermissionDenied(msg)
         name = request.POST.get("username", "")
         self.tries = PasswordTries.of_sign_in(request, name)
+        self.address_tries = PasswordTries.of_address(request)
         self.tries_left = self.tries.take()
-        if self.tries_left >= 0:
-            return super().post(request, *args, **kwargs)
-        if self.tries_left == -1:  # once a pause
+        if self.tries_left < 0:
+            return self._refuse(name, self.tries, is_first=self.tries_left == -1)
+        if self.address_tries is not None and (left := self.address_tries.take()) < 0:
+            self.tries.give_back()
+            return self._refuse(name, self.address_tries, is_first=left == -1)
+        return super().post(request, *args, **kwargs)
+
+    def _refuse(self, name: str, tries: PasswordTries, *, is_first: bool) -> HttpResponse:
+        """Answer without comparing the password; the audit log has it once a pause."""
+        if is_first:
             record_failed_sign_in(name, "TOO_MANY_TRIES")
-        form = self.get_form_class()(request)
-        context = self.get_context_data(form=form, paused_until=self.tries.paused_until)
+        form = self.get_form_class()(self.request)
+        context = self.get_context_data(form=form, paused_until=tries.paused_until)
         return self.render_to_response(context, status=_TOO_MANY)
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
@@ -78,6 +87,8 @@ class SignInView(LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponseBase:  # type: ignore[override]
         self.tries.forget()
+        if self.address_tries is not None:
+            self.address_tries.give_back()
         response = super().form_valid(form)
         note(self.request, form.get_user(), Way.PASSWORD)
         return response

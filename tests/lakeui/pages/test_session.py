@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.urls import resolve, reverse
 
-from lakeui.monitoring.password_tries import TRIES, PasswordTries
+from lakeui.monitoring.password_tries import TRIES, TRIES_OF_AN_ADDRESS, PasswordTries
 from tests.lakeui.factories import make_user
 from tests.lakeui.page_client import PageClient as Client
 from tests.lakeui.people import person as make_reader
@@ -56,6 +56,54 @@ def test_another_name_or_place_is_not_held_up():
     assert client.post("/login/", RIGHT | {"username": "auditor"}).status_code == 302
     elsewhere = Client(REMOTE_ADDR="203.0.113.9")
     assert elsewhere.post("/login/", RIGHT).status_code == 302
+
+
+def test_one_password_tried_with_many_names_is_paused_by_its_address():
+    client = Client()
+    statuses = [
+        client.post("/login/", WRONG | {"username": f"user{n}"}).status_code for n in range(30)
+    ]
+    assert statuses == [400] * TRIES_OF_AN_ADDRESS + [429] * (30 - TRIES_OF_AN_ADDRESS)
+    assert client.post("/login/", RIGHT).status_code == 429
+    assert Client(REMOTE_ADDR="203.0.113.9").post("/login/", RIGHT).status_code == 302
+
+
+def test_behind_a_proxy_the_address_that_it_vouches_for_is_paused_alone(settings):
+    settings.TRUSTED_PROXIES = 1
+    client = Client()
+    for n in range(TRIES_OF_AN_ADDRESS + 1):
+        spray = {"HTTP_X_FORWARDED_FOR": f"198.51.100.{n}, 192.0.2.1"}
+        response = client.post("/login/", WRONG | {"username": f"user{n}"}, **spray)
+    assert response.status_code == 429
+    other = client.post("/login/", RIGHT, HTTP_X_FORWARDED_FOR="192.0.2.1, 192.0.2.2")
+    assert other.status_code == 302
+
+
+def test_people_who_sign_in_from_one_address_use_up_none_of_its_tries():
+    for _ in range(TRIES_OF_AN_ADDRESS + 5):
+        assert Client().post("/login/", RIGHT).status_code == 302
+
+
+def test_signing_in_does_not_forget_what_the_address_tried_with_other_names():
+    for n in range(TRIES_OF_AN_ADDRESS + 1):
+        response = Client().post("/login/", WRONG | {"username": f"user{n}"})
+        if response.status_code == 400:
+            Client().post("/login/", RIGHT)
+    assert response.status_code == 429
+
+
+def test_tries_that_the_pause_of_a_name_refuses_do_not_pause_its_address():
+    client = Client()
+    for _ in range(TRIES + TRIES_OF_AN_ADDRESS):
+        client.post("/login/", WRONG)
+    make_user("auditor")
+    assert client.post("/login/", RIGHT | {"username": "auditor"}).status_code == 302
+
+
+def test_clients_without_an_address_are_not_counted_as_one():
+    for n in range(TRIES_OF_AN_ADDRESS + 1):
+        Client(REMOTE_ADDR="").post("/login/", WRONG | {"username": f"user{n}"})
+    assert Client(REMOTE_ADDR="").post("/login/", RIGHT).status_code == 302
 
 
 @pytest.mark.parametrize("typed", ["OPS", " ops\t", "\uff4f\uff50\uff53", "\u00a0ops"])
