@@ -66,10 +66,15 @@ migrated.share_with_children(_HOME)
 
 pa.set_cpu_count(1)  # files of five rows are read faster by one thread than by a pool
 
-hypothesis.settings.register_profile(  # a busy machine is slow, which is no failure
-    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("unhurried")
+# a busy machine is slow, which is no failure; `make stress` draws hundreds of examples
+for profile, examples in (("default", 20), ("stress", 500)):
+    hypothesis.settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @receiver(post_migrate, sender=apps.get_app_config("catalog"))

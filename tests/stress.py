@@ -1,6 +1,7 @@
 """The long hunt, part by part: `python -m tests.stress [--resume] [--minutes 90] [--only TEXT]`.
 
-12,000 generated histories, every test that is marked `stress`, and every rule broken once. What has
+12,000 generated histories, every test that is marked `stress`, 500 examples of every property, and
+every rule broken once. What has
 been done is kept in `var/stress.json` after each part: with `--resume` parts that passed are not done
 again, and the hunt goes on with the seeds and rules that are left. In the end, or when its minutes
 are over, it prints a summary for docs/proof.md.
@@ -88,7 +89,7 @@ class State:
 
 def parts() -> list[Part]:
     """The whole hunt."""
-    return [*_histories(), *_marked(), *_rules()]
+    return [*_histories(), *_marked(), *_properties(), *_rules()]
 
 
 def _histories() -> Iterable[Part]:
@@ -107,6 +108,19 @@ def _marked() -> Iterable[Part]:
             name = path.relative_to(ROOT).as_posix()
             alone = "spark" in text or "start_worker" in text
             yield Part(f"`{name}`", name, (name, "-m", "stress"), alone=alone)
+
+
+def _properties() -> Iterable[Part]:
+    """The files of properties, with hundreds of examples where `make test` draws twenty."""
+    for path in sorted(ROOT.glob("tests/**/test_*.py")):
+        text = path.read_text("utf-8")
+        if "@given(" in text and "tests/lakeui/api" not in path.as_posix():
+            name = path.relative_to(ROOT).as_posix()
+            arguments = (name, "-m", "hypothesis and not stress", "-o", "timeout=3600")
+            environment = (("HYPOTHESIS_PROFILE", "stress"),)
+            yield Part(
+                "properties", f"properties of {name}", arguments, environment, alone="spark" in text
+            )
 
 
 def _rules() -> Iterable[Part]:

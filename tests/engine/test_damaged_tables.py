@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import EngineError
@@ -99,13 +99,11 @@ def real(reference) -> list[dict[str, bytes]]:
     return [files_below(root.parent) for root in roots]
 
 
-@settings(max_examples=400)
 @given(st.data())
 def test_a_damaged_file_is_read_right_or_refused_by_name(foreign, data: st.DataObject):
     assert_right_or_refused(data.draw(st.sampled_from(foreign)), data)
 
 
-@settings(max_examples=400)
 @given(st.data())
 def test_a_damaged_file_of_a_real_table_is_read_right_or_refused_by_name(real, data: st.DataObject):
     assert_right_or_refused(data.draw(st.sampled_from(real)), data)

@@ -37,16 +37,14 @@ def test_there_are_at_least_200_hostile_statements():
     assert len(set(HOSTILE)) == len(HOSTILE) >= 200
 
 
-@pytest.mark.parametrize(
-    "text", HOSTILE, ids=[f"{number}-{text[:50]!r}" for number, text in enumerate(HOSTILE)]
-)
-def test_a_hostile_statement_is_refused_with_its_place_and_a_way_out(text):
-    error = _refusal(text)
-    assert isinstance(error, RequestError)
-    assert error.remedy
-    position = getattr(error, "position", None)
-    assert error.field if position is None else 0 <= position <= len(text)
-    assert len(str(error)) < 2000
+def test_a_hostile_statement_is_refused_with_its_place_and_a_way_out():
+    for text in HOSTILE:
+        error = _refusal(text)
+        assert isinstance(error, RequestError), text
+        assert error.remedy, text
+        position = getattr(error, "position", None)
+        assert error.field if position is None else 0 <= position <= len(text), text
+        assert len(str(error)) < 2000, text
 
 
 def test_a_good_statement_broken_anywhere_is_refused_the_same_way_or_another_good_one():

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.commands.model import COMMANDS, SOURCES, Command, Delete, FileSource, parameters_of
@@ -177,7 +177,6 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=600, deadline=None)
 @given(st.data(), st.sampled_from(list(COMMANDS)))
 def test_whatever_is_sent_only_engine_errors_come_back(data, kind):
     names = [parameter.name for parameter in COMMANDS[kind].declared()]
@@ -260,7 +259,6 @@ _WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=600, deadline=None)
 @given(st.lists(_WORDS, max_size=14).map(" ".join) | st.text(max_size=60))
 def test_whatever_is_written_only_engine_errors_come_back(text):
     try:

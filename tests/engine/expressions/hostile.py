@@ -3,6 +3,26 @@
 The schema they meet has the columns id, name, date, ok, arr, m and st.x.
 """
 
+from collections.abc import Callable, Iterable
+
+from engine.errors import EngineError
+
+
+def list_accepted(
+    texts: Iterable[str], read: Callable[[str], object], refusal: type[EngineError] = EngineError
+) -> list[str]:
+    """Return the texts that are read without a refusal."""
+    return [text for text in texts if not _is_refused(text, read, refusal)]
+
+
+def _is_refused(text: str, read: Callable[[str], object], refusal: type[EngineError]) -> bool:
+    try:
+        read(text)
+    except refusal:
+        return True
+    return False
+
+
 _REFLECT = [
     "reflect('java.lang.System', 'getenv', 'PATH') = ''",
     "java_method('java.lang.Runtime', 'getRuntime') = ''",

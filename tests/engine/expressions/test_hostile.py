@@ -3,7 +3,7 @@
 import pytest
 
 from engine.commands.model import Delete, Optimize, Update
-from engine.errors import EngineError, ExpressionError, TableNotFoundError
+from engine.errors import ExpressionError, TableNotFoundError
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.schema.types import (
     BOOLEAN,
@@ -16,7 +16,7 @@ from engine.schema.types import (
     StructField,
     StructType,
 )
-from tests.engine.expressions.hostile import HOSTILE
+from tests.engine.expressions.hostile import HOSTILE, list_accepted
 
 SCHEMA = StructType(
     (
@@ -30,11 +30,6 @@ SCHEMA = StructType(
     )
 )
 
-_WRITTEN = [
-    hostile for hostile in HOSTILE if hostile.strip()
-]  # no condition at all means every row
-_IDS = [f"{n}-{hostile[:40]!r}" for n, hostile in enumerate(HOSTILE)]
-
 
 def test_there_are_enough_hostile_conditions():
     assert len(set(HOSTILE)) == len(HOSTILE) >= 200
@@ -45,21 +40,18 @@ def _of_nobody(name, version):
     raise TableNotFoundError(what, "Register it.")
 
 
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("text", HOSTILE, ids=_IDS)
-def test_hostile_conditions_are_refused(text):
-    with pytest.raises(ExpressionError):
-        parse_condition(text, SCHEMA)
+def test_hostile_conditions_are_refused():
+    assert list_accepted(HOSTILE, lambda text: parse_condition(text, SCHEMA), ExpressionError) == []
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
-    "text", _WRITTEN, ids=[f"{n}-{words[:40]!r}" for n, words in enumerate(_WRITTEN)]
+    "command_of",
+    [Delete, lambda text: Optimize(where=text), lambda text: Update({"ok": "TRUE"}, text)],
+    ids=["DELETE", "OPTIMIZE", "UPDATE"],
 )
-def test_hostile_conditions_are_refused_inside_commands(text):
-    for command in (Delete(text), Optimize(where=text), Update({"ok": "TRUE"}, text)):
-        with pytest.raises(EngineError):
-            _begun(command)
+def test_hostile_conditions_are_refused_inside_commands(command_of):
+    written = filter(str.strip, HOSTILE)  # no condition at all means every row
+    assert list_accepted(written, lambda text: _begun(command_of(text))) == []
 
 
 def _begun(command: Delete | Optimize | Update) -> None:

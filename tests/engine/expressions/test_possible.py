@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from engine.errors import CannotEvaluateError, ExpressionError
 from engine.expressions.evaluate import evaluate_arrow
@@ -32,7 +32,6 @@ def _around(table: pa.Table):
     return bounds
 
 
-@settings(max_examples=500, deadline=None)
 @given(rows(4), skippable_conditions())
 def test_every_truth_that_occurs_is_possible(table, text):
     try:

@@ -219,7 +219,7 @@ def test_a_common_table_hides_a_table_of_its_name_after_itself_alone():
     assert [scan.table for scan in bound(text).scans()] == ["b"]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(st.data())
 def test_a_damaged_query_is_refused_in_the_engines_words(data):
     text = data.draw(st.sampled_from(QUERIES))

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import ExpressionError
@@ -56,7 +56,6 @@ TIMES = st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{1,3}", "*?"])
 PATTERN = st.lists(st.tuples(PART, TIMES).map("".join), min_size=1, max_size=5).map("".join)
 
 
-@settings(max_examples=600, deadline=None)
 @given(PATTERN, st.lists(st.text("abc1 \n", max_size=12), min_size=1, max_size=8))
 def test_the_pattern_that_java_is_given_matches_what_was_written(pattern, texts):
     try:

@@ -1,7 +1,7 @@
 """A tree, its SQL and the tree of that SQL."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import ExpressionError
@@ -12,7 +12,6 @@ from engine.schema.types import LONG, StructField, StructType
 from tests.engine.expressions.generated import SCHEMA, conditions, rows
 
 
-@settings(max_examples=400, deadline=None)
 @given(conditions())
 def test_rendered_sql_parses_to_the_same_tree(text):
     try:
@@ -40,7 +39,6 @@ def test_a_name_that_spark_would_substitute_is_refused():
         quote_name("${env:HOME}")
 
 
-@settings(max_examples=200, deadline=None)
 @given(conditions(), rows(4))
 def test_a_condition_and_its_rendering_have_the_same_values(text, table):
     try:

@@ -17,7 +17,7 @@ from engine.expressions.traits import has_subquery, is_deterministic
 from engine.expressions.tree import Column, Subquery, walk
 from engine.schema.types import LONG, STRING, StructField, StructType
 from tests.engine.expressions.generated import SCHEMA
-from tests.engine.expressions.hostile import HOSTILE
+from tests.engine.expressions.hostile import HOSTILE, list_accepted
 from tests.engine.expressions.test_evaluate import TABLE
 
 
@@ -132,10 +132,8 @@ def test_anything_else_of_select_is_refused(text):
         _tree(text)
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=[str(n) for n in range(len(HOSTILE))])
-def test_hostile_conditions_are_refused_where_subqueries_are_allowed(text):
-    with pytest.raises(EngineError):
-        _tree(text)
+def test_hostile_conditions_are_refused_where_subqueries_are_allowed():
+    assert list_accepted(HOSTILE, _tree) == []
 
 
 def test_only_commands_that_say_so_take_subqueries():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.table import Protocol
@@ -45,7 +45,6 @@ def known(state: TableState) -> tuple:
     return state.version, state.protocol, state.metadata, paths
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     checkpoints=st.dictionaries(
         st.integers(0, NEWEST), st.sampled_from(["classic", "v2", "both"]), max_size=4

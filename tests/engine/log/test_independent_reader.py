@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import deltalake
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.codec import Action
@@ -70,7 +70,6 @@ class Writer:
                 self.store.delete(commit_path(version))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_deltalake_reads_the_same_files(data: Any):
     with tempfile.TemporaryDirectory() as folder:

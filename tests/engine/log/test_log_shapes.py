@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.codec import Action
@@ -46,7 +46,6 @@ def written(commits: Sequence[Sequence[Action]]) -> Store:
     return store
 
 
-@settings(max_examples=60)
 @given(COMMITS, st.data())
 def test_every_version_is_what_replay_from_zero_says(
     commits: list[list[Action]], data: st.DataObject
@@ -67,7 +66,6 @@ def test_every_version_is_what_replay_from_zero_says(
     Model(commits).assert_is(load_table_state(store))
 
 
-@settings(max_examples=40)
 @given(COMMITS, st.sampled_from(list(KINDS)), st.data())
 def test_a_snapshot_brought_up_to_date_is_a_fresh_one(
     commits: list[list[Action]], kind: str, data: st.DataObject

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.files import AddFile
@@ -118,7 +118,6 @@ def _matches(text: str, table: pa.Table, schema: StructType) -> tuple[Any, bool]
         return None, False
 
 
-@settings(max_examples=400, deadline=None)
 @given(rows(4), skippable_conditions(), habits())
 def test_a_file_that_holds_a_match_is_never_denied(table, text, habit):
     tree, matches = _matches(text, table, SCHEMA)
@@ -138,7 +137,6 @@ def _named(number: int, stats: str | None) -> AddFile:
     )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(rows(3), min_size=2, max_size=5), skippable_conditions(), habits())
 def test_many_files_are_judged_as_each_alone(tables, text, habit):
     try:
@@ -172,7 +170,6 @@ def test_a_file_on_which_a_function_fails_does_not_change_what_is_known_of_other
     assert not all(alone)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     rows(4),
     skippable_conditions(),

@@ -1,7 +1,7 @@
 """Files of partitions are found a million at a time as they would be one by one."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.expressions.parse import parse_condition
@@ -34,7 +34,6 @@ VALUES = st.fixed_dictionaries(
     "text",
     ["a = 'p' AND b > 1", "c IS NULL OR b = 1", "a = 'q' AND c = 's' AND x = 5", "b <=> NULL"],
 )
-@settings(max_examples=25, deadline=None)
 @given(partitions=st.lists(VALUES, max_size=12))
 def test_the_same_files_are_left_as_by_asking_each(repeated, text, partitions):
     condition = parse_condition(text, SCHEMA)

@@ -7,7 +7,7 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.files import AddCDCFile, tombstone
@@ -271,7 +271,6 @@ def test_rows_of_the_feed_that_are_too_many_bytes_are_refused():
 ROW = st.tuples(st.integers(0, 3), st.sampled_from("ab"))
 
 
-@settings(max_examples=60)
 @given(st.lists(st.lists(ROW, max_size=4), max_size=3), st.lists(st.lists(ROW, max_size=4), max_size=3))  # fmt: skip
 def test_what_was_removed_and_added_turns_one_version_into_the_other(old, new):
     made = MemoryStore(f"memory://{uuid4()}")

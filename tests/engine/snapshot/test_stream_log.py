@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.files import AddFile, RemoveFile
@@ -126,7 +126,6 @@ def test_any_end_of_a_batch_may_be_the_beginning_of_another_stream(table):
         assert [file.path for file in log_of(table).files(start, end)] == paths[i:j]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=6),
     st.lists(st.integers(1, 3), min_size=1, max_size=4),

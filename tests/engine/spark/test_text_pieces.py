@@ -44,7 +44,7 @@ def _csv(dialect):
     return lambda file, text, before: iter_csv(file, dialect, ["a", "b"], text=text, before=before)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=12),
     end=st.sampled_from(["\n", "\r\n"]),
@@ -81,7 +81,7 @@ def test_a_csv_file_whose_lines_may_not_be_records_stays_whole(tmp_path, text):
     assert piece.is_whole
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     lines=st.lists(st.sampled_from(['{"a": 1}', "", "  ", "not json", "x" * 30]), max_size=10),
     closed=st.booleans(),
