@@ -28,7 +28,7 @@ from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import column_path, name_sql, options_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.errors import ExpressionError, RequestError
-from engine.expressions.by_field import by_field
+from engine.expressions.by_field import with_kept_fields
 from engine.expressions.given import Given, asked_of_rows, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import nested_in
@@ -257,18 +257,17 @@ class _Sides:
     def _star(self, *, keeps_fields: bool) -> dict[tuple[str, ...], Expression]:
         """What `*` sets.
 
-        Where the schema evolves, and rows that are there are updated, a struct that lacks fields is
-        set field by field: the target's other fields stay.
+        Where the schema evolves, and rows that are there are updated, a struct that lacks fields
+        keeps the target's.
         """
         assignments: dict[tuple[str, ...], Expression] = {}
         for field in self._target.schema:
             mine = self._source.schema.get(field.name)
             if mine is not None:
                 value = Column((mine.name,), mine.type, "source")
-                if self._evolves and keeps_fields:
-                    assignments |= by_field((field.name,), field.type, value)
-                else:
-                    assignments[(field.name,)] = value
+                old = Column((field.name,), field.type, "target")
+                keeps = self._evolves and keeps_fields
+                assignments[(field.name,)] = with_kept_fields(old, value) if keeps else value
             elif not self._evolves and not _FILLED_BY_TABLE & field.metadata.keys():
                 what = f"* needs the column {field.name}, which the source does not have."
                 raise ExpressionError(what, "List the columns instead.", field="clauses")

@@ -1,22 +1,38 @@
-"""A struct assigned field by field, where the fields that it lacks are to stay as they are."""
+"""A struct assigned field by field, where the fields that the new value lacks are to stay."""
 
-from engine.expressions.tree import Column, Expression
-from engine.schema.types import DataType, StructType
+from collections.abc import Iterator
+
+from engine.expressions.tree import Call, Column, Expression, Literal
+from engine.schema.types import BOOLEAN, STRING, DataType, StructField, StructType
 
 
-def by_field(
-    path: tuple[str, ...], target: DataType, value: Column
-) -> dict[tuple[str, ...], Expression]:
-    """The value of a column; of a struct that lacks some of its fields those that it has."""
-    if not _lacks_fields(target, value.type):
-        return {path: value}
-    assignments: dict[tuple[str, ...], Expression] = {}
-    for field in target if isinstance(target, StructType) else ():
-        mine = value.type.get(field.name) if isinstance(value.type, StructType) else None
-        if mine is not None:
-            inner = Column((*value.path, mine.name), mine.type, value.relation)
-            assignments |= by_field((*path, field.name), field.type, inner)
-    return assignments
+def with_kept_fields(old: Column, new: Column) -> Expression:
+    """Return the new value of a column, completed by the old one's fields that it lacks.
+
+    A struct that is null in both stays null.
+    """
+    if not isinstance(old.type, StructType) or not _lacks_fields(old.type, new.type):
+        return new
+    fields, arguments = list[StructField](), list[Expression]()
+    for name, value in _iter_fields(old, old.type, new):
+        fields.append(StructField(name, value.type))
+        arguments += [Literal(name, STRING), value]
+    made = StructType(tuple(fields))
+    absent = (Call("isnull", (side,), BOOLEAN) for side in (old, new))
+    both_absent = Call("and", tuple(absent), BOOLEAN)
+    struct = Call("named_struct", tuple(arguments), made)
+    return Call("if", (both_absent, Literal(None, made), struct), made)
+
+
+def _iter_fields(old: Column, kind: StructType, new: Column) -> Iterator[tuple[str, Expression]]:
+    for field in kind:
+        kept = Column((*old.path, field.name), field.type, old.relation)
+        mine = new.type.get(field.name) if isinstance(new.type, StructType) else None
+        if mine is None:
+            yield field.name, kept
+        else:
+            inner = Column((*new.path, mine.name), mine.type, new.relation)
+            yield field.name, with_kept_fields(kept, inner)
 
 
 def _lacks_fields(target: DataType, source: DataType) -> bool:
