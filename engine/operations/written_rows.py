@@ -20,7 +20,7 @@ from engine.operations.arrow_rows import evaluated_as, need_spark
 from engine.operations.execution import Execution
 from engine.operations.given_rows import given_rows, names_by_position
 from engine.schema.arrow import to_arrow_type
-from engine.schema.assignment import storing
+from engine.schema.assignment import is_storable, storing
 from engine.schema.types import STRING, ArrayType, DataType, MapType, StructField, StructType
 from engine.spark.assignment import stored_value
 from engine.spark.columns import from_spark_schema, to_spark_type
@@ -147,9 +147,11 @@ def _typed(
 
 
 def _takes(declared: DataType, types: Sequence[DataType]) -> bool:
-    """Whether values become a type unchanged, or cannot be compared with it without it."""
+    """Whether values become a type unchanged, or cannot be compared with it unless they are stored."""
     return all(
-        kind in {VOID, STRING} or common_type([kind, declared]) in {declared, None}
+        kind in {VOID, STRING}
+        or (common := common_type([kind, declared])) == declared
+        or (common is None and is_storable(kind, declared))
         for kind in types
     )
 
