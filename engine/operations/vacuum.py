@@ -6,7 +6,7 @@ files are, so that a file that a commit brought back meanwhile stays. VACUUM STA
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.actions.commit_info import VACUUM_END, VACUUM_START
 from engine.actions.files import AddCDCFile, AddFile
@@ -23,6 +23,8 @@ from engine.operations.vacuum_plan import (
     Needs,
     Removals,
     as_listed,
+    decode_fully,
+    doubt_all,
     find_unneeded,
     needs_of,
     paths_of,
@@ -37,7 +39,7 @@ from engine.storage.presence import Listing, delete_files
 from engine.transaction.log_tail import iter_newer
 from engine.transaction.vacuums import SPARED_FROM
 
-_BATCH = 500
+_BATCH, _NAMED = 500, 5
 _REMOVE = b'{"remove":'
 
 
@@ -57,18 +59,18 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     keep_from_ms = execution.table.clock.now_ms() - surely_ms(retention_ms)
     removals = read_removals(snapshot.store)
     needs = needs_of(snapshot, removals, keep_from_ms)
-    listing = _listing(command, execution, removals, needs)
-    needs = needs if command.lite else as_listed(needs, listing)
+    listing, needs = _listing(command, execution, removals, needs)
     unneeded, spare_from_ms = _find(execution, listing, needs, keep_from_ms)
+    missing = _MissingFiles.of(needs, listing)
     if execution.options.dry_run:
-        return _plan(snapshot, unneeded, removals, needs, retention_ms)
+        return _plan(snapshot, unneeded, removals, needs, retention_ms, missing)
     if execution.options.txn_id is None:  # its beginning and its end are known to be of one
         execution = replace(execution, options=replace(execution.options, txn_id=str(uuid.uuid4())))
     start = _log_start(command, execution, snapshot, unneeded, spare_from_ms)
     doomed = unneeded
     if start.version != snapshot.version + 1:  # others have committed since the files were found
         now = needs_of(execution.table.snapshot(), removals, keep_from_ms)
-        needs = now.folded() if needs.folds else now
+        needs = doubt_all(now.folded() if needs.folds else now)
         doomed = [file for file in unneeded if not needs.has(file.path)]
     try:
         deleted = _delete(execution, doomed, snapshot, needs)
@@ -86,15 +88,57 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
         metrics=metrics,
         attempts=start.attempts + end.attempts,
         versions=start.versions + end.versions,
-        message="" if deleted else "Every file is still needed: nothing was deleted.",
+        message=missing.add_to(
+            "" if deleted else "Every file is still needed: nothing was deleted."
+        ),
     )
 
 
-def _listing(command: Vacuum, execution: Execution, removals: Removals, needs: Needs) -> Listing:
-    """The files that may go: all that are there, or those that the log removed."""
+@dataclass(frozen=True, slots=True)
+class _MissingFiles:
+    """Live files that are not in the table's directory, and listed files that may be them."""
+
+    missing: Sequence[str] = ()
+    spared: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, needs: Needs, listing: Listing) -> "_MissingFiles":
+        """Return those that a listing of the whole directory lacks."""
+        if not needs.missing:
+            return cls()
+        return cls(needs.missing, sorted(filter(needs.may_be_missing, listing.paths)))
+
+    def add_to(self, text: str) -> str:
+        """Return a summary that says so too."""
+        return " ".join(sentence for sentence in (text, *self._sentences()) if sentence)
+
+    def facts(self) -> dict[str, list[str]]:
+        """Return what a plan says, JSON-ready; nothing where no file is missing."""
+        facts = {"missing_files": self.missing, "spared_files": self.spared}
+        return {name: list(paths[:LISTED_FILES]) for name, paths in facts.items() if paths}
+
+    def _sentences(self) -> Iterator[str]:
+        if self.missing:
+            yield f"Missing from the table's directory: {_listed(self.missing)}, which the latest version needs."
+        if self.spared:
+            yield f"Left, since their names differ from missing files in escapes alone: {_listed(self.spared)}."
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+    return ", ".join(path[:300] for path in paths[:_NAMED]) + more
+
+
+def _listing(
+    command: Vacuum, execution: Execution, removals: Removals, needs: Needs
+) -> tuple[Listing, Needs]:
+    """Return the files that may go (all that are there, or those that the log removed) and the needs over them."""
     execution.progress(Progress("list files", 0, 0, "files"))
     store = execution.table.store
-    return Listing(store, removed_in_log(removals, needs)) if command.lite else Listing.below(store)
+    if command.lite:
+        return Listing(store, removed_in_log(removals, needs)), doubt_all(needs)
+    listing = Listing.below(store)
+    return listing, as_listed(needs, listing)
 
 
 def _find(
@@ -125,11 +169,13 @@ def _delete(
         execution.progress(Progress("delete files", start, len(doomed), "files"))
         for commit in iter_newer(store, version):
             version = commit.version
-            spared.update(map(needs.key, _named_by(store.root, commit)))
+            spared.update(needs.key(decode_fully(path)) for path in _named_by(store.root, commit))
         if tip is not None and is_replaced(store, tip):
             raise TableReplacedError(store.root, snapshot.version)
         batch = [
-            file for file in doomed[start : start + _BATCH] if needs.key(file.path) not in spared
+            file
+            for file in doomed[start : start + _BATCH]
+            if needs.key(decode_fully(file.path)) not in spared
         ]
         delete_files(store, [file.path for file in batch])
         deleted += batch
@@ -180,6 +226,7 @@ def _plan(
     removals: Removals,
     needs: Needs,
     retention_ms: int,
+    missing: _MissingFiles,
 ) -> OperationResult:
     lost = _versions_lost(snapshot, removals, {file.path for file in unneeded})
     summary = (
@@ -188,7 +235,7 @@ def _plan(
         else "Every file is still needed: nothing would be deleted."
     )
     plan = Plan(
-        summary,
+        missing.add_to(summary),
         tuple(
             PlannedFile(file.path, file.size_bytes, reason_for(file, needs))
             for file in unneeded[:LISTED_FILES]
@@ -196,7 +243,11 @@ def _plan(
         len(unneeded),
         sum(file.size_bytes for file in unneeded),
         rows=None if unneeded else 0,
-        facts={"versions_lost": _ranges(lost), "retention_hours": retention_ms / HOUR_MS},
+        facts={
+            "versions_lost": _ranges(lost),
+            "retention_hours": retention_ms / HOUR_MS,
+            **missing.facts(),
+        },
     )
     return OperationResult(plan=plan)
 

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ from engine.log.removals import iter_removals
 from engine.protocol.iceberg_compat import ICEBERG_DIRECTORY, is_iceberg
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import FileStatus, Store
-from engine.storage.presence import Listing, is_remote
+from engine.storage.presence import Listing, is_remote, missing_files
 from engine.storage.uri import are_plain_paths, is_plain_path, resolve_log_path
 
 LOG_DIRECTORY = "_delta_log"
@@ -47,7 +48,9 @@ class Needs:
 
     `live` are of the latest version, `retained` of versions inside the retention, `expired` were
     removed before it. `directories` hold what the table's Iceberg metadata looks after by itself.
-    Where the disk `folds` names, it lists a file under another spelling than the log has.
+    Where the disk `folds` names, it lists a file under another spelling than the log has. `missing`
+    are live files that are not there. `doubtful` are the decoded names of needed files that were not
+    listed: a file whose name is escaped otherwise may be one of them and stays.
     """
 
     live: frozenset[str]
@@ -55,9 +58,20 @@ class Needs:
     expired: frozenset[str] = frozenset()
     directories: tuple[str, ...] = ()
     folds: bool = False
+    missing: tuple[str, ...] = ()
+    doubtful: frozenset[str] = frozenset()
 
     def has(self, path: str) -> bool:
         """Whether a file must stay."""
+        return self._names(path) or self.may_be_missing(path)
+
+    def may_be_missing(self, path: str) -> bool:
+        """Whether a file may be one that is needed and was not listed, under other escapes."""
+        if not self.doubtful or self._names(path):
+            return False
+        return self.key(decode_fully(path)) in self.doubtful
+
+    def _names(self, path: str) -> bool:
         name = self.key(path)
         return name in self.live or name in self.retained or path.startswith(self.directories)
 
@@ -82,14 +96,39 @@ def folds_names(store: Store, version: int) -> bool:
     return not is_remote(store) and store.stat(commit_path(version).upper()) is not None
 
 
-def as_listed(needs: Needs, listing: Listing) -> Needs:
-    """The needs over a listing of everything that is there.
+def decode_fully(path: str) -> str:
+    """Return the path without percent-escapes, however often it was escaped."""
+    while (decoded := unquote(path)) != path:
+        path = decoded
+    return path
 
-    A live file may be there under another spelling: some disks write accents in their own way.
+
+def doubt_all(needs: Needs) -> Needs:
+    """Return the needs where nothing was listed: any needed file may lie under other escapes."""
+    names = (*needs.live, *needs.retained)
+    return replace(needs, doubtful=frozenset(needs.key(decode_fully(path)) for path in names))
+
+
+def as_listed(needs: Needs, listing: Listing) -> Needs:
+    """Return the needs over a listing of everything that is there.
+
+    A live file may be there under another spelling: some disks write accents in their own way, and
+    old writers put a file's name into the log without escaping it.
+
+    Raises:
+        StorageError: the store could not say whether a live file is there.
     """
-    if needs.folds or not needs.live.difference(listing.paths):
-        return needs
-    return needs.folded()
+    paths = set(listing.paths)
+    unlisted = needs.live.difference(map(needs.key, paths))
+    folded = needs.folded() if unlisted and not needs.folds else needs
+    listed = set(map(folded.key, paths))
+    absent = [path for path in unlisted if folded.key(path) not in listed]
+    lost = {*absent, *(folded.retained - listed)}
+    return replace(
+        folded,
+        missing=tuple(missing_files(listing.store, absent, len(paths))),
+        doubtful=frozenset(folded.key(decode_fully(path)) for path in lost),
+    )
 
 
 def read_removals(store: Store) -> Removals:

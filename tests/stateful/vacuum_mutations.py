@@ -31,8 +31,14 @@ VACUUM_RULES = (
     Mutation(
         "what a commit names while VACUUM deletes goes too",
         VACUUM,
-        "if needs.key(file.path) not in spared",
+        "if needs.key(decode_fully(file.path)) not in spared",
         "if file.path",
+    ),
+    Mutation(
+        "VACUUM takes a missing file that lies there under other escapes",
+        PLAN,
+        "return self._names(path) or self.may_be_missing(path)",
+        "return self._names(path)",
     ),
     Mutation(
         "VACUUM goes on in a table that was put in the place of its own",
