@@ -200,8 +200,9 @@ def _small_actions_of(file: pq.ParquetFile, path: str) -> list[Action]:
 
 def _small_actions(column: pa.ChunkedArray, name: str, path: str) -> list[Action]:
     rows = column.drop_null().to_pylist(maps_as_pydicts="lossy")
+    spoken = [fields for row in rows if (fields := _plain(row))]  # others say nothing: all nulls
     try:
-        return [cast("Action", msgspec.convert(_plain(row), _SMALL[name])) for row in rows]
+        return [cast("Action", msgspec.convert(fields, _SMALL[name])) for fields in spoken]
     except msgspec.ValidationError as error:
         msg = f"{path} holds a {name} action that breaks the protocol: {error}."
         raise MalformedLogError(msg, _REMEDY) from error

@@ -16,6 +16,7 @@ from engine.schema.types import (
     StructType,
     iter_types,
 )
+from engine.schema.widening import noted_type
 
 COMPAT_V1_KEY = "delta.enableIcebergCompatV1"
 COMPAT_TAG = "ICEBERG_COMPAT_VERSION"
@@ -73,7 +74,7 @@ def _type_faults(schema: StructType) -> Iterator[str]:
 def _column_faults(column: StructField) -> Iterator[str]:
     changes = column.metadata.get(TYPE_CHANGES_KEY)
     for change in changes if isinstance(changes, Sequence) else ():
-        before, after = str(change.get("fromType")), str(change.get("toType"))
+        before, after = (str(noted_type(change.get(key))) for key in ("fromType", "toType"))
         if not _is_promotion(before, after):
             yield f"{column.name} was widened from {before} to {after}, which Iceberg does not know"
 

@@ -28,6 +28,13 @@ _DIGITS = {
     "integer": 10,
     "long": 20,
 }  # as they are stored, not as they are
+_SQL_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
+"""Names by which some writers note types in place of those of a schema."""
+
+
+def noted_type(noted: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a type that a change notes, by its name in a schema."""
+    return _SQL_NAMES.get(noted, noted) if isinstance(noted, str) else noted
 
 
 def is_wider(before: DataType, after: DataType) -> bool:
@@ -64,7 +71,7 @@ def _changes(schema: StructType) -> Iterator[tuple[StructField, tuple[Any, Any]]
 
 def _is_known(before: object, after: object) -> bool:
     try:
-        types = [type_from_json(text) for text in (before, after)]
+        types = [type_from_json(noted_type(text)) for text in (before, after)]
     except InvalidSchemaError:
         return False
     return types[0] == types[1] or is_wider(types[0], types[1])

@@ -46,6 +46,7 @@ _LINKLESS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _NEEDS_LINKS = (
     "Keep tables on a file system that has hard links, by which each version is put once."
 )
+_MOVE_AWAY = "Move it out of the table, then try again."
 _LOOK_FIRST = "Check the table's history before trying again."
 
 
@@ -137,6 +138,7 @@ class LocalStore:
         target, durable = Path(self.locate(path)), not path.endswith(_CHECKSUM)
         with _errors_of("write", path), one_at_a_time(target):
             if os.path.lexists(target):
+                self._check_is_file(target, path)
                 raise FileExistsError(errno.EEXIST, "it was written meanwhile", path)
             temporary = self._write_temporary(target, (data,), durable=durable)
             try:
@@ -223,6 +225,20 @@ class LocalStore:
                 msg = f"{path[:500]!r} leads out of {self.root} by a symbolic link."
                 raise PathOutsideRootError(msg, "Move the file into the table's directory.")
         return place
+
+    def _check_is_file(self, target: Path, path: str) -> None:
+        """Refuse a name that something else than a file takes: no reader would find a file there."""
+        try:
+            mode = target.stat().st_mode
+        except FileNotFoundError as error:
+            if not target.is_symlink():
+                return  # it went meanwhile
+            msg = f"{path} of {self.root} is a symbolic link to nothing: no file can be written there."
+            raise StorageError(msg, _MOVE_AWAY) from error
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            msg = f"{path} of {self.root} is {kind}: no file can be written in its place."
+            raise StorageError(msg, _MOVE_AWAY)
 
     def _is_root_unmoved(self) -> bool:
         """Whether the root is still where it was, which is looked up again for another directory."""

@@ -260,13 +260,29 @@ def test_statistics_that_are_null_as_text_are_taken_from_their_structs(tmp_path)
     assert json.loads(stats) == parsed
 
 
-def _put_checkpoint(store: Store, adds: pa.Array) -> None:
+def test_actions_of_a_checkpoint_whose_fields_are_all_null_are_none(tmp_path):
+    store = LocalStore(tmp_path)
+    write_first(store)
+    write_commit(store, 1, add("a.parquet"))
+    file = {"path": "a.parquet", "size": 1, "modificationTime": 1, "dataChange": False}
+    txn = pa.struct({"appId": pa.string(), "version": pa.int64(), "lastUpdated": pa.int64()})
+    nothing, said = dict.fromkeys(("appId", "version", "lastUpdated")), {"appId": "x", "version": 3}
+    _put_checkpoint(
+        store, pa.array([None, None, file]), txn=pa.array([nothing, said, nothing], txn)
+    )
+    snapshot = DeltaTable.open(str(tmp_path)).snapshot()
+    assert snapshot.state.checkpoint_version == 1
+    assert {name: txn.version for name, txn in snapshot.set_transactions.items()} == {"x": 3}
+
+
+def _put_checkpoint(store: Store, adds: pa.Array, **others: pa.Array) -> None:
     described = {"id": "x", "schemaString": SCHEMA.to_json(), "partitionColumns": []}
     table = pa.table(
         {
             "protocol": pa.array([{"minReaderVersion": 1, "minWriterVersion": 2}, None, None]),
             "metaData": pa.array([None, described, None]),
             "add": adds,
+            **others,
         }
     )
     sink = pa.BufferOutputStream()

@@ -56,6 +56,7 @@ def test_properties_that_do_not_go_with_it_are_named(configuration, words):
     [
         ("integer", "long", True),
         ("byte", "short", True),
+        ("int", "bigint", True),
         ("float", "double", True),
         ("decimal(5,2)", "decimal(9,2)", True),
         ("decimal(5,2)", "decimal(9,3)", False),

@@ -52,7 +52,15 @@ def changed(before: object, after: object) -> StructType:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [("integer", "long"), ("byte", "decimal(12,2)"), ("long", "long")]
+    ("before", "after"),
+    [
+        ("integer", "long"),
+        ("byte", "decimal(12,2)"),
+        ("long", "long"),
+        ("int", "bigint"),
+        ("tinyint", "int"),
+        ("smallint", "integer"),
+    ],
 )
 def test_changes_that_the_protocol_has_are_read(before, after):
     assert unsupported_changes(changed(before, after)) == []

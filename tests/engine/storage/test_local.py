@@ -200,6 +200,17 @@ def test_a_table_may_itself_be_reached_by_a_symbolic_link(tmp_path: Path):
     assert LocalStore(tmp_path / "real").read("a/x") == b"1"
 
 
+def test_a_name_that_no_file_can_take_is_said_at_once(tmp_path: Path):
+    store = LocalStore(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "c")
+    for path, kind in (("a", "a directory"), ("b", "a symbolic link"), ("c", "no regular file")):
+        with pytest.raises(StorageError, match=f"{path} of .* is {kind}") as caught:
+            store.put_if_absent(path, b"x")
+        assert not isinstance(caught.value, FileExistsAlreadyError)
+
+
 def test_a_directory_is_no_file(tmp_path: Path):
     (tmp_path / "a").mkdir()
     with pytest.raises(FileMissingError):

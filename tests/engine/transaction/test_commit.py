@@ -75,6 +75,17 @@ def test_the_first_commit_lands_right_after_the_version_that_was_read():
     assert (txn.outcome.attempts, txn.outcome.recognised) == (1, False)
 
 
+def test_a_directory_in_the_place_of_the_next_commit_ends_it_at_the_first_attempt(tmp_path):
+    table = DeltaTable.create(str(tmp_path), SCHEMA)
+    (tmp_path / commit_path(1)).mkdir()
+    observer = Meanwhile(lambda: None)
+    txn = table.start_transaction(observer=observer)
+    stage(txn, data_file("a"))
+    with pytest.raises(StorageError, match=r"00000001\.json of .* is a directory"):
+        txn.commit("WRITE")
+    assert [phase for phase, _ in observer.phases] == ["before_commit", "failed"]
+
+
 def test_who_loses_the_race_for_a_version_takes_the_next_one():
     table = new_table()
     observer = Meanwhile(lambda: append(table, "other"), times=3)
