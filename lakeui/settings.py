@@ -31,6 +31,7 @@ env = environ.Env()
 LAKEUI_HOME = Path(env.str("LAKEUI_HOME", default=str(BASE_DIR / "var"))).resolve()
 EMBEDDED = env.bool("LAKEUI_EMBEDDED", default=False)  # set by `manage.py up` and by tests
 DEBUG = env.bool("DEBUG", default=False)
+CONFIRM_ROW_SHARE = env.float("CONFIRM_ROW_SHARE", default=0.2)
 READ_ONLY = env.bool("READ_ONLY", default=False)
 READ_ONLY_COMMANDS = {"test", "check", "makemigrations", "spectacular", "collectstatic"}
 
@@ -91,6 +92,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "lakeui.pages.access.sign_in_again.SignInAgainMiddleware",
     "lakeui.pages.access.preferences.ZoneMiddleware",
     "lakeui.monitoring.audit.AuditMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",

@@ -117,17 +117,69 @@
     }
   });
 
-  // what a reader opened stays open where a part of the page renews itself
+  // what a reader opened stays open, and what they typed stays, where a part of the page renews itself
   const summaries = (part, which) => [...part.querySelectorAll(`details${which} > summary`)];
-  let open = [];
+  const isChanged = (field) => field.type === "checkbox" || field.type === "radio"
+    ? field.checked !== field.defaultChecked
+    : field.options ? [...field.options].some((option) => option.selected !== option.defaultSelected)
+    : field.value !== field.defaultValue;
+  const same = (field) => field.id ? document.getElementById(field.id)
+    : $(`[name="${CSS.escape(field.name)}"]`);
+  let open = [], written = [], focused = null;
   document.addEventListener("htmx:beforeSwap", (event) => {
-    open = summaries(event.detail.target, "[open]").map((summary) => summary.textContent);
+    const { target, requestConfig } = event.detail;
+    open = summaries(target, "[open]").map((summary) => summary.textContent);
+    const isSent = requestConfig.triggeringEvent?.type === "submit";
+    const fields = isSent ? [] : [...target.querySelectorAll("input, textarea, select")]
+      .filter((field) => field.name && field.type !== "hidden");
+    written = fields.filter(isChanged);
+    focused = fields.find((field) => field === document.activeElement) ?? null;
   });
   document.addEventListener("htmx:afterSwap", (event) => {
     for (const summary of summaries(event.detail.target, "")) {
       if (open.includes(summary.textContent)) summary.parentElement.open = true;
     }
+    for (const old of written) {
+      const field = same(old);
+      if (!field || field === old) continue;
+      field.value = old.value;
+      field.checked = old.checked;
+    }
+    const field = focused && same(focused);
+    if (field && field !== focused) {
+      field.focus({ preventScroll: true });
+      if (focused.selectionStart !== null) field.setSelectionRange?.(focused.selectionStart, focused.selectionEnd);
+    }
+    [written, focused] = [[], null];
   });
+
+  // what was typed is kept where a session ended: it is there again after signing in
+  const TYPED = "typed", here = location.pathname + location.search;
+  const fields = (form) => [...form.elements].filter((field) => field.name && field.id
+    && !["hidden", "password", "file", "submit"].includes(field.type));
+  const keep = (form) => {
+    if (!form || $("[data-sign-in]")) return;
+    const values = [...document.querySelectorAll("form[method=post]")].flatMap(fields).map((field) => [field.id,
+      field.type === "checkbox" || field.type === "radio" ? field.checked : field.value]);
+    sessionStorage.setItem(TYPED, JSON.stringify({ page: here, values, ended: false }));
+  };
+  document.addEventListener("submit", (event) => keep(event.target));
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (event.detail.xhr.getResponseHeader("HX-Redirect")) keep(event.detail.elt.closest("form") ?? document.body);
+  });
+  const typed = JSON.parse(sessionStorage.getItem(TYPED) ?? "null");
+  if (typed && $("[data-sign-in]")) {
+    sessionStorage.setItem(TYPED, JSON.stringify({ ...typed, ended: true }));
+  } else if (typed) {
+    sessionStorage.removeItem(TYPED);
+    for (const [id, value] of typed.ended && typed.page === here ? typed.values : []) {
+      const field = document.getElementById(id);
+      if (!field) continue;
+      if (typeof value === "boolean") field.checked = value;
+      else field.value = value;
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+  }
 
   // where the tabs do not all fit, the page's own is the one to see
   const tab = $(".tabs [aria-current]");

@@ -5,6 +5,7 @@ Said before it runs, beside what a dry run finds: a dry run reads files, this re
 
 from collections.abc import Iterator
 
+from django.conf import settings
 from django.db.models import Count, Max, Min, Sum
 from django.utils.dateparse import parse_datetime
 
@@ -13,25 +14,47 @@ from engine.commands.model import (
     Command,
     Create,
     Delete,
+    Merge,
     Overwrite,
     Restore,
     Script,
-    SetProperties,
+    Stream,
     Truncate,
-    UnsetProperties,
+    Update,
     Vacuum,
 )
 from engine.words import counted
 from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
 
-_SETTINGS = (SetProperties, UnsetProperties)
 _UNTIL_VACUUM = "Versions before it keep them until VACUUM deletes their files."
 
 
-def asks_name(command: Command) -> bool:
-    """Whether the table's name is to be typed: rows may go, or every open write is aborted."""
-    steps = command.steps if isinstance(command, Script) else (command,)
-    return command.removes_rows or any(isinstance(step, _SETTINGS) for step in steps)
+def asks_name(command: Command, rehearsal: Job | None = None) -> bool:
+    """Return whether a person types the table's name before the command runs.
+
+    That is asked where all rows, or history inside the retention, may go, and of a DELETE or UPDATE
+    whose dry run counted more than the share of the rows that `CONFIRM_ROW_SHARE` names.
+    """
+    match command:
+        case Script():
+            return any(asks_name(step) for step in command.steps)
+        case Delete() | Update():
+            return not command.where or _changes_many(rehearsal)
+        case Vacuum():
+            return command.override_retention
+        case Merge() | Stream():
+            return False
+        case _:
+            return command.removes_rows
+
+
+def _changes_many(rehearsal: Job | None) -> bool:
+    plan = rehearsal.plan if rehearsal else None
+    if rehearsal is None or not plan or not plan.get("rows_are_counted"):
+        return False
+    rows, row_count = plan.get("rows"), rehearsal.table.row_count
+    return bool(rows and row_count and rows > settings.CONFIRM_ROW_SHARE * row_count)
 
 
 def row_impact(table: Table, command: Command) -> list[str]:

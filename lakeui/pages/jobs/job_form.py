@@ -36,7 +36,7 @@ from lakeui.pages.list_table import one_table
 
 SQL = "sql"
 _SUGGESTED = 200
-_OPTIONS = ("reason", "retries", "time_limit")
+_OPTIONS = ("reason", "retries", "time_limit", "confirm")
 _HIDDEN_KINDS = frozenset({"create", "script"})  # made under Tables; written as SQL
 GROUPS = {
     "Rows": frozenset({"append", "overwrite", "update", "delete", "merge", "stream", "truncate"}),
@@ -125,6 +125,7 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
         "usual_limit_s": settings.JOB_TIME_LIMIT_SECONDS,
     }
     is_fragment = bool(request.htmx)  # type: ignore[attr-defined]  # by its middleware
+    context["is_fragment"] = is_fragment
     template = "jobs/_understood.html" if is_fragment else "jobs/job_form.html"
     return render(request, template, context, status=400 if problem else 200)
 
@@ -160,7 +161,8 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
         parameters = _posted_parameters(request)
         command = parse_request(sql)[0] if sql else Command.from_parameters(kind, parameters)
         is_dry = is_dry or says_dry_run(sql)
-        if asks_name(command) and not is_dry and request.POST.get("confirm") != table.name:
+        is_named = request.POST.get("confirm") == table.name
+        if not (is_dry or is_named) and asks_name(command, _rehearsal(table, command)):
             return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
         job = request_job(
             table=table,
@@ -243,7 +245,7 @@ def _understood(
     parameters = command.parameters()
     action = action_for_kind(command.kind, parameters)
     statement = statement_of(command, table)
-    rehearsals = Job.objects.filter(table=table, statement=statement, dry_run=True)
+    rehearsal = _rehearsal(table, command)
     return Understood(
         command=command,
         statement=statement,
@@ -252,11 +254,18 @@ def _understood(
         parameters_json=json.dumps(parameters),
         impact=impact_of_command(table, command.kind, parameters),
         row_impact=row_impact(table, command),
-        asks_name=asks_name(command),
+        asks_name=asks_name(command, rehearsal),
         forecast=forecast_of(table, command.kind, parameters),
         is_dry=is_dry,
-        rehearsal=rehearsals.filter(state=Job.State.SUCCEEDED).order_by("-finished_at").first(),
+        rehearsal=rehearsal,
     )
+
+
+def _rehearsal(table: Table, command: Command) -> Job | None:
+    """The last dry run of exactly this command that succeeded."""
+    statement = statement_of(command, table)
+    rehearsals = Job.objects.filter(table=table, statement=statement, dry_run=True)
+    return rehearsals.filter(state=Job.State.SUCCEEDED).order_by("-finished_at").first()
 
 
 def _table(request: HttpRequest) -> Table | None:

@@ -10,17 +10,24 @@ from tests.lakeui.factories import make_commit, make_job
 
 GUARDED = {
     "DELETE FROM t": "All 7 rows in 2 files leave the table",
-    "DELETE FROM t WHERE order_id = 1": "a dry run counts them",
     "TRUNCATE TABLE t": "All 7 rows in 2 files leave the table",
     "INSERT OVERWRITE t VALUES (1, 'x')": "All 7 rows in 2 files leave the table",
     "CREATE OR REPLACE TABLE t (id BIGINT) USING DELTA": "columns, properties and partitioning",
     "CREATE OR REPLACE TABLE t SHALLOW CLONE other": "columns, properties and partitioning",
     "RESTORE TABLE t TO VERSION AS OF 1": "Undoes 2 versions, v2 to v3",
-    "VACUUM t RETAIN 200 HOURS": "can no longer be read or restored",
+    "VACUUM t RETAIN 0 HOURS WITH ('overrideRetention' = 'true')": "can no longer be read or restored",
     "UPDATE t SET order_id = 1": "leave the table or change",
-    "DELETE FROM t WHERE order_id = 1; OPTIMIZE t": "1 step of 2 can remove rows",
+    "DELETE FROM t; OPTIMIZE t": "1 step of 2 can remove rows",
 }
-FREE = ("OPTIMIZE t", "INSERT INTO t VALUES (1, 'x')", "OPTIMIZE t; REORG TABLE t APPLY (PURGE)")
+FREE = (
+    "DELETE FROM t WHERE order_id = 1",
+    "UPDATE t SET order_id = 2 WHERE order_id = 1",
+    "VACUUM t RETAIN 200 HOURS",
+    "ALTER TABLE t SET TBLPROPERTIES ('delta.appendOnly' = 'false')",
+    "OPTIMIZE t",
+    "INSERT INTO t VALUES (1, 'x')",
+    "OPTIMIZE t; REORG TABLE t APPLY (PURGE)",
+)
 
 
 @pytest.fixture
@@ -41,7 +48,8 @@ def test_what_removes_rows_says_so_and_is_run_by_the_typed_name_alone(as_, table
     assert "Rows or history may be gone" in body
     assert GUARDED[sql] in body
     assert 'id="id_confirm"' in body
-    panel = body.partition('aria-labelledby="understood-title"')[2].partition("</form>")[0]
+    assert "data-asks-name" in body
+    panel = body.partition('id="run-buttons"')[2].partition("</form>")[0]
     assert re.findall(r'class="(btn[^"]*)"', panel) == ["btn", "btn btn-danger"]
     assert _form(client, table, sql, step="run").status_code == 400
     assert _form(client, table, sql, step="run", confirm="t").status_code == 400
@@ -52,7 +60,20 @@ def test_what_removes_rows_says_so_and_is_run_by_the_typed_name_alone(as_, table
 def test_what_removes_nothing_is_not_guarded(as_, table, sql):
     body = _form(as_("owner"), table, sql, step="check").content.decode()
     assert "may be gone" not in body
-    assert 'id="id_confirm"' not in body
+    assert "data-runs" in body
+    assert "data-asks-name" not in body
+
+
+@pytest.mark.parametrize(("rows", "asks"), [(1, False), (2, True)])
+def test_a_dry_run_that_counted_many_rows_asks_for_the_name(as_, table, rows, asks):
+    plan = {"summary": "Rows would be deleted.", "rows": rows, "rows_are_counted": True}
+    sql = "DELETE FROM t WHERE order_id = 1"
+    client = as_("owner")
+    statement = _form(client, table, sql, step="check").context["understood"].statement
+    finished = {"state": Job.State.SUCCEEDED, "finished_at": table.registered_at}
+    make_job(table, "delete", statement=statement, dry_run=True, plan=plan, **finished)
+    assert ("data-asks-name" in _form(client, table, sql, step="check").content.decode()) is asks
+    assert _form(client, table, sql, step="run").status_code == (400 if asks else 302)
 
 
 def test_every_command_says_whether_it_removes_rows():

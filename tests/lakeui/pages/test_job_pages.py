@@ -17,6 +17,7 @@ from engine.commands.model import COMMANDS
 from engine.commands.sql import parse_request
 from lakeui import event_streams
 from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
 from lakeui.jobs.command_rules import check_command
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule
 from lakeui.jobs.timeline import HOLDING
@@ -149,7 +150,7 @@ def test_a_fault_in_a_form_stands_at_its_field(as_, lake):
 
 
 def test_what_destroys_asks_for_the_name_of_the_table(as_, lake):
-    client, sql = as_("owner"), "DELETE FROM sales.orders WHERE order_id = 1"
+    client, sql = as_("owner"), "DELETE FROM sales.orders"
     refused = new(client, lake.table, step="run", sql=sql, confirm="sales.order")
     assert refused.status_code == 400
     assert "nothing was queued" in refused.content.decode()
@@ -311,7 +312,7 @@ def test_a_script_that_succeeded_does_its_steps_once_more(as_, lake):
 
 def test_what_destroys_is_run_again_by_the_name_of_the_table(as_, lake):
     client = as_("owner")
-    done = make_job(lake.table, "delete", parameters={"where": "order_id = 1"})
+    done = make_job(lake.table, "delete", parameters={})
     body = client.get(f"/jobs/{done.pk}/").content.decode()
     assert "Rows or history may be gone afterwards." in body
     assert 'name="confirm"' in body
@@ -675,6 +676,9 @@ def test_earlier_runs_say_when_this_one_may_end(as_, lake):
     assert outlook["usual"] == {"median_ms": "330000", "spread_ms": "60000", "runs": 4}
 
 
+UPDATE = {"assignments": {"amount": "0"}, "where": "order_id = 1"}
+
+
 def outlook_of_a_run(client, lake):
     return client.get(f"/api/v1/jobs/{lake.job.pk}/").json()["outlook"]
 
@@ -683,7 +687,7 @@ def test_a_change_of_the_definition_would_cost_the_run(as_, lake):
     client = as_("viewer")
     answer = outlook_of_a_run(client, lake)
     assert (answer["forecast"], answer["next_version"]) == ("never", 4), "OPTIMIZE after DELETE"
-    Job.objects.filter(pk=lake.job.pk).update(kind="delete", parameters={"where": "order_id = 1"})
+    Job.objects.filter(pk=lake.job.pk).update(kind="update", parameters=UPDATE)
     assert outlook_of_a_run(client, lake)["forecast"] == "same row"
     lake.table.commits.filter(version=3).update(changes_metadata=True)
     answer = outlook_of_a_run(client, lake)
@@ -693,13 +697,14 @@ def test_a_change_of_the_definition_would_cost_the_run(as_, lake):
 
 
 def test_pairs_on_record_say_how_often_such_a_write_lost(as_, lake):
-    Job.objects.filter(pk=lake.job.pk).update(kind="delete", parameters={"where": "order_id = 1"})
+    Job.objects.filter(pk=lake.job.pk).update(kind="update", parameters=UPDATE)
+    Conflict.objects.filter(table=lake.table).delete()
     for number in range(17):
         make_conflict(
-            lake.table, kind="resolved", current_operation="DELETE", winner_operation="DELETE",
+            lake.table, kind="resolved", current_operation="UPDATE", winner_operation="DELETE",
             winning_version=number, file_count=9,
         )  # fmt: skip
-    make_conflict(lake.table, current_operation="DELETE", winner_operation="DELETE", file_count=9)
+    make_conflict(lake.table, current_operation="UPDATE", winner_operation="DELETE", file_count=9)
     body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
     assert "1 in 18 such pairs was aborted" in body
     assert "≈ 9" in body

@@ -1,0 +1,47 @@
+"""Lead a page whose session has ended to the sign-in page, and back to where it was."""
+
+from collections.abc import Callable
+from urllib.parse import urlencode, urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import resolve_url
+from django.utils.http import url_has_allowed_host_and_scheme
+
+
+class SignInAgainMiddleware:
+    """Answer a request that needs a signed-in person so that the whole page goes to sign-in.
+
+    A fragment that htmx asked for would show the sign-in page inside the page, and a form that was
+    sent would lead back to an address without its query. Both come back to the page itself;
+    `static/keys.js` keeps what was typed.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self._get_response(request)
+        is_fragment = bool(request.headers.get("HX-Request"))
+        if not (_leads_to_sign_in(response) and (is_fragment or request.method == "POST")):
+            return response
+        header = "HX-Current-URL" if is_fragment else "Referer"
+        address = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': _page(request, header)})}"
+        if not is_fragment:
+            response["Location"] = address
+            return response
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+
+
+def _leads_to_sign_in(response: HttpResponse) -> bool:
+    place = urlsplit(response.get("Location", "")).path
+    return response.status_code == 302 and place == resolve_url(settings.LOGIN_URL)
+
+
+def _page(request: HttpRequest, header: str) -> str:
+    """Return the path and query of the page that a header names, if it is one of this site."""
+    address = request.headers.get(header, "")
+    if not url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()}):
+        return request.path
+    parts = urlsplit(address)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
