@@ -8,6 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from engine.errors import EngineError
+from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.column_profile import profile_column
 from engine.snapshot.row_difference import compare_rows
 from engine.snapshot.snapshot import Snapshot
@@ -77,13 +78,14 @@ def _read(preview: Preview) -> None:
 
 def _read_rows(preview: Preview, snapshot: Snapshot) -> None:
     names = preview.wanted or snapshot.schema.names
-    rows = snapshot.to_arrow(
-        columns=names[:PREVIEW_COLUMNS], condition=preview.where or None, limit=PREVIEW_ROWS
+    schema = snapshot.schema
+    shown = [named.name for name in names[:PREVIEW_COLUMNS] if (named := schema.get(name))]
+    batches = snapshot.iter_first_rows(
+        names[:PREVIEW_COLUMNS], preview.where or None, PREVIEW_ROWS, PERSON_BATCH_BYTES
     )
-    fields = {field.name: field for field in snapshot.schema}
-    preview.columns = column_texts([fields[name] for name in rows.column_names])
-    preview.rows = row_texts(rows)
-    preview.omitted_columns = len(names) - rows.num_columns
+    preview.rows = [texts for rows in batches for texts in row_texts(rows)]
+    preview.columns = column_texts([field for name in shown if (field := schema.get(name))])
+    preview.omitted_columns = len(names) - len(shown)
     _count(preview, snapshot.files())
 
 

@@ -28,6 +28,7 @@ from engine.log.commits import Commit, read_commit
 from engine.log.history import version_times
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import STRING, StructField, StructType, parse_schema
+from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.column_lineage import Modes, rows_as_later, sources_of
 from engine.snapshot.conform import target_type
 from engine.snapshot.read_limit import ReadLimitError
@@ -92,13 +93,14 @@ def read_changes(
         if most_bytes is not None and size_bytes > most_bytes:
             raise ReadLimitError(start - 1, last.version, most_bytes)
         commits.append(commit)
+    batch_bytes = None if most_row_bytes is None else PERSON_BATCH_BYTES
     row_bytes, replaced = 0, _replaced_by(table, commits[0])
     terms = [replaced, *[None] * (len(commits) - 1)]
     times = version_times(table.store)
     for rows in (
         _stamped(rows, commit, times)
         for commit, before in zip(commits, terms, strict=True)
-        for rows in _changes(last, commit, before)
+        for rows in _changes(last, commit, before, batch_bytes)
     ):
         row_bytes += rows.nbytes
         if most_row_bytes is not None and row_bytes > most_row_bytes:
@@ -188,16 +190,18 @@ def _replaced_by(table: ChangeSource, commit: Commit) -> Snapshot | None:
         raise RequestError(msg, "Start after that version.", field="start") from error
 
 
-def _changes(snapshot: Snapshot, commit: Commit, before: Snapshot | None) -> Iterator[pa.Table]:
+def _changes(
+    snapshot: Snapshot, commit: Commit, before: Snapshot | None, batch_bytes: int | None
+) -> Iterator[pa.Table]:
     """The changed rows of a commit, with `_change_type`; files that are gone are read as `before` has them."""
     told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     if told:
         schema = StructType((*snapshot.schema, StructField(CHANGE_TYPE, STRING)))
         for file in told:
-            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS)
+            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS, batch_bytes)
         return
     for change in _changed_files(commit.actions):
-        yield from _changed_rows(snapshot, change, None if change.added else before)
+        yield from _changed_rows(snapshot, change, None if change.added else before, batch_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +225,12 @@ def _changed_files(actions: Iterable[object]) -> Iterator[_ChangedFile]:
 
 
 def _changed_rows(
-    snapshot: Snapshot, change: _ChangedFile, replaced: Snapshot | None
+    snapshot: Snapshot, change: _ChangedFile, replaced: Snapshot | None, batch_bytes: int | None
 ) -> Iterator[pa.Table]:
     file = change.added or _as_add(replaced or snapshot, change.removed)
     before, after = _deleted_in(snapshot, change.removed), _deleted_in(snapshot, change.added)
     start = 0
-    for rows in _physical_rows(snapshot, file, replaced):
+    for rows in _physical_rows(snapshot, file, replaced, batch_bytes):
         stop = start + rows.num_rows
         was = _live(before, start, stop)
         now = _live(after, start, stop)
@@ -239,16 +243,17 @@ def _changed_rows(
 
 
 def _physical_rows(
-    snapshot: Snapshot, file: AddFile, replaced: Snapshot | None
+    snapshot: Snapshot, file: AddFile, replaced: Snapshot | None, batch_bytes: int | None
 ) -> Iterator[pa.Table]:
     """The rows of a file in the columns of a version, though it is of one that had others."""
     if replaced is None:
-        yield from iter_physical(snapshot, file, snapshot.schema, _BATCH_ROWS)
+        yield from iter_physical(snapshot, file, snapshot.schema, _BATCH_ROWS, batch_bytes)
         return
     modes = Modes(replaced.mapping_mode, snapshot.mapping_mode)
     sources = sources_of(snapshot.schema, replaced.schema, modes)
     held = {source.name: source for source in sources.values() if source is not None}
-    for rows in iter_physical(replaced, file, StructType((*held.values(),)), _BATCH_ROWS):
+    schema = StructType((*held.values(),))
+    for rows in iter_physical(replaced, file, schema, _BATCH_ROWS, batch_bytes):
         yield rows_as_later(rows, sources, snapshot.schema, modes, "start")
 
 

@@ -10,6 +10,7 @@ from engine.errors import UnknownColumnError
 from engine.expressions.evaluate import matching_rows
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import columns_of
+from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.reader import iter_file
 from engine.snapshot.row_numbers import normalized
 from engine.snapshot.snapshot import Snapshot
@@ -63,7 +64,9 @@ def profile_column(
     columns_read = [name for name in snapshot.schema.names if name in names]
     sums = _Sums(limits)
     for add in snapshot.add_files(where):
-        for rows in iter_file(snapshot, add, columns_read, batch_rows=_BATCH_ROWS):
+        for rows in iter_file(
+            snapshot, add, columns_read, batch_rows=_BATCH_ROWS, batch_bytes=PERSON_BATCH_BYTES
+        ):
             matching = rows if where is None else rows.filter(matching_rows(where, rows))
             if not sums.add(matching.column(column.name)):
                 return sums.profile(is_whole=False)

@@ -4,7 +4,7 @@ Files of this machine are reached through their store, which follows no symbolic
 on the driver and on executors alike. Spark's own readers follow every link.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -21,9 +21,14 @@ REMEDY = "Restore the file from a backup, or restore the table to an earlier ver
 
 @contextmanager
 def open_parquet(
-    store: Store, path_in_log: str, allowed_roots: Sequence[str] = (), *, pre_buffer: bool = False
+    store: Store,
+    path_in_log: str,
+    allowed_roots: Sequence[str] = (),
+    *,
+    pre_buffer: bool = False,
+    find_dictionaries: Callable[[pq.ParquetFile], list[str]] | None = None,
 ) -> Iterator[pq.ParquetFile]:
-    """A data file that the log names.
+    """A data file that the log names; leaves that `find_dictionaries` returns are read as dictionaries.
 
     Raises:
         DataFileMissingError: it is not there; DataFileError if it is damaged.
@@ -39,6 +44,13 @@ def open_parquet(
             if is_inflated(parquet.metadata.num_rows, source.size()):
                 msg = f"The data file {place.path} says it holds {parquet.metadata.num_rows} rows."
                 raise DataFileError(msg, "Do not trust it: its bytes cannot hold them.")
+            if find_dictionaries is not None:
+                parquet = pq.ParquetFile(
+                    source,
+                    metadata=parquet.metadata,
+                    read_dictionary=find_dictionaries(parquet),
+                    coerce_int96_timestamp_unit="us",
+                )
             yield parquet
     except FileMissingError as error:
         msg = f"The data file {place.path} of {store.root} is missing."

@@ -18,3 +18,20 @@ class ReadLimitError(RequestError):
             field="where",
         )
         self.most_bytes = most_bytes
+
+
+class CellLimitError(RequestError):
+    """Rows of a data file are larger than may be read at one time for a page."""
+
+    code = "LAKE_CELL_LIMIT"
+    sqlstate = "54000"
+
+    def __init__(self, size_bytes: int, most_bytes: int, column_path: str = "") -> None:
+        """A row of `size_bytes`; most of it in the column, if one is named."""
+        where = f"its column {column_path[:200]}" if column_path else "its rows"
+        super().__init__(
+            f"A data file holds {size_bytes / 2**20:,.0f} MiB in {where} at one place; a page reads at "
+            f"most {most_bytes / 2**20:,.0f} MiB at one time.",
+            "Choose other columns, or read the rows with a job or a program.",
+            field="columns",
+        )

@@ -15,6 +15,7 @@ from engine.schema.column_mapping import physical_name
 from engine.schema.partition_arrays import partition_scalar
 from engine.schema.partition_values import partition_text
 from engine.schema.types import StructField, StructType
+from engine.snapshot.bounded_rows import dictionary_paths, iter_bounded
 from engine.snapshot.conform import conform_column, find_fields, target_type
 from engine.snapshot.data_files import REMEDY, open_parquet
 from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
@@ -82,14 +83,21 @@ def iter_file(
     *,
     with_positions: bool = False,
     batch_rows: int | None = None,
+    batch_bytes: int | None = None,
 ) -> Iterator[pa.Table]:
-    """The live rows of one file in batches of `batch_rows` physical rows; in one piece without it."""
+    """The live rows of one file in batches of `batch_rows` physical rows; in one piece without it.
+
+    With `batch_bytes` no batch holds more decoded bytes either.
+
+    Raises:
+        CellLimitError: a row holds more than `batch_bytes`.
+    """
     schema = StructType(tuple(f for f in table.schema if columns is None or f.name in columns))
     deleted = BitMap64()
     if add.deletion_vector is not None:
         deleted = read_deletion_vector(table.store, add.deletion_vector, table.allowed_roots)
     start = 0
-    for rows in iter_physical(table, add, schema, batch_rows):
+    for rows in iter_physical(table, add, schema, batch_rows, batch_bytes):
         stop = start + rows.num_rows
         live = rows
         if with_positions:
@@ -106,17 +114,27 @@ def read_physical(table: TableShape, file: AddFile | AddCDCFile, schema: StructT
 
 
 def iter_physical(
-    table: TableShape, file: AddFile | AddCDCFile, schema: StructType, batch_rows: int | None = None
+    table: TableShape,
+    file: AddFile | AddCDCFile,
+    schema: StructType,
+    batch_rows: int | None = None,
+    batch_bytes: int | None = None,
 ) -> Iterator[pa.Table]:
     """Every physical row of a file in batches of `batch_rows` rows; in one piece without it."""
     mode = table.mapping_mode
     stored = [column for column in schema if column.name not in table.partition_columns]
-    with open_parquet(table.store, file.path, table.allowed_roots, pre_buffer=True) as parquet:
+    with open_parquet(
+        table.store,
+        file.path,
+        table.allowed_roots,
+        pre_buffer=batch_bytes is None,
+        find_dictionaries=None if batch_bytes is None else dictionary_paths,
+    ) as parquet:
         fields = list(parquet.schema_arrow)
         places = find_fields(fields, stored, mode, table.schema)
         names = sorted({fields[place].name for place in places.values() if place is not None})
         legacy = legacy_times(parquet.metadata)
-        for stored_rows, count in _iter_stored(parquet, names, batch_rows):
+        for stored_rows, count in _iter_stored(parquet, names, batch_rows, batch_bytes):
             rows = (
                 stored_rows
                 if legacy is None or stored_rows is None
@@ -176,7 +194,7 @@ def partition_column(
 
 
 def _iter_stored(
-    parquet: pq.ParquetFile, names: list[str], batch_rows: int | None
+    parquet: pq.ParquetFile, names: list[str], batch_rows: int | None, batch_bytes: int | None
 ) -> Iterator[tuple[pa.Table | None, int]]:
     """Rows of the named columns and their number; no table where no column is wanted."""
     total = parquet.metadata.num_rows
@@ -185,7 +203,12 @@ def _iter_stored(
     elif not names:
         yield from ((None, min(batch_rows, total - at)) for at in range(0, total, batch_rows))
     else:
-        for batch in parquet.iter_batches(batch_rows, columns=names):
+        batches = (
+            parquet.iter_batches(batch_rows, columns=names)
+            if batch_bytes is None
+            else iter_bounded(parquet, names, batch_rows, batch_bytes)
+        )
+        for batch in batches:
             yield pa.Table.from_batches([batch]), batch.num_rows
 
 

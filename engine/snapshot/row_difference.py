@@ -23,6 +23,7 @@ from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.log.file_table import adds_of
 from engine.schema.types import StructField, StructType
+from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.change_feed import CHANGE_TYPE, ChangeSource, is_enabled, read_changes
 from engine.snapshot.column_lineage import Modes, rows_as_later, sources_of
 from engine.snapshot.conform import target_type
@@ -299,7 +300,14 @@ def _batches(side: _Side) -> Iterator[pa.Table]:
             positions = _deleted_elsewhere(side.snapshot, file, others[file.path])
             if not len(positions):
                 continue
-        batches = iter_file(side.snapshot, file, names, with_positions=True, batch_rows=_BATCH_ROWS)
+        batches = iter_file(
+            side.snapshot,
+            file,
+            names,
+            with_positions=True,
+            batch_rows=_BATCH_ROWS,
+            batch_bytes=PERSON_BATCH_BYTES,
+        )
         for batch in batches:
             live = batch
             if positions is not None:

@@ -6,8 +6,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import DataFileError
+from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
+from engine.snapshot.read_limit import CellLimitError
 from engine.snapshot.reader import ROW_INDEX, iter_file
 from engine.snapshot.snapshot import Snapshot
+
+_KEPT_BATCHES = 4
 
 
 def read_rows_at(
@@ -17,6 +21,7 @@ def read_rows_at(
     columns: Sequence[str],
     *,
     batch_rows: int = 65_536,
+    batch_bytes: int = PERSON_BATCH_BYTES,
 ) -> pa.Table:
     """The live rows at these physical positions of a live file, with `__row_index`, in order.
 
@@ -24,6 +29,7 @@ def read_rows_at(
     file is read up to the last position wanted.
 
     Raises:
+        CellLimitError: a row holds more than `batch_bytes`, or all of them more than four times that.
         DataFileError: the version does not hold the file, or the file cannot be read.
     """
     add = next(iter(snapshot.add_files(paths=[path])), None)
@@ -32,12 +38,21 @@ def read_rows_at(
         raise DataFileError(what, "Its rows are read from the version that the write read.")
     row_numbers, last = pa.array(sorted(positions), pa.int64()), max(positions, default=-1)
     tables: list[pa.Table] = []
-    start = 0
-    batches = iter_file(snapshot, add, columns, with_positions=True, batch_rows=batch_rows)
+    batches = iter_file(
+        snapshot,
+        add,
+        columns,
+        with_positions=True,
+        batch_rows=batch_rows,
+        batch_bytes=batch_bytes,
+    )
+    size_bytes = 0
     for rows in batches:
         mask = pc.is_in(rows.column(ROW_INDEX), value_set=row_numbers)
         tables.append(rows.filter(mask))
-        start += batch_rows
-        if start > last:
+        size_bytes += tables[-1].nbytes
+        if size_bytes > _KEPT_BATCHES * batch_bytes:
+            raise CellLimitError(size_bytes, batch_bytes)
+        if rows.num_rows and rows.column(ROW_INDEX)[-1].as_py() >= last:
             break
     return pa.concat_tables(tables)

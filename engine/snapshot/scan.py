@@ -92,30 +92,54 @@ def scan(
         msg = f"A limit of {limit} rows cannot be."
         raise RequestError(msg, "Use 0 or more.", field="limit")
     names = _column_names(table.schema, columns)
-    needed = list(names)
-    if condition is not None:
-        needed += [path[0] for path in columns_of(condition) if path[0] not in needed]
-    adds = adds_of(prune(table, table.state.files, condition))
-    parts: list[pa.Table] = []
-    missing = limit
-    for rows in _read(table, adds, needed, limited=limit is not None):
-        matching = rows if condition is None else rows.filter(matching_rows(condition, rows))
-        parts.append(matching.select(names)[:missing])
-        if missing is not None:
-            missing -= parts[-1].num_rows
-            if missing <= 0:
-                break
+    parts = list(iter_scan(table, condition, names, limit))
     empty = _empty(table.schema, names)
     return pa.concat_tables([empty, *parts]) if names or not parts else pa.concat_tables(parts)
 
 
+def iter_scan(
+    table: Scannable,
+    condition: Expression | None,
+    columns: Sequence[str],
+    limit: int | None,
+    batch_bytes: int | None = None,
+) -> Iterator[pa.Table]:
+    """Yield the rows of a table that a condition matches, as `scan`; no batch has more `batch_bytes`.
+
+    Raises:
+        UnknownColumnError: the schema has no such column.
+        CellLimitError: a row holds more than `batch_bytes`.
+    """
+    names = _column_names(table.schema, columns)
+    needed = list(names)
+    if condition is not None:
+        needed += [path[0] for path in columns_of(condition) if path[0] not in needed]
+    adds = adds_of(prune(table, table.state.files, condition))
+    missing = limit
+    for rows in _read(table, adds, needed, limited=limit is not None, batch_bytes=batch_bytes):
+        matching = rows if condition is None else rows.filter(matching_rows(condition, rows))
+        part = matching.select(names)[:missing]
+        yield part
+        if missing is not None:
+            missing -= part.num_rows
+            if missing <= 0:
+                break
+
+
 def _read(
-    table: Scannable, adds: list[AddFile], columns: list[str], *, limited: bool
+    table: Scannable,
+    adds: list[AddFile],
+    columns: list[str],
+    *,
+    limited: bool,
+    batch_bytes: int | None,
 ) -> Iterator[pa.Table]:
     """Files in turn: in small batches if a limit may end it, else several whole ones at a time."""
     if limited:
         for add in adds:
-            yield from iter_file(table, add, columns, batch_rows=_LIMITED_BATCH_ROWS)
+            yield from iter_file(
+                table, add, columns, batch_rows=_LIMITED_BATCH_ROWS, batch_bytes=batch_bytes
+            )
     elif len(adds) < 2:
         yield from (read_file(table, add, columns) for add in adds)
     else:

@@ -1,6 +1,6 @@
 """A version of a table: a value that keeps, however long it is read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -33,7 +33,7 @@ from engine.schema.types import StructField, StructType, parse_schema
 from engine.schema.widening import unsupported_changes
 from engine.snapshot.reader import count_rows
 from engine.snapshot.row_counts import num_records
-from engine.snapshot.scan import prune, scan
+from engine.snapshot.scan import iter_scan, prune, scan
 from engine.storage.base import Store
 
 _MAPPING_MODES = ("none", "name", "id")
@@ -222,6 +222,16 @@ class Snapshot:
             UnknownColumnError: the schema has no such column.
         """
         return scan(self, self._parsed(condition), columns=columns, limit=limit)
+
+    def iter_first_rows(
+        self, columns: Sequence[str], condition: str | None, limit: int, batch_bytes: int
+    ) -> Iterator[pa.Table]:
+        """Yield what `to_arrow` returns in batches of at most so many decoded bytes.
+
+        Raises:
+            CellLimitError: a row holds more; otherwise as `to_arrow`.
+        """
+        return iter_scan(self, self._parsed(condition), columns, limit, batch_bytes)
 
     def update(self) -> "Snapshot":
         """The latest version, read from this one on; itself if there is none newer.

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from django.utils import timezone
 
@@ -20,7 +21,7 @@ from lakeui.catalog.previews import (
     ask_for_preview,
     is_waiting,
 )
-from tests.engine.made_tables import remove, write_commit, write_first, write_rows
+from tests.engine.made_tables import add, remove, write_commit, write_first, write_rows
 from tests.services import wait_until
 from workers.preview import preview_table
 from workers.row_texts import row_texts
@@ -266,3 +267,21 @@ def test_versions_that_are_gone_and_files_that_are_deleted_are_told(made):
 def test_binary_inside_of_a_value_is_shown_as_a_column_of_it_is():
     raw = pa.array([{"raw": b"\x00\xff", "list": [b"a"]}])
     assert row_texts(pa.table({"s": raw})) == [['{"raw": "00ff", "list": ["61"]}']]
+
+
+def test_long_values_that_unfold_from_a_small_file_are_read_a_few_at_a_time(made):
+    long = pa.array(["Å" * 10 * 2**20])
+    references = pa.DictionaryArray.from_arrays(pa.array([0] * 40, pa.int32()), long)
+    store = open_store(made.uri)
+    sink = pa.BufferOutputStream()
+    options = {"dictionary_pagesize_limit": 1 << 30, "write_statistics": False}
+    pq.write_table(pa.table({"name": references}), sink, compression="zstd", **options)
+    data = sink.getvalue().to_pybytes()
+    store.put("c.parquet", data)
+    write_commit(store, 3, add("c.parquet", size=len(data)))
+    pool = pa.default_memory_pool()
+    before = pool.max_memory()
+    read = _read(made, 3, "n IS NULL AND name >= 'Å'")
+    assert (read.error_code, len(read.rows)) == ("", 40)
+    assert {len(row[1]) for row in read.rows if row[1] != "b"} == {PREVIEW_TEXT}
+    assert pool.max_memory() - before < 400 * 2**20
