@@ -311,8 +311,8 @@ CONFLICT_RULES = (
     Mutation(
         "a change of the protocol goes unnoticed",
         "conflicts/checker.py",
-        "if overlap.winner.protocol is None and overlap.current.read_version >= 0:",
-        "if overlap.current.read_version >= 0:",
+        "changed = overlap.winner.protocol is not None",
+        "changed = False",
     ),
     Mutation(
         "two may write one metadata domain",
