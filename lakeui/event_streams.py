@@ -142,8 +142,8 @@ def streamed(
         news: News | None = getattr(response, "news", None)
         if news is None:
             return response
-        known = news.state if begins_silent else request.headers.get("Last-Event-ID", "")
-        if news.is_over and known == news.state and not begins_silent:
+        sent_state = news.state if begins_silent else request.headers.get("Last-Event-ID", "")
+        if news.is_over and sent_state == news.state and not begins_silent:
             return HttpResponse(status=HTTPStatus.NO_CONTENT)
         if not has_place(request):
             return refuse(request)
@@ -152,7 +152,7 @@ def streamed(
         if request.method == "HEAD":
             return HttpResponse(content_type=CONTENT_TYPE, headers=headers)
         place = Place(request.user.pk)  # from here on: between streams that begin at once too
-        parts = _iter_parts(request, ask, news, known, render_problem)
+        parts = _iter_parts(request, ask, news, sent_state, render_problem)
         going = StreamingHttpResponse(
             _iter_bounded(parts, place), content_type=CONTENT_TYPE, headers=headers
         )
@@ -178,13 +178,13 @@ async def _iter_parts(
     request: HttpRequest,
     ask: Callable[[], Awaitable[HttpResponse]],
     news: News,
-    known: str,
+    sent_state: str,
     render_problem: Callable[[HttpResponse], bytes],
 ) -> AsyncIterator[bytes]:
     until = monotonic() + LONGEST_S
     while True:
-        yield b": nothing new\n\n" if news.state == known else _render_event(news)
-        known = news.state
+        yield b": nothing new\n\n" if news.state == sent_state else _render_event(news)
+        sent_state = news.state
         if news.is_over and news.last_event:
             yield f"event: {news.last_event}\ndata: last\n\n".encode()
         left = until - monotonic()

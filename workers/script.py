@@ -126,7 +126,7 @@ def _check(command: Command, table: Table, by: User | None) -> None:
     table.refresh_from_db()
     check_rights(command, table, by)
     check_command(command, table)
-    check_sources(command, by, known={ANY_TABLE})
+    check_sources(command, by, checked_names={ANY_TABLE})
 
 
 def _as_job(job: Job, command: Command, number: int, table: Table) -> Job:

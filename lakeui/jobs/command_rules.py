@@ -152,17 +152,17 @@ def changed_table(step: Command, table: Table, by: User | None) -> Table:
     return readable_table(name, by, field="steps")
 
 
-def check_sources(command: Command, by: User | None, known: Collection[str] = ()) -> None:
+def check_sources(command: Command, by: User | None, checked_names: Collection[str] = ()) -> None:
     """Make sure that a person may read what a command reads: each table, and each uploaded file.
 
-    What stands under the names `known` has been checked.
+    What stands under the names `checked_names` has been checked.
 
     Raises:
         RequestError: a table is not registered, or not for them to see; the two are told alike.
         UploadNotFoundError: an uploaded file is not there, or not theirs; these too.
     """
     for name in command.other_tables_read():
-        if name.lower() not in known:
+        if name.lower() not in checked_names:
             readable_table(name, by)
     for step in command.steps if isinstance(command, Script) else (command,):
         if isinstance(step, Clone):
