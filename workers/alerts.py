@@ -5,6 +5,7 @@ from functools import partial
 from django.utils import timezone
 
 from lakeui.celery import app
+from lakeui.jobs.turns import take_turns
 from lakeui.monitoring.alerting.channels import wake
 from lakeui.monitoring.alerting.outbox import deliver, due_channels
 from lakeui.monitoring.alerting.watch import watch
@@ -13,6 +14,7 @@ from workers.senders import SENDERS
 
 
 @app.task(name=WATCH_FOR_ALERTS)
+@take_turns(WATCH_FOR_ALERTS, seconds=120)
 def watch_for_alerts() -> None:
     """Look by every rule, then have each channel with messages that are due served by itself.
 

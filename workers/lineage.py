@@ -4,6 +4,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from lakeui.celery import app
+from lakeui.jobs.turns import take_turns
 from lakeui.task_names import DELIVER_LINEAGE, LIGHT_QUEUE, NOTE_LINEAGE
 from workers.senders import SENDERS
 
@@ -11,6 +12,7 @@ AT_A_TIME = 4  # tries at once of one worker
 
 
 @app.task(name=NOTE_LINEAGE)
+@take_turns(NOTE_LINEAGE, seconds=120)
 def note_lineage() -> None:
     """Note what began and ended, then have it sent by another task: one that hangs holds up no round."""
     if not settings.LINEAGE_URL:

@@ -17,6 +17,7 @@ from lakeui.conflicts.models import Pipeline, PipelineTransaction
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.leases import requeue_expired
 from lakeui.jobs.schedules import fire_due
+from lakeui.jobs.turns import take_turns
 from lakeui.jobs.uploads import remove_unused
 from lakeui.monitoring.deliveries import LINEAGE_KEPT
 from lakeui.monitoring.models import AlertDelivery, LineageEvent
@@ -28,6 +29,7 @@ MOST = 100_000
 
 
 @app.task(name=SWEEP_LEASES)
+@take_turns(SWEEP_LEASES, seconds=30)
 def sweep_leases() -> None:
     """Queue the jobs of silent workers again, and send what was never sent; searches for tables too."""
     for job_id in requeue_expired():
@@ -38,12 +40,14 @@ def sweep_leases() -> None:
 
 
 @app.task(name=FIRE_SCHEDULES)
+@take_turns(FIRE_SCHEDULES, seconds=60)
 def fire_schedules() -> None:
     """Request the jobs of schedules that are due."""
     fire_due()
 
 
 @app.task(name=TIDY_UPLOADS)
+@take_turns(TIDY_UPLOADS, seconds=1800)
 def tidy_uploads() -> None:
     """Remove uploaded files that no job needs any more, and rows that nobody does."""
     remove_unused()

@@ -8,6 +8,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.syncs import SyncProgress, claim_sync, end_sync
 from lakeui.celery import app
 from lakeui.conflicts.erasures import look_at_order
+from lakeui.jobs.turns import take_turns
 from lakeui.jobs.writers import active_jobs
 from lakeui.task_names import (
     DISCOVER_TABLES,
@@ -31,6 +32,7 @@ def mirror_table(table_id: int) -> None:
 
 
 @app.task(name=MIRROR_ALL)
+@take_turns(MIRROR_ALL, seconds=60)
 def mirror_all() -> None:
     """Ask for every table; a request that waited too long is dropped, the next one follows."""
     for table_id in tables_with_a_log().values_list("pk", flat=True):
@@ -45,6 +47,7 @@ def discover_tables(discovery_id: int) -> None:
 
 
 @app.task(name=LOOK_AT_ORDER)
+@take_turns(LOOK_AT_ORDER, seconds=120)
 def look_for_erasures() -> None:
     """Keep which rows an erasure passed over, of the tables with new versions."""
     look_at_order()

@@ -1,13 +1,16 @@
 """Waking the workers. The row is the truth: a message that is lost or doubled changes nothing."""
 
 from datetime import datetime, timedelta
+from itertools import islice
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from engine.clock import Clock, SystemClock
 from lakeui.catalog.clocks import CLOCKS_DIFFER
 from lakeui.celery import app
 from lakeui.jobs.events import log_event
@@ -16,6 +19,8 @@ from lakeui.jobs.models import Job, JobEvent
 from lakeui.task_names import RUN_JOB
 
 LONGEST_SILENCE = timedelta(minutes=10)
+MOST_A_SWEEP = 500
+SWEEP_BUDGET_S = 10.0
 
 
 def send_on_commit(job: Job) -> None:
@@ -29,6 +34,17 @@ def send_job(job_id: UUID) -> bool:
     A broker that is down costs nothing but time: the job stays queued with `sent_at` null, its log
     says so, and the sweeper sends it later.
     """
+    try:
+        return _send(job_id)
+    except BrokerDownError:
+        return False
+
+
+class BrokerDownError(Exception):
+    """The broker did not take a message."""
+
+
+def _send(job_id: UUID) -> bool:
     job = Job.objects.filter(CLAIMABLE, pk=job_id).first()
     if job is None:
         return False
@@ -36,7 +52,7 @@ def send_job(job_id: UUID) -> bool:
         app.send_task(RUN_JOB, [str(job_id)], queue=job.queue)
     except (OperationalError, OSError) as error:
         _note_broker_down(job, error)
-        return False
+        raise BrokerDownError from error
     Job.objects.filter(pk=job_id).update(sent_at=timezone.now())
     return True
 
@@ -46,18 +62,32 @@ def take_back(job_id: UUID) -> None:
     Job.objects.filter(CLAIMABLE, pk=job_id).update(sent_at=None)
 
 
-def send_overdue() -> int:
+def send_overdue(clock: Clock | None = None) -> int:
     """Send waiting jobs that no worker can know of: never sent, or sent long ago and not taken.
 
     A job waiting behind others is sent again too; its second delivery will lose the claim. The
     longer one has waited the less often, so that a queue nobody serves does not fill the broker.
+
+    Those that were never sent come first, the oldest before the others. A sweep sends no more than
+    `MOST_A_SWEEP` jobs, begins none after `SWEEP_BUDGET_S` and ends where the broker is down: the
+    next one goes on.
     """
-    now = timezone.now()
-    waiting = Job.objects.filter(CLAIMABLE).order_by("created_at")
-    rows = waiting.values_list("pk", "created_at", "sent_at")
-    return sum(
-        send_job(pk) for pk, asked_at, sent_at in list(rows) if _is_due(now, asked_at, sent_at)
+    clock = clock or SystemClock()
+    now, until_s = timezone.now(), clock.monotonic_s() + SWEEP_BUDGET_S
+    waiting = Job.objects.filter(CLAIMABLE).order_by(
+        F("sent_at").asc(nulls_first=True), "created_at"
     )
+    rows = waiting.values_list("pk", "created_at", "sent_at")
+    due = (pk for pk, asked_at, sent_at in rows.iterator() if _is_due(now, asked_at, sent_at))
+    sent = 0
+    for job_id in list(islice(due, MOST_A_SWEEP)):
+        if clock.monotonic_s() >= until_s:
+            break
+        try:
+            sent += _send(job_id)
+        except BrokerDownError:
+            break
+    return sent
 
 
 def _is_due(now: datetime, asked_at: datetime, sent_at: datetime | None) -> bool:

@@ -308,6 +308,17 @@ class WorkerReport(models.Model):
         return self.name
 
 
+class PeriodicTurn(models.Model):
+    """Who runs the round of a periodic task; nobody where `expires_at` is null or past."""
+
+    name = models.CharField(max_length=60, unique=True)  # the task's
+    holder = models.UUIDField(null=True)
+    expires_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class JobEvent(models.Model):
     """A line of a job's log."""
 
