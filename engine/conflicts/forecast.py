@@ -15,6 +15,7 @@ import msgspec
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
+from engine.actions.statistics import parse_stats
 from engine.conflict_facts import ConflictFacts, Rule, Verdict
 from engine.conflicts.candidates import is_exempt
 from engine.conflicts.checker import CHECK_OF, FILE_RULES, find_conflict
@@ -36,7 +37,7 @@ from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import ConflictError
 from engine.expressions.traits import columns_of, conjunction
 from engine.expressions.tree import Expression
-from engine.snapshot.data_skipping import Skipper, parse_stats
+from engine.snapshot.data_skipping import Skipper
 
 _OF_SOME_FILES = COMPACTIONS | {
     StatementKind.UPDATE,
@@ -306,7 +307,9 @@ def _proof(current: Operation, winner: Operation, table: RecordedTable | None) -
 
 
 def _conditioned(table: RecordedTable, parts: Sequence[Expression]) -> Skipper:
-    return Skipper(conjunction(list(parts)), table.schema, table.partition_columns)
+    return Skipper(
+        conjunction(list(parts)), table.schema, table.partition_columns, table.mapping_mode
+    )
 
 
 def _may_hold(skipper: Skipper, file: AddFile | RemoveFile, table: RecordedTable) -> bool:

@@ -1,9 +1,10 @@
 """What the files of a table are laid out by, so that both sides' files can be put in one order."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from engine.actions.files import AddFile, RemoveFile
-from engine.snapshot.row_counts import parse_stats
+from engine.actions.statistics import parse_stats
 
 _SHOWN = 64
 Bounds = tuple[str | None, str | None]
@@ -40,5 +41,5 @@ NO_LAYOUT = Layout()
 
 
 def _shown(value: object) -> str | None:
-    plain = isinstance(value, str | int | float)
+    plain = isinstance(value, str | int | Decimal)
     return str(value)[:_SHOWN] if plain else None

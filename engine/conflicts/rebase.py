@@ -11,11 +11,10 @@ from pyroaring import BitMap64
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile, tombstone
+from engine.actions.statistics import with_loose_bounds, with_row_count
 from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.row_resolution import RowResolution
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
-
-_STATS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,29 +133,18 @@ def _refreshed(action: Action, latest: Mapping[str, AddFile]) -> Action:
 def with_identity_of(add: AddFile, latest: AddFile) -> AddFile:
     """A file staged again, with the row ids and statistics of its latest `add`, where that has any.
 
-    What bounds the rows tightly there no longer does where more of them are deleted here.
+    What bounds the rows tightly there no longer does where more of them are deleted here. The number
+    of rows stays the one staged: it may have been counted.
     """
-    with_counts = [file for file in (latest, add) if physical_rows(file) is not None]
-    stats = with_counts[0].stats if with_counts else latest.stats or add.stats
+    counted = physical_rows(add)
+    stats = latest.stats or add.stats
+    if counted is not None:
+        stats = with_row_count(stats, counted)
     return msgspec.structs.replace(
         add,
         base_row_id=add.base_row_id if latest.base_row_id is None else latest.base_row_id,
         default_row_commit_version=add.default_row_commit_version
         if latest.default_row_commit_version is None
         else latest.default_row_commit_version,
-        stats=stats if add.deletion_vector == latest.deletion_vector else loosened(stats),
+        stats=stats if add.deletion_vector == latest.deletion_vector else with_loose_bounds(stats),
     )
-
-
-def loosened(stats: str | None) -> str | None:
-    """Statistics that no longer bound tightly: the rows that made a bound may be deleted.
-
-    Every other part keeps its text: numbers of 38 digits are bounds too.
-    """
-    try:
-        decoded = _STATS.decode(stats) if stats else None
-    except msgspec.MsgspecError:
-        return stats
-    if decoded is None:
-        return stats
-    return msgspec.json.encode({**decoded, "tightBounds": msgspec.Raw(b"false")}).decode()

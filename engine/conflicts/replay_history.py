@@ -32,6 +32,7 @@ class RecordedTable:
     name: str
     schema: StructType
     partition_columns: tuple[str, ...] = ()
+    mapping_mode: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ def as_current(
         level=level_used(level, commit.actions, commit.operation),
         operation=commit.operation,
         partition_columns=table.partition_columns,
+        mapping_mode=table.mapping_mode,
         reads=reads,
         read_files=frozenset(remove.path for remove in commit.removes) if reads else frozenset(),
         actions=commit.actions,

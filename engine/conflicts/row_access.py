@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile
 from engine.conflicts.transaction_info import ReadPredicate
 
 Positions = NDArray[np.int64]
@@ -25,8 +25,8 @@ class RowAccess(Protocol):
         """The rows that a deletion vector deletes, none where there is no vector."""
         ...
 
-    def row_count(self, file: AddFile | RemoveFile) -> int:
-        """The physical rows of a file."""
+    def row_count(self, path: str) -> int:
+        """Return the physical rows of a file: as it proves them, whatever the log claims."""
         ...
 
     def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:

@@ -6,7 +6,7 @@ there. Where row tracking is on, the row ids of both sides are compared; they ar
 the same live rows are on both. Everything else is not traced, and files decide.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflicts.rebase import file_of
 from engine.conflicts.row_access import Positions, RowAccess, all_rows, positions
-from engine.conflicts.row_counts import live_rows, physical_rows
+from engine.conflicts.row_counts import live_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,39 +51,61 @@ class RowMap:
         return carried if hits == len(asked) and source in self.segments else None
 
 
-def trace(removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess) -> RowMap:
-    """The row map of one rearrangement: by its tags, else by row ids, else nothing.
+def trace(
+    removes: Sequence[RemoveFile],
+    adds: Sequence[AddFile],
+    rows: RowAccess,
+    asked: Collection[str] = (),
+) -> RowMap:
+    """Return the row map of one rearrangement: by its tags, else by row ids, else nothing.
+
+    What tags say of the sources in `asked` is held against the sources' footers.
 
     Raises:
         EngineError: something it had to read cannot be read.
     """
-    tagged = _by_tags(removes, adds, rows)
+    tagged = _by_tags(removes, adds, rows, asked)
     if len(tagged.targets) == len(adds) and tagged.targets:
         return tagged
     return _by_row_ids(removes, adds, rows) or tagged
 
 
-def _by_tags(removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess) -> RowMap:
+def _by_tags(
+    removes: Sequence[RemoveFile],
+    adds: Sequence[AddFile],
+    rows: RowAccess,
+    asked: Collection[str],
+) -> RowMap:
     by_target: dict[str, list[tuple[CompactionInfo, RemoveFile]]] = {}
     for remove in removes:
         info = CompactionInfo.of(remove)
         if info is not None:
             by_target.setdefault(info.target, []).append((info, remove))
     segments: dict[str, tuple[Segment, ...]] = {
-        removed.path: () for removed in removes if live_rows(removed) == 0
+        removed.path: () for removed in removes if _is_empty(removed, rows)
     }
     targets: dict[str, AddFile] = {}
     for add in adds:
         sources = sorted(by_target.get(add.path, ()), key=lambda piece: piece[0].offset)
-        if _tiles(sources, add, rows):
+        if _tiles(sources, add, rows, asked):
             targets[add.path] = add
             for info, remove in sources:
                 segments[remove.path] = (_segment(info, rows),)
     return RowMap(segments, targets)
 
 
+def _is_empty(removed: RemoveFile, rows: RowAccess) -> bool:
+    """Whether no row was live in a file. Only a file that claims so is looked at."""
+    if live_rows(removed) != 0:
+        return False
+    return rows.row_count(removed.path) == len(rows.vector(removed.deletion_vector))
+
+
 def _tiles(
-    sources: Sequence[tuple[CompactionInfo, RemoveFile]], target: AddFile, rows: RowAccess
+    sources: Sequence[tuple[CompactionInfo, RemoveFile]],
+    target: AddFile,
+    rows: RowAccess,
+    asked: Collection[str],
 ) -> bool:
     """Whether the live rows of the sources, end to end, are exactly the target's.
 
@@ -93,13 +115,16 @@ def _tiles(
     reached = 0
     gaps = BitMap64()
     for info, remove in sources:
-        counted = physical_rows(remove)
-        if info.offset < reached or counted not in (None, info.row_count) or info.live_count < 0:
+        if info.offset < reached or info.live_count < 0:
+            return False
+        if remove.path in asked and rows.row_count(remove.path) != info.row_count:
             return False
         gaps |= _rows_between(reached, info.offset)
         reached = info.offset + info.live_count
-    count = physical_rows(target)
-    if not sources or count is None or count < reached:
+    if not sources:
+        return False
+    count = rows.row_count(target.path)
+    if count < reached:
         return False
     gaps |= _rows_between(reached, count)
     return not gaps or gaps <= rows.vector(target.deletion_vector)

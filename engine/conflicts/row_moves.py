@@ -27,7 +27,7 @@ def follow_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: RowRes
         EngineError: something that had to be read cannot be read.
     """
     ours, winner = changes_of(overlap.current.actions), overlap.winner
-    row_map = trace(winner.removes, winner.adds, rows)
+    row_map = trace(winner.removes, winner.adds, rows, ours.keys())
     arrivals: dict[str, BitMap64] = {}
     for remove in winner.removes:
         own = ours.get(remove.path)
@@ -109,7 +109,7 @@ def _deleting(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Restaged:
     """A file of the winning commit with more rows deleted; no file where none is left."""
     vector = rows.vector(target.deletion_vector) | deleted
     remove = taking(target)
-    count = rows.row_count(target)
+    count = rows.row_count(target.path)
     if len(vector) >= count:
         return Restaged(remove)
     stats = f'{{"numRecords":{count}}}'
@@ -123,5 +123,7 @@ def _masking(output: AddFile | None, gone: BitMap64, pending: Pending, rows: Row
     updated = pending.vectors.get(output.path)
     vector = (rows.vector(output.deletion_vector) if updated is None else updated) | gone
     return (
-        Restaged(add=output, vector=vector) if len(vector) < rows.row_count(output) else Restaged()
+        Restaged(add=output, vector=vector)
+        if len(vector) < rows.row_count(output.path)
+        else Restaged()
     )

@@ -62,7 +62,7 @@ def changed_by_current(ours: Change, pending: Pending, rows: RowAccess) -> BitMa
         return None
     base = rows.vector(ours.remove.deletion_vector)
     if ours.add is None:
-        return all_rows(rows.row_count(ours.remove)) - base
+        return all_rows(rows.row_count(ours.path)) - base
     staged = pending.vectors.get(ours.path)
     staged = rows.vector(ours.add.deletion_vector) if staged is None else staged
     return None if base - staged else staged - base
@@ -96,7 +96,7 @@ def _taken(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64, BitMap6
         return NO_ROWS, NO_ROWS, NO_ROWS
     before = rows.vector(change.remove.deletion_vector)
     if change.add is None:
-        return all_rows(rows.row_count(change.remove)) - before, NO_ROWS, before
+        return all_rows(rows.row_count(change.path)) - before, NO_ROWS, before
     after = rows.vector(change.add.deletion_vector)
     return after - before, before - after, before
 
@@ -207,4 +207,4 @@ def _new_rows(add: AddFile, change: Change | None, rows: RowAccess) -> BitMap64:
     """All live rows, unless the file was there: then those that were brought back."""
     if change is not None and change.remove is not None:
         return removed_rows(change, rows)[1]
-    return all_rows(rows.row_count(add)) - rows.vector(add.deletion_vector)
+    return all_rows(rows.row_count(add.path)) - rows.vector(add.deletion_vector)

@@ -80,6 +80,7 @@ class CurrentTransaction:
     level: IsolationLevel
     operation: str
     partition_columns: tuple[str, ...] = ()
+    mapping_mode: str = "none"
     reads: tuple[ReadPredicate, ...] = ()
     read_files: frozenset[str] = frozenset()
     read_entirely: frozenset[str] = frozenset()
@@ -136,7 +137,9 @@ class CurrentTransaction:
                 read,
                 None
                 if read.condition is None
-                else Skipper(read.condition, self.schema, self.partition_columns),
+                else Skipper(
+                    read.condition, self.schema, self.partition_columns, self.mapping_mode
+                ),
             )
             for read in self.reads
         )

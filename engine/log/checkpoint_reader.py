@@ -110,7 +110,7 @@ def read_manifest(store: Store, path: str) -> list[Action]:
         if path.endswith(".json"):
             return _from_actions(iter_actions(store, path, _size_of(store, path))).actions
         with store.open_input(path) as source:
-            return _small_actions_of(pq.ParquetFile(source), path)
+            return _small_actions_of(_opened(source), path)
 
 
 def _extend(content: _Part, part: _Part) -> None:
@@ -166,8 +166,15 @@ def _from_actions(actions: Iterable[Action]) -> _Part:
     return content
 
 
+def _opened(source: pa.NativeFile) -> pq.ParquetFile:
+    """Open Parquet of any engine: INT96, which Spark writes, would overflow as nanoseconds."""
+    return pq.ParquetFile(
+        source, buffer_size=1 << 20, pre_buffer=False, coerce_int96_timestamp_unit="us"
+    )
+
+
 def _from_parquet(source: pa.NativeFile, path: str) -> _Part:
-    file = pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
+    file = _opened(source)
     if is_inflated(file.metadata.num_rows, source.size()):
         msg = f"{path} says it holds {file.metadata.num_rows} actions, which its bytes cannot."
         raise MalformedLogError(msg, _REMEDY)

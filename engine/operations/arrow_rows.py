@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from engine.actions.files import AddCDCFile, AddFile
 from engine.actions.table import Metadata
-from engine.conflicts.row_counts import physical_rows
 from engine.errors import (
     CannotEvaluateError,
     DataFileError,
@@ -30,7 +29,8 @@ from engine.operations.execution import Execution
 from engine.operations.needs_spark import NeedsSparkError
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, DataType, StructField, StructType
-from engine.snapshot.reader import ROW_INDEX, count_rows, iter_file, read_physical
+from engine.snapshot.data_files import count_rows
+from engine.snapshot.reader import ROW_INDEX, iter_file, read_physical
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import Assignments, target_type
 from engine.spark.file_writer import FileTarget, write_files
@@ -102,8 +102,8 @@ class RowTracking:
         if add.base_row_id is None or None in columns:
             msg = f"{add.path} has no row ids yet."
             raise CannotEvaluateError(msg)
-        count = physical_rows(add)
-        if (count_rows(snapshot, add.path) if count is None else count) > _MOST_TRACKED_ROWS:
+        count = count_rows(snapshot.store, add.path, snapshot.allowed_roots)
+        if count > _MOST_TRACKED_ROWS:
             msg = f"{add.path} has too many rows for one process."
             raise CannotEvaluateError(msg)
         fields = tuple(

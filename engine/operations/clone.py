@@ -26,6 +26,7 @@ from engine.operations.execution import Execution
 from engine.operations.file_copies import copy_files
 from engine.operations.restored_files import SharedFiles
 from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.row_tracking import with_counted_rows
 from engine.operations.staged_actions import removal
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.clustering import CLUSTERING_DOMAIN
@@ -145,10 +146,14 @@ def _creating(execution: Execution) -> OptimisticTransaction:
 
 
 def _change(source: Snapshot, current: Snapshot | None, now_ms: int, *, deep: bool) -> _Change:
+    live = source.add_files()
+    protocols = [source.protocol, *([current.protocol] if current else [])]
+    if any(has_feature(protocol, "rowTracking") for protocol in protocols):
+        live = with_counted_rows(source, live)
     if deep:
-        files = [copied_file(source, add) for add in source.add_files()]
+        files = [copied_file(source, add) for add in live]
     else:
-        files = [CopiedFile(shared_file(source, add), ()) for add in source.add_files()]
+        files = [CopiedFile(shared_file(source, add), ()) for add in live]
     adds = [file.add for file in files]
     change = _replacing(source, current, adds) if current else _new(source, adds, now_ms)
     return replace(change, copies=_needed(files, change.added, current)) if deep else change

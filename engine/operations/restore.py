@@ -12,6 +12,7 @@ from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.operations.execution import Execution
 from engine.operations.restored_files import RestoredFiles, check_present
 from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.row_tracking import with_counted_rows
 from engine.operations.staged_actions import removal
 from engine.protocol.features import supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY
@@ -52,6 +53,10 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
         txn.observe(RestoredFiles(restored, added, execution.now_ms, observer))
     txn.read_whole_table()
     txn.stage(*_terms(current, restored), *map(removal, removed))
+    if "rowTracking" in supported_features(current.protocol) | supported_features(
+        restored.protocol
+    ):
+        added = with_counted_rows(restored, added)
     txn.stage(*[msgspec.structs.replace(add, data_change=True) for add in added])
     metrics: dict[str, int | str] = {
         "tableSizeAfterRestore": restored.size_bytes,

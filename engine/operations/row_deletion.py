@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile
+from engine.actions.statistics import with_loose_bounds
 from engine.conflicts.row_counts import live_rows
 from engine.errors import CannotEvaluateError
 from engine.expressions.evaluate import evaluate_partition
@@ -31,7 +32,6 @@ from engine.schema.partition_values import (
 )
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, is_true
-from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.materialised import materialised
 from engine.spark.reader import FILE, ROW, ScanRequest, scan
 from engine.spark.row_positions import (

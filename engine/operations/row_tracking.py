@@ -6,23 +6,26 @@ A file that another writer touches meanwhile gets its ids from that writer: the 
 is aborted, and what is left is stated anew.
 """
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.actions.files import AddFile
-from engine.conflicts.row_counts import physical_rows
+from engine.actions.statistics import with_row_count
 from engine.errors import ConflictError
 from engine.log.file_table import adds_of
 from engine.operations.execution import Execution
 from engine.protocol.features import supported_features, upgrade
-from engine.snapshot.reader import count_rows
-from engine.snapshot.row_counts import parse_stats
+from engine.snapshot.data_files import count_rows
 from engine.snapshot.snapshot import Snapshot
 
 _FEATURES = frozenset({"rowTracking", "domainMetadata"})
 _FILES_AT_ONCE = 100_000
 _PATIENCE = 64
+_THREADS = 8
 
 
 def files_without_row_ids(snapshot: Snapshot) -> pa.Table:
@@ -36,7 +39,7 @@ def give_row_ids(execution: Execution, files_at_once: int = _FILES_AT_ONCE) -> t
 
     Raises:
         ConflictError: other writers kept touching the same files, or changed the table.
-        DataFileError: the number of a file's rows is not recorded, and its footer cannot be read.
+        DataFileError: the footer of a file cannot be read, which alone counts its rows.
     """
     versions = _support(execution)
     size, batch, lost = files_at_once, 0, 0
@@ -46,7 +49,7 @@ def give_row_ids(execution: Execution, files_at_once: int = _FILES_AT_ONCE) -> t
         missing = files_without_row_ids(snapshot)
         if not missing.num_rows:
             return tuple(versions)
-        txn.stage(*(_counted(snapshot, add) for add in adds_of(missing.slice(0, size))))
+        txn.stage(*with_counted_rows(snapshot, adds_of(missing.slice(0, size))))
         try:
             done = execution.commit(txn, "ROW TRACKING BACKFILL", {"batchId": batch}, {})
         except ConflictError as conflict:
@@ -78,10 +81,16 @@ def _support(execution: Execution) -> list[int]:
     return list(execution.commit(txn, "UPGRADE PROTOCOL", parameters, {}).versions)
 
 
-def _counted(snapshot: Snapshot, add: AddFile) -> AddFile:
-    """The file with its number of rows, which its range of ids is as long as."""
-    if physical_rows(add) is not None:
-        return add
-    stored = parse_stats(add.stats) or {}
-    stats = {**stored, "numRecords": count_rows(snapshot, add.path)}
-    return msgspec.structs.replace(add, stats=msgspec.json.encode(stats).decode())
+def with_counted_rows(snapshot: Snapshot, adds: Iterable[AddFile]) -> list[AddFile]:
+    """Return live files with the number of rows in their footers: their ranges of ids are as long.
+
+    Raises:
+        DataFileError: a footer cannot be read.
+    """
+
+    def counted(add: AddFile) -> AddFile:
+        count = count_rows(snapshot.store, add.path, snapshot.allowed_roots)
+        return msgspec.structs.replace(add, stats=with_row_count(add.stats, count))
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(counted, adds))

@@ -110,8 +110,10 @@ class _Assigner:
         if field_id(column) is None:
             self.max_id += 1
             metadata[ID_KEY] = self.max_id
-        if PHYSICAL_NAME_KEY not in metadata:
-            metadata[PHYSICAL_NAME_KEY] = column.name if self._keep_names else f"col-{uuid.uuid4()}"
+        if self._keep_names:  # a physical name that no mapping has used yet names nothing in files
+            metadata[PHYSICAL_NAME_KEY] = column.name
+        elif PHYSICAL_NAME_KEY not in metadata:
+            metadata[PHYSICAL_NAME_KEY] = f"col-{uuid.uuid4()}"
         return replace(column, type=self._type(column.type), metadata=metadata)
 
     def _type(self, data_type: DataType) -> DataType:

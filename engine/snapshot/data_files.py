@@ -60,6 +60,18 @@ def open_parquet(
         raise DataFileError(msg, REMEDY) from error
 
 
+def count_rows(store: Store, path_in_log: str, allowed_roots: Sequence[str] = ()) -> int:
+    """Return the physical rows of a data file as its footer counts them.
+
+    Whatever removes a file, a row or a conflict asks this: a count in the log is a claim.
+
+    Raises:
+        DataFileError, PathOutsideRootError: as `open_parquet`.
+    """
+    with open_parquet(store, path_in_log, allowed_roots) as parquet:
+        return int(parquet.metadata.num_rows)
+
+
 def sizes_of(places: Iterable[ResolvedPath]) -> list[int | None]:
     """The bytes of files of this machine, which are where they seem to be: for readers that follow links.
 

@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from engine.actions.files import AddFile
+from engine.actions.statistics import MALFORMED, as_row_count, parse_stats
 from engine.errors import MalformedLogError
 from engine.expressions.literals import as_single, parse_date, parse_timestamp
 from engine.expressions.possible import Read, compiled
@@ -21,7 +22,7 @@ from engine.expressions.ranges import NULL, UNKNOWN, Range, constant
 from engine.expressions.traits import columns_of, conjunction, is_deterministic, split_conjuncts
 from engine.expressions.tree import Column, Expression
 from engine.expressions.types import FLOATS, INTEGRALS
-from engine.schema.column_mapping import PHYSICAL_NAME_KEY
+from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import parse_partition_value
 from engine.schema.types import (
     BOOLEAN,
@@ -39,7 +40,6 @@ from engine.snapshot import text_bounds
 from engine.snapshot.decimal_bounds import lower_bound, upper_bound
 from engine.snapshot.stats_fields import can_be_decoded
 
-_STATS = msgspec.json.Decoder(float_hook=Decimal)
 _BATCH_FILES = 8192
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,19 +60,24 @@ class Skipper:
         expression: a condition over `schema`'s logical columns.
         schema: the table's.
         partition_columns: their logical names.
+        mode: the table's mode of column mapping.
     """
 
     def __init__(
-        self, expression: Expression, schema: StructType, partition_columns: Collection[str]
+        self,
+        expression: Expression,
+        schema: StructType,
+        partition_columns: Collection[str],
+        mode: str,
     ) -> None:
-        self._schema = schema
+        self._schema, self._mode = schema, mode
         self._partitions = {name.lower() for name in partition_columns}
         condition = deterministic_part(expression)
         self.is_exact = condition == expression
         self._test = compiled(condition, self._reader)
         data = [path for path in columns_of(condition) if path[0].lower() not in self._partitions]
         self.looks_at_data = bool(data)
-        physical = (_physical_path(schema, path) for path in data)
+        physical = (_physical_path(schema, path, mode) for path in data)
         self._columns = frozenset(path[0] for path in physical if path)
 
     def may_match(
@@ -99,7 +104,7 @@ class Skipper:
         return _parser_of(sorted(self._columns))
 
     def _reader(self, column: Column) -> Read:
-        path = _physical_path(self._schema, column.path)
+        path = _physical_path(self._schema, column.path, self._mode)
         if path is None:
             return lambda files: [UNKNOWN] * len(files)
         if column.path[0].lower() in self._partitions:
@@ -115,6 +120,7 @@ def may_match(
     stats: Mapping[str, Any] | None,
     schema: StructType,
     partition_columns: Collection[str],
+    mode: str,
 ) -> bool:
     """Whether a file may hold a row for which the condition is true. False is proof.
 
@@ -124,8 +130,9 @@ def may_match(
         stats: the file's statistics as parsed JSON, by physical name.
         schema: the table's.
         partition_columns: their logical names.
+        mode: the table's mode of column mapping.
     """
-    return Skipper(expression, schema, partition_columns).may_match(partition_values, stats)
+    return Skipper(expression, schema, partition_columns, mode).may_match(partition_values, stats)
 
 
 def add_may_match(
@@ -133,9 +140,10 @@ def add_may_match(
     add: AddFile,
     schema: StructType,
     partition_columns: Collection[str],
+    mode: str,
 ) -> bool:
     """`may_match` of an add; its statistics are parsed only if its partition does not decide."""
-    skipper = Skipper(expression, schema, partition_columns)
+    skipper = Skipper(expression, schema, partition_columns, mode)
     values = add.partition_values or {}
     if not skipper.may_match(values, None):
         return False
@@ -148,12 +156,13 @@ def prune(
     expression: Expression,
     schema: StructType,
     partition_columns: Collection[str],
+    mode: str,
 ) -> pa.BooleanArray:
     """`may_match` for each row of a table of files (`partition_values`, `stats`).
 
     Each distinct partition is tested once; statistics are parsed only for what is left.
     """
-    skipper = Skipper(expression, schema, partition_columns)
+    skipper = Skipper(expression, schema, partition_columns, mode)
     parse = skipper.stats_parser()
     kept: list[bool] = []
     for start in range(0, files.num_rows, _BATCH_FILES):
@@ -180,17 +189,6 @@ def _matches(
     return kept
 
 
-def parse_stats(text: str | None) -> dict[str, Any] | None:
-    """Statistics as parsed JSON, numbers exact; None where there are none or they are no object."""
-    if not text or text == "null":
-        return None
-    try:
-        stats = _STATS.decode(text)
-    except (ValueError, RecursionError):
-        return None
-    return stats if isinstance(stats, dict) else None
-
-
 def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, Any] | None]:
     """Decodes what statistics say of some columns, and skips the others where their names allow it."""
     if not all(map(can_be_decoded, columns)):
@@ -210,7 +208,7 @@ def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, An
     def parse(text: str | None) -> Mapping[str, Any] | None:
         try:
             stats: Any = decoder.decode(text or "")
-        except (ValueError, ArithmeticError, RecursionError):
+        except MALFORMED:
             return parse_stats(text)
         shown = {kind: named(getattr(stats, kind)) for kind in kinds if getattr(stats, kind)}
         return {"numRecords": stats.numRecords, **shown}
@@ -254,8 +252,9 @@ def _statistics_reader(
             return UNKNOWN
         nulls = _at(stats, "nullCount", path)
         counted = top and type(nulls) is int
+        claimed = as_row_count(stats.get("numRecords"))
         low, high = _at(stats, "minValues", path), _at(stats, "maxValues", path)
-        if counted and nulls == stats.get("numRecords") and low is None and high is None:
+        if counted and claimed and nulls == claimed and low is None and high is None:
             return NULL
         least = None if low is None else _lower(typed(low), data_type, was_float=was_float)
         most = None if high is None else _upper(typed(high), data_type, was_float=was_float)
@@ -266,14 +265,14 @@ def _statistics_reader(
     return lambda files: [one(file) for file in files]
 
 
-def _physical_path(schema: StructType, path: Sequence[str]) -> list[str] | None:
+def _physical_path(schema: StructType, path: Sequence[str], mode: str) -> list[str] | None:
     names: list[str] = []
     inside: DataType = schema
     for name in path:
         field = inside.get(name) if isinstance(inside, StructType) else None
         if field is None:
             return None
-        names.append(str(field.metadata.get(PHYSICAL_NAME_KEY) or field.name))
+        names.append(physical_name(field, mode))
         inside = field.type
     return names
 

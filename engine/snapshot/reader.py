@@ -153,12 +153,6 @@ def iter_physical(
             yield _as_table(schema, columns, count)
 
 
-def count_rows(table: TableShape, path_in_log: str) -> int:
-    """The physical rows of a file, from its footer."""
-    with open_parquet(table.store, path_in_log, table.allowed_roots, pre_buffer=True) as parquet:
-        return int(parquet.metadata.num_rows)
-
-
 def live_between(deleted: BitMap64, start: int, stop: int) -> pa.Array:
     """Which of the physical rows from `start` to before `stop` a deletion vector leaves."""
     between = BitMap64()

@@ -71,7 +71,9 @@ def _prune_by_statistics(
     left = prune_by(files, simple) if simple else files
     if not others or left.num_rows == 0:
         return left
-    kept = may_match_each(left, conjunction(others), table.schema, table.partition_columns)
+    kept = may_match_each(
+        left, conjunction(others), table.schema, table.partition_columns, table.mapping_mode
+    )
     return left.filter(kept)
 
 
@@ -189,7 +191,7 @@ def prune_partitions(
         FileFacts(dict(zip(keys, values, strict=True)), None)
         for values in zip(*sampled, strict=True)
     ]
-    verdicts = Skipper(condition, schema, partition_columns).may_match_each(facts)
+    verdicts = Skipper(condition, schema, partition_columns, mode).may_match_each(facts)
     return files if all(verdicts) else files.filter(pa.array(np.array(verdicts)[partition_of]))
 
 

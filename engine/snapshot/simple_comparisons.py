@@ -100,7 +100,7 @@ def _all_possible(stats: Any, comparisons: Sequence[tuple[str, Comparison]]) -> 
         high = None if highs is None else getattr(highs, field)
         if nulls is not None and low is None and high is None and stats.numRecords is not None:
             count = getattr(nulls, field)
-            if type(count) is int and count == stats.numRecords:
+            if type(count) is int and 0 < count == stats.numRecords:
                 return False  # null alone makes no comparison true
         if not comparison.may_hold(low, high):
             return False

@@ -31,7 +31,7 @@ from engine.schema.column_mapping import mapping_mode, physical_name
 from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.schema.widening import unsupported_changes
-from engine.snapshot.reader import count_rows
+from engine.snapshot.data_files import count_rows
 from engine.snapshot.row_counts import num_records
 from engine.snapshot.scan import iter_scan, prune, scan
 from engine.storage.base import Store
@@ -172,7 +172,7 @@ class Snapshot:
 
     @cached_property
     def row_count(self) -> int:
-        """Live rows: from statistics, or from the footers of files that have none.
+        """Live rows, to be shown: as statistics claim, from the footers of files that claim nothing.
 
         Raises:
             DataFileError: a footer was needed and cannot be read.
@@ -180,7 +180,7 @@ class Snapshot:
         counts = num_records(self.state.files.column("stats"))
         total = int(pc.sum(counts).as_py() or 0)
         unknown = self.state.files.filter(pc.is_null(counts)).column("path").to_pylist()
-        total += sum(count_rows(self, path) for path in unknown)
+        total += sum(count_rows(self.store, path, self.allowed_roots) for path in unknown)
         deleted = pc.struct_field(self.state.files.column("deletion_vector"), "cardinality")
         return total - int(pc.sum(deleted).as_py() or 0)
 

@@ -38,7 +38,6 @@ _MICROSECONDS = {"milliseconds": 1000, "microseconds": 1}
 _EXACT = Context(prec=76)
 _Reader = Callable[[Any], Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_RAW_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])  # bounds keep their digits
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -276,9 +275,3 @@ def _put(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:  # noqa
     for part in path[:-1]:
         tree = tree.setdefault(part, {})
     tree[path[-1]] = value
-
-
-def with_loose_bounds(stats: str | None, record_count: int) -> str:
-    """The statistics of a file that gets a deletion vector: `tightBounds` false, rows counted."""
-    parsed: dict[str, Any] = dict(_RAW_DECODER.decode(stats)) if stats else {}
-    return _ENCODER.encode({**parsed, "numRecords": record_count, "tightBounds": False}).decode()

@@ -18,12 +18,13 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile
 from engine.conflicts.row_counts import physical_rows
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
-from engine.snapshot.data_files import open_parquet
+from engine.snapshot.data_files import count_rows
 from engine.spark.collected import collected
 from engine.spark.columns import column
 from engine.spark.reader import FILE, ROW
 from engine.spark.session import default_parallelism
 from engine.spark.table_files import TableFiles
+from engine.storage.base import Store
 from engine.storage.uri import open_store
 
 _FILES_A_TASK = 16  # whose vectors it reads, and writes into one file
@@ -45,8 +46,9 @@ _REPORT = "file int, deleted long, total long, physical long, vector string"
 class FileDeletion:
     """What is deleted from a file.
 
-    `deleted` rows go now, `total` are gone afterwards, of `physical` rows. `vector` says which;
-    None where every row is gone.
+    `deleted` rows go now, `total` are gone afterwards, of `physical` rows: the file's footer proves
+    that none is left, the log's count is good enough to say that some are. `vector` says which rows
+    are gone; None where every row is.
     """
 
     add: AddFile
@@ -256,7 +258,7 @@ def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
         deleted = read_deletion_vector(store, vector, merge.allowed_roots) if vector else BitMap64()
         before[index] = len(deleted)
         bitmaps[index] = bitmap | deleted
-    physical = {index: _physical_rows(merge, index) for index in bitmaps}
+    physical = {i: _physical_rows(merge, store, i, len(b)) for i, b in bitmaps.items()}
     partial = {i: b for i, b in bitmaps.items() if len(b) < physical[i] and len(b) > before[i]}
     written = partial if merge.write_vectors else {}
     vectors = write_deletion_vectors(store, written, prefix_length=merge.prefix_length)
@@ -273,12 +275,10 @@ def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
     )
 
 
-def _physical_rows(merge: VectorMerge, index: int) -> int:
-    """From the statistics, or else from the file's footer."""
+def _physical_rows(merge: VectorMerge, store: Store, index: int, deleted: int) -> int:
+    """Return the rows of a file, from its footer where no row seems to be left."""
     add = merge.files[index]
-    counted = physical_rows(add)
-    if counted is not None:
-        return counted
-    store = open_store(merge.uri, merge.storage_options)
-    with open_parquet(store, add.path, merge.allowed_roots) as parquet:
-        return int(parquet.metadata.num_rows)
+    claimed = physical_rows(add)
+    if claimed is not None and deleted < claimed:
+        return claimed
+    return count_rows(store, add.path, merge.allowed_roots)

@@ -9,6 +9,8 @@ Each outcome has one exit. An outcome that is not known tries the *same* version
 try landed, the next read of the log finds it there under this transaction's own id.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from engine.actions.codec import encode
@@ -32,7 +34,7 @@ from engine.storage.base import Store
 from engine.transaction.log_tail import check_in_place, check_landed, is_own, iter_newer
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.outcome import CommitLimits, CommitOutcome
-from engine.transaction.pending_commit import PendingCommit
+from engine.transaction.pending_commit import PendingCommit, last_row_id
 from engine.transaction.reconciliation import Attempt, rebased_metrics, reconcile
 from engine.transaction.staged_files import StagedFiles, StagedFilesGoneError
 from engine.transaction.turns import Turn
@@ -46,7 +48,8 @@ _FIRST_PAUSE_S = 0.05
 class Committer:
     """What a commit needs of the world: the log, the time, whoever watches, what it staged, rows.
 
-    `read` is the version that the transaction read, None where it creates the table.
+    `read` is the version that the transaction read, None where it creates the table. `count_rows`
+    counts the rows of a live file by its footer.
     """
 
     store: Store
@@ -56,6 +59,7 @@ class Committer:
     files: StagedFiles
     rows: RowResolver | None
     read: TableState | None = None
+    count_rows: Callable[[str], int] | None = None
 
     def commit(self, txn: ObservedTransaction, pending_commit: PendingCommit) -> CommitOutcome:
         """Take a transaction into the log.
@@ -147,7 +151,21 @@ class Committer:
         except StorageOutcomeUnknownError as error:
             what = "The merged deletion vectors could not be written. Nothing was committed."
             raise StorageError(what, "Run it again.") from error
-        return reconcile(named, self.clock.now_ms())
+        return reconcile(self._with_free_row_ids(named), self.clock.now_ms())
+
+    def _with_free_row_ids(self, pending_commit: PendingCommit) -> PendingCommit:
+        """Return the pending commit with row ids above those in use, whatever the log claims.
+
+        Where the file with the highest ids cannot be read, the log's word has to do.
+        """
+        last = pending_commit.last_numbered
+        if last is None or self.count_rows is None or not pending_commit.gives_new_row_ids:
+            return pending_commit
+        with suppress(EngineError):
+            used = last_row_id(last, self.count_rows(last.path))
+            mark = max(pending_commit.row_id_high_water_mark, used)
+            return replace(pending_commit, row_id_high_water_mark=mark)
+        return pending_commit
 
     def _check_in_place(self, attempt: Attempt, pending_commit: PendingCommit) -> Tip | None:
         """The last look: at the files to be named, and at the version before, as it is now."""

@@ -8,6 +8,7 @@ version = txn.commit("DELETE")
 
 import uuid
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from engine.errors import ConflictError, RequestError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
+from engine.snapshot.data_files import count_rows
 from engine.snapshot.post_commit import after_commit
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
@@ -254,7 +256,11 @@ class OptimisticTransaction:
         read = self.snapshot.state if self.snapshot else None
         count = self.snapshot.file_count if self.snapshot else 0
         files = StagedFiles(store, self._clock, current.read_entirely, count)
-        committer = Committer(store, self._clock, self._observer, self.limits, files, rows, read)
+        roots = self.snapshot.allowed_roots if self.snapshot else ()
+        count_of = partial(count_rows, store, allowed_roots=roots)
+        committer = Committer(
+            store, self._clock, self._observer, self.limits, files, rows, read, count_of
+        )
         return committer.commit(self, pending_commit)
 
     def _row_resolver(self, staged: CurrentTransaction) -> SnapshotRowResolver | None:

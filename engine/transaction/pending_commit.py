@@ -54,7 +54,8 @@ class PendingCommit:
     `gone_count` is the number of rows that it deleted and winning DELETEs had deleted before it;
     None where the log does not say. `staged` are its actions before any winning commit was checked, `trail` what the checks said of the last
     winning commits. `winner_tip` is the commit of the last winning commit, None where there was
-    none.
+    none. `last_numbered` is the file whose row ids begin highest, where this transaction gives ids:
+    its footer proves which are free.
     """
 
     current: CurrentTransaction
@@ -64,6 +65,7 @@ class PendingCommit:
     validated_version: int
     timestamp_ms: int
     row_id_high_water_mark: int = -1
+    last_numbered: AddFile | None = None
     exempted: tuple[WinningCommit, ...] = ()
     resolved: tuple[ResolvedConflict, ...] = ()
     pending: Pending = NOTHING_PENDING
@@ -71,6 +73,12 @@ class PendingCommit:
     staged: tuple[Action, ...] = ()
     trail: tuple[WinnerVerdicts, ...] = ()
     winner_tip: Tip | None = None
+
+    @property
+    def gives_new_row_ids(self) -> bool:
+        """Whether rows that it adds get ids."""
+        adds = self.current.adds if self.after.gives_row_ids else ()
+        return any(add.base_row_id is None for add in adds)
 
     @property
     def is_empty(self) -> bool:
@@ -88,6 +96,7 @@ class PendingCommit:
             validated_version=winner.version,
             timestamp_ms=winner.timestamp_ms or self.timestamp_ms,
             row_id_high_water_mark=self._mark_after(winner),
+            last_numbered=last_numbered_of((*winner.adds, self.last_numbered)),
             exempted=exempt_after(self.current, winner, self.exempted),
             trail=remembered(self.trail, verdicts) if verdicts else self.trail,
         )
@@ -115,11 +124,21 @@ class PendingCommit:
         return max(*marks, *map(last_row_id, winner.adds) if self.after.gives_row_ids else ())
 
 
-def last_row_id(action: Action) -> int:
-    """The last id of a file that comes with its ids; -1 for everything else."""
+def last_row_id(action: Action | None, counted_rows: int | None = None) -> int:
+    """Return the last id of a file that comes with its ids; -1 for everything else.
+
+    Without `counted_rows` the log's claim of its rows is taken.
+    """
     if not isinstance(action, AddFile) or action.base_row_id is None:
         return -1
-    return action.base_row_id + (physical_rows(action) or 0) - 1
+    rows = physical_rows(action) or 0 if counted_rows is None else counted_rows
+    return action.base_row_id + rows - 1
+
+
+def last_numbered_of(files: Iterable[AddFile | None]) -> AddFile | None:
+    """Return the file whose row ids begin highest; None where no file has ids."""
+    numbered = [file for file in files if file is not None and file.base_row_id is not None]
+    return max(numbered, key=lambda file: file.base_row_id or 0, default=None)
 
 
 def high_water_mark(domains: Iterable[DomainMetadata]) -> int:

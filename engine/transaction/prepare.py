@@ -20,13 +20,18 @@ from engine.conflicts.layout import NO_LAYOUT, Layout
 from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, RowScope
 from engine.errors import RequestError
+from engine.log.file_table import adds_of
 from engine.protocol.iceberg_compat import faults_of, has_nested_ids, partitions_fault
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import mapping_mode, physical_name
 from engine.schema.types import parse_schema
-from engine.snapshot.row_counts import num_records
 from engine.snapshot.snapshot import Snapshot
-from engine.transaction.pending_commit import PendingCommit, Provenance, high_water_mark
+from engine.transaction.pending_commit import (
+    PendingCommit,
+    Provenance,
+    high_water_mark,
+    last_row_id,
+)
 from engine.transaction.snapshot_rows import RowMatcher, RowTester
 from engine.transaction.staging import TableTerms, check_staged
 
@@ -120,11 +125,14 @@ def prepare_commit(
     entirely = read_by_staging(actions, live) | reads.entirely
     needs_time = after.stamps_commits or not actions  # it may take a listing to know
     read_version = snapshot.version if snapshot else -1
+    mark = high_water_mark(snapshot.domains.values()) if snapshot else -1
+    last_numbered = _last_numbered(snapshot) if snapshot and after.gives_row_ids else None
     current = CurrentTransaction(
         table=table,
         read_version=read_version,
         schema=parse_schema(terms.metadata.schema_string),
         partition_columns=tuple(terms.metadata.partition_columns),
+        mapping_mode=mapping_mode(terms.metadata.configuration),
         level=_level(terms, actions, provenance.operation),
         operation=provenance.operation,
         reads=tuple(reads.predicates),
@@ -146,21 +154,20 @@ def prepare_commit(
         after=after,
         validated_version=read_version,
         timestamp_ms=snapshot.timestamp_ms if snapshot and needs_time else 0,
-        row_id_high_water_mark=_last_row_id(snapshot, after),
+        row_id_high_water_mark=max(mark, last_row_id(last_numbered)),
+        last_numbered=last_numbered,
         staged=tuple(actions),
     )
 
 
-def _last_row_id(snapshot: Snapshot | None, after: TableTerms) -> int:
-    """The last row id given out: as the domain says, or, where it says nothing, as the files do."""
-    if snapshot is None:
-        return -1
-    mark = high_water_mark(snapshot.domains.values())
-    if mark >= 0 or not after.gives_row_ids:
-        return mark
+def _last_numbered(snapshot: Snapshot) -> AddFile | None:
+    """Return the live file whose row ids begin highest; None where no file has ids."""
     files = snapshot.state.files
-    ends = pc.add(files.column("base_row_id"), num_records(files.column("stats")))
-    return int(pc.max(ends).as_py() or 0) - 1
+    first_ids = files.column("base_row_id")
+    highest = pc.max(first_ids)
+    if not highest.is_valid:
+        return None
+    return adds_of(files.slice(pc.index(first_ids, highest).as_py(), 1))[0]
 
 
 def _level(terms: TableTerms, actions: Sequence[Action], operation: str) -> IsolationLevel:

@@ -16,13 +16,13 @@ from pyroaring import BitMap64
 
 from engine.actions.codec import Action
 from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile
+from engine.actions.statistics import with_loose_bounds
 from engine.clock import Clock
 from engine.conflicts.budget import Budget
 from engine.conflicts.overlap import Overlap
-from engine.conflicts.rebase import Pending, loosened
+from engine.conflicts.rebase import Pending
 from engine.conflicts.row_access import NO_ROWS, Positions, positions
-from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.row_level import resolve_by_rows
 from engine.conflicts.row_map import RowMap, trace
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate
@@ -33,7 +33,8 @@ from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, StructField, StructType
-from engine.snapshot.reader import count_rows, read_physical
+from engine.snapshot.data_files import count_rows
+from engine.snapshot.reader import read_physical
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 from engine.transaction.pending_commit import PendingCommit
@@ -60,6 +61,7 @@ class SnapshotRows:
         self._snapshot, self._budget = snapshot, budget
         self._matcher, self._tester = matcher, tester
         self._vectors: dict[str, BitMap64] = {}
+        self._row_counts: dict[str, int] = {}
         self.opened: set[str] = set()
 
     def vector(self, descriptor: DeletionVectorDescriptor | None) -> BitMap64:
@@ -74,15 +76,14 @@ class SnapshotRows:
             self._vectors[descriptor.unique_id] = stored
         return stored
 
-    def row_count(self, file: AddFile | RemoveFile) -> int:
-        """The physical rows of a file: by its statistics, those it was read with, or its footer."""
-        said = physical_rows(file)
-        if said is not None:
-            return said
-        self._budget.check()
-        snapshot_file = self._known(file.path)
-        said = physical_rows(snapshot_file) if snapshot_file else None
-        return count_rows(self._snapshot, file.path) if said is None else said
+    def row_count(self, path: str) -> int:
+        """Return the physical rows of a file, from its footer."""
+        counted = self._row_counts.get(path)
+        if counted is None:
+            self._budget.check()
+            roots = self._snapshot.allowed_roots
+            counted = self._row_counts[path] = count_rows(self._snapshot.store, path, roots)
+        return counted
 
     def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
         """The rows, of these physical positions in a file, that one read of this transaction selects."""
@@ -221,5 +222,5 @@ def _with_vector(action: Action, named: dict[str, DeletionVectorDescriptor]) -> 
     return msgspec.structs.replace(
         action,
         deletion_vector=vector if vector.cardinality else None,
-        stats=loosened(action.stats),
+        stats=with_loose_bounds(action.stats),
     )

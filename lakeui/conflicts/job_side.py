@@ -10,6 +10,7 @@ from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import FORECASTS, Forecast, Operation, forecast
 from engine.conflicts.replay_history import RecordedTable
 from engine.conflicts.sample_table import Setting
+from engine.schema.column_mapping import mapping_mode
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.assessment import setting_of
 from lakeui.conflicts.statements.operations import Target, operation_of_commit, operations_of_job
@@ -45,7 +46,12 @@ class JobSide:
     def _with(self, theirs: Sequence[Operation]) -> Forecast:
         """The worst that is forecast; where one does nothing to the table, they never conflict."""
         table = self.job.table
-        columns = RecordedTable(table.name, self.target.schema, tuple(table.partition_columns))
+        columns = RecordedTable(
+            table.name,
+            self.target.schema,
+            tuple(table.partition_columns),
+            mapping_mode(table.properties),
+        )
         forecasts = [
             forecast(self.setting, mine, other, columns)
             for mine in self.operations

@@ -42,7 +42,7 @@ CONFLICT_RULES = (
     Mutation(
         "removing a whole file changes none of its rows",
         PAIRS,
-        "return all_rows(rows.row_count(ours.remove)) - base",
+        "return all_rows(rows.row_count(ours.path)) - base",
         "return NO_ROWS",
     ),
     Mutation(

@@ -12,6 +12,7 @@ from engine.conflicts.replay_history import (
 )
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import EngineError
+from engine.schema.column_mapping import mapping_mode
 from engine.schema.types import StructType, parse_schema
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
@@ -70,7 +71,12 @@ def recorded_history(table: Table, first: int, last: int) -> History:
 
 def recorded_table(table: Table) -> RecordedTable:
     """The table as the engine's replays know it; without columns where its schema cannot be read."""
-    return RecordedTable(table.name, _schema(table), tuple(table.partition_columns))
+    return RecordedTable(
+        table.name,
+        _schema(table),
+        tuple(table.partition_columns),
+        mapping_mode(table.properties),
+    )
 
 
 def _schema(table: Table) -> StructType:

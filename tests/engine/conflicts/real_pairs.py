@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from engine.actions.files import AddFile
+from engine.actions.statistics import parse_stats
 from engine.actions.table import SetTransaction
 from engine.conflicts.sample_table import Setting
 from engine.conflicts.statements import StatementKind
 from engine.errors import ConflictError
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import supported_features, upgrade
-from engine.snapshot.data_skipping import parse_stats
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.stateful import commands as c

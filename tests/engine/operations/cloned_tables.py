@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from engine.actions.statistics import with_loose_bounds
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.operations.staged_actions import removal, with_vector
 from engine.spark.file_writer import write_files
-from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.storage.uri import open_store

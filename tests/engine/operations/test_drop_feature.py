@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from engine.actions.files import AddFile, RemoveFile
+from engine.actions.statistics import with_loose_bounds
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import ConflictError, RequestError
 from engine.log.cleanup import clean_log
@@ -18,7 +19,6 @@ from engine.operations.staged_actions import removal, with_vector
 from engine.protocol.features import supported_features
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
-from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.table import DeltaTable

@@ -5,13 +5,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from engine.actions.statistics import with_loose_bounds
 from engine.commands.model import Optimize, Overwrite, RowsSource, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import MultipleSourceRowsError, RequestError
 from engine.operations.active import running
 from engine.operations.staged_actions import removal, with_vector
 from engine.spark.file_writer import write_files
-from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.table import DeltaTable

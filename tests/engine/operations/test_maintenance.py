@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from engine.actions.files import AddCDCFile
+from engine.actions.statistics import with_loose_bounds
 from engine.clock import CLOCK_SLACK_MS
 from engine.commands.model import Restore, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
@@ -24,7 +25,6 @@ from engine.schema.column_mapping import ID_KEY
 from engine.schema.write_errors import ColumnMappingRestoreError
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
-from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.table import DeltaTable

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.files import AddFile
+from engine.actions.statistics import parse_stats
 from engine.errors import CannotEvaluateError, ExpressionError
 from engine.expressions.evaluate import matching_rows
 from engine.expressions.parse import parse_condition
@@ -30,7 +31,7 @@ from engine.schema.types import (
     StructField,
     StructType,
 )
-from engine.snapshot.data_skipping import add_may_match, may_match, parse_stats, prune
+from engine.snapshot.data_skipping import add_may_match, may_match, prune
 from tests.engine.expressions.generated import SCHEMA, rows, skippable_conditions
 
 PHYSICAL = "delta.columnMapping.physicalName"
@@ -123,7 +124,7 @@ def test_a_file_that_holds_a_match_is_never_denied(table, text, habit):
     tree, matches = _matches(text, table, SCHEMA)
     if tree is not None and matches:
         stats = parse_stats(stats_of(table, SCHEMA, habit))
-        assert may_match(tree, {}, stats, SCHEMA, ())
+        assert may_match(tree, {}, stats, SCHEMA, (), "none")
 
 
 def _named(number: int, stats: str | None) -> AddFile:
@@ -145,8 +146,8 @@ def test_many_files_are_judged_as_each_alone(tables, text, habit):
         return
     texts = [*(stats_of(table, SCHEMA, habit) for table in tables), None, "{", '{"minValues": 7}']
     adds = [_named(number, stat) for number, stat in enumerate(texts)]
-    alone = [add_may_match(tree, add, SCHEMA, ()) for add in adds]
-    assert prune(files_table(adds), tree, SCHEMA, ()).to_pylist() == alone
+    alone = [add_may_match(tree, add, SCHEMA, (), "none") for add in adds]
+    assert prune(files_table(adds), tree, SCHEMA, (), "none").to_pylist() == alone
 
 
 @pytest.mark.parametrize("text", ["1 / id = 1", "id + 1 = 3", "abs(id) = 2", "id % 2 = 0"])
@@ -165,8 +166,8 @@ def test_a_file_on_which_a_function_fails_does_not_change_what_is_known_of_other
     ]
     tree = parse_condition(text, TABLE)
     adds = [_named(number, stat) for number, stat in enumerate(stats)]
-    alone = [add_may_match(tree, add, TABLE, ()) for add in adds]
-    assert prune(files_table(adds), tree, TABLE, ()).to_pylist() == alone
+    alone = [add_may_match(tree, add, TABLE, (), "none") for add in adds]
+    assert prune(files_table(adds), tree, TABLE, (), "none").to_pylist() == alone
     assert not all(alone)
 
 
@@ -189,7 +190,7 @@ def test_a_partition_that_holds_a_match_is_never_denied(table, text, habit, colu
     key = field.metadata[PHYSICAL]
     values = {key: format_partition_value(value, field.type)}
     stats = stats_of(table, MAPPED, {**habit, "left_out": habit["left_out"] | {column}})
-    assert may_match(tree, values, parse_stats(stats), MAPPED, (column,))
+    assert may_match(tree, values, parse_stats(stats), MAPPED, (column,), "name")
     add = AddFile(
         path="a",
         partition_values=values,
@@ -198,8 +199,8 @@ def test_a_partition_that_holds_a_match_is_never_denied(table, text, habit, colu
         data_change=True,
         stats=stats,
     )
-    assert add_may_match(tree, add, MAPPED, (column,))
-    assert prune(files_table([add]), tree, MAPPED, (column,)).to_pylist() == [True]
+    assert add_may_match(tree, add, MAPPED, (column,), "name")
+    assert prune(files_table([add]), tree, MAPPED, (column,), "name").to_pylist() == [True]
 
 
 # --- what is ruled out, and what only seems to be ---
@@ -311,7 +312,7 @@ _ROWS = [
 @pytest.mark.parametrize(("text", "expected"), _ROWS, ids=[text for text, _ in _ROWS])
 def test_a_file_is_ruled_out_where_it_can_be(text, expected):
     tree = parse_condition(text, TABLE)
-    assert may_match(tree, PARTITION, STATS, TABLE, ("date", "country")) is expected
+    assert may_match(tree, PARTITION, STATS, TABLE, ("date", "country"), "none") is expected
 
 
 @pytest.mark.parametrize(
@@ -319,9 +320,9 @@ def test_a_file_is_ruled_out_where_it_can_be(text, expected):
 )
 def test_without_statistics_only_partitions_rule_out(stats):
     condition = parse_condition("id = 4", TABLE)
-    assert may_match(condition, PARTITION, stats, TABLE, ("date", "country"))
+    assert may_match(condition, PARTITION, stats, TABLE, ("date", "country"), "none")
     partition = parse_condition("date = '2000-01-01' AND id = 4", TABLE)
-    assert not may_match(partition, PARTITION, stats, TABLE, ("date", "country"))
+    assert not may_match(partition, PARTITION, stats, TABLE, ("date", "country"), "none")
 
 
 @pytest.mark.parametrize("text", [None, "", "null", "[]", "7", "{", '"x"', "[" * 100_000])
@@ -347,20 +348,20 @@ def test_statistics_that_are_none_say_nothing(text):
 def test_a_statistic_of_the_wrong_type_is_no_bound(bad):
     stats = {"numRecords": 1, "minValues": bad, "maxValues": bad}
     for text in ("id = 1", "ts = TIMESTAMP '2000-01-01'", "d = 1", "inner.x = 1", "name = 'a'"):
-        assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, ())
+        assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, (), "none")
 
 
 def test_an_absent_partition_value_is_not_null_but_unknown():
     condition = parse_condition("country = 'DE'", TABLE)
-    assert may_match(condition, {}, None, TABLE, ("country",))
-    assert not may_match(condition, {"country": ""}, None, TABLE, ("country",))
+    assert may_match(condition, {}, None, TABLE, ("country",), "none")
+    assert not may_match(condition, {"country": ""}, None, TABLE, ("country",), "none")
 
 
 def test_a_partition_of_floats_is_of_single_precision():
     schema = StructType((StructField("f", FLOAT),))
     for text, expected in (("f = 0.1F", True), ("f > 0.1D", True), ("f = 0.1D", False)):
         condition = parse_condition(text, schema)
-        assert may_match(condition, {"f": "0.1"}, None, schema, ("f",)) is expected
+        assert may_match(condition, {"f": "0.1"}, None, schema, ("f",), "none") is expected
 
 
 @pytest.mark.parametrize(
@@ -378,18 +379,18 @@ def test_a_partition_of_nan_is_a_value_of_other_types(
 ):
     schema = StructType((StructField("d", kind),))
     condition = parse_condition(text, schema)
-    assert may_match(condition, {"d": "NaN"}, None, schema, ("d",)) is expected
+    assert may_match(condition, {"d": "NaN"}, None, schema, ("d",), "none") is expected
 
 
 def test_a_partition_value_that_cannot_be_read_is_unknown():
     condition = parse_condition("date = '2000-01-01'", TABLE)
-    assert may_match(condition, {"date": "soon"}, None, TABLE, ("date",))
+    assert may_match(condition, {"date": "soon"}, None, TABLE, ("date",), "none")
 
 
 def test_a_file_of_nulls_matches_only_what_nulls_match():
     stats = {"numRecords": 4, "nullCount": {"id": 4}}
     for text, expected in (("id = 1", False), ("id IS NULL", True), ("NOT id = 1", False)):
-        assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, ()) is expected
+        assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, (), "none") is expected
 
 
 def test_a_cut_maximum_does_not_rule_out_what_it_was_cut_from():
@@ -397,7 +398,7 @@ def test_a_cut_maximum_does_not_rule_out_what_it_was_cut_from():
     stats = {"numRecords": 1, "minValues": {"name": longest}, "maxValues": {"name": longest}}
     for text, expected in ((longest + "zz", True), ("m" * 31 + "n" + "a", False)):
         condition = parse_condition(f"name = '{text}'", TABLE)
-        assert may_match(condition, {}, stats, TABLE, ()) is expected
+        assert may_match(condition, {}, stats, TABLE, (), "none") is expected
 
 
 @pytest.mark.parametrize(
@@ -415,7 +416,7 @@ def test_a_maximum_cut_by_utf16_units_does_not_rule_out_what_it_was_cut_from(
 ):
     stats = {"numRecords": 1, "minValues": {"name": "a"}, "maxValues": {"name": maximum}}
     for text in (f"name = '{value}'", f"NOT name < '{value}'"):
-        assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, ())
+        assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, (), "none")
 
 
 def test_a_decimal_that_went_through_a_double_keeps_its_neighbours():
@@ -424,7 +425,7 @@ def test_a_decimal_that_went_through_a_double_keeps_its_neighbours():
         '{"numRecords": 1, "minValues": {"n": 1.2345678901234568e16}, "maxValues": {"n": 1.2345678901234568e16}}'
     )
     condition = parse_condition("n = 12345678901234567.89", schema)
-    assert may_match(condition, {}, stats, schema, ())
+    assert may_match(condition, {}, stats, schema, (), "none")
 
 
 @pytest.mark.parametrize("micros", [-1, -999, -1000, -1500])
@@ -436,7 +437,7 @@ def test_a_minimum_cut_towards_1970_does_not_rule_out_what_it_was_cut_from(micro
     stats = {"numRecords": 1, "minValues": {"t": said}, "maxValues": {"t": said}}
     schema = StructType((StructField("t", TIMESTAMP),))
     condition = parse_condition(f"t = TIMESTAMP'{held.isoformat()}'", schema)
-    assert may_match(condition, {}, stats, schema, ())
+    assert may_match(condition, {}, stats, schema, (), "none")
 
 
 def test_names_in_statistics_are_physical():
@@ -447,8 +448,8 @@ def test_names_in_statistics_are_physical():
         )
     )
     stats = {"numRecords": 1, "minValues": {"a": 1, "b": 2}, "maxValues": {"a": 1, "b": 2}}
-    assert may_match(parse_condition("a = 2", schema), {}, stats, schema, ())
-    assert not may_match(parse_condition("a = 1", schema), {}, stats, schema, ())
+    assert may_match(parse_condition("a = 2", schema), {}, stats, schema, (), "none")
+    assert not may_match(parse_condition("a = 1", schema), {}, stats, schema, (), "none")
 
 
 def test_pruning_parses_statistics_only_where_the_partition_stays():
@@ -464,7 +465,7 @@ def test_pruning_parses_statistics_only_where_the_partition_stays():
         for n in range(9)
     ]
     condition = parse_condition("date = '2026-11-02' AND id > 3", TABLE)
-    kept = prune(files_table(adds), condition, TABLE, ("date", "country"))
+    kept = prune(files_table(adds), condition, TABLE, ("date", "country"), "none")
     assert [n for n, keep in enumerate(kept.to_pylist()) if keep] == [4, 7]
 
 
@@ -475,7 +476,7 @@ def test_a_float_that_became_a_double_is_not_denied_by_its_short_text(text: str)
     schema = StructType((widened, StructField("s", StructType((widened,)))))
     bounds = {"d": 0.1, "s": {"d": 0.1}} if "-" not in text else {"d": -0.1}
     stats = {"numRecords": 1, "minValues": bounds, "maxValues": bounds}
-    assert may_match(parse_condition(text, schema), {}, stats, schema, ())
+    assert may_match(parse_condition(text, schema), {}, stats, schema, (), "none")
 
 
 @pytest.mark.parametrize(
@@ -496,7 +497,9 @@ def test_a_decimal_is_not_denied_by_bounds_that_a_writer_rounded(
     bounds = {"n": Decimal(said)}
     stats = {"numRecords": 1, "minValues": bounds, "maxValues": bounds, "nullCount": {"n": 0}}
     for operator in ("=", ">=", "<="):
-        assert may_match(parse_condition(f"n {operator} {value}", schema), {}, stats, schema, ())
+        assert may_match(
+            parse_condition(f"n {operator} {value}", schema), {}, stats, schema, (), "none"
+        )
     other = parse_condition("n = 5", schema)
     saturated = said.lstrip("-").startswith("92233720368547758")
-    assert may_match(other, {}, stats, schema, ()) is False or saturated
+    assert may_match(other, {}, stats, schema, (), "none") is False or saturated

@@ -42,6 +42,6 @@ def test_the_same_files_are_left_as_by_asking_each(repeated, text, partitions):
     expected = [
         file.path
         for file in adds
-        if may_match(condition, file.partition_values, None, SCHEMA, COLUMNS)
+        if may_match(condition, file.partition_values, None, SCHEMA, COLUMNS, "none")
     ]
     assert pruned.column("path").to_pylist() == expected

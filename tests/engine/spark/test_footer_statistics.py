@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.actions.statistics import with_loose_bounds
 from engine.schema.arrow import from_arrow_schema
-from engine.spark.footer_statistics import FooterStatistics, IndexedColumns, with_loose_bounds
+from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
 
 UTC = dt.UTC
 

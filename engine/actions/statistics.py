@@ -1,0 +1,74 @@
+"""Statistics of a file as its log claims them (protocol: Per-file Statistics).
+
+They come from many writers. They may rule a file out of a read; they never prove that a file is
+empty, that no row is left, or that a row id is free. Text that is no JSON object counts as no
+statistics, and so does each value of another type than its field's.
+"""
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+_EXACT = msgspec.json.Decoder(float_hook=Decimal)
+_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])  # bounds keep their digits
+_MOST_ROWS = 2**63 - 1
+MALFORMED = (ValueError, ArithmeticError, RecursionError)
+"""What decoding text that is no statistics raises."""
+
+
+class _RowCount(msgspec.Struct, rename="camel"):
+    num_records: Any = None
+
+
+_ROW_COUNT = msgspec.json.Decoder(_RowCount, float_hook=Decimal)
+
+
+def parse_stats(text: str | None) -> dict[str, Any] | None:
+    """Return statistics as a dict, numbers exact; None where there are none."""
+    if not text:
+        return None
+    try:
+        stats = _EXACT.decode(text)
+    except MALFORMED:
+        return None
+    return stats if isinstance(stats, dict) else None
+
+
+def claimed_rows(stats: str | None) -> int | None:
+    """Return the `numRecords` that statistics claim; None where they claim no number of rows."""
+    if not stats:
+        return None
+    try:
+        return as_row_count(_ROW_COUNT.decode(stats).num_records)
+    except MALFORMED:
+        return None
+
+
+def as_row_count(value: object) -> int | None:
+    """Return the value where it can be a number of rows, else None."""
+    return value if type(value) is int and 0 <= value <= _MOST_ROWS else None
+
+
+def with_loose_bounds(stats: str | None, row_count: int | None = None) -> str | None:
+    """Return the statistics of a file that gets a deletion vector: `tightBounds` is false.
+
+    `row_count` replaces the number of rows that they claim. Without any part there are no statistics.
+    """
+    parts = _parts(stats) if row_count is None else {**_parts(stats), "numRecords": row_count}
+    return msgspec.json.encode({**parts, "tightBounds": False}).decode() if parts else None
+
+
+def with_row_count(stats: str | None, row_count: int) -> str:
+    """Return statistics that claim so many rows; the text as it is where it claims them already."""
+    if stats is not None and claimed_rows(stats) == row_count:
+        return stats
+    return msgspec.json.encode({**_parts(stats), "numRecords": row_count}).decode()
+
+
+def _parts(stats: str | None) -> dict[str, Any]:
+    """Return the parts as their texts: numbers of 38 digits are bounds too."""
+    try:
+        return dict(_RAW.decode(stats)) if stats else {}
+    except MALFORMED:
+        return {}
