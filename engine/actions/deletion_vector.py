@@ -14,6 +14,11 @@ class DeletionVectorDescriptor(msgspec.Struct, frozen=True, rename="camel", omit
     cardinality: Size
     offset: Long | None = None
 
+    def __post_init__(self) -> None:
+        """Drop the offset of an inline vector: it has none, and two spellings would be two files."""
+        if self.storage_type == "i" and self.offset is not None:
+            msgspec.structs.force_setattr(self, "offset", None)
+
     @property
     def unique_id(self) -> str:
         """The id that, with the path, identifies a logical file."""

@@ -5,6 +5,8 @@ empty, that no row is left, or that a row id is free. Text that is no JSON objec
 statistics, and so does each value of another type than its field's.
 """
 
+import re
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +15,10 @@ import msgspec
 _EXACT = msgspec.json.Decoder(float_hook=Decimal)
 _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])  # bounds keep their digits
 _MOST_ROWS = 2**63 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_LOST_SECONDS = timedelta(seconds=59)
+_OFFSET = re.compile(r":\d\d(\.\d*)?[+-]\d\d:?\d\d$")
 MALFORMED = (ValueError, ArithmeticError, RecursionError)
 """What decoding text that is no statistics raises."""
 
@@ -48,6 +54,37 @@ def claimed_rows(stats: str | None) -> int | None:
 def as_row_count(value: object) -> int | None:
     """Return the value where it can be a number of rows, else None."""
     return value if type(value) is int and 0 <= value <= _MOST_ROWS else None
+
+
+def may_lack_seconds(bound: str) -> bool:
+    """Whether the offset of a timestamp's zone may have lost its seconds.
+
+    Delta 3.2 and 3.3 write offsets as hours and minutes. Local mean time, which the last zone left in
+    1972, has seconds too.
+    """
+    year = bound[:4]
+    return _OFFSET.search(bound) is not None and not (year.isdigit() and year > "1972")
+
+
+def least_moment(moment: datetime, bound: str) -> datetime | None:
+    """Return a moment at or below all that a minimum of this text stands for; None without any."""
+    error = _LOST_SECONDS if may_lack_seconds(bound) else timedelta()
+    if moment <= _EPOCH.replace(tzinfo=moment.tzinfo):
+        error += _MILLISECOND  # some writers cut towards 1970
+    return _moved(moment, -error)
+
+
+def greatest_moment(moment: datetime, bound: str) -> datetime | None:
+    """Return a moment at or above all that a maximum of this text stands for; None without any."""
+    error = _LOST_SECONDS if may_lack_seconds(bound) else timedelta()
+    return _moved(moment, error + _MILLISECOND)  # texts are cut to milliseconds
+
+
+def _moved(moment: datetime, by: timedelta) -> datetime | None:
+    try:
+        return moment + by
+    except OverflowError:
+        return None
 
 
 def with_loose_bounds(stats: str | None, row_count: int | None = None) -> str | None:

@@ -98,7 +98,7 @@ def _is_empty(removed: RemoveFile, rows: RowAccess) -> bool:
     """Whether no row was live in a file. Only a file that claims so is looked at."""
     if live_rows(removed) != 0:
         return False
-    return rows.row_count(removed.path) == len(rows.vector(removed.deletion_vector))
+    return all_rows(rows.row_count(removed.path)) <= rows.vector(removed.deletion_vector)
 
 
 def _tiles(

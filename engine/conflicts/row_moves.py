@@ -14,7 +14,7 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.conflicts.footprint import Change, changes_of, replaces_state
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.rebase import Pending, naming, staged_over, taking
-from engine.conflicts.row_access import NO_ROWS, RowAccess
+from engine.conflicts.row_access import NO_ROWS, RowAccess, all_rows
 from engine.conflicts.row_map import RowMap, trace
 from engine.conflicts.row_pairs import changed_by_current, removed_rows
 from engine.conflicts.row_resolution import Restaged, RowResolution, union
@@ -110,7 +110,7 @@ def _deleting(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Restaged:
     vector = rows.vector(target.deletion_vector) | deleted
     remove = taking(target)
     count = rows.row_count(target.path)
-    if len(vector) >= count:
+    if all_rows(count) <= vector:
         return Restaged(remove)
     stats = f'{{"numRecords":{count}}}'
     return Restaged(remove, staged_over(target, stats, data_change=True), vector)
@@ -122,8 +122,5 @@ def _masking(output: AddFile | None, gone: BitMap64, pending: Pending, rows: Row
         return Restaged()
     updated = pending.vectors.get(output.path)
     vector = (rows.vector(output.deletion_vector) if updated is None else updated) | gone
-    return (
-        Restaged(add=output, vector=vector)
-        if len(vector) < rows.row_count(output.path)
-        else Restaged()
-    )
+    is_empty = all_rows(rows.row_count(output.path)) <= vector
+    return Restaged() if is_empty else Restaged(add=output, vector=vector)

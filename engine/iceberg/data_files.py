@@ -1,12 +1,10 @@
 """A live file of the log as a data file of Iceberg, its statistics among it."""
 
-import json
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from functools import partial
 from typing import Any
 
 from pyiceberg.conversions import to_bytes
@@ -14,7 +12,14 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
 from engine.actions.files import AddFile
+from engine.actions.statistics import (
+    as_row_count,
+    greatest_moment,
+    least_moment,
+    parse_stats,
+)
 from engine.errors import DataFileError
+from engine.expressions.text_bounds import upper_bound
 from engine.iceberg.schema import Leaf, iter_leaves
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import partition_text, stored_partition_value
@@ -24,7 +29,7 @@ from engine.storage.uri import resolve_log_path
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _MOMENTS = frozenset({"timestamp", "timestamp_ntz"})
-_LOADS = partial(json.loads, parse_float=Decimal)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,9 @@ def data_file(add: AddFile, shape: FileShape) -> DataFile:
         DataFileError: the log does not say how many rows it has.
         MalformedLogError: its partition values are none.
     """
-    stats = _stats(add)
-    rows = stats.get("numRecords")
-    if not isinstance(rows, int):
+    stats = parse_stats(add.stats) or {}
+    rows = as_row_count(stats.get("numRecords"))
+    if rows is None:
         msg = f"The log does not say how many rows {add.path} has, which Iceberg must know."
         raise DataFileError(msg, "Rewrite it with REORG TABLE … APPLY (UPGRADE UNIFORM …).")
     lows, highs = (_bounds(stats, name, shape.leaves) for name in ("minValues", "maxValues"))
@@ -97,14 +102,6 @@ def data_file(add: AddFile, shape: FileShape) -> DataFile:
     )
     made.spec_id = 0
     return made
-
-
-def _stats(add: AddFile) -> dict[str, Any]:
-    try:
-        stats = _LOADS(add.stats or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return stats if isinstance(stats, dict) else {}
 
 
 def _partition(values: Mapping[str, str | None], column: StructField) -> Any:  # noqa: ANN401 - any value
@@ -144,12 +141,12 @@ def _bound(value: Any, leaf: Leaf, is_upper: bool) -> bytes | None:  # noqa: ANN
 def _plain(value: Any, name: str, is_upper: bool) -> Any:  # noqa: ANN401 - JSON
     if name in _INTEGERS:
         return value if type(value) is int else None
-    if name == "string":
-        return value if isinstance(value, str) else None
+    if name == "string" and isinstance(value, str):
+        return upper_bound(value) if is_upper else value
     if name == "date":
         return date.fromisoformat(value).toordinal() - _EPOCH_DAY
     if name in _MOMENTS:
-        return _micros(value) + (1000 if is_upper else 0)  # texts are cut to milliseconds
+        return _micros(value, is_upper=is_upper)
     return None  # floating point: bounds in the log may leave out NaN, or be it
 
 
@@ -163,10 +160,11 @@ def _decimal(value: Any, data_type: DecimalType) -> Decimal | None:  # noqa: ANN
     return rounded
 
 
-def _micros(text: str) -> int:
+def _micros(text: str, *, is_upper: bool) -> int | None:
     moment = datetime.fromisoformat(text)
     wall = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (wall - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    bound = greatest_moment(wall, text) if is_upper else least_moment(wall, text)
+    return None if bound is None else (bound - _EPOCH) // timedelta(microseconds=1)
 
 
 def _at(tree: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON

@@ -312,6 +312,8 @@ def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
             else leaf.cast(part.type).combine_chunks()
         )
         arrays.append(array)
+    is_inline = pc.equal(arrays[0], "i")  # whose offset would make another file of it
+    arrays[2] = pc.if_else(is_inline, pa.scalar(None, arrays[2].type), arrays[2])
     missing = pc.or_(pc.is_null(column.combine_chunks()), pc.is_null(arrays[0]))
     return pa.chunked_array(
         [pa.StructArray.from_arrays(arrays, fields=list(DELETION_VECTOR), mask=missing)]

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.actions.statistics import may_lack_seconds
 from engine.actions.table import Metadata
 from engine.errors import MalformedLogError
 from engine.protocol.indexed_columns import IndexedColumns
@@ -150,6 +151,8 @@ def _taken_whole(values: Sequence[Any], data_type: DataType) -> pa.Array | None:
     present = set(map(type, values)) - {type(None)}
     if not present <= _WRITTEN_AS.get(name, frozenset()):
         return None
+    if name == "timestamp" and any(value and may_lack_seconds(value) for value in values):
+        return None
     try:
         if name in _WRITTEN_AS_TEXT:
             return pa.array(values, pa.string()).cast(kind)
@@ -229,13 +232,16 @@ def _date(value: Any) -> date | None:  # noqa: ANN401 - JSON
     return date.fromisoformat(value)
 
 
-def _wall_clock(value: Any) -> datetime:  # noqa: ANN401 - JSON
+def _wall_clock(value: Any) -> datetime | None:  # noqa: ANN401 - JSON
+    if may_lack_seconds(value):
+        return None
     moment = datetime.fromisoformat(value)
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def _moment(value: Any) -> datetime:  # noqa: ANN401 - JSON
-    return _wall_clock(value).replace(tzinfo=UTC)
+def _moment(value: Any) -> datetime | None:  # noqa: ANN401 - JSON
+    wall = _wall_clock(value)
+    return None if wall is None else wall.replace(tzinfo=UTC)
 
 
 _CLEANED: Mapping[str, Callable[[Any], Any]] = {

@@ -54,6 +54,7 @@ from engine.storage.base import FileStatus, Store
 _log = logging.getLogger(__name__)
 _MAX_CHUNKS = 256  # refreshes leave a chunk each
 _MOST_OBJECTS = 65_536  # files as objects, before they become rows
+_WRITE_IT_AGAIN = "Write the checkpoint again with the engine that wrote the table."
 _DELETE_IT = "Delete it: the commits beside it hold what it should."
 
 
@@ -340,6 +341,9 @@ class _Replay:
         if not self._metadata.schema_string:
             raise SchemaNotSaidError(table, version)
         self._fold()
+        if self._metadata.partition_columns and self._files.column("partition_values").null_count:
+            msg = f"A checkpoint of {table} names files without their partitionValues."
+            raise MalformedLogError(msg, _WRITE_IT_AGAIN)
         return TableState(
             version,
             self._protocol,

@@ -31,8 +31,9 @@ from engine.schema.types import STRING, StructField, StructType, parse_schema
 from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.column_lineage import Modes, rows_as_later, sources_of
 from engine.snapshot.conform import target_type
+from engine.snapshot.data_files import check_within
 from engine.snapshot.read_limit import ReadLimitError
-from engine.snapshot.reader import check_within, iter_physical, live_between
+from engine.snapshot.reader import iter_physical, live_between
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 

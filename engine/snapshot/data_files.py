@@ -9,8 +9,17 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyroaring import BitMap64
 
-from engine.errors import DataFileError, DataFileMissingError, FileMissingError
+from engine.actions.files import AddFile
+from engine.actions.statistics import claimed_rows
+from engine.deletion_vectors.files import read_deletion_vector
+from engine.errors import (
+    DataFileError,
+    DataFileMissingError,
+    DeletionVectorError,
+    FileMissingError,
+)
 from engine.log.parquet_limits import is_inflated, reason_of
 from engine.storage.base import Store
 from engine.storage.local import LocalStore
@@ -70,6 +79,34 @@ def count_rows(store: Store, path_in_log: str, allowed_roots: Sequence[str] = ()
     """
     with open_parquet(store, path_in_log, allowed_roots) as parquet:
         return int(parquet.metadata.num_rows)
+
+
+def read_deleted_rows(store: Store, add: AddFile, allowed_roots: Sequence[str] = ()) -> BitMap64:
+    """Return the rows that a file's deletion vector deletes, for readers that do not count its rows.
+
+    The footer is read where the log does not claim enough rows for the vector.
+
+    Raises:
+        DeletionVectorError: the vector is missing or damaged, or deletes rows that the file lacks.
+        DataFileError, PathOutsideRootError: as `open_parquet`.
+    """
+    if add.deletion_vector is None:
+        return BitMap64()
+    deleted = read_deletion_vector(store, add.deletion_vector, allowed_roots)
+    if deleted and deleted.max() >= (claimed_rows(add.stats) or 0):
+        check_within(deleted, count_rows(store, add.path, allowed_roots), add.path)
+    return deleted
+
+
+def check_within(deleted: BitMap64, count: int, path: str) -> None:
+    """Make sure that a deletion vector deletes no row that its file does not have.
+
+    Raises:
+        DeletionVectorError: it does.
+    """
+    if deleted and deleted.max() >= count:
+        msg = f"The deletion vector of {path} deletes row {deleted.max()}, but the file has {count} rows."
+        raise DeletionVectorError(msg, REMEDY)
 
 
 def sizes_of(places: Iterable[ResolvedPath]) -> list[int | None]:

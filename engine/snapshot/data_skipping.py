@@ -5,7 +5,7 @@ may be missing, cut, or rounded, and never rule out NaN. Those that contradict t
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,8 +14,15 @@ import msgspec
 import pyarrow as pa
 
 from engine.actions.files import AddFile
-from engine.actions.statistics import MALFORMED, as_row_count, parse_stats
+from engine.actions.statistics import (
+    MALFORMED,
+    as_row_count,
+    greatest_moment,
+    least_moment,
+    parse_stats,
+)
 from engine.errors import MalformedLogError
+from engine.expressions import text_bounds
 from engine.expressions.literals import as_single, parse_date, parse_timestamp
 from engine.expressions.possible import Read, compiled
 from engine.expressions.ranges import NULL, UNKNOWN, Range, constant
@@ -36,13 +43,10 @@ from engine.schema.types import (
     DecimalType,
     StructType,
 )
-from engine.snapshot import text_bounds
 from engine.snapshot.decimal_bounds import lower_bound, upper_bound
 from engine.snapshot.stats_fields import can_be_decoded
 
 _BATCH_FILES = 8192
-_MILLISECOND = timedelta(milliseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPE_CHANGES = "delta.typeChanges"
 
 
@@ -256,8 +260,8 @@ def _statistics_reader(
         low, high = _at(stats, "minValues", path), _at(stats, "maxValues", path)
         if counted and claimed and nulls == claimed and low is None and high is None:
             return NULL
-        least = None if low is None else _lower(typed(low), data_type, was_float=was_float)
-        most = None if high is None else _upper(typed(high), data_type, was_float=was_float)
+        least = None if low is None else _lower(typed(low), low, data_type, was_float=was_float)
+        most = None if high is None else _upper(typed(high), high, data_type, was_float=was_float)
         if least is not None and most is not None and least > most:
             return UNKNOWN  # one of them is wrong
         return Range(least, most, null=not (counted and nulls == 0), nan=nan)
@@ -296,7 +300,7 @@ def _at(stats: Mapping[str, Any], kind: str, path: Sequence[str]) -> Any:  # noq
     return value
 
 
-def _lower(bound: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
+def _lower(bound: Any, written: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or below every value of the file; None where there is no bound.
 
     Statistics say 0.1 of a float that is a little more: as a double it is not the same.
@@ -305,27 +309,18 @@ def _lower(bound: Any, data_type: DataType, *, was_float: bool = False) -> Any: 
         return min(bound, as_single(bound))
     if isinstance(data_type, DecimalType):
         return bound if bound is None else lower_bound(bound, data_type)
-    if isinstance(bound, datetime) and bound <= _EPOCH.replace(tzinfo=bound.tzinfo):
-        return _moved(bound, -_MILLISECOND)  # some writers cut towards 1970
-    return bound
+    return least_moment(bound, written) if isinstance(bound, datetime) else bound
 
 
-def _upper(bound: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
+def _upper(bound: Any, written: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or above every value of the file, NaN apart; None where there is no bound."""
     if was_float and isinstance(bound, float):
         return max(bound, as_single(bound))
     if isinstance(data_type, DecimalType):
         return bound if bound is None else upper_bound(bound, data_type)
     if isinstance(bound, datetime):
-        return _moved(bound, _MILLISECOND)
+        return greatest_moment(bound, written)
     return text_bounds.upper_bound(bound) if isinstance(bound, str) else bound
-
-
-def _moved(value: datetime, by: timedelta) -> datetime | None:
-    try:
-        return value + by
-    except OverflowError:
-        return None
 
 
 def _typed_as(data_type: DataType) -> Callable[[Any], Any]:

@@ -10,14 +10,13 @@ from pyroaring import BitMap64
 
 from engine.actions.files import AddCDCFile, AddFile
 from engine.deletion_vectors.files import read_deletion_vector
-from engine.errors import DeletionVectorError
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_arrays import partition_scalar
 from engine.schema.partition_values import partition_text
 from engine.schema.types import StructField, StructType
 from engine.snapshot.bounded_rows import dictionary_paths, iter_bounded
 from engine.snapshot.conform import conform_column, find_fields, target_type
-from engine.snapshot.data_files import REMEDY, open_parquet
+from engine.snapshot.data_files import check_within, open_parquet
 from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 from engine.storage.base import Store
 
@@ -160,17 +159,6 @@ def live_between(deleted: BitMap64, start: int, stop: int) -> pa.Array:
     mask = np.ones(stop - start, dtype=bool)
     mask[np.asarray((deleted & between).to_array(), dtype=np.int64) - start] = False
     return pa.array(mask)
-
-
-def check_within(deleted: BitMap64, count: int, path: str) -> None:
-    """Make sure that a deletion vector deletes no row that its file does not have.
-
-    Raises:
-        DeletionVectorError: it does.
-    """
-    if deleted and deleted.max() >= count:
-        msg = f"The deletion vector of {path} deletes row {deleted.max()}, but the file has {count} rows."
-        raise DeletionVectorError(msg, REMEDY)
 
 
 def partition_column(

@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from engine.expressions.text_bounds import may_be_cut
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.expressions.types import INTEGRALS
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import DATE, STRING, DataType, StructType
 from engine.snapshot.stats_fields import can_be_decoded
-from engine.snapshot.text_bounds import may_be_cut
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType
 
 from engine.actions.files import AddFile
-from engine.deletion_vectors.files import read_deletion_vector
+from engine.snapshot.data_files import read_deleted_rows
 from engine.spark.columns import column
 from engine.spark.file_index import Constant
 from engine.spark.jvm import column_of, data_type, expressions, kept
@@ -74,9 +74,7 @@ def deleted_bits(table: TableFiles, files: Iterable[AddFile]) -> DeletedBits | N
     store = open_store(table.uri, table.storage_options)
 
     def words_of(add: AddFile) -> npt.NDArray[np.int64]:
-        if add.deletion_vector is None:
-            return np.zeros(0, np.int64)
-        return _words(read_deletion_vector(store, add.deletion_vector, table.allowed_roots))
+        return _words(read_deleted_rows(store, add, table.allowed_roots))
 
     parts, total = [], 0
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile
-from engine.deletion_vectors.files import read_deletion_vector
+from engine.actions.statistics import claimed_rows, with_row_count
+from engine.snapshot.data_files import read_deleted_rows
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store
 
@@ -20,9 +21,9 @@ def live_rows(
     table: TableFiles, files: Mapping[int, AddFile]
 ) -> Callable[[Column, Column], Column]:
     """A function of a file's number and a row's position: whether the row is live."""
-    vectors = {index: add.deletion_vector for index, add in files.items()}
+    counted = {index: _with_count_alone(add) for index, add in files.items()}
     roots = tuple(table.allowed_roots)
-    mask = _Mask(table.uri, dict(table.storage_options), vectors, roots)
+    mask = _Mask(table.uri, dict(table.storage_options), counted, roots)
 
     def live(file: pa.Array, row: pa.Array) -> pa.Array:
         return mask.live(file.to_numpy(zero_copy_only=False), row.to_numpy(zero_copy_only=False))
@@ -32,13 +33,20 @@ def live_rows(
     return udf
 
 
+def _with_count_alone(add: AddFile) -> AddFile:
+    """Return a file without the statistics that executors do not need."""
+    claimed = claimed_rows(add.stats)
+    stats = None if claimed is None else with_row_count(None, claimed)
+    return msgspec.structs.replace(add, stats=stats, tags=None)
+
+
 @dataclass
 class _Mask:
     """Which rows the deletion vectors leave, decided on an executor."""
 
     uri: str
     storage_options: dict[str, str]
-    vectors: dict[int, DeletionVectorDescriptor | None]
+    files: dict[int, AddFile]
     allowed_roots: tuple[str, ...] = ()
     _deleted: dict[int, npt.NDArray[np.uint64]] = field(default_factory=dict)
 
@@ -53,9 +61,8 @@ class _Mask:
         if index not in self._deleted:
             if len(self._deleted) > 64:
                 self._deleted.clear()
-            vector = self.vectors[index]
             store = open_store(self.uri, self.storage_options)
-            deleted = read_deletion_vector(store, vector, self.allowed_roots) if vector else ()
+            deleted = read_deleted_rows(store, self.files[index], self.allowed_roots)
             self._deleted[index] = np.fromiter(deleted, dtype=np.uint64)
         return self._deleted[index]
 

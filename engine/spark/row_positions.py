@@ -18,7 +18,7 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile
 from engine.conflicts.row_counts import physical_rows
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
-from engine.snapshot.data_files import count_rows
+from engine.snapshot.data_files import check_within, count_rows
 from engine.spark.collected import collected
 from engine.spark.columns import column
 from engine.spark.reader import FILE, ROW
@@ -258,7 +258,7 @@ def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
         deleted = read_deletion_vector(store, vector, merge.allowed_roots) if vector else BitMap64()
         before[index] = len(deleted)
         bitmaps[index] = bitmap | deleted
-    physical = {i: _physical_rows(merge, store, i, len(b)) for i, b in bitmaps.items()}
+    physical = {i: _physical_rows(merge, store, i, b) for i, b in bitmaps.items()}
     partial = {i: b for i, b in bitmaps.items() if len(b) < physical[i] and len(b) > before[i]}
     written = partial if merge.write_vectors else {}
     vectors = write_deletion_vectors(store, written, prefix_length=merge.prefix_length)
@@ -275,10 +275,12 @@ def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
     )
 
 
-def _physical_rows(merge: VectorMerge, store: Store, index: int, deleted: int) -> int:
+def _physical_rows(merge: VectorMerge, store: Store, index: int, deleted: BitMap64) -> int:
     """Return the rows of a file, from its footer where no row seems to be left."""
     add = merge.files[index]
     claimed = physical_rows(add)
-    if claimed is not None and deleted < claimed:
+    if claimed is not None and len(deleted) < claimed:
         return claimed
-    return count_rows(store, add.path, merge.allowed_roots)
+    counted = count_rows(store, add.path, merge.allowed_roots)
+    check_within(deleted, counted, add.path)
+    return counted

@@ -185,7 +185,7 @@ LOG_RULES = (
     ),
     Mutation(
         "a text that was cut is its own bound",
-        "snapshot/text_bounds.py",
+        "expressions/text_bounds.py",
         "    if not may_be_cut(maximum):\n",
         "    if maximum:\n",
     ),
