@@ -448,8 +448,8 @@ def test_names_in_statistics_are_physical():
         )
     )
     stats = {"numRecords": 1, "minValues": {"a": 1, "b": 2}, "maxValues": {"a": 1, "b": 2}}
-    assert may_match(parse_condition("a = 2", schema), {}, stats, schema, (), "none")
-    assert not may_match(parse_condition("a = 1", schema), {}, stats, schema, (), "none")
+    assert may_match(parse_condition("a = 2", schema), {}, stats, schema, (), "name")
+    assert not may_match(parse_condition("a = 1", schema), {}, stats, schema, (), "name")
 
 
 def test_pruning_parses_statistics_only_where_the_partition_stays():
