@@ -89,8 +89,8 @@ def ends_exemption(
     read_version = winner.info.read_version
     if read_version is not None and read_version < append.version:
         return False
-    schema, columns = current.schema, current.partition_columns
-    return any(may_have_read(winner, add, schema, columns) for add in append.adds)
+    schema, columns, mode = current.schema, current.partition_columns, current.mapping_mode
+    return any(may_have_read(winner, add, schema, columns, mode) for add in append.adds)
 
 
 def matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:

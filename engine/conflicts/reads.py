@@ -1,6 +1,7 @@
 """A condition as a read: what of it can be tested again later, and what must count as TRUE."""
 
 from engine.actions.files import AddFile
+from engine.actions.statistics import parse_stats
 from engine.conflicts.transaction_info import ReadPredicate
 from engine.expressions.render import to_sql
 from engine.expressions.traits import (
@@ -12,7 +13,7 @@ from engine.expressions.traits import (
     uses_complex_types,
 )
 from engine.expressions.tree import TRUE, Expression
-from engine.snapshot.data_skipping import Skipper, parse_stats
+from engine.snapshot.data_skipping import Skipper
 
 SUBQUERY = "its condition contains a subquery"
 NOT_DETERMINISTIC = "its condition is not deterministic"

@@ -40,13 +40,17 @@ _COLLATIONS = "__COLLATIONS"
 
 
 def may_have_read(
-    winner: WinningCommit, add: AddFile, schema: StructType, partition_columns: tuple[str, ...]
+    winner: WinningCommit,
+    add: AddFile,
+    schema: StructType,
+    partition_columns: tuple[str, ...],
+    mapping_mode: str,
 ) -> bool:
     """Return whether a winning commit may have read a row of a file. False is proof."""
     texts = predicate_texts(winner.info)
     if texts is None or not _reads_predicate_only(winner.info):
         return True
-    skipper = _skipper(tuple(texts), schema, partition_columns)
+    skipper = _skipper(tuple(texts), schema, partition_columns, mapping_mode)
     return skipper is None or may_hold(skipper, add)
 
 
@@ -82,10 +86,15 @@ def _reads_predicate_only(info: CommitInfo) -> bool:
 
 @lru_cache(maxsize=256)
 def _skipper(
-    texts: tuple[str, ...], schema: StructType, partition_columns: tuple[str, ...]
+    texts: tuple[str, ...],
+    schema: StructType,
+    partition_columns: tuple[str, ...],
+    mapping_mode: str,
 ) -> Skipper | None:
     condition = _understood(texts, schema)
-    return None if condition is None else Skipper(condition, schema, partition_columns)
+    if condition is None:
+        return None
+    return Skipper(condition, schema, partition_columns, mapping_mode)
 
 
 def _understood(texts: tuple[str, ...], schema: StructType) -> Expression | None:

@@ -55,11 +55,11 @@ def trace(
     removes: Sequence[RemoveFile],
     adds: Sequence[AddFile],
     rows: RowAccess,
-    asked: Collection[str] = (),
+    asked: Collection[str] | None = None,
 ) -> RowMap:
     """Return the row map of one rearrangement: by its tags, else by row ids, else nothing.
 
-    What tags say of the sources in `asked` is held against the sources' footers.
+    What tags say of the sources in `asked` (None: of all) is held against the sources' footers.
 
     Raises:
         EngineError: something it had to read cannot be read.
@@ -74,7 +74,7 @@ def _by_tags(
     removes: Sequence[RemoveFile],
     adds: Sequence[AddFile],
     rows: RowAccess,
-    asked: Collection[str],
+    asked: Collection[str] | None,
 ) -> RowMap:
     by_target: dict[str, list[tuple[CompactionInfo, RemoveFile]]] = {}
     for remove in removes:
@@ -105,7 +105,7 @@ def _tiles(
     sources: Sequence[tuple[CompactionInfo, RemoveFile]],
     target: AddFile,
     rows: RowAccess,
-    asked: Collection[str],
+    asked: Collection[str] | None,
 ) -> bool:
     """Whether the live rows of the sources, end to end, are exactly the target's.
 
@@ -117,7 +117,8 @@ def _tiles(
     for info, remove in sources:
         if info.offset < reached or info.live_count < 0:
             return False
-        if remove.path in asked and rows.row_count(remove.path) != info.row_count:
+        is_asked = asked is None or remove.path in asked
+        if is_asked and rows.row_count(remove.path) != info.row_count:
             return False
         gaps |= _rows_between(reached, info.offset)
         reached = info.offset + info.live_count

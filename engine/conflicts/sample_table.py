@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile
 from engine.actions.table import Metadata, Protocol
 from engine.conflicts.eligibility import (
     IDENTITY_KEY,
@@ -155,9 +155,9 @@ class SampleTable:
         """The rows that a vector of this sample table deletes."""
         return NO_ROWS if descriptor is None else self.vectors[descriptor.unique_id]
 
-    def row_count(self, file: AddFile | RemoveFile) -> int:
-        """The rows of a file of this sample_table."""
-        return len(self.rows[file.path])
+    def row_count(self, path: str) -> int:
+        """Return the rows of a file of this sample table."""
+        return len(self.rows[path])
 
     def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
         """The rows that a condition selects, as on a real table."""

@@ -211,7 +211,8 @@ class SnapshotRowResolver:
 
     def _own(self) -> RowMap:
         if self._own_map is None:
-            self._own_map = trace(self._staged.removes, self._staged.adds, self._rows)
+            staged = self._staged  # whose own tags were counted as it was written
+            self._own_map = trace(staged.removes, staged.adds, self._rows, ())
         return self._own_map
 
 

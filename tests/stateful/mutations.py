@@ -111,7 +111,7 @@ CONFLICT_RULES = (
     Mutation(
         "an append stays exempt whoever read it",
         "conflicts/candidates.py",
-        "    return any(may_have_read(winner, add, schema, columns) for add in append.adds)",
+        "    return any(may_have_read(winner, add, schema, columns, mode) for add in append.adds)",
         "    return False",
     ),
     Mutation(
