@@ -13,7 +13,7 @@ from engine.commands.analysed_merge import NOT_MATCHED, AnalysedClause
 from engine.conflicts.row_counts import physical_rows
 from engine.errors import EngineError
 from engine.operations.row_deletion import RowDeletion
-from engine.snapshot.reader import count_rows
+from engine.snapshot.data_files import count_rows
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.compaction import Compacted
 
@@ -127,7 +127,7 @@ def _check(
 ) -> None:
     if counted == expected(physical_rows):
         return
-    proved = expected(lambda add: count_rows(snapshot, add.path))
+    proved = expected(lambda add: count_rows(snapshot.store, add.path, snapshot.allowed_roots))
     if counted != proved:
         raise RowSumError(snapshot.table_uri, what, counted, proved or 0)
 
