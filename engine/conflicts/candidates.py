@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.actions.files import AddFile
+from engine.actions.statistics import parse_stats
 from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
 from engine.conflicts.reads import may_hold
 from engine.conflicts.recorded_predicates import may_have_read
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
-from engine.snapshot.data_skipping import Skipper, parse_stats
+from engine.snapshot.data_skipping import Skipper
 
 
 @dataclass(frozen=True, slots=True)
