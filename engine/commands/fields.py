@@ -237,7 +237,7 @@ def _boolean(value: Any) -> bool:  # noqa: ANN401 - JSON
 
 def _schema(value: Any) -> StructType:  # noqa: ANN401 - JSON
     try:
-        schema = parse_schema(value)
+        schema = parse_schema(value, keeps_foreign=False)
     except InvalidSchemaError as error:
         remedy = error.remedy or "Send a struct type as Delta's schema JSON has it."
         raise InvalidSchemaError(error.what, remedy) from error

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from engine.actions.table import Protocol
 from engine.errors import UnsupportedFeatureError
 from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.schema.arrow import check_supported
 from engine.schema.types import PrimitiveType, StructType, iter_types
 
 READER_FEATURES_VERSION = 3
@@ -114,8 +115,10 @@ def check_writable(table: str, protocol: Protocol, schema: StructType | None = N
 
     Raises:
         UnsupportedFeatureError: with the features, or the writer version, by name.
+        UnsupportedTypeError: a column of a type that only other engines have.
     """
     check_readable(table, protocol)
+    check_supported(schema or ())
     if not 1 <= protocol.min_writer_version <= WRITER_FEATURES_VERSION:
         raise UnsupportedFeatureError(
             table, [f"writer version {protocol.min_writer_version}"], "write"

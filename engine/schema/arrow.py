@@ -1,19 +1,21 @@
 """Delta's types ↔ Arrow's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
 
-from engine.errors import InvalidSchemaError
+from engine.errors import InvalidSchemaError, UnsupportedTypeError
 from engine.schema.types import (
     ArrayType,
     DataType,
     DecimalType,
+    ForeignType,
     MapType,
     PrimitiveType,
     StructField,
     StructType,
+    foreign_types,
 )
 
 VARIANT_STORAGE = pa.struct([pa.field("metadata", pa.binary()), pa.field("value", pa.binary())])
@@ -41,9 +43,15 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def to_arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type of a Delta type: times in microseconds, a variant as its two binaries."""
+    """The Arrow type of a Delta type: times in microseconds, a variant as its two binaries.
+
+    Raises:
+        UnsupportedTypeError: it is a type of other engines.
+    """
     match data_type:
         case PrimitiveType(name):
+            if isinstance(data_type, ForeignType):
+                raise UnsupportedTypeError(foreign_types(data_type))
             return _PRIMITIVES[name]
         case DecimalType(precision, scale):
             return pa.decimal128(precision, scale)
@@ -55,6 +63,17 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
             )
         case StructType(fields):
             return pa.struct([_to_arrow_field(field) for field in fields])
+
+
+def check_supported(columns: Iterable[StructField]) -> None:
+    """Refuse columns of types that only other engines have.
+
+    Raises:
+        UnsupportedTypeError: with the types and their columns.
+    """
+    foreign = [(kind, column.name) for column in columns for kind in foreign_types(column.type)]
+    if foreign:
+        raise UnsupportedTypeError(f"{kind} (column {name})" for kind, name in foreign)
 
 
 def from_arrow_schema(schema: pa.Schema) -> StructType:

@@ -4,8 +4,9 @@ A `StructType` is a value: equality is by content, nothing is changed in place.
 """
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -37,6 +38,13 @@ class PrimitiveType:
     """A type with a name alone, such as `string`, `long`, `timestamp_ntz`."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignType(PrimitiveType):
+    """A type of other engines, kept as the log has it. Its columns can be neither read nor written."""
+
+    json: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +129,18 @@ VARIANT = PrimitiveType("variant")
 
 _REMEMBERED_CHARACTERS = 65_536
 _PRIMITIVES = {name: PrimitiveType(name) for name in PRIMITIVES}
+_FOREIGN = re.compile(r"(?:time|geometry|geography|interval)(?:[ (].*)?")
 
 
-def parse_schema(source: "str | StructType | Mapping[str, Any]") -> StructType:
+def parse_schema(
+    source: "str | StructType | Mapping[str, Any]", *, keeps_foreign: bool = True
+) -> StructType:
     """A schema from Delta's JSON (text or parsed), or itself.
+
+    Args:
+        source: the schema.
+        keeps_foreign: whether columns may be of known types of other engines (`ForeignType`), as a
+            table's may that others made.
 
     Raises:
         InvalidSchemaError: not JSON, not a struct, an unknown type, a decimal out of range.
@@ -132,24 +148,24 @@ def parse_schema(source: "str | StructType | Mapping[str, Any]") -> StructType:
     if isinstance(source, StructType):
         return source
     if isinstance(source, str) and len(source) <= _REMEMBERED_CHARACTERS:
-        return _parsed_again(source)
-    return _parsed(source)
+        return _parsed_again(source, keeps_foreign)
+    return _parsed(source, keeps_foreign)
 
 
 @lru_cache(maxsize=128)
-def _parsed_again(source: str) -> StructType:
+def _parsed_again(source: str, keeps_foreign: bool) -> StructType:
     """A schema that is asked for several times in each statement."""
-    return _parsed(source)
+    return _parsed(source, keeps_foreign)
 
 
-def _parsed(source: "str | Mapping[str, Any]") -> StructType:
+def _parsed(source: "str | Mapping[str, Any]", keeps_foreign: bool) -> StructType:
     try:
         parsed = json.loads(source) if isinstance(source, str) else source
     except (ValueError, RecursionError) as error:
         msg = f"The schema is not JSON: {error}."
         remedy = "Give a StructType or a schema in Delta's JSON, or write it as a CREATE TABLE statement."
         raise InvalidSchemaError(msg, remedy) from error
-    schema = type_from_json(parsed)
+    schema = type_from_json(parsed, keeps_foreign=keeps_foreign)
     if not isinstance(schema, StructType):
         msg = f"The schema is a {parsed!r}, not a struct."
         raise InvalidSchemaError(msg)
@@ -160,7 +176,7 @@ def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON
     """The JSON value of a type."""
     match data_type:
         case PrimitiveType(name):
-            return name
+            return json.loads(data_type.json) if isinstance(data_type, ForeignType) else name
         case DecimalType(precision, scale):
             return f"decimal({precision},{scale})"
         case ArrayType(element, contains_null):
@@ -180,26 +196,34 @@ def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON
             return {"type": "struct", "fields": [_field_to_json(column) for column in fields]}
 
 
-def type_from_json(value: Any) -> DataType:  # noqa: ANN401 - JSON
+def type_from_json(value: Any, *, keeps_foreign: bool = False) -> DataType:  # noqa: ANN401 - JSON
     """The type that a JSON value describes.
+
+    Args:
+        value: parsed JSON.
+        keeps_foreign: whether a known type of other engines is one too (`ForeignType`).
 
     Raises:
         InvalidSchemaError: for anything that is not a Delta type.
     """
+    if keeps_foreign and (foreign := _foreign_type(value)) is not None:
+        return foreign
     if isinstance(value, str):
         return _named_type(value)
     kind = value.get("type") if isinstance(value, Mapping) else None
+
+    def inside(part: Any) -> DataType:  # noqa: ANN401 - JSON
+        return type_from_json(part, keeps_foreign=keeps_foreign)
+
     try:
         if kind == "struct":
-            return _struct_from_json(value["fields"])
+            return _struct_from_json(value["fields"], inside)
         if kind == "array":
-            return ArrayType(
-                type_from_json(value["elementType"]), bool(value.get("containsNull", True))
-            )
+            return ArrayType(inside(value["elementType"]), bool(value.get("containsNull", True)))
         if kind == "map":
             return MapType(
-                type_from_json(value["keyType"]),
-                type_from_json(value["valueType"]),
+                inside(value["keyType"]),
+                inside(value["valueType"]),
                 bool(value.get("valueContainsNull", True)),
             )
     except (KeyError, TypeError, RecursionError) as error:
@@ -207,6 +231,15 @@ def type_from_json(value: Any) -> DataType:  # noqa: ANN401 - JSON
         raise InvalidSchemaError(msg) from error
     msg = f"{str(value)[:200]!r} is not a Delta type."
     raise InvalidSchemaError(msg)
+
+
+def _foreign_type(value: Any) -> ForeignType | None:  # noqa: ANN401 - JSON
+    if isinstance(value, str) and _FOREIGN.fullmatch(value):
+        return ForeignType(value, json.dumps(value))
+    if isinstance(value, Mapping) and value.get("type") == "udt":
+        name = str(value.get("class") or value.get("pyClass") or "")
+        return ForeignType(f"udt {name.rpartition('.')[2]}".strip(), json.dumps(value))
+    return None
 
 
 def _named_type(name: str) -> DataType:
@@ -239,8 +272,10 @@ def _field_to_json(column: StructField) -> dict[str, Any]:
     }
 
 
-def _struct_from_json(fields: Iterable[Mapping[str, Any]]) -> StructType:
-    parsed = StructType(tuple(_field_from_json(column) for column in fields))
+def _struct_from_json(
+    fields: Iterable[Mapping[str, Any]], inside: Callable[[Any], DataType]
+) -> StructType:
+    parsed = StructType(tuple(_field_from_json(column, inside) for column in fields))
     twice = next((name for name, times in Counter(parsed.names).items() if times > 1), None)
     if twice is not None:
         msg = f"A struct has the field {twice!r} twice."
@@ -248,14 +283,14 @@ def _struct_from_json(fields: Iterable[Mapping[str, Any]]) -> StructType:
     return parsed
 
 
-def _field_from_json(value: Any) -> StructField:  # noqa: ANN401 - JSON
+def _field_from_json(value: Any, inside: Callable[[Any], DataType]) -> StructField:  # noqa: ANN401 - JSON
     metadata = value.get("metadata") or {} if isinstance(value, Mapping) else None
     if not isinstance(metadata, Mapping):
         msg = f"{str(value)[:200]!r} is no field, or its metadata is no object."
         raise InvalidSchemaError(msg)
     return StructField(
         str(value["name"]),
-        type_from_json(value["type"]),
+        inside(value["type"]),
         bool(value.get("nullable", True)),
         dict(metadata),
     )
@@ -286,6 +321,12 @@ def iter_types(data_type: DataType) -> Iterator[DataType]:
             yield from iter_types(value)
         case PrimitiveType() | DecimalType():
             return
+
+
+def foreign_types(data_type: DataType) -> list[str]:
+    """Return the types of other engines in a type, at any depth, for people."""
+    types = iter_types(data_type)
+    return [f"the type {inside.name}" for inside in types if isinstance(inside, ForeignType)]
 
 
 def loosened(data_type: DataType) -> DataType:

@@ -53,7 +53,7 @@ def first_actions(
         InvalidPropertyError: a property that does not exist or cannot have its value.
         UnsupportedFeatureError: a feature requested that this engine cannot write.
     """
-    parsed = parse_schema(schema)
+    parsed = parse_schema(schema, keeps_foreign=False)
     configuration = {key: _property_text(value) for key, value in properties.items()}
     validate_properties(configuration)
     configuration = with_defaults(configuration, partition_columns, clustering_columns)

@@ -10,6 +10,7 @@ from pyroaring import BitMap64
 
 from engine.actions.files import AddCDCFile, AddFile
 from engine.deletion_vectors.files import read_deletion_vector
+from engine.schema.arrow import check_supported
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_arrays import partition_scalar
 from engine.schema.partition_values import partition_text
@@ -119,7 +120,12 @@ def iter_physical(
     batch_rows: int | None = None,
     batch_bytes: int | None = None,
 ) -> Iterator[pa.Table]:
-    """Every physical row of a file in batches of `batch_rows` rows; in one piece without it."""
+    """Every physical row of a file in batches of `batch_rows` rows; in one piece without it.
+
+    Raises:
+        UnsupportedTypeError: a column of a type that only other engines have.
+    """
+    check_supported(schema)
     mode = table.mapping_mode
     stored = [column for column in schema if column.name not in table.partition_columns]
     with open_parquet(

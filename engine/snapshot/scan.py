@@ -20,6 +20,7 @@ from engine.expressions.traits import columns_of, conjunction, split_conjuncts
 from engine.expressions.tree import Expression
 from engine.log.file_table import adds_of
 from engine.log.replay import TableState
+from engine.schema.arrow import check_supported
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import check_spelling
 from engine.schema.types import StructType
@@ -89,6 +90,7 @@ def scan(
     Raises:
         UnknownColumnError: the schema has no such column.
         RequestError: the limit is negative.
+        UnsupportedTypeError: a column of a type that only other engines have.
     """
     if limit is not None and limit < 0:
         msg = f"A limit of {limit} rows cannot be."
@@ -111,11 +113,13 @@ def iter_scan(
     Raises:
         UnknownColumnError: the schema has no such column.
         CellLimitError: a row holds more than `batch_bytes`.
+        UnsupportedTypeError: a column of a type that only other engines have.
     """
     names = _column_names(table.schema, columns)
     needed = list(names)
     if condition is not None:
         needed += [path[0] for path in columns_of(condition) if path[0] not in needed]
+    check_supported(column for column in table.schema if column.name in needed)
     adds = adds_of(prune(table, table.state.files, condition))
     missing = limit
     for rows in _read(table, adds, needed, limited=limit is not None, batch_bytes=batch_bytes):

@@ -10,18 +10,20 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as spark_types
 
-from engine.errors import ExpressionError
+from engine.errors import ExpressionError, UnsupportedTypeError
 from engine.expressions.like import for_spark
 from engine.expressions.render import to_sql
 from engine.expressions.traits import has_subquery, spark_expressions
 from engine.expressions.tree import Call, Expression, SparkExpression
 from engine.expressions.tree import Column as ColumnOfRow
+from engine.schema.arrow import check_supported
 from engine.schema.types import (
     ArrayType,
     DataType,
     MapType,
     StructField,
     StructType,
+    foreign_types,
     type_from_json,
     type_to_json,
 )
@@ -60,7 +62,13 @@ def is_true(expression: Expression) -> Column:
 
 
 def to_spark_type(data_type: DataType) -> spark_types.DataType:
-    """A type without its columns' metadata, everything nullable."""
+    """A type without its columns' metadata, everything nullable.
+
+    Raises:
+        UnsupportedTypeError: it is a type of other engines, or holds one.
+    """
+    if foreign := foreign_types(data_type):
+        raise UnsupportedTypeError(foreign)
     value = type_to_json(loosened(data_type))
     if isinstance(value, str):
         return spark_types._parse_datatype_json_value(value)
@@ -68,7 +76,12 @@ def to_spark_type(data_type: DataType) -> spark_types.DataType:
 
 
 def to_spark_schema(schema: StructType) -> spark_types.StructType:
-    """A schema without its columns' metadata, everything nullable."""
+    """A schema without its columns' metadata, everything nullable.
+
+    Raises:
+        UnsupportedTypeError: a column of a type that only other engines have.
+    """
+    check_supported(schema)
     return spark_types.StructType(
         [spark_types.StructField(field.name, to_spark_type(field.type)) for field in schema]
     )

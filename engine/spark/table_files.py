@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from engine.protocol.indexed_columns import IndexedColumns
 from engine.protocol.properties import ColumnPath, TableProperties
-from engine.schema.arrow import to_arrow_type
+from engine.schema.arrow import check_supported, to_arrow_type
 from engine.schema.column_mapping import (
     ID_KEY,
     field_id,
@@ -38,6 +38,9 @@ class TableFiles:
     `allowed_roots` are places outside the table that its log may lead to (shallow clones). `run_id`
     goes into the names of new files, none of which gets more than `max_rows` rows where that is not 0.
     `clustering` are the physical paths of the clustering columns.
+
+    Raises:
+        UnsupportedTypeError: a column of a type that only other engines have.
     """
 
     uri: str
@@ -49,6 +52,9 @@ class TableFiles:
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     max_rows: int = 0
     clustering: Sequence[ColumnPath] = ()
+
+    def __post_init__(self) -> None:
+        check_supported(self.schema)
 
     @property
     def mapping_mode(self) -> str:

@@ -60,6 +60,20 @@ def test_a_table_whose_first_version_says_no_schema_is_mirrored(lake):
     assert rebuild_table(table) == 2
 
 
+def test_a_table_with_a_column_of_another_engines_type_is_mirrored(lake):
+    new_table(lake / "orders")
+    user_type = {"type": "udt", "class": "org.example.PointUDT", "sqlType": "string"}
+    columns = {"id": "long", "at": "time(6)", "place": user_type}
+    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns.items()]
+    said = {"id": "by-hand", "schemaString": json.dumps({"type": "struct", "fields": fields})}
+    append_commit(lake / "orders", 1, [{"metaData": said}, add("a.parquet", rows=10)])
+    table = register_table(str(lake / "orders"), "sales.orders")
+    assert (table.version, table.row_count, table.mirror_error_code) == (1, 10, "")
+    definition = definition_at(table, 1)
+    assert definition is not None
+    assert definition.schema == ("id long", "at time(6)", "place udt")
+
+
 def test_an_overwrite_tells_the_rows_that_it_replaced(lake):
     new_table(lake / "orders")
     append_commit(lake / "orders", 1, [add("a.parquet", rows=10), add("b.parquet", rows=990)])
