@@ -97,7 +97,12 @@ def decode_lines(data: bytes) -> Iterator[Action]:
     Raises:
         MalformedLogError: as `decode`.
     """
-    return (decode(line) for line in data.split(b"\n") if line.strip() not in _NOTHING)
+    return (decode(line) for line in data.split(b"\n") if holds_action(line))
+
+
+def holds_action(line: bytes) -> bool:
+    """Whether a line of the log is more than whitespace or an empty object."""
+    return line.strip() not in _NOTHING
 
 
 def encode(action: Action) -> str:

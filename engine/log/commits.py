@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from engine.actions.codec import MAX_LINE_BYTES, Action, decode, decode_lines
+from engine.actions.codec import MAX_LINE_BYTES, Action, decode, decode_lines, holds_action
 from engine.actions.commit_info import CommitInfo
 from engine.errors import FileMissingError, MalformedLogError
 from engine.log.paths import LogFileKind, commit_path
@@ -115,19 +115,19 @@ def iter_commits(store: Store, files: Sequence[FileStatus]) -> Iterator[Iterable
 
 
 def _iter_lines(store: Store, path: str, size_bytes: int) -> Iterator[bytes]:
-    """Lines that are not empty; one longer than `MAX_LINE_BYTES` is refused before it is whole."""
+    """Yield the lines that hold an action; one longer than `MAX_LINE_BYTES` is refused before it is whole."""
     if size_bytes <= _PIECE_BYTES:
         lines = store.read(path).split(b"\n")
-        yield from (line for line in lines if line and not line.isspace())
+        yield from (line for line in lines if holds_action(line))
         return
     rest = b""
     for start in range(0, size_bytes, _PIECE_BYTES):
         *lines, rest = (rest + store.read(path, start, _PIECE_BYTES)).split(b"\n")
-        yield from (line for line in lines if line and not line.isspace())
+        yield from (line for line in lines if holds_action(line))
         if len(rest) > MAX_LINE_BYTES:
             msg = f"A line is longer than {MAX_LINE_BYTES} bytes."
             raise MalformedLogError(msg, "Repair the log with the engine that wrote it.")
-    if rest and not rest.isspace():
+    if holds_action(rest):
         yield rest
 
 

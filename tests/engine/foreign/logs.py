@@ -28,15 +28,16 @@ def _one_row(writer: HandWriter) -> dict[str, object]:
 
 @foreign_table({0: (), 1: ((1,), (2,)), 2: ((1,), (2,))})
 def lines_with_odd_spaces(writer: HandWriter) -> None:
-    """Carriage returns, blank lines, an order of its own, unknown actions and fields."""
+    """Carriage returns, blank lines, empty objects, an order of its own, unknown actions and fields."""
     file = writer.file("f.parquet", {"id": [1, 2]}, somethingNew={"a": [1]}, clusteringProvider="x")
-    writer.create('{"fancyAction":{"x":1}}', schema=[ID])
+    writer.create("{}", '{"fancyAction":{"x":1}}', schema=[ID])
     lines = [
+        "{}",
         json.dumps(file, indent=None, separators=(" ,  ", " :\t")),
         "",
         '{"commitInfo":{"operation":"WRITE","operationParameters":{"a":{"b":[1]}},"odd":null}}',
     ]
-    writer.put(f"_delta_log/{1:020}.json", "\r\n".join(lines) + "\r\n\r\n")
+    writer.put(f"_delta_log/{1:020}.json", "\r\n".join(lines) + "\r\n\r\n{}")
     writer.put(f"_delta_log/{2:020}.json", '{"txn":{"appId":"a","version":1,"lastUpdated":null}}')
 
 
