@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.http import ConditionalGetMiddleware
 from django.utils.deprecation import MiddlewareMixin
+from django.utils.functional import SimpleLazyObject
 
 from lakeui.api.problems import CONTENT_TYPE, DATABASE_AWAY, of_status, problem_response
 
@@ -39,6 +40,8 @@ class RequestIdMiddleware(MiddlewareMixin):
             response = _shaped(request, response)
         if request.path_info.startswith("/api/"):
             response.headers.setdefault("Cache-Control", "private, no-cache")
+        elif _is_signed_in(request):
+            response.headers.setdefault("Cache-Control", "private, no-store")
         response.headers["X-Request-ID"] = getattr(request, "request_id", "")
         return response
 
@@ -58,6 +61,17 @@ def _holds_nul(request: HttpRequest) -> bool:
     """PostgreSQL takes none. Under /api/ the parameters are checked by name."""
     asked = "" if request.path_info.startswith("/api/") else request.META.get("QUERY_STRING", "")
     return "\0" in request.path_info or "%00" in asked
+
+
+def _is_signed_in(request: HttpRequest) -> bool:
+    """Tell whether the answer may show what only this person sees.
+
+    Where nobody looked who asks, as for static files and probes, the database is not asked either.
+    """
+    user = getattr(request, "user", None)
+    if type(user) is SimpleLazyObject:
+        user = getattr(request, "_cached_user", None)
+    return user is not None and bool(user.is_authenticated)
 
 
 def _needs_shape(request: HttpRequest, response: HttpResponseBase) -> bool:

@@ -31,6 +31,8 @@ _REFUSED = tuple(
         ipaddress.ip_network,
         (
             "100.64.0.0/10",  # between a provider and its customers; Alibaba's metadata too
+            "192.88.99.0/24",  # relays to IPv6, of a practice that was given up
+            "198.18.0.0/15",  # between devices that are measured
             "168.63.129.16/32",  # metadata of Azure
             "192.0.0.192/32",  # of Oracle
             "fd00:ec2::254/128",  # of Amazon
