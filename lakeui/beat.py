@@ -5,13 +5,18 @@ a wrong one and is set right an hour back would ask for nothing for an hour: no 
 table mirrored, no schedule fired, no alert told.
 """
 
+import logging
 from datetime import datetime, timedelta
 
 from celery.schedules import schedstate
+from django.db import InterfaceError, OperationalError, connection
 from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
 
 from engine.clock import Clock, SystemClock
 
+logger = logging.getLogger(__name__)
+
+DATABASE_PAUSE_S = 2.0
 SLACK = timedelta(seconds=5)
 """Clocks are slewed by less."""
 
@@ -34,6 +39,25 @@ class Beat(DatabaseScheduler):  # type: ignore[misc]  # it comes without types
     Entry = Entry
     clock: Clock = SystemClock()
     _latest_ms = 0
+
+    def connect(self) -> None:
+        """Connect to the database.
+
+        Raises:
+            OperationalError, InterfaceError: it is away.
+        """
+        connection.ensure_connection()
+
+    def setup_schedule(self) -> None:
+        """Wait for the database where it is away at the start, then as usual."""
+        while True:
+            try:
+                self.connect()
+                break
+            except (OperationalError, InterfaceError) as error:
+                logger.warning("The database is away, beat waits for it: %s", error)
+                self.clock.pause(DATABASE_PAUSE_S)
+        super().setup_schedule()
 
     def tick(self, *args: object, **kwargs: object) -> float:
         """One turn, by moments of the clock as it is now."""

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from celery import Celery
 from django.conf import settings
+from django.db import OperationalError
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
@@ -19,6 +20,10 @@ class Ahead:
     """A clock that is ahead until it is set right."""
 
     by = timedelta()
+    pauses = 0
+
+    def pause(self, _):
+        self.pauses += 1
 
     def now_ms(self):
         return int((timezone.now() + self.by).timestamp() * 1000)
@@ -80,3 +85,13 @@ def test_a_clock_that_is_set_back_while_it_runs_silences_nothing(app, clock):
     assert turns(beat) == set(), "it waits for the moments that it has noted"
     clock.by = timedelta()
     assert turns(beat) == {"a", "b"}
+
+
+def test_a_start_while_the_database_is_away_waits_for_it(app, clock):
+    class Away(Recorded):
+        def connect(self):
+            if self.clock.pauses < 3:
+                raise OperationalError
+
+    assert turns(Away(app, clock)) == {"a", "b"}
+    assert clock.pauses == 3
