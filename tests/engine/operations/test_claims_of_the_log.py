@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.commands.clone import Clone
 from engine.errors import ConcurrentAppendException, ConflictError, DeletionVectorError
+from engine.operations.row_sums import RowSumError, check_moved
 from engine.operations.run import run
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
@@ -118,6 +119,18 @@ def test_two_deletes_of_a_file_that_claims_few_rows_lose_none_that_neither_names
         other = _Meanwhile(lambda root=root: execute(root, "DELETE FROM t WHERE id = 4"))
         execute(root, "DELETE FROM t WHERE id = 3", observer=other)
         assert ids(root) == [0, 1, 2, 5, 6, 7, 8, 9], count
+
+
+def test_no_claimed_number_of_rows_hides_a_lost_one_from_the_sums(tmp_path):
+    for number, count in enumerate(COUNTS):
+        root = tmp_path / str(number)
+        root.mkdir()
+        add = add_file(root, "a", rows_of(range(10)), {"numRecords": count})
+        snapshot = make(root, add, configuration=VECTORS).snapshot()
+        check_moved(snapshot, snapshot.add_files(), 10)
+        for written in (0, 1, 3, 9, 11, 1000):
+            with pytest.raises(RowSumError):
+                check_moved(snapshot, snapshot.add_files(), written)
 
 
 # --- any log, against a model that reads no statistics ---
