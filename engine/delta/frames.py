@@ -1,4 +1,4 @@
-"""A table as the DataFrame that programs are given: native scans of the files of one version."""
+"""A table as the DataFrame that programs are given: native scans of its files."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -9,10 +9,11 @@ from engine.operations.execution import Execution
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.declared_types import declared_column
 from engine.spark.frame_reads import TABLE_MARK, VERSION_MARK
+from engine.spark.live_tables import LiveTable
 from engine.spark.own_columns import in_session
 from engine.spark.projections import selected
 from engine.spark.reader import ScanRequest, scan
-from engine.spark.session import in_our_terms
+from engine.spark.session import in_our_terms, is_remote
 from engine.table import DeltaTable
 
 Latest: TypeAlias = Callable[[DeltaTable], Snapshot]
@@ -26,22 +27,26 @@ def frame_of(
     *,
     latest: Latest = DeltaTable.snapshot,
 ) -> DataFrame:
-    """The rows of a version, the latest where none is given.
+    """Return the rows of a version; without one, of the latest version whenever a query runs.
 
-    Its plan says which table it reads, and the latest version by its number: a write of these rows
-    into the table is checked against every later one. A version that was requested is not: whoever
-    brings rows of an earlier version back means to.
+    Its plan says which table it reads: a write of these rows into the table reads them at the version
+    that its transaction reads. A version that was requested stays: whoever brings rows of an earlier
+    version back means to. A frame of Spark Connect stays at the version at which it is made, and says
+    its number: a write of its rows into the table is checked against every later one.
 
     Raises:
         RequestError: the files are where Spark cannot read.
     """
     seen = latest(table) if snapshot is None else snapshot
     session = in_our_terms(spark) or spark
-    files = Execution(table, session).files_of(seen)
-    marks = {TABLE_MARK: seen.table_uri}
-    if snapshot is None:
+    execution = Execution(table, session)
+    files = execution.files_of(seen)
+    marks, live = {TABLE_MARK: seen.table_uri}, None
+    if snapshot is None and is_remote(session):
         marks[VERSION_MARK] = str(seen.version)
-    rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks, of=seen))
+    elif snapshot is None:
+        live = LiveTable(table, execution.files_of, seen)
+    rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks, of=seen, live=live))
     partitions = set(files.partition_columns)
 
     def columns() -> list[Column]:

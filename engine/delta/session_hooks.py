@@ -6,6 +6,7 @@ for streams have it too, and every other session does what PySpark does.
 """
 
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import Any
 
@@ -21,9 +22,12 @@ from engine.delta.handle import RETRIES, session_retries
 from engine.delta.names import uses_delta_spark
 from engine.delta.statements import run_statement
 from engine.errors import RequestError
+from engine.snapshot.snapshot import Snapshot
 from engine.spark.data_source import register, register_for_names
 from engine.spark.data_source_options import Place
 from engine.spark.jvm import source_exists
+from engine.spark.live_frames import pin_versions, refresh
+from engine.spark.live_tables import LiveTable
 from engine.spark.plain_sql import as_spark_does, is_plain
 from engine.spark.session import is_remote, send_engine
 
@@ -107,6 +111,10 @@ def _install() -> None:
     frame.writeStream = _property(frame.writeStream, DeltaStreamWriter)
     frame.writeTo = _write_to(frame.writeTo)
     frame.mergeInto = _merge_into(frame.mergeInto)
+    for name in ("collect", "toPandas", "toArrow"):
+        setattr(frame, name, _on_other_frame(getattr(frame, name), refresh))
+    frame.toLocalIterator = _on_other_frame(frame.toLocalIterator, _pin_now)
+    frame.rdd = _rdd(frame.rdd)
 
 
 def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
@@ -158,6 +166,41 @@ def _merge_into(original: Callable[..., Any]) -> Callable[..., Any]:
 
     merge_into.__doc__ = original.__doc__
     return merge_into
+
+
+def _on_other_frame(
+    original: Callable[..., Any], other: Callable[[DataFrame], DataFrame]
+) -> Callable[..., Any]:
+    """Run an action on another frame of the same rows: Spark keeps the files that the last run chose."""
+
+    @wraps(original)
+    def action(self: DataFrame, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        frame = other(self) if is_enabled(self.sparkSession) else self
+        return original(frame, *arguments, **keywords)
+
+    return action
+
+
+def _rdd(original: Any) -> property:  # noqa: ANN401 - a property, or one that is kept
+    """The rows as an RDD, all of one version of each table."""
+
+    def rdd(self: DataFrame) -> Any:  # noqa: ANN401
+        frame = _pin_now(self) if is_enabled(self.sparkSession) else self
+        return original.__get__(frame, type(frame))
+
+    return property(rdd, doc=original.__doc__)
+
+
+def _pin_now(frame: DataFrame) -> DataFrame:
+    """Return the frame at the versions of now: outside of a query each scan might see another one."""
+    snapshots: dict[str, Snapshot] = {}
+
+    def choose(live: LiveTable) -> Snapshot:
+        if live.place not in snapshots:
+            snapshots[live.place] = live.table.snapshot()
+        return snapshots[live.place]
+
+    return pin_versions(frame, choose)
 
 
 def _new_session(original: Callable[..., SparkSession]) -> Callable[..., SparkSession]:

@@ -70,6 +70,8 @@ class Execution:
         is_marked: whether the application's version is in the log by a commit of this run.
         kept_rows: which rows the attempt before this one found, where it lost.
         found_rows: which rows this one found.
+        source_snapshots: the versions of the other tables that DataFrames read, by their places; the
+            same in every attempt.
         is_own_name: tells whether a name in a query is the command's for its own table.
         lost: the conflict to raise instead of a commit; set where a command is run again only to see
             whether the table is as it asks.
@@ -87,6 +89,7 @@ class Execution:
     found_rows: FoundRows | None = None
     is_own_name: Callable[[str], bool] | None = None
     lost: ConflictError | None = None
+    source_snapshots: dict[str, Snapshot] = field(default_factory=dict)
     _now_ms: int | None = None
     _committing: bool = False
     _is_torn: bool = False

@@ -1,7 +1,8 @@
 """The rows of the caller's DataFrames, and what these count as having read of the command's own table.
 
-A DataFrame made from the table saw one version of it. The transaction then reads that version: what
-others committed since is checked against everything the DataFrame saw.
+A DataFrame over the table reads it at the version that the transaction reads, and what others commit
+from then on is checked against all of the table. A DataFrame of Spark Connect saw one version of it: the
+transaction then reads that version.
 """
 
 from pyspark.sql import DataFrame
@@ -13,9 +14,12 @@ from engine.errors import EngineError, RequestError
 from engine.log.commits import read_commit
 from engine.operations.execution import Execution
 from engine.schema.types import StructType
+from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import places_in
 from engine.spark.columns import from_spark_schema
 from engine.spark.frame_reads import TableRead, files_of, live_reads_of, reads_of
+from engine.spark.live_frames import pin_versions
+from engine.spark.live_tables import LiveTable
 from engine.spark.own_columns import in_session
 from engine.spark.session import is_in_utc
 from engine.spark.shape import cast_in_session
@@ -56,7 +60,7 @@ def rows_of_frame(
     """
     if txn is not None:
         register_reads(execution, source.frame, txn, is_made_anew=source.is_made_anew)
-    frame = source.frame
+    frame = pin_tables(execution, source.frame)
     if source.columns:
         frame = frame.toDF(*source.columns)
     lowered = [name.lower() for name in frame.columns]
@@ -68,6 +72,24 @@ def rows_of_frame(
         frame = cast_in_session(with_session_defaults(frame, stored_in), stored_in)
     frame = in_session(frame, execution.spark)
     return SourceRows(frame, from_spark_schema(frame.schema))
+
+
+def pin_tables(execution: Execution, frame: DataFrame) -> DataFrame:
+    """Return the frame with every table at the version that the run reads of it.
+
+    Of the command's own table that is its transaction's. A frame may be evaluated more than once.
+    """
+
+    def choose(live: LiveTable) -> Snapshot:
+        own = execution.last_read
+        if own is not None and live.place == real_place(execution.table.uri):
+            return own
+        others = execution.source_snapshots
+        if live.place not in others:
+            others[live.place] = live.table.snapshot()
+        return others[live.place]
+
+    return pin_versions(frame, choose)
 
 
 def register_reads(
@@ -144,8 +166,8 @@ def _check_moment(frame: DataFrame, uri: str) -> None:
     if not is_sure or any(_is_hidden(read, own, frame) for read in unpinned):
         msg = f"The DataFrame reads {uri}, and Spark does not say at which version."
         remedy = (
-            "Make it from DeltaTable.toDF() and not from spark.read, a cached DataFrame of it or, in"
-            " Spark Connect, a temporary view."
+            "Make it from DeltaTable.toDF() and not from spark.read or, in Spark Connect, a temporary"
+            " view. Unpersist a cached DataFrame of it, or name a version with versionAsOf."
         )
         raise RequestError(msg, remedy, field="source")
 

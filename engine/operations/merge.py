@@ -18,6 +18,7 @@ from engine.expressions.traits import conjunction, split_conjuncts
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.arrow_rows import need_spark
 from engine.operations.execution import READ_SOURCE, Execution, keeps_row_ids, uses_deletion_vectors
+from engine.operations.frame_sources import pin_tables, register_reads
 from engine.operations.merge_in_process import (
     MOST_SOURCE_ROWS,
     ArrowMerge,
@@ -227,6 +228,9 @@ def _read_by_spark(
             txn.use_files_alone(READS_TARGET)
         terms, analysed = analysed_merge(command, execution, terms, incoming.schema, tables)
         analysed, frame = with_computed_source(analysed, incoming.frame)
+        if frame is not incoming.frame:
+            register_reads(execution, frame, txn)
+            frame = pin_tables(execution, frame)
         numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
         source = materialised(numbered)
         size = size_of_all(source)

@@ -18,7 +18,7 @@ from engine.expressions.queries.subquery_places import refuse_in
 from engine.expressions.traits import has_subquery, spark_expressions
 from engine.expressions.tree import VOID, Column, Expression, Subquery, walk
 from engine.operations.execution import Execution
-from engine.operations.frame_sources import register_reads
+from engine.operations.frame_sources import pin_tables, register_reads
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true, to_column
@@ -78,8 +78,10 @@ class QueryTables:
 
         What Spark alone evaluates is computed here, of those rows that `only` says.
         """
-        self._register_own(conditions)
+        asks_others = self._register_own(conditions)
         rows = with_own_columns(rows, conditions, only)
+        if asks_others:
+            rows = pin_tables(self._execution, rows)
         columns = {
             Column(node.path[:1], VOID, node.relation)
             for condition in conditions
@@ -90,13 +92,17 @@ class QueryTables:
         }
         return with_outer_columns(rows, columns) if columns else rows
 
-    def _register_own(self, trees: Sequence[Expression]) -> None:
-        """What the caller's own expressions read of the table in subqueries of theirs."""
-        for tree in trees if self._txn is not None else ():
-            for node in spark_expressions(tree):
-                frame = subqueries_of(node)
-                if frame is not None and self._txn is not None:
-                    register_reads(self._execution, frame, self._txn)
+    def _register_own(self, trees: Sequence[Expression]) -> bool:
+        """Count what subqueries in the caller's own expressions read, and return whether there are any."""
+        asks_others = False
+        for node in (node for tree in trees for node in spark_expressions(tree)):
+            frame = subqueries_of(node)
+            if frame is None:
+                continue
+            asks_others = True
+            if self._txn is not None:
+                register_reads(self._execution, frame, self._txn)
+        return asks_others
 
     def holds(self, condition: Expression) -> SparkColumn:
         """Whether a condition is true of prepared rows; null or false where it is not.

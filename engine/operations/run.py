@@ -88,6 +88,7 @@ from engine.operations.stream import stream
 from engine.operations.truncate import truncate
 from engine.operations.update import update
 from engine.operations.vacuum import vacuum
+from engine.snapshot.snapshot import Snapshot
 from engine.spark.materialised import rows_given_up
 from engine.spark.session import in_our_terms
 from engine.storage.base import Store
@@ -170,7 +171,7 @@ def run(
         return landed  # before the command is checked: it may not fit the table it made
     command.validate(_schema_of(command, table))
     read_version = version_read_by(command, table.uri)
-    is_marked, kept_rows = False, None
+    is_marked, kept_rows, source_snapshots = False, None, dict[str, Snapshot]()
     for lost in range(options.retries + 1):
         execution = Execution(
             table,
@@ -180,6 +181,7 @@ def run(
             is_marked=is_marked,
             kept_rows=kept_rows,
             is_own_name=command.is_own_name,
+            source_snapshots=source_snapshots,
         )
         try:
             with execution.in_engine_words(), rows_given_up():

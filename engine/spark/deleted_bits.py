@@ -1,101 +1,113 @@
-"""Deletion vectors of many files as one array of bits in a scan's plan, which Spark's own code looks into.
+"""Deletion vectors as a constant of each file in a scan, which Spark's own code looks into.
 
-Row *r* of a file is bit *r* mod 64 of word `start + r div 64`. Words end with the file's last deleted
-row: whatever lies behind is live.
+Row *r* of a file is bit *r* mod 64 of the big-endian word at byte 8 · (*r* div 64). The bytes end with
+the file's last deleted row: every row behind it is live.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import LongType
+from pyspark.sql.types import BinaryType
 
 from engine.actions.files import AddFile
 from engine.snapshot.data_files import read_deleted_rows
 from engine.spark.columns import column
 from engine.spark.file_index import Constant
-from engine.spark.jvm import column_of, data_type, expressions, kept
+from engine.spark.jvm import column_of, data_type, expression_of, expressions, kept, scala_seq
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store
 
 MOST_WORDS = 4 * 1024 * 1024
-"""32 MiB, which every task is sent: a bit a row up to each file's last deleted one."""
+"""32 MiB: a bit a row up to each file's last deleted one."""
+MOST_LIVE_WORDS = 16 * MOST_WORDS
+"""For a frame that has no other way to leave rows out."""
 _THREADS = min(8, 2 * (os.cpu_count() or 1))
-_WORD = 64
-_LONGS = '{"type":"array","elementType":"long","containsNull":false}'
-_START, _COUNT = "__lake_words_from", "__lake_words"
+_BYTES = 8
+_WORDS = "__lake_deleted"
+_COMPARATOR = "org.apache.hadoop.io.WritableComparator"
 
 
-@dataclass(frozen=True)
-class DeletedBits:
-    """`words` of all files; of each file where its own start, and how many they are."""
-
-    words: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-
-    def constants(self) -> list[Constant]:
-        """What of each file `live` must find beside its rows."""
-        named = ((_START, self.starts), (_COUNT, self.counts))
-        return [Constant(n, pa.array(v), LongType(), nullable=False) for n, v in named]
-
-    def live(self, spark: SparkSession, row: Column) -> Column:
-        """Whether rows of these positions are live."""
-        word, start = F.shiftright(row, 6), column(_START)
-        bit = row.bitwiseAND(F.lit(_WORD - 1)).cast("int")
-        return (word >= column(_COUNT)) | (F.getbit(self._literal(spark)[start + word], bit) == 0)
-
-    def _literal(self, spark: SparkSession) -> Column:
-        inside: Any = spark
-        catalyst, context = expressions(spark), spark.sparkContext
-        longs = inside.sparkContext._gateway.new_array(inside._jvm.long, len(self.words))
-        payload = bytearray(self.words.astype(">i8").tobytes())
-        wrap = kept(context, "ByteBuffer.wrap", lambda: inside._jvm.java.nio.ByteBuffer.wrap)
-        wrap(payload).asLongBuffer().get(longs)
-        array = catalyst.UnsafeArrayData.fromPrimitiveArray(longs)
-        kind = kept(context, "longs", lambda: data_type(_LONGS, spark))
-        return column_of(catalyst.Literal(array, kind), spark)
+def deleted_constant(words: Sequence[bytes | None]) -> Constant:
+    """Return the constant that `is_live` looks into, from the words of each file."""
+    return Constant(_WORDS, pa.array(words, pa.binary()), BinaryType())
 
 
-def deleted_bits(table: TableFiles, files: Iterable[AddFile]) -> DeletedBits | None:
-    """The vectors of files, in their order; None where they are too many for a plan.
+def is_live(spark: SparkSession, row: Column) -> Column:
+    """Return whether rows of these positions are live."""
+    words = column(_WORDS)
+    place = F.shiftright(row, 6) * _BYTES
+    bit = row.bitwiseAND(F.lit(_BYTES * 8 - 1)).cast("int")
+    word = column_of(_word_at(spark, words, place.cast("int")), spark)
+    is_behind = words.isNull() | (place >= F.octet_length(words))
+    return F.when(is_behind, F.lit(True)).otherwise(F.getbit(word, bit) == 0)
+
+
+def _word_at(spark: SparkSession, words: Column, place: Column) -> Any:  # noqa: ANN401 - the JVM's
+    """Return the word at a byte, by a method that checks its bounds."""
+    inside: Any = spark
+    jvm, context = inside._jvm, spark.sparkContext
+    nothing = scala_seq([], spark)
+    return expressions(spark).objects.StaticInvoke(
+        kept(context, "WritableComparator", lambda: jvm.java.lang.Class.forName(_COMPARATOR)),
+        kept(context, "long", lambda: data_type('"long"', spark)),
+        "readLong",
+        scala_seq([expression_of(words, spark), expression_of(place, spark)], spark),
+        nothing,
+        True,
+        True,
+        True,
+        jvm.scala.Option.apply(None),
+    )
+
+
+def deleted_words(
+    table: TableFiles, files: Iterable[AddFile], most_words: int | None = None
+) -> list[bytes | None] | None:
+    """Return the words of each file, None for a file without a vector.
+
+    None in place of the list where all of them take more than `most_words`, MOST_WORDS by default.
 
     Raises:
         DeletionVectorError: one is missing or damaged.
     """
     store = open_store(table.uri, table.storage_options)
+    left = MOST_WORDS if most_words is None else most_words
 
-    def words_of(add: AddFile) -> npt.NDArray[np.int64]:
-        return _words(read_deleted_rows(store, add, table.allowed_roots))
+    def words_of(add: AddFile) -> bytes | None:
+        rows = read_deleted_rows(store, add, table.allowed_roots)
+        if len(rows) and rows.max() >= left * _BYTES * 8:
+            raise _TooManyError
+        return _words(rows) or None
 
-    parts, total = [], 0
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for words in pool.map(words_of, files):
-            total += len(words)
-            if total > MOST_WORDS:
-                pool.shutdown(cancel_futures=True)
-                return None
-            parts.append(words)
-    counts = np.array([len(words) for words in parts], np.int64)
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)[:-1]])
-    return DeletedBits(np.concatenate([*parts, np.zeros(1, np.int64)]), starts, counts)
+    parts = []
+    try:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for words in pool.map(words_of, files):
+                left -= len(words or b"") // _BYTES
+                if left < 0:
+                    pool.shutdown(cancel_futures=True)
+                    return None
+                parts.append(words)
+    except _TooManyError:
+        return None
+    return parts
 
 
-def _words(rows: BitMap64) -> npt.NDArray[np.int64]:
+class _TooManyError(Exception):
+    """A file's vector alone takes more words than there may be."""
+
+
+def _words(rows: BitMap64) -> bytes:
     if not len(rows):
-        return np.zeros(0, np.int64)
+        return b""
     positions = np.fromiter(rows, np.int64, len(rows))
-    last = int(positions[-1])
-    if last >= MOST_WORDS * _WORD:
-        return np.zeros(MOST_WORDS + 1, np.int64)
-    bits = np.zeros((last // _WORD + 1) * _WORD, np.uint8)
+    bits = np.zeros((int(positions[-1]) // 64 + 1) * 64, np.uint8)
     bits[positions] = 1
-    return np.packbits(bits, bitorder="little").view("<i8").astype(np.int64)
+    return np.packbits(bits, bitorder="little").view("<u8").astype(">u8").tobytes()

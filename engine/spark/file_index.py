@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 from pyspark.java_gateway import ensure_callback_server_started
@@ -17,6 +18,7 @@ from pyspark.sql import types as spark_types
 
 from engine.actions.files import AddFile
 from engine.expressions.tree import Expression
+from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.file_objects import directories
 from engine.spark.jvm import (
@@ -28,8 +30,11 @@ from engine.spark.jvm import (
     scala_seq,
     sql_package,
 )
+from engine.spark.live_tables import LiveTable
 from engine.spark.pushed_filters import pushed_condition
 
+LIVE_MARK = "lake.live"
+"""An option of relations that read the latest version; each has its own value."""
 Chooser = Callable[[Expression], Collection[AddFile]]
 
 
@@ -70,25 +75,80 @@ class IndexedFiles:
     names: Mapping[str, Expression] = field(default_factory=dict)
 
 
-def indexed_rows(spark: SparkSession, listed: IndexedFiles) -> DataFrame:
-    """The rows of the files: their columns and the constants."""
+@dataclass(frozen=True)
+class LiveFiles:
+    """The files of a table's latest version, whenever a query asks.
+
+    Attributes:
+        made: those of the version whose columns the relation has.
+        table: the table.
+        at: lists the files of a version.
+    """
+
+    made: IndexedFiles
+    table: LiveTable
+    at: Callable[[Snapshot], IndexedFiles]
+
+
+_live: WeakValueDictionary[str, "FileIndex"] = WeakValueDictionary()
+"""By their marks: the JVM keeps an index as long as a plan has it."""
+
+
+def identity_of(snapshot: Snapshot) -> str:
+    """Return the identity of all live files of a version."""
+    return f"{snapshot.metadata.id} {snapshot.version}"
+
+
+def indexed_rows(spark: SparkSession, listed: IndexedFiles | LiveFiles) -> DataFrame:
+    """Return the rows of the files: their columns and the constants."""
+    inside: Any = spark
+    relation = _relation(spark, listed)
+    return DataFrame(inside._jsparkSession.baseRelationToDataFrame(relation), spark)
+
+
+def live_table(mark: str) -> LiveTable:
+    """Return the table behind a relation that carries this mark as LIVE_MARK."""
+    live = _live[mark].live
+    if live is None:
+        raise KeyError(mark)
+    return live.table
+
+
+def relation_at(spark: SparkSession, mark: str, snapshot: Snapshot) -> Any:  # noqa: ANN401
+    """Return the relation with this mark as one that reads a version and stays there.
+
+    Raises:
+        SchemaChangedSinceAnalysisError: the version has other columns.
+    """
+    live = _live[mark].live
+    if live is None:
+        raise KeyError(mark)
+    listed = live.made if live.table.snapshot is snapshot else live.at(snapshot)
+    return _relation(spark, listed)
+
+
+def _relation(spark: SparkSession, given: IndexedFiles | LiveFiles) -> Any:  # noqa: ANN401
     inside: Any = spark
     ensure_callback_server_started(inside.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    index = FileIndex(spark, listed)
+    index = FileIndex(spark, given)
+    listed = given if isinstance(given, IndexedFiles) else given.made
+    options = dict(listed.options)
+    if isinstance(given, LiveFiles):
+        options[LIVE_MARK] = mark = uuid.uuid4().hex
+        _live[mark] = index
     jvm, context = inside._jvm, spark.sparkContext
     sources = kept(context, "sources", lambda: sql_package(spark).execution.datasources)
     relation_of = kept(context, "HadoopFsRelation", lambda: sources.HadoopFsRelation)
     schema = data_type(listed.schema.json(), spark)
-    relation = relation_of(
+    return relation_of(
         index,
         index.partitionSchema(),
         schema,
         kept(context, "None", lambda: jvm.scala.Option.apply(None)),
         kept(context, "ParquetFileFormat", lambda: sources.parquet.ParquetFileFormat)(),
-        jvm.PythonUtils.toScalaMap(dict(listed.options)),
+        jvm.PythonUtils.toScalaMap(options),
         inside._jsparkSession,
     )
-    return DataFrame(inside._jsparkSession.baseRelationToDataFrame(relation), spark)
 
 
 class FileIndex:
@@ -99,29 +159,45 @@ class FileIndex:
 
         implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
 
-    def __init__(self, spark: SparkSession, listed: IndexedFiles) -> None:
+    def __init__(self, spark: SparkSession, given: IndexedFiles | LiveFiles) -> None:
         """Nothing of the JVM's is made for the files before a query asks for them."""
+        listed = given if isinstance(given, IndexedFiles) else given.made
         self._spark, self._listed = spark, listed
+        self.live = given if isinstance(given, LiveFiles) else None
         self._constants = listed.constants
         self._identity = listed.identity or uuid.uuid4().hex
         fields = [spark_types.StructField(c.name, c.type, c.nullable) for c in self._constants]
         self._schema = spark_types.StructType(fields)
         self._partition_schema = data_type(self._schema.json(), spark)
-        self._all: Any = None
+        self._all: tuple[str, Any] | None = None
         self._roots: Any = None
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: ANN401, N802 - Spark's
         """The files that may hold rows: Spark asks filters of partitions no more, and all others again."""
-        kept = set(range(len(self._listed.files)))
+        listed = self._current()
+        kept = set(range(len(listed.files)))
         if not partition_filters.isEmpty():
-            kept &= self._in_partitions(partition_filters)
-        if self._listed.choose is not None:
-            kept &= self._by_statistics(self._listed.choose, data_filters)
-        if len(kept) < len(self._listed.files):
-            return self._directories(sorted(kept))
-        if self._all is None:
-            self._all = self._directories(range(len(self._listed.files)))
-        return self._all
+            kept &= self._in_partitions(listed, partition_filters)
+        if listed.choose is not None:
+            kept &= self._by_statistics(listed, listed.choose, data_filters)
+        if len(kept) < len(listed.files):
+            return self._directories(listed, sorted(kept))
+        whole = self._all
+        if whole is None or whole[0] != listed.identity:
+            everything = self._directories(listed, range(len(listed.files)))
+            self._all = whole = listed.identity, everything
+        return whole[1]
+
+    def _current(self) -> IndexedFiles:
+        """Return the files of the version that the running query reads."""
+        if self.live is None:
+            return self._listed
+        snapshot, known = self.live.table.latest(self._spark), self._listed
+        if known.identity == identity_of(snapshot):
+            return known
+        listed = self.live.at(snapshot)
+        self._listed = listed
+        return listed
 
     def partitionSchema(self) -> Any:  # noqa: ANN401, N802
         """The constants."""
@@ -137,8 +213,9 @@ class FileIndex:
         """Every file."""
         inside: Any = self._spark
         gateway = inside.sparkContext._gateway
-        names = gateway.new_array(gateway.jvm.String, len(self._listed.paths))
-        for i, path in enumerate(self._listed.paths):
+        paths = self._current().paths
+        names = gateway.new_array(gateway.jvm.String, len(paths))
+        for i, path in enumerate(paths):
             names[i] = str(self._hadoop_path(path).toUri().toString())
         return names
 
@@ -147,7 +224,7 @@ class FileIndex:
         return sum(self._listed.sizes)
 
     def refresh(self) -> None:
-        """A version does not change."""
+        """Keep nothing that would have to be refreshed."""
 
     def metadataOpsTimeNs(self) -> Any:  # noqa: ANN401, N802
         """Not measured."""
@@ -160,7 +237,8 @@ class FileIndex:
 
     def toString(self) -> str:  # noqa: N802
         """What two of these are compared by."""
-        return f"files of {self._listed.uri} {self._identity}"
+        kind = "files" if self.live is None else "latest files, since"
+        return f"{kind} of {self._listed.uri} {self._identity}"
 
     def hashCode(self) -> int:  # noqa: N802
         """The hash of its text."""
@@ -175,20 +253,19 @@ class FileIndex:
         make = kept(inside.sparkContext, "Path", lambda: inside._jvm.org.apache.hadoop.fs.Path)
         return make(text)
 
-    def _directories(self, places: Sequence[int]) -> Any:  # noqa: ANN401
-        listed = self._listed
+    def _directories(self, listed: IndexedFiles, places: Sequence[int]) -> Any:  # noqa: ANN401
         chosen = pa.array(places, pa.int64())
-        values = {c.name: c.values.take(chosen) for c in self._constants}
+        values = {c.name: c.values.take(chosen) for c in listed.constants}
         files = [
             (listed.paths[i], listed.sizes[i], listed.files[i].modification_time) for i in places
         ]
         return directories(self._spark, self._schema, pa.table(values), files)
 
-    def _in_partitions(self, filters: Any) -> set[int]:  # noqa: ANN401
+    def _in_partitions(self, listed: IndexedFiles, filters: Any) -> set[int]:  # noqa: ANN401
         """The places of the files whose constants satisfy filters: Spark evaluates them."""
-        values = {f"c{i}": c.values for i, c in enumerate(self._constants)}
-        values["place"] = pa.array(range(len(self._listed.files)), pa.int32())
-        typed = [column(f"c{i}").cast(c.type).alias(c.name) for i, c in enumerate(self._constants)]
+        values = {f"c{i}": c.values for i, c in enumerate(listed.constants)}
+        values["place"] = pa.array(range(len(listed.files)), pa.int32())
+        typed = [column(f"c{i}").cast(c.type).alias(c.name) for i, c in enumerate(listed.constants)]
         frame = self._spark.createDataFrame(pa.table(values)).select(column("place"), *typed)
         plan = analysed_plan(frame)
         catalyst = sql_package(self._spark).catalyst
@@ -219,10 +296,10 @@ class FileIndex:
         rows = frame_over(named, self._spark).select("place").collect()
         return {int(row[0]) for row in rows}
 
-    def _by_statistics(self, choose: Chooser, filters: Any) -> set[int]:  # noqa: ANN401
-        condition = pushed_condition(self._spark, filters, self._listed.names)
-        everything = range(len(self._listed.files))
+    def _by_statistics(self, listed: IndexedFiles, choose: Chooser, filters: Any) -> set[int]:  # noqa: ANN401
+        condition = pushed_condition(self._spark, filters, listed.names)
+        everything = range(len(listed.files))
         if condition is None:
             return set(everything)
         keys = {add.key for add in choose(condition)}
-        return {i for i in everything if self._listed.files[i].key in keys}
+        return {i for i in everything if listed.files[i].key in keys}

@@ -9,7 +9,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from engine.spark.jvm import analysed_plan, iter_seq
+from engine.spark.file_index import LIVE_MARK
+from engine.spark.jvm import analysed_plan, frame_over, iter_seq
 from engine.spark.session import is_remote
 
 TABLE_MARK, VERSION_MARK = "lake.table", "lake.version"
@@ -53,9 +54,23 @@ def live_reads_of(frame: DataFrame) -> list[TableRead]:
     Spark Connect says only that there is something from the cache: then none is sure to be live.
     """
     if not is_remote(frame.sparkSession):
-        return list(_classic_reads(_inside(frame)._jdf.queryExecution().withCachedData()))
+        again = frame_over(analysed_plan(frame), frame.sparkSession)
+        return list(_classic_reads(_inside(again)._jdf.queryExecution().withCachedData()))
     cached = "InMemoryTableScan" in str(_inside(frame)._explain_string())
     return [] if cached else reads_of(frame)
+
+
+def iter_leaves(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - the JVM's
+    """Yield the leaves of a plan and of its subqueries."""
+    yield from iter_seq(plan.collectLeaves())
+    for subquery in iter_seq(plan.subqueriesAll()):
+        yield from iter_seq(subquery.collectLeaves())
+
+
+def option_of(options: Any, name: str) -> str | None:  # noqa: ANN401 - a map of Scala's
+    """Return the value of an option, None where it is not there."""
+    option = options.get(name)
+    return str(option.get()) if option.isDefined() else None
 
 
 def files_of(frame: DataFrame) -> list[str] | None:
@@ -75,7 +90,7 @@ def has_subqueries(frame: DataFrame) -> bool:
 
 
 def _classic_reads(plan: Any) -> Iterator[TableRead]:  # noqa: ANN401 - the JVM's
-    for leaf in _leaves(plan):
+    for leaf in iter_leaves(plan):
         kind = str(leaf.nodeName())
         if kind == "LogicalRelation":
             yield from _of_files(leaf.relation())
@@ -85,19 +100,13 @@ def _classic_reads(plan: Any) -> Iterator[TableRead]:  # noqa: ANN401 - the JVM'
             yield from _of_rdd(leaf.rdd())
 
 
-def _leaves(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - the JVM's
-    yield from iter_seq(plan.collectLeaves())
-    for subquery in iter_seq(plan.subqueriesAll()):
-        yield from iter_seq(subquery.collectLeaves())
-
-
 def _of_files(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
     if not str(relation.getClass().getName()).endswith(".HadoopFsRelation"):
         return
-    mark = _option(relation.options(), TABLE_MARK)
+    mark = option_of(relation.options(), TABLE_MARK)
     if mark is not None:
-        version = _option(relation.options(), VERSION_MARK)
-        yield TableRead(mark, int(version) if version else None, is_pinned=True)
+        is_live = option_of(relation.options(), LIVE_MARK) is not None
+        yield TableRead(mark, is_pinned=not is_live)
         return
     location = relation.location()
     if "sql.delta" in str(location.getClass().getName()):  # of delta-spark
@@ -135,11 +144,6 @@ def _of_source(leaf: Any) -> Iterator[TableRead]:  # noqa: ANN401
     if path is not None:
         chosen = any(leaf.options().get(name) is not None for name in _TIME_TRAVEL)
         yield TableRead(str(path), is_pinned=chosen, is_fixed=not chosen)
-
-
-def _option(options: Any, name: str) -> str | None:  # noqa: ANN401 - a map of Scala's
-    option = options.get(name)
-    return str(option.get()) if option.isDefined() else None
 
 
 # --- Spark Connect ---

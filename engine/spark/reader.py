@@ -26,10 +26,17 @@ from engine.snapshot.data_files import REMEDY, sizes_of
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, to_spark_type
 from engine.spark.declared_types import unpushed_column, with_declared_types
-from engine.spark.deleted_bits import deleted_bits
+from engine.spark.deleted_bits import (
+    MOST_LIVE_WORDS,
+    MOST_WORDS,
+    deleted_constant,
+    deleted_words,
+    is_live,
+)
 from engine.spark.failures import in_engine_words
-from engine.spark.file_index import Constant, IndexedFiles, indexed_rows
+from engine.spark.file_index import Constant, IndexedFiles, LiveFiles, identity_of, indexed_rows
 from engine.spark.live_rows import live_rows
+from engine.spark.live_tables import LiveTable
 from engine.spark.object_stores import check_file_system, hadoop_options, spark_path
 from engine.spark.projections import selected
 from engine.spark.session import check_finds_columns_by_id, check_is_spark, is_remote
@@ -63,7 +70,8 @@ class ScanRequest:
 
     `only` leaves out files by index; FILE still counts all. `marks` are options that the scan carries
     in its plan: such a frame is for the caller, with the nullability that the table declares. `of` is
-    the version whose live files these all are: then filters of a query skip files.
+    the version whose live files these all are: then filters of a query skip files. `live` is the table
+    where a query shall read the latest version of it, and not `of`.
     """
 
     files: Sequence[AddFile]
@@ -73,6 +81,7 @@ class ScanRequest:
     marks: Mapping[str, str] | None = None
     only: frozenset[int] | None = None
     of: Snapshot | None = None
+    live: LiveTable | None = None
 
 
 def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFrame:
@@ -110,39 +119,25 @@ def _indexed(
 ) -> DataFrame:
     """One scan of Spark's, in which what a file says of itself is columns that cost nothing a row."""
     check_file_system(spark, table.uri)
-    paths, sizes = _paths(table, [add for _, add in files])
-    adds = [add for _, add in files]
-    is_masked = any(add.deletion_vector is not None for add in adds)
-    bits = deleted_bits(table, adds) if is_masked else None
     fields = [f for f in table.schema if request.columns is None or f.name in request.columns]
     partitions = [f for f in fields if f.name in table.partition_columns]
-    constants = [
-        *_constants(table, request, files, partitions),
-        *(bits.constants() if bits else ()),
-    ]
+    is_masked = any(add.deletion_vector is not None for _, add in files)
+    words = _words(table, request, files) if is_masked else None
+    has_words = words is not None
+    if request.live is not None:
+        is_masked = has_words = request.live.may_have_vectors
     stored = list(_spark_schema(table)) + (_tracking_fields(table) if request.row_ids else [])
     if request.positions or request.row_ids or is_masked:
         stored.append(spark_types.StructField(_POSITION, spark_types.LongType()))
-    listed = IndexedFiles(
-        spark_path(table.uri, "", table.storage_options),
-        adds,
-        paths,
-        sizes,
-        constants,
-        spark_types.StructType(stored),
-        {
-            **_AS_DECLARED,
-            **hadoop_options(table.uri, table.storage_options),
-            **(request.marks or {}),
-        },
-        **_version_of(table, request),
-    )
+    listing = _FileListing(request, partitions, spark_types.StructType(stored), has_words)
+    now = listing.of_files(table, request, files, words)
+    live = request.live and LiveFiles(now, request.live, listing.at)
     with in_engine_words(table.uri):
-        rows = indexed_rows(spark, listed)
+        rows = indexed_rows(spark, live or now)
     if request.marks is not None:
         rows = with_declared_types(rows, table.data_schema)
-    if bits is not None:
-        rows = rows.filter(bits.live(spark, column(_POSITION)))
+    if has_words:
+        rows = rows.filter(is_live(spark, column(_POSITION)))
     elif is_masked:
         rows = rows.filter(live_rows(table, dict(files))(column(FILE), column(_POSITION)))
     form = (
@@ -169,6 +164,76 @@ def _indexed(
         ]
 
     return selected(rows, form, columns)
+
+
+@dataclass(frozen=True)
+class _FileListing:
+    """Lists files for one relation: `stored` are the columns that it reads from them."""
+
+    request: ScanRequest
+    partitions: Sequence[StructField]
+    stored: spark_types.StructType
+    has_words: bool
+
+    def at(self, snapshot: Snapshot) -> IndexedFiles:
+        """List the files of a version of a live table.
+
+        Raises:
+            SchemaChangedSinceAnalysisError: the version has other columns.
+        """
+        live = self.request.live
+        if live is None:
+            raise ValueError(snapshot.version)
+        table = live.files_at(snapshot)
+        request = replace(self.request, files=snapshot.add_files(), of=snapshot)
+        files = list(enumerate(request.files))
+        words = _words(table, request, files) if self.has_words else None
+        return self.of_files(table, request, files, words)
+
+    def of_files(
+        self,
+        table: TableFiles,
+        request: ScanRequest,
+        files: Sequence[tuple[int, AddFile]],
+        words: Sequence[bytes | None] | None,
+    ) -> IndexedFiles:
+        """List files, with the rows that are deleted from each."""
+        adds = [add for _, add in files]
+        paths, sizes = _paths(table, adds)
+        constants = list(_constants(table, request, files, self.partitions))
+        if self.has_words:
+            constants.append(deleted_constant(words or [None] * len(files)))
+        return IndexedFiles(
+            spark_path(table.uri, "", table.storage_options),
+            adds,
+            paths,
+            sizes,
+            constants,
+            self.stored,
+            {
+                **_AS_DECLARED,
+                **hadoop_options(table.uri, table.storage_options),
+                **(request.marks or {}),
+            },
+            **_version_of(table, request),
+        )
+
+
+def _words(
+    table: TableFiles, request: ScanRequest, files: Sequence[tuple[int, AddFile]]
+) -> list[bytes | None] | None:
+    """Return the deleted rows of each file, None where they are too many to go with the files.
+
+    Raises:
+        RequestError: they are too many, and the frame has no other way to leave them out.
+    """
+    most = MOST_WORDS if request.live is None else MOST_LIVE_WORDS
+    words = deleted_words(table, [add for _, add in files], most)
+    if words is None and request.live is not None:
+        what = f"The deletion vectors of {table.uri} are too large for a DataFrame."
+        remedy = "Rewrite the files: REORG TABLE … APPLY (PURGE)."
+        raise RequestError(what, remedy, field="source")
+    return words
 
 
 def _constants(
@@ -204,8 +269,7 @@ def _version_of(table: TableFiles, request: ScanRequest) -> dict[str, Any]:
         else table.physical_name(field): ColumnOfRow((field.name,), field.type)
         for field in table.schema
     }
-    identity = f"{snapshot.metadata.id} {snapshot.version}"
-    return {"identity": identity, "choose": snapshot.add_files, "names": names}
+    return {"identity": identity_of(snapshot), "choose": snapshot.add_files, "names": names}
 
 
 def _constant_name(table: TableFiles, field: StructField) -> str:

@@ -1,0 +1,95 @@
+"""DataFrames that read the latest versions of tables, as DataFrames that stay at chosen ones."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.file_index import LIVE_MARK, live_table, relation_at
+from engine.spark.frame_reads import iter_leaves, option_of
+from engine.spark.jvm import analysed_plan, frame_over
+from engine.spark.live_tables import LiveTable
+from engine.spark.session import is_remote
+
+
+def pin_versions(frame: DataFrame, choose: Callable[[LiveTable], Snapshot]) -> DataFrame:
+    """Return the frame with every scan of a latest version at the version that `choose` returns.
+
+    What Spark takes from its cache stays as it is cached.
+
+    Raises:
+        SchemaChangedSinceAnalysisError: a version has other columns than the frame.
+    """
+    if is_remote(frame.sparkSession) or not _marks(analysed_plan(frame)):
+        return frame
+    plan = _with_cached_data(frame)
+    session = frame.sparkSession
+    relations = {
+        mark: relation_at(session, mark, choose(live_table(mark))) for mark in _marks(plan)
+    }
+    if not relations:
+        return frame
+    return frame_over(plan.transformUpWithSubqueries(_Relations(relations)), session)
+
+
+def refresh(frame: DataFrame) -> DataFrame:
+    """Return the frame without what Spark remembers of its last run; itself where all of it stays."""
+    if is_remote(frame.sparkSession) or not _marks(analysed_plan(frame)):
+        return frame
+    return frame_over(analysed_plan(frame), frame.sparkSession)
+
+
+def _with_cached_data(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
+    """Return the plan with what is cached now in the place of what it was made from."""
+    plan = analysed_plan(frame)
+    again: Any = frame_over(plan, frame.sparkSession)
+    cached = again._jdf.queryExecution().withCachedData()
+    kinds = {str(leaf.nodeName()) for leaf in iter_leaves(cached)}
+    return cached if any(kind.startswith("InMemoryRelation") for kind in kinds) else plan
+
+
+def _marks(plan: Any) -> set[str]:  # noqa: ANN401 - the JVM's
+    return {mark for leaf in iter_leaves(plan) if (mark := _mark(leaf)) is not None}
+
+
+def _mark(node: Any) -> str | None:  # noqa: ANN401 - the JVM's
+    if str(node.getClass().getSimpleName()) != "LogicalRelation":
+        return None
+    relation = node.relation()
+    if str(relation.getClass().getSimpleName()) != "HadoopFsRelation":
+        return None
+    return option_of(relation.options(), LIVE_MARK)
+
+
+class _Relations:
+    """Scala's function that replaces the marked relations of a plan."""
+
+    class Java:
+        """What Py4J asks of a class that the JVM calls."""
+
+        implements = ("scala.PartialFunction",)
+
+    def __init__(self, relations: Mapping[str, Any]) -> None:
+        self._relations = relations
+
+    def isDefinedAt(self, node: Any) -> bool:  # noqa: ANN401, N802 - Scala's
+        """Whether the node is one of the relations."""
+        return _mark(node) in self._relations
+
+    def apply(self, node: Any) -> Any:  # noqa: ANN401
+        """The relation that takes the node's place."""
+        mark = _mark(node)
+        if mark is None or mark not in self._relations:
+            return node
+        return node.copy(
+            self._relations[mark],
+            node.output(),
+            node.catalogTable(),
+            node.isStreaming(),
+            node.stream(),
+        )
+
+    def applyOrElse(self, node: Any, default: Any) -> Any:  # noqa: ANN401, ARG002, N802
+        """The same; every other node stays."""
+        return self.apply(node)
