@@ -6,6 +6,7 @@ prunes partitions and skips files by the log's statistics, and each file brings 
 """
 
 import uuid
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from engine.actions.files import AddFile
+from engine.errors import EngineError
 from engine.expressions.tree import Expression
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
@@ -90,6 +92,8 @@ class LiveFiles:
     at: Callable[[Snapshot], IndexedFiles]
 
 
+listing_errors: deque[EngineError] = deque(maxlen=64)
+"""The latest errors that the JVM was told of: it hands on their text alone."""
 _live: WeakValueDictionary[str, "FileIndex"] = WeakValueDictionary()
 """By their marks: the JVM keeps an index as long as a plan has it."""
 
@@ -174,7 +178,11 @@ class FileIndex:
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: ANN401, N802 - Spark's
         """The files that may hold rows: Spark asks filters of partitions no more, and all others again."""
-        listed = self._current()
+        try:
+            listed = self._current()
+        except EngineError as error:
+            listing_errors.append(error)
+            raise
         kept = set(range(len(listed.files)))
         if not partition_filters.isEmpty():
             kept &= self._in_partitions(listed, partition_filters)

@@ -88,7 +88,7 @@ def causes_of(error: BaseException) -> tuple[Cause, ...]:
     """The chain of a Spark error, outermost first; of an error that is not Java's, that one alone."""
     java = error.java_exception if isinstance(error, Py4JJavaError) else None
     java = getattr(error, "_origin", None) if java is None else java
-    return tuple(_walk(java)) or (Cause(type(error).__name__, str(error)[:_MAX_TEXT]),)
+    return tuple(iter_causes(java)) or (Cause(type(error).__name__, str(error)[:_MAX_TEXT]),)
 
 
 def telling(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
@@ -104,7 +104,8 @@ def stack_traces(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _walk(java: Any) -> Iterator[Cause]:  # noqa: ANN401 - a Java object
+def iter_causes(java: Any) -> Iterator[Cause]:  # noqa: ANN401 - a Java object
+    """Yield the chain of an exception of Java's, outermost first."""
     for _ in range(_MAX_CAUSES):
         if java is None:
             return

@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyspark.errors.exceptions.captured  # noqa: F401 - where errors of the JVM are made
+from pyspark.errors.exceptions.base import UnknownException
 
-from engine.delta.exceptions.base import NAMES
+from engine.delta.exceptions.base import NAMES, as_spark_error
+from engine.errors import EngineError
+from engine.spark.file_index import listing_errors
+from engine.spark.java_causes import iter_causes
 
 _PACKAGE = "io.delta.exceptions."
 _CLASSIC = "pyspark.errors.exceptions.captured"
@@ -38,12 +42,24 @@ def _wrap(module_name: str, names: Names, classes_of: Callable[..., tuple[list[s
         converted: BaseException = original(*arguments, **keywords)
         if type(converted).__module__.startswith("delta."):
             return converted
+        if module_name == _CLASSIC and isinstance(converted, UnknownException):
+            ours = _listing_error(arguments[0])
+            if ours is not None:
+                return as_spark_error(ours)
         classes, prefix = classes_of(*arguments)
         kind = next(_found(classes, names), None)
         return converted if kind is None else _as(kind, converted, prefix)
 
     setattr(convert_exception, _INSTALLED, True)
     module.convert_exception = convert_exception
+
+
+def _listing_error(java: Any) -> EngineError | None:  # noqa: ANN401 - the JVM's
+    """Return the error of the engine that the JVM was told of when it asked for a table's files."""
+    for cause in iter_causes(java):
+        if cause.kind.startswith("py4j."):
+            return next((e for e in reversed(listing_errors) if str(e) in cause.text), None)
+    return None
 
 
 def _found(classes: Iterable[str], names: Names) -> Iterator[type[BaseException]]:
