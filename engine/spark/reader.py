@@ -28,7 +28,6 @@ from engine.spark.columns import column, to_spark_type
 from engine.spark.declared_types import unpushed_column, with_declared_types
 from engine.spark.deleted_bits import (
     MOST_LIVE_WORDS,
-    MOST_WORDS,
     deleted_constant,
     deleted_words,
     is_live,
@@ -227,7 +226,7 @@ def _words(
     Raises:
         RequestError: they are too many, and the frame has no other way to leave them out.
     """
-    most = MOST_WORDS if request.live is None else MOST_LIVE_WORDS
+    most = None if request.live is None else MOST_LIVE_WORDS
     words = deleted_words(table, [add for _, add in files], most)
     if words is None and request.live is not None:
         what = f"The deletion vectors of {table.uri} are too large for a DataFrame."
