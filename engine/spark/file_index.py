@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.java_gateway import ensure_callback_server_started
@@ -36,7 +36,7 @@ from engine.spark.live_tables import LiveTable
 from engine.spark.pushed_filters import pushed_condition
 
 LIVE_MARK = "lake.live"
-"""An option of relations that read the latest version; each has its own value."""
+"""An option of relations that read the latest version; equal for those that read the same."""
 Chooser = Callable[[Expression], Collection[AddFile]]
 
 
@@ -94,8 +94,9 @@ class LiveFiles:
 
 listing_errors: deque[EngineError] = deque(maxlen=64)
 """The latest errors that the JVM was told of: it hands on their text alone."""
-_live: WeakValueDictionary[str, "FileIndex"] = WeakValueDictionary()
-"""By their marks: the JVM keeps an index as long as a plan has it."""
+_MOST_MARKS = 4096
+_live: dict[str, "WeakSet[FileIndex]"] = {}
+"""Indexes by their marks; those of one mark read the same. The JVM keeps one as long as a plan has it."""
 
 
 def identity_of(snapshot: Snapshot) -> str:
@@ -110,25 +111,19 @@ def indexed_rows(spark: SparkSession, listed: IndexedFiles | LiveFiles) -> DataF
     return DataFrame(inside._jsparkSession.baseRelationToDataFrame(relation), spark)
 
 
-def live_table(mark: str) -> LiveTable:
-    """Return the table behind a relation that carries this mark as LIVE_MARK."""
-    live = _live[mark].live
-    if live is None:
-        raise KeyError(mark)
-    return live.table
+def live_files(mark: str) -> LiveFiles:
+    """Return the files behind a relation that carries this mark as LIVE_MARK."""
+    return next(index.live for index in _live[mark] if index.live is not None)
 
 
-def relation_at(spark: SparkSession, mark: str, snapshot: Snapshot) -> Any:  # noqa: ANN401
-    """Return the relation with this mark as one that reads a version and stays there.
+def relation_at(spark: SparkSession, live: LiveFiles, snapshot: Snapshot) -> Any:  # noqa: ANN401
+    """Return a relation of the same files that reads a version and stays there.
 
     Raises:
         SchemaChangedSinceAnalysisError: the version has other columns.
     """
-    live = _live[mark].live
-    if live is None:
-        raise KeyError(mark)
-    listed = live.made if live.table.snapshot is snapshot else live.at(snapshot)
-    return _relation(spark, listed)
+    is_made = live.made.identity == identity_of(snapshot)
+    return _relation(spark, live.made if is_made else live.at(snapshot))
 
 
 def _relation(spark: SparkSession, given: IndexedFiles | LiveFiles) -> Any:  # noqa: ANN401
@@ -138,8 +133,11 @@ def _relation(spark: SparkSession, given: IndexedFiles | LiveFiles) -> Any:  # n
     listed = given if isinstance(given, IndexedFiles) else given.made
     options = dict(listed.options)
     if isinstance(given, LiveFiles):
-        options[LIVE_MARK] = mark = uuid.uuid4().hex
-        _live[mark] = index
+        options[LIVE_MARK] = mark = f"{listed.identity} {given.table.access}"
+        if mark not in _live and len(_live) >= _MOST_MARKS:
+            for unused in [key for key, indexes in list(_live.items()) if not indexes]:
+                del _live[unused]
+        _live.setdefault(mark, WeakSet()).add(index)
     jvm, context = inside._jvm, spark.sparkContext
     sources = kept(context, "sources", lambda: sql_package(spark).execution.datasources)
     relation_of = kept(context, "HadoopFsRelation", lambda: sources.HadoopFsRelation)
@@ -200,11 +198,9 @@ class FileIndex:
         """Return the files of the version that the running query reads."""
         if self.live is None:
             return self._listed
-        snapshot, known = self.live.table.latest(self._spark), self._listed
-        if known.identity == identity_of(snapshot):
-            return known
-        listed = self.live.at(snapshot)
-        self._listed = listed
+        snapshot, listed = self.live.table.latest(self._spark), self._listed
+        if listed.identity != identity_of(snapshot):
+            self._listed = listed = self.live.at(snapshot)
         return listed
 
     def partitionSchema(self) -> Any:  # noqa: ANN401, N802

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.file_index import LIVE_MARK, live_table, relation_at
+from engine.spark.file_index import LIVE_MARK, live_files, relation_at
 from engine.spark.frame_reads import iter_leaves, option_of
 from engine.spark.jvm import analysed_plan, frame_over
 from engine.spark.live_tables import LiveTable
@@ -25,8 +25,9 @@ def pin_versions(frame: DataFrame, choose: Callable[[LiveTable], Snapshot]) -> D
         return frame
     plan = _with_cached_data(frame)
     session = frame.sparkSession
+    files = {mark: live_files(mark) for mark in _marks(plan)}
     relations = {
-        mark: relation_at(session, mark, choose(live_table(mark))) for mark in _marks(plan)
+        mark: relation_at(session, live, choose(live.table)) for mark, live in files.items()
     }
     if not relations:
         return frame

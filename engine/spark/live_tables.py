@@ -51,6 +51,12 @@ class LiveTable:
         return real_place(self.table.uri)
 
     @property
+    def access(self) -> str:
+        """The table's place, and by which options and roots it is read."""
+        options = tuple(sorted(self.table.storage_options.items()))
+        return f"{self.place} {hash((options, tuple(self.table.allowed_roots))):x}"
+
+    @property
     def may_have_vectors(self) -> bool:
         """Whether its files may get deletion vectors without a change of its protocol."""
         return has_feature(self.snapshot.protocol, "deletionVectors")
@@ -63,16 +69,16 @@ class LiveTable:
             return self.table.snapshot()
         key = (str(context.applicationId), str(execution), self.place)
         with _lock:
-            known = _versions.get(key)
-        if known is None:
-            found = self.table.snapshot()
-            with _lock:
-                while len(_versions) >= _MOST_READS:
-                    del _versions[next(iter(_versions))]
-                known = _versions.setdefault(key, found.version)
-            if known == found.version:
-                return found
-        return self.table.snapshot(known)
+            query_version = _versions.get(key)
+        if query_version is not None:
+            return self.table.snapshot(query_version)
+        snapshot = self.table.snapshot()
+        with _lock:
+            while len(_versions) >= _MOST_READS:
+                del _versions[next(iter(_versions))]
+            query_version = _versions.setdefault(key, snapshot.version)
+        is_first = query_version == snapshot.version
+        return snapshot if is_first else self.table.snapshot(query_version)
 
     def files_at(self, snapshot: Snapshot) -> TableFiles:
         """Return how to read the files of a version under the DataFrame's columns.
