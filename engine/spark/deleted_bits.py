@@ -70,7 +70,7 @@ def _word_at(spark: SparkSession, words: Column, place: Column) -> Any:  # noqa:
 def deleted_words(
     table: TableFiles, files: Iterable[AddFile], most_words: int | None = None
 ) -> list[bytes | None] | None:
-    """Return the words of each file, None for a file without a vector.
+    """Return the words of each file, None for a file that keeps all rows.
 
     None in place of the list where all of them take more than `most_words`, MOST_WORDS by default.
 
