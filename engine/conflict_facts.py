@@ -139,7 +139,7 @@ class TrialChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class TrialOutcome:
     """What became of it: PASSES, RESOLVED, CONFLICT, or UNDECIDABLE where it could not be tried.
 
     `winning_version` is as in the table's own log. `metrics` are of the commit it would have made.

@@ -1,6 +1,6 @@
 """Numbers in sentences."""
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """1 file, 12,000 files."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

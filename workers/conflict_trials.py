@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from engine.clock import SystemClock
-from engine.conflict_facts import Tried, Verdict
+from engine.conflict_facts import TrialOutcome, Verdict
 from engine.errors import EngineError
 from engine.operations.trial import Limits, RecordedWrite, try_write
 from engine.storage.uri import open_store
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 SECONDS = 20
 """All trials of a conflict together take no longer."""
 _CLOCK = SystemClock()
-_NOT_FAITHFUL = Tried(
+_NOT_FAITHFUL = TrialOutcome(
     verdict=Verdict.UNDECIDABLE,
     why="the write did not conflict on a copy as it was, so the copy does not tell",
 )

@@ -21,7 +21,7 @@ from engine.clock import Clock, SystemClock, utc_from_ms
 from engine.errors import OperationCancelledError
 from engine.operations.execution import COMMIT
 from engine.spark.jobs import Progress
-from engine.words import counted
+from engine.words import count_noun
 from lakeui.jobs import leases
 from lakeui.jobs.errors import LeaseLostError, TimeLimitError
 from lakeui.jobs.events import log_event
@@ -72,7 +72,7 @@ class StageRows:
         tell = partial(log_event, self._job_id, at=at, attempt=stage.attempt, step=stage.place)
         if counts.total or stage.found:
             took = _duration(stage.took_ms(self._clock.now_ms()))
-            tasks = counted(counts.done, "task") if counts.total else ""
+            tasks = count_noun(counts.done, "task") if counts.total else ""
             said = ", ".join(part for part in (stage.found, tasks, took) if part)
             tell(f"{stage.name.capitalize()}: {said}")
         if times and times.slowest_ms >= max(_SLOW_MS, _SLOW_TIMES * times.median_ms):

@@ -10,7 +10,7 @@ from engine.conflicts.overlap import MatchedRows, Overlap
 from engine.conflicts.remedies import remedies_for
 from engine.conflicts.situation import situation_of
 from engine.errors import ConflictFacts, ConflictFile
-from engine.words import counted
+from engine.words import count_noun
 
 FILES_SHOWN = 100
 PARTITIONS_SHOWN = 10
@@ -149,7 +149,7 @@ def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding, deed: st
 
 
 def _added_words(overlap: Overlap, finding: Finding) -> str:
-    count = counted(len(finding.added), "file")
+    count = count_noun(len(finding.added), "file")
     if overlap.level_decides:
         return f"is a blind append, which counts at Serializable: it added {count}"
     earlier = {candidate.version for candidate in finding.added} - {overlap.winner.version}
@@ -162,7 +162,7 @@ def _added_words(overlap: Overlap, finding: Finding) -> str:
 def _removed_words(overlap: Overlap, finding: Finding) -> str:
     again = {add.path for add in overlap.winner.adds}
     verb = "rewrote" if any(file.path in again for file in finding.removed) else "removed"
-    return f"{verb} {counted(len(finding.removed), 'file')}"
+    return f"{verb} {count_noun(len(finding.removed), 'file')}"
 
 
 def _where(facts: ConflictFacts) -> str:

@@ -47,7 +47,7 @@ from engine.spark.winner_rows import condition_tester
 from engine.storage.uri import resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-from engine.words import counted
+from engine.words import count_noun
 
 READ, READ_SOURCE, COMMIT = "read the table", "read the source", "commit"
 
@@ -268,11 +268,11 @@ class Execution:
 
     def chose(self, files: int, snapshot: Snapshot) -> None:
         """Say how many of the table's files are left to look at."""
-        self.found(f"{files:,} of {counted(snapshot.file_count, 'file')}", READ)
+        self.found(f"{files:,} of {count_noun(snapshot.file_count, 'file')}", READ)
 
     def wrote_in_words(self, files: Sequence[AddFile]) -> None:
         """Say how many files a stage wrote."""
-        self.found(f"{counted(len(files), 'file')} written")
+        self.found(f"{count_noun(len(files), 'file')} written")
 
     def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
         """Data files that this run wrote: they go if it fails."""

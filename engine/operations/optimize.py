@@ -30,7 +30,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.compaction import Compacted, compact
 from engine.spark.jobs import Progress
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-from engine.words import counted
+from engine.words import count_noun
 
 BATCH_BYTES = 50 * 1024**3
 NOTHING_TO_DO = "The files are as large as they should be: there was nothing to do."
@@ -176,7 +176,7 @@ def _plan(snapshot: Snapshot, bins: Sequence[Bin]) -> OperationResult:
         for add in bin_
     ]
     summary = (
-        f"{len(files):,} of {counted(snapshot.file_count, 'file')} would become {len(bins):,}."
+        f"{len(files):,} of {count_noun(snapshot.file_count, 'file')} would become {len(bins):,}."
         if bins
         else NOTHING_TO_DO
     )

@@ -41,7 +41,7 @@ from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows
 from engine.spark.writer import CHANGE_TYPE, Written, write_changes
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-from engine.words import counted
+from engine.words import count_noun
 
 
 def overwrite(command: Overwrite, execution: Execution) -> OperationResult:
@@ -252,5 +252,5 @@ def _plan(command: Overwrite, snapshot: Snapshot, condition: Expression | None) 
     whole, unsure = split_by_partition(snapshot, condition, snapshot.add_files(condition))
     files = [PlannedFile.of(add, "replaced whole") for add in whole]
     files += [PlannedFile.of(add, "may hold rows that are replaced") for add in unsure]
-    summary = f"{len(whole):,} of {counted(snapshot.file_count, 'file')} would be replaced, {len(unsure)} read."
+    summary = f"{len(whole):,} of {count_noun(snapshot.file_count, 'file')} would be replaced, {len(unsure)} read."
     return OperationResult(plan=plan_of(summary, files))

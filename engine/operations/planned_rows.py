@@ -22,7 +22,7 @@ from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.row_deletion import split_by_partition
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
-from engine.words import counted
+from engine.words import count_noun
 
 NOT_COUNTED = "the rows were not counted: Spark would have to read them, or they are too large"
 
@@ -57,8 +57,10 @@ def plan_of_matches(
         if count
     ]
     plan = plan_of("", files)
-    rows = "All rows" if plan.rows is None else counted(plan.rows, "row")
-    summary = f"{rows} in {len(files):,} of {counted(snapshot.file_count, 'file')} would be {verb}."
+    rows = "All rows" if plan.rows is None else count_noun(plan.rows, "row")
+    summary = (
+        f"{rows} in {len(files):,} of {count_noun(snapshot.file_count, 'file')} would be {verb}."
+    )
     return replace(plan, summary=summary, is_counted=plan.rows is not None)
 
 
@@ -74,7 +76,7 @@ def plan_of_merge(
     if work is None or merged is None:
         candidates = snapshot.add_files() if work is None else work.candidates
         files = [PlannedFile.of(add, "may be read") for add in candidates]
-        summary = f"Up to {counted(len(files), 'file')} would be read; {NOT_COUNTED}."
+        summary = f"Up to {count_noun(len(files), 'file')} would be read; {NOT_COUNTED}."
         return OperationResult(plan=plan_of(summary, files))
     changed = {index: len(rows) for index, rows in merged.bitmaps().items()}
     files = [
@@ -84,10 +86,10 @@ def plan_of_merge(
     ]
     said = {"updated": 0, "deleted": 0} | _by_action(work, merged.by_clause)
     facts = {f"rows_{name}": count for name, count in {**said, "inserted": merged.inserted}.items()}
-    words = ", ".join(f"{counted(facts[f'rows_{name}'], 'row')} {name}" for name in _ACTIONS)
+    words = ", ".join(f"{count_noun(facts[f'rows_{name}'], 'row')} {name}" for name in _ACTIONS)
     summary = (
-        f"{words}, from {counted(work.source.num_rows, 'source row')};"
-        f" {len(files):,} of {counted(snapshot.file_count, 'file')} would change."
+        f"{words}, from {count_noun(work.source.num_rows, 'source row')};"
+        f" {len(files):,} of {count_noun(snapshot.file_count, 'file')} would change."
     )
     return OperationResult(plan=replace(plan_of(summary, files, **facts), is_counted=True))
 

@@ -43,7 +43,7 @@ from engine.spark.row_positions import (
     vector_merge,
 )
 from engine.spark.table_files import TableFiles
-from engine.words import counted
+from engine.words import count_noun
 
 MATCH = "__lake_match"
 
@@ -175,7 +175,7 @@ def _found_by_spark(
             execution.wrote_vectors(deletion.vector for deletion in read)
             deletions += read
     settled = settle(deletions, whole, by_vector=by_vector)
-    again = f", {counted(len(before), 'file')} not read again" if before else ""
+    again = f", {count_noun(len(before), 'file')} not read again" if before else ""
     execution.found(f"{settled.in_words()}{again}")
     execution.found_rows = FoundRows.of(snapshot, condition, files, deletions)
     return settled

@@ -21,7 +21,7 @@ from engine.clock import Clock, SystemClock
 from engine.commands.command import Command
 from engine.commands.model import Append, Delete, SetProperties, Update
 from engine.commands.names import is_location
-from engine.conflict_facts import TrialChange, Tried, Verdict
+from engine.conflict_facts import TrialChange, TrialOutcome, Verdict
 from engine.conflicts.eligibility import ROW_TRACKING_PROPERTY
 from engine.conflicts.transaction_info import WinningCommit
 from engine.deletion_vectors.files import locate
@@ -77,13 +77,15 @@ class Limits:
     resolve: Resolve | None = None
 
 
-def try_write(write: RecordedWrite, change: TrialChange, limits: Limits) -> Tried:
+def try_write(write: RecordedWrite, change: TrialChange, limits: Limits) -> TrialOutcome:
     """Have the write run again on a copy, with a change."""
     try:
         with _memory() as store:
             return _Trial(write, change, limits, store).run()
     except CannotTryError as error:
-        return Tried(verdict=Verdict.UNDECIDABLE, why=str(error), needs_spark=error.needs_spark)
+        return TrialOutcome(
+            verdict=Verdict.UNDECIDABLE, why=str(error), needs_spark=error.needs_spark
+        )
     except (FileMissingError, DataFileError):
         return _cannot("files or versions that it takes are not there any more")
     except OperationCancelledError:
@@ -100,8 +102,8 @@ class CannotTryError(Exception):
         self.needs_spark = needs_spark
 
 
-def _cannot(why: str) -> Tried:
-    return Tried(verdict=Verdict.UNDECIDABLE, why=why)
+def _cannot(why: str) -> TrialOutcome:
+    return TrialOutcome(verdict=Verdict.UNDECIDABLE, why=why)
 
 
 @contextmanager
@@ -124,7 +126,7 @@ class _Trial:
         self._source = write.table.store
         self._base = 0
 
-    def run(self) -> Tried:
+    def run(self) -> TrialOutcome:
         winners = self._winners()
         command = _narrowed(self._write.command, self._change.condition)
         self._copy(winners, command)
@@ -272,11 +274,13 @@ class _Trial:
             msg = "The trial took too long."
             raise OperationCancelledError(msg)
 
-    def _aborted(self, conflict: ConflictError) -> Tried:
+    def _aborted(self, conflict: ConflictError) -> TrialOutcome:
         facts = conflict.conflict
         version = facts.winner.version
         own = None if version is None else version - self._base + self._write.read_version
-        return Tried(verdict=Verdict.CONFLICT, why=facts.what, rule=facts.rule, winning_version=own)
+        return TrialOutcome(
+            verdict=Verdict.CONFLICT, why=facts.what, rule=facts.rule, winning_version=own
+        )
 
 
 class _Landing(TransactionObserver):
@@ -292,13 +296,17 @@ class _Landing(TransactionObserver):
             land()
 
 
-def _passed(result: OperationResult) -> Tried:
+def _passed(result: OperationResult) -> TrialOutcome:
     if result.version is None:
-        return Tried(verdict=Verdict.PASSES, why=result.message or "no row was left to change")
+        return TrialOutcome(
+            verdict=Verdict.PASSES, why=result.message or "no row was left to change"
+        )
     if result.resolved:
         whys = dict.fromkeys(resolved.how for resolved in result.resolved)
-        return Tried(verdict=Verdict.RESOLVED, why="; ".join(whys), metrics=dict(result.metrics))
-    return Tried(
+        return TrialOutcome(
+            verdict=Verdict.RESOLVED, why="; ".join(whys), metrics=dict(result.metrics)
+        )
+    return TrialOutcome(
         verdict=Verdict.PASSES, why="no check finds a conflict", metrics=dict(result.metrics)
     )
 

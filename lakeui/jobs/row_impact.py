@@ -23,7 +23,7 @@ from engine.commands.model import (
     Update,
     Vacuum,
 )
-from engine.words import counted
+from engine.words import count_noun
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 
@@ -65,7 +65,7 @@ def row_impact(table: Table, command: Command) -> list[str]:
 def _sentences(table: Table, command: Command) -> Iterator[str]:
     if isinstance(command, Script):
         count = sum(step.removes_rows for step in command.steps)
-        yield f"{counted(count, 'step')} of {len(command.steps)} can remove rows or history."
+        yield f"{count_noun(count, 'step')} of {len(command.steps)} can remove rows or history."
         for step in command.steps:
             if step.table in ("", "t", table.name, table.uri):
                 yield from row_impact(table, step)
@@ -75,8 +75,10 @@ def _sentences(table: Table, command: Command) -> Iterator[str]:
         yield "Versions that need the deleted files can no longer be read or restored."
         yield "A dry run names the files, their size and the versions."
     elif _removes_all(command):
-        rows = "All rows" if table.row_count is None else f"All {counted(table.row_count, 'row')}"
-        yield f"{rows} in {counted(table.file_count, 'file')} leave the table. {_UNTIL_VACUUM}"
+        rows = (
+            "All rows" if table.row_count is None else f"All {count_noun(table.row_count, 'row')}"
+        )
+        yield f"{rows} in {count_noun(table.file_count, 'file')} leave the table. {_UNTIL_VACUUM}"
         if isinstance(command, Clone | Create):
             yield "The columns, properties and partitioning of the table give way too."
     else:
@@ -112,11 +114,11 @@ def _of_restore(table: Table, command: Restore) -> Iterator[str]:
         yield "No later version is on record: nothing would be undone."
         return
     span = f"v{sums['first']}" if sums["n"] == 1 else f"v{sums['first']} to v{sums['last']}"
-    yield f"Undoes {counted(sums['n'], 'version')}, {span}, of {counted(sums['writers'], 'writer')}."
+    yield f"Undoes {count_noun(sums['n'], 'version')}, {span}, of {count_noun(sums['writers'], 'writer')}."
     if sums["rows"]:
-        yield f"Up to {counted(sums['rows'], 'row')} written since leave the table. {_UNTIL_VACUUM}"
+        yield f"Up to {count_noun(sums['rows'], 'row')} written since leave the table. {_UNTIL_VACUUM}"
     if sums["marked"]:
-        yield f"{counted(sums['marked'], 'row')} deleted since come back."
+        yield f"{count_noun(sums['marked'], 'row')} deleted since come back."
     yield "Files that VACUUM has deleted since cannot come back: RESTORE then fails and changes nothing."
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.words import counted
+from engine.words import count_noun
 from lakeui.catalog.families import FAMILIES, family_of
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import RowCounts
@@ -35,11 +35,13 @@ def rows_text(rows: RowCounts) -> str:
     if not rows.is_overwrite:
         return _rows(rows, format_count)
     came = (
-        "rows in not recorded" if rows.inserted is None else f"{counted(rows.inserted, 'row')} in"
+        "rows in not recorded"
+        if rows.inserted is None
+        else f"{count_noun(rows.inserted, 'row')} in"
     )
     if rows.deleted is None:
         return f"{came}, rows replaced not recorded"
-    return f"{came}, {counted(rows.deleted, 'row')} replaced"
+    return f"{came}, {count_noun(rows.deleted, 'row')} replaced"
 
 
 def short_rows(rows: RowCounts) -> str:

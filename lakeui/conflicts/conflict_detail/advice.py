@@ -11,7 +11,7 @@ from typing import Any
 from engine.conflict_facts import RemedyKind, Rule, Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.remedy_texts import NOT_BY_PARTITIONS, NOT_BY_SERIALIZABLE
-from engine.words import counted
+from engine.words import count_noun
 from lakeui.catalog.models import Table
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
 from lakeui.conflicts.conflict_detail.narrowing import Narrowing, narrowed_statement, narrowing
@@ -242,7 +242,9 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
     if table.deletion_vectors:
         both = "Deletion vectors, row tracking" if table.row_tracking else "Deletion vectors"
         changed = sides.current.changes.files_changed if sides.current.changes else 0
-        by_file = f" Without them {counted(changed, 'file')} would have decided." if changed else ""
+        by_file = (
+            f" Without them {count_noun(changed, 'file')} would have decided." if changed else ""
+        )
         text = f"{'Both are' if table.row_tracking else 'They are'} enabled.{by_file}"
         yield Advice(kind="vectors_on", title=both, text=text, verdict=ON_ALREADY, is_advised=False)
         if not table.partition_columns:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from engine.commands.model import Command, Script
 from engine.commands.sql import parse_statement
-from engine.conflict_facts import RemedyKind, TrialChange, Tried, Verdict
+from engine.conflict_facts import RemedyKind, TrialChange, TrialOutcome, Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.remedy_trials import AS_IT_WAS, CHANGES, ELSEWHERE, SERIALIZABLE, WHY_NOT
 from engine.errors import EngineError, RequestError
@@ -216,7 +216,7 @@ def winning_commands(conflict: Conflict) -> Mapping[int, Command | None]:
     return commands
 
 
-def answer_text(tried: Tried, duration_ms: int) -> dict[str, Any]:
+def answer_text(tried: TrialOutcome, duration_ms: int) -> dict[str, Any]:
     """An answer as it is kept."""
     return {
         "verdict": str(tried.verdict),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.conflict_facts import Rule
-from engine.words import counted
+from engine.words import count_noun
 from lakeui.catalog.families import family_of
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import rows_of
@@ -57,7 +57,7 @@ def overlap_place(conflict: Conflict) -> str:
     if rows and rule is Rule.DATA_ADDED:
         new_rows = conflict.rows_text.replace(" row", " new row")
         return f"{new_rows} {'matches' if rows == 1 else 'match'}"
-    where = counted(files, "new file" if rule is Rule.DATA_ADDED else "file")
+    where = count_noun(files, "new file" if rule is Rule.DATA_ADDED else "file")
     if rows:
         return f"{conflict.rows_text} in {where}" if files else conflict.rows_text
     return where if files else ""
@@ -72,7 +72,7 @@ def why_aborted(conflict: Conflict) -> str:
 def resolved(conflict: Conflict, how: str) -> str:
     """v4807: row map, 2,377 rows."""
     rows = conflict.row_count
-    rows_text = counted(rows, "row") if rows and f"{rows:,}" not in how else ""
+    rows_text = count_noun(rows, "row") if rows and f"{rows:,}" not in how else ""
     words = ", ".join(part for part in (how or "resolved at row level", rows_text) if part)
     return f"v{conflict.winning_version}: {words}"
 
@@ -84,7 +84,7 @@ def would_overlap(latest: int, overlap_count: int | None, exempt: int | None) ->
     if exempt == overlap_count:
         return f"if it committed now: v{latest + 1}, nothing to resolve"
     open_ones = overlap_count - (exempt or 0)
-    return f"{counted(open_ones, 'version')} to be checked when it commits"
+    return f"{count_noun(open_ones, 'version')} to be checked when it commits"
 
 
 def properties_of(parameters: object) -> Properties:

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from engine.errors import EngineError
 from engine.storage.uri import open_store
-from engine.words import counted
+from engine.words import count_noun
 from lakeui.catalog.discovery import (
     Directory,
     check_search,
@@ -95,7 +95,7 @@ class Command(BaseCommand):
             return
         for row in rows:
             self.stdout.write(f"{row['state']:12} {row['name']:40} {row['place']}")
-        self.stdout.write(f"{counted(len(rows), 'table')} in the catalog.")
+        self.stdout.write(f"{count_noun(len(rows), 'table')} in the catalog.")
 
     def _write_lines(self, answer: dict[str, object], examined: list[Directory]) -> None:
         rows: list[dict[str, str]] = answer["tables"]  # type: ignore[assignment]
@@ -105,7 +105,7 @@ class Command(BaseCommand):
             if one.problem:
                 self.stdout.write(f"{'unreadable':12} {one.path}: {one.problem}")
         directories = "1 directory" if len(examined) == 1 else f"{len(examined):,} directories"
-        self.stdout.write(f"{counted(len(rows), 'table')} in {directories}.")
+        self.stdout.write(f"{count_noun(len(rows), 'table')} in {directories}.")
         if answer["after"] is not None:
             self.stdout.write(f"There are more: go on with --after '{answer['after']}'.")
 
