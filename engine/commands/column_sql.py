@@ -5,7 +5,7 @@ from typing import Any
 from engine.commands.names import name_sql
 from engine.expressions.render import quote_string
 from engine.expressions.types import sql_name
-from engine.schema.text_lengths import declared_type
+from engine.schema.text_lengths import read_declared_type
 from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 GENERATION = "delta.generationExpression"
@@ -23,7 +23,7 @@ def columns_sql(schema: StructType) -> str:
 
 def column_sql(field: StructField) -> str:
     """One column: name, type and what is said of it."""
-    parts = [name_sql(field.name), type_sql(declared_type(field))]
+    parts = [name_sql(field.name), type_sql(read_declared_type(field))]
     if not field.nullable:
         parts.append("NOT NULL")
     parts.extend(_described(field.metadata))

@@ -35,7 +35,7 @@ from engine.expressions.queries.subqueries import nested_in
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Column, Expression
-from engine.schema.evolution import taken
+from engine.schema.evolution import select_source_columns
 from engine.schema.types import StructType
 from engine.schema.write_errors import SetTwiceError
 
@@ -173,7 +173,7 @@ class Merge(Command):
         keys = (column_path(key.lower()) for clause in self.clauses for key in clause.assignments)
         paths = {path[1:] if len(path) > 1 and path[0] in names else path for path in keys}
         takes_all = any(clause.action in {UPDATE_ALL, INSERT_ALL} for clause in self.clauses)
-        return taken(source, paths, takes_all=takes_all)
+        return select_source_columns(source, paths, takes_all=takes_all)
 
     def statement(self) -> str:
         """SQL that says the same; `parse_statement` of it equals the command.

@@ -31,7 +31,7 @@ from engine.commands.text_sample import (
 from engine.errors import CannotEvaluateError, RequestError, StatementError
 from engine.expressions.arrow_cast import arrow_type, canonical, convert
 from engine.expressions.type_grammar import parse_type
-from engine.schema.assignment import Cast, is_unchanged, storing
+from engine.schema.assignment import Cast, is_unchanged, plan_storage
 from engine.schema.text_lengths import has_limits
 from engine.schema.types import STRING, VARIANT, DataType, StructField, StructType
 from engine.snapshot.new_table import check_names
@@ -181,7 +181,7 @@ def _stored(
     """Values as their column would store them, and the places of those that it cannot."""
     texts = arrow_texts(column)
     try:
-        way = storing(source.type, target.type, source.name)
+        way = plan_storage(source.type, target.type, source.name)
     except RequestError:
         return texts, set()  # the choice is refused as a whole
     if is_unchanged(way) or not isinstance(way, Cast):
@@ -238,7 +238,7 @@ def _declared(own: StructField, text: str, *, stores: bool) -> StructField:
         msg = "A file is not loaded into CHAR or VARCHAR."
         raise RequestError(msg, "Choose STRING.", field="types")
     if stores:
-        storing(own.type, kind, own.name)
+        plan_storage(own.type, kind, own.name)
     return StructField(own.name, kind)
 
 

@@ -16,8 +16,8 @@ from engine.expressions.type_grammar import read_type
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.text_lengths import (
     TEXT_TYPE,
-    as_declared,
-    without_limits,
+    drop_limits,
+    render_declared_type,
 )
 from engine.schema.types import (
     StructField,
@@ -76,10 +76,10 @@ def column_definition(cursor: StatementCursor) -> StructField:
     """
     name = cursor.name()
     declared = read_type(cursor)
-    data_type = without_limits(declared)
+    data_type = drop_limits(declared)
     nullable, metadata = True, dict[str, Any]()
     if declared != data_type:
-        metadata[TEXT_TYPE] = as_declared(declared)
+        metadata[TEXT_TYPE] = render_declared_type(declared)
     while True:
         if cursor.take("NOT", "NULL"):
             nullable = False

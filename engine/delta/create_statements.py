@@ -25,7 +25,7 @@ from engine.delta.result_frames import nothing
 from engine.delta.statement_views import StatementNotRoutedError
 from engine.expressions.type_grammar import read_type
 from engine.protocol.properties import CONSTRAINT_PREFIX
-from engine.schema.text_lengths import with_declared
+from engine.schema.text_lengths import declare_type
 from engine.schema.types import StructField, StructType, type_from_json
 from engine.spark.catalogue import CataloguedTable
 from engine.spark.jvm import column_of, frame_over, iter_seq
@@ -240,4 +240,4 @@ def _field(definition: Java) -> StructField:
         raise CollationError(str(definition.name()))
     declared = read_type(StatementCursor.over(text))
     plain = StructField(str(definition.name()), declared, bool(definition.nullable()), metadata)
-    return with_declared(plain, declared)
+    return declare_type(plain, declared)

@@ -19,7 +19,7 @@ from engine.delta.handle import AUTO_MERGE, Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.result_frames import counted_frame, nothing
 from engine.delta.statement_views import StatementNotRoutedError
-from engine.schema.assignment import storing
+from engine.schema.assignment import plan_storage
 from engine.schema.types import STRING, StructType
 from engine.schema.write_errors import ColumnCountError
 from engine.spark.column_trees import GivenColumn
@@ -135,7 +135,7 @@ def _insert_command(
     for name, value in fixed.items():
         field = schema.get(name)
         if value is not None and field is not None:
-            way = storing(STRING, field.type, field.name)
+            way = plan_storage(STRING, field.type, field.name)
             frame = frame.withColumn(field.name, stored(F.lit(value), way, INSERT))
     source = DataFrameSource(frame, is_made_anew=handle.reads_anew)
     criteria = optional(plan.replaceCriteriaOpt())

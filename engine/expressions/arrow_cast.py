@@ -19,9 +19,9 @@ from engine.expressions.tree import VOID
 from engine.expressions.types import FLOATS, INTEGRALS, TIMES, is_numeric, sql_name
 from engine.schema.civil_time import DAY_MICROS
 from engine.schema.text_values import (
-    named_float,
     parse_boolean,
     parse_double,
+    parse_float_name,
     parse_whole_number,
 )
 from engine.schema.types import (
@@ -171,7 +171,7 @@ def _parsed(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value of 
     if target in INTEGRALS:
         result = parse_whole_number(text)
     elif target in FLOATS:
-        result = parse_double(text) if target == DOUBLE else named_float(text)
+        result = parse_double(text) if target == DOUBLE else parse_float_name(text)
     elif target == BOOLEAN:
         result = parse_boolean(text)
     elif target == DATE:

@@ -4,7 +4,7 @@ from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
 from engine.expressions.literals import is_whole
 from engine.expressions.types import NAMED_TYPES
-from engine.schema.text_lengths import MAX_LENGTH, limited
+from engine.schema.text_lengths import MAX_LENGTH, text_type
 from engine.schema.types import (
     VARIANT,
     ArrayType,
@@ -112,7 +112,7 @@ def _limited(cursor: Cursor, kind: str) -> DataType:
     cursor.need(")")
     if not 1 <= length <= MAX_LENGTH:
         cursor.refuse(f"a text has 1 to {MAX_LENGTH} characters")
-    return limited(kind, length)
+    return text_type(kind, length)
 
 
 def _decimal(cursor: Cursor) -> DecimalType:

@@ -22,7 +22,7 @@ from engine.errors import DataFileError
 from engine.expressions.text_bounds import upper_bound
 from engine.iceberg.schema import Leaf, iter_leaves
 from engine.schema.column_mapping import physical_name
-from engine.schema.partition_values import partition_text, stored_partition_value
+from engine.schema.partition_values import parse_stored_value, partition_text
 from engine.schema.types import DecimalType, StructField, StructType
 from engine.storage.uri import resolve_log_path
 
@@ -106,9 +106,7 @@ def data_file(add: AddFile, shape: FileShape) -> DataFile:
 
 def _partition(values: Mapping[str, str | None], column: StructField) -> Any:  # noqa: ANN401 - any value
     """A partition value as manifests hold it: days, microseconds, plain values."""
-    return stored_partition_value(
-        partition_text(values, physical_name(column, "name")), column.type
-    )
+    return parse_stored_value(partition_text(values, physical_name(column, "name")), column.type)
 
 
 def _null_counts(stats: Mapping[str, Any], leaves: Iterable[Leaf]) -> dict[int, int]:

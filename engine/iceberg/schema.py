@@ -28,7 +28,7 @@ from pyiceberg.types import StructType as IcebergStruct
 
 from engine.errors import InvalidSchemaError
 from engine.schema.column_mapping import field_id, physical_name
-from engine.schema.nested_ids import nested_ids
+from engine.schema.nested_ids import read_nested_ids
 from engine.schema.types import (
     ArrayType,
     DataType,
@@ -101,7 +101,7 @@ def iter_leaves(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[Le
 
 
 def _field(column: StructField) -> NestedField:
-    field_type = _type(column.type, nested_ids(column), physical_name(column, _MODE))
+    field_type = _type(column.type, read_nested_ids(column), physical_name(column, _MODE))
     return NestedField(
         field_id=_id_of(column),
         name=column.name,

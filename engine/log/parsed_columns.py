@@ -19,9 +19,9 @@ from engine.errors import MalformedLogError
 from engine.protocol.indexed_columns import IndexedColumns
 from engine.protocol.properties import ColumnPath, TableProperties
 from engine.schema.arrow import to_arrow_type
-from engine.schema.column_mapping import mapping_mode, physical_name
+from engine.schema.column_mapping import column_mapping_mode, physical_name
 from engine.schema.partition_arrays import partition_array
-from engine.schema.partition_values import stored_partition_value
+from engine.schema.partition_values import parse_stored_value
 from engine.schema.types import (
     ArrayType,
     DataType,
@@ -56,7 +56,7 @@ def parsed_statistics(
 
 def parsed_partition_values(values: pa.ChunkedArray, metadata: Metadata) -> pa.Array | None:
     """`partitionValues_parsed` of every row; None where the table is not partitioned."""
-    mode = mapping_mode(metadata.configuration)
+    mode = column_mapping_mode(metadata.configuration)
     schema = parse_schema(metadata.schema_string)
     fields = [named for name in metadata.partition_columns if (named := schema.get(name))]
     fields = [field for field in fields if _is_plain(field.type)]
@@ -74,7 +74,7 @@ def indexed_columns(
     metadata: Metadata, properties: TableProperties, clustering: Sequence[ColumnPath] = ()
 ) -> StructType:
     """Return the data columns that have statistics, under physical names."""
-    mode = mapping_mode(metadata.configuration)
+    mode = column_mapping_mode(metadata.configuration)
     schema = parse_schema(metadata.schema_string)
     partitions = {name.lower() for name in metadata.partition_columns}
     fields = [field for field in schema if field.name.lower() not in partitions]
@@ -284,7 +284,7 @@ def _partition_column(values: pa.ChunkedArray, name: str, data_type: DataType) -
 def _parsed(text: str | None, data_type: DataType) -> str | None:
     """The text, where it is a value of the type."""
     try:
-        stored_partition_value(text, data_type)
+        parse_stored_value(text, data_type)
     except MalformedLogError:
         return None
     return text

@@ -26,7 +26,7 @@ from engine.protocol.properties import (
     render_column_paths,
 )
 from engine.schema.assignment import is_storable
-from engine.schema.column_mapping import mapping_mode, with_mapping
+from engine.schema.column_mapping import column_mapping_mode, map_columns
 from engine.schema.types import STRING, StructField, StructType, type_to_json
 from engine.snapshot.definition import check_change_feed, check_default
 from engine.snapshot.new_table import check_names, clustering_domain
@@ -189,8 +189,8 @@ def _commit(
     """Commit a schema; `moved` are columns by their paths before and after, empty if gone."""
     snapshot = execution.snapshot_of(txn)
     configuration = _with_moved(snapshot.metadata.configuration, moved or {})
-    schema, configuration = with_mapping(schema, configuration)
-    check_names(schema, mapping_mode(configuration))
+    schema, configuration = map_columns(schema, configuration)
+    check_names(schema, column_mapping_mode(configuration))
     check_change_feed(schema, configuration)
     terms = under(Terms.of(snapshot), schema, configuration)
     partition_paths = [(name,) for name in snapshot.metadata.partition_columns]

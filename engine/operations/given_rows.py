@@ -14,7 +14,7 @@ from engine.errors import CannotEvaluateError, RequestError
 from engine.expressions.tree import Column
 from engine.operations.arrow_rows import evaluated_as
 from engine.schema.arrow import from_arrow_type, to_arrow_type
-from engine.schema.assignment import storing
+from engine.schema.assignment import plan_storage
 from engine.schema.types import ArrayType, MapType, StructField, StructType
 from engine.schema.write_errors import ColumnCountError
 from engine.spark.shape import check_assignable
@@ -103,7 +103,7 @@ def names_by_position(
 
 
 def _stored(rows: pa.Table, mine: StructField, column: StructField) -> pa.ChunkedArray:
-    storing(mine.type, column.type, column.name)
+    plan_storage(mine.type, column.type, column.name)
     if mine.type == column.type:
         return rows.column(mine.name)
     if isinstance(column.type, StructType | ArrayType | MapType):

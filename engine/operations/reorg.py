@@ -18,7 +18,7 @@ from engine.operations.optimize import chosen_files, combined, rewrite_bins
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.set_properties import commit_properties
 from engine.protocol.iceberg_compat import COMPAT_VERSION, faults_of, is_iceberg
-from engine.schema.column_mapping import ICEBERG_COMPAT_KEY, MODE_KEY, mapping_mode
+from engine.schema.column_mapping import ICEBERG_COMPAT_KEY, MODE_KEY, column_mapping_mode
 from engine.snapshot.snapshot import Snapshot
 
 _FORMATS_KEY = "delta.universalFormat.enabledFormats"
@@ -81,7 +81,7 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
 def _rules(snapshot: Snapshot) -> dict[str, str]:
     """The properties of a table under the rules, where it does not have them."""
     rules = {ICEBERG_COMPAT_KEY: "true", _VECTORS_KEY: "false"}
-    if mapping_mode(snapshot.metadata.configuration) == "none":
+    if column_mapping_mode(snapshot.metadata.configuration) == "none":
         rules[MODE_KEY] = "name"
     have = snapshot.metadata.configuration
     return {key: value for key, value in rules.items() if have.get(key) != value}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
-from engine.schema.text_lengths import declared_type, with_declared
+from engine.schema.text_lengths import declare_type, read_declared_type
 from engine.schema.types import DataType, StructField, StructType, type_to_json
 from engine.schema.widening import TYPE_CHANGES, is_wider
 
@@ -23,7 +23,7 @@ def edit(schema: StructType, parent: Sequence[str], change: Change) -> StructTyp
     if not parent:
         return StructType(change(schema.fields))
     field = _struct(schema, parent[0])
-    column = with_declared(field, _edited(declared_type(field), parent[1:], change))
+    column = declare_type(field, _edited(read_declared_type(field), parent[1:], change))
     return StructType(tuple(column if f is field else f for f in schema.fields))
 
 

@@ -23,8 +23,8 @@ from engine.protocol.properties import CONSTRAINT_PREFIX, TableProperties, valid
 from engine.schema.column_mapping import (
     ICEBERG_COMPAT_KEY,
     MODE_KEY,
-    mapping_mode,
-    with_mapping,
+    column_mapping_mode,
+    map_columns,
 )
 from engine.schema.types import StructType
 from engine.snapshot.definition import (
@@ -205,13 +205,13 @@ def _asked_features(protocol: Protocol, configuration: Mapping[str, str]) -> fro
 
 def _mapped(snapshot: Snapshot, configuration: dict[str, str]) -> tuple[StructType, dict[str, str]]:
     """Enabling column mapping by name gives every column an id; no other change is possible."""
-    before, after = snapshot.mapping_mode, mapping_mode(configuration)
+    before, after = snapshot.mapping_mode, column_mapping_mode(configuration)
     if before == after:
-        return with_mapping(snapshot.schema, configuration)
+        return map_columns(snapshot.schema, configuration)
     if (before, after) != ("none", "name"):
         msg = f"Column mapping cannot be changed from {before} to {after}."
         raise InvalidPropertyError(msg, "Only none to name is possible.", field=MODE_KEY)
-    return with_mapping(snapshot.schema, configuration, keep_names=True)
+    return map_columns(snapshot.schema, configuration, keep_names=True)
 
 
 def _begins_row_tracking(snapshot: Snapshot, properties: Mapping[str, str]) -> bool:

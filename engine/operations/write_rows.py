@@ -17,8 +17,8 @@ from engine.expressions.tree import Expression
 from engine.operations.execution import Execution
 from engine.protocol.features import required_features, supported_features, upgrade
 from engine.protocol.properties import ColumnPath, TableProperties
-from engine.schema.column_mapping import mapping_mode, with_mapping
-from engine.schema.evolution import merged
+from engine.schema.column_mapping import column_mapping_mode, map_columns
+from engine.schema.evolution import merge_schemas
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
@@ -164,11 +164,11 @@ def with_new_columns(terms: Terms, data: StructType) -> Terms:
         SchemaMismatchError: a column of a type that cannot be.
     """
     properties = TableProperties.parse(terms.metadata.configuration)
-    schema = merged(terms.schema, data, widens=properties.enable_type_widening)
+    schema = merge_schemas(terms.schema, data, widens=properties.enable_type_widening)
     if schema == terms.schema:
         return terms
-    schema, configuration = with_mapping(schema, terms.metadata.configuration)
-    check_names(schema, mapping_mode(configuration))
+    schema, configuration = map_columns(schema, terms.metadata.configuration)
+    check_names(schema, column_mapping_mode(configuration))
     return under(terms, schema, configuration)
 
 
@@ -176,8 +176,8 @@ def with_schema(
     terms: Terms, schema: StructType, partition_columns: Sequence[str] | None = None
 ) -> Terms:
     """The terms of a table whose columns are replaced."""
-    schema, configuration = with_mapping(schema, terms.metadata.configuration)
-    check_names(schema, mapping_mode(configuration))
+    schema, configuration = map_columns(schema, terms.metadata.configuration)
+    check_names(schema, column_mapping_mode(configuration))
     new_terms = under(terms, schema, configuration)
     if partition_columns is None:
         return new_terms

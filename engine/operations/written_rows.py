@@ -20,7 +20,7 @@ from engine.operations.arrow_rows import evaluated_as, need_spark
 from engine.operations.execution import Execution
 from engine.operations.given_rows import given_rows, names_by_position
 from engine.schema.arrow import to_arrow_type
-from engine.schema.assignment import is_storable, storing
+from engine.schema.assignment import is_storable, plan_storage
 from engine.schema.types import STRING, ArrayType, DataType, MapType, StructField, StructType
 from engine.spark.assignment import stored_value
 from engine.spark.columns import from_spark_schema, to_spark_type
@@ -117,7 +117,7 @@ def _values(
         declared = target_schema.get(name) if target_schema is not None and stored else None
         if declared is not None:
             for tree in column:
-                storing(tree.type, declared.type, declared.name)
+                plan_storage(tree.type, declared.type, declared.name)
     fields = [
         _typed(name, target_schema, [tree.type for tree in column], stored=stored)
         for name, column in zip(names, columns, strict=True)
@@ -157,7 +157,7 @@ def _takes(declared: DataType, types: Sequence[DataType]) -> bool:
 
 
 def _stored(tree: Expression, column: StructField, clause: str) -> SparkColumn:
-    way = storing(tree.type, column.type, column.name)
+    way = plan_storage(tree.type, column.type, column.name)
     return stored_value(tree, way, clause).cast(to_spark_type(column.type))
 
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from engine.actions.files import AddFile
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
-from engine.schema.nested_ids import iter_nested_paths, nested_ids
+from engine.schema.nested_ids import iter_nested_paths, read_nested_ids
 from engine.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
     iter_types,
 )
-from engine.schema.widening import noted_type
+from engine.schema.widening import parse_noted_type
 
 COMPAT_V1_KEY = "delta.enableIcebergCompatV1"
 COMPAT_TAG = "ICEBERG_COMPAT_VERSION"
@@ -74,7 +74,7 @@ def _type_faults(schema: StructType) -> Iterator[str]:
 def _column_faults(column: StructField) -> Iterator[str]:
     changes = column.metadata.get(TYPE_CHANGES_KEY)
     for change in changes if isinstance(changes, Sequence) else ():
-        before, after = (str(noted_type(change.get(key))) for key in ("fromType", "toType"))
+        before, after = (str(parse_noted_type(change.get(key))) for key in ("fromType", "toType"))
         if not _is_promotion(before, after):
             yield f"{column.name} was widened from {before} to {after}, which Iceberg does not know"
 
@@ -89,7 +89,7 @@ def partitions_fault(before: Sequence[str], after: Sequence[str]) -> str | None:
 def has_nested_ids(schema: StructType) -> bool:
     """Whether every element, key and value has an id."""
     return all(
-        path in nested_ids(column)
+        path in read_nested_ids(column)
         for type_ in iter_types(schema)
         if isinstance(type_, StructType)
         for column in type_

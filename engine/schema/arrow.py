@@ -39,7 +39,7 @@ _PRIMITIVES: dict[str, pa.DataType] = {
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema of a table; field metadata is left out."""
-    return pa.schema([_to_arrow_field(column) for column in schema])
+    return pa.schema([_convert_to_arrow_field(column) for column in schema])
 
 
 def to_arrow_type(data_type: DataType) -> pa.DataType:
@@ -62,7 +62,7 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
                 to_arrow_type(key), pa.field("value", to_arrow_type(value), value_contains_null)
             )
         case StructType(fields):
-            return pa.struct([_to_arrow_field(field) for field in fields])
+            return pa.struct([_convert_to_arrow_field(field) for field in fields])
 
 
 def check_supported(columns: Iterable[StructField]) -> None:
@@ -82,7 +82,7 @@ def from_arrow_schema(schema: pa.Schema) -> StructType:
     Raises:
         InvalidSchemaError: a column of a type that Delta does not have.
     """
-    return StructType(tuple(_from_arrow_field(column) for column in schema))
+    return StructType(tuple(_convert_from_arrow_field(column) for column in schema))
 
 
 def from_arrow_type(arrow: pa.DataType) -> DataType:
@@ -102,11 +102,11 @@ def from_arrow_type(arrow: pa.DataType) -> DataType:
     return data_type
 
 
-def _to_arrow_field(column: StructField) -> pa.Field:
+def _convert_to_arrow_field(column: StructField) -> pa.Field:
     return pa.field(column.name, to_arrow_type(column.type), column.nullable)
 
 
-def _from_arrow_field(column: pa.Field) -> StructField:
+def _convert_from_arrow_field(column: pa.Field) -> StructField:
     return StructField(column.name, from_arrow_type(column.type), column.nullable)
 
 
@@ -121,7 +121,9 @@ def _map(arrow: "Any") -> DataType:  # noqa: ANN401 - an Arrow map type
 
 
 def _struct(arrow: pa.StructType) -> DataType:
-    return StructType(tuple(_from_arrow_field(arrow.field(i)) for i in range(arrow.num_fields)))
+    return StructType(
+        tuple(_convert_from_arrow_field(arrow.field(i)) for i in range(arrow.num_fields))
+    )
 
 
 def _decimal(arrow: Any) -> DataType | None:  # noqa: ANN401 - any of Arrow's decimals
@@ -133,7 +135,7 @@ def _timestamp(arrow: Any) -> DataType:  # noqa: ANN401 - an Arrow timestamp typ
     return PrimitiveType("timestamp_ntz" if arrow.tz is None else "timestamp")
 
 
-def _named(name: str) -> Callable[[Any], DataType]:
+def _build_primitive(name: str) -> Callable[[Any], DataType]:
     return lambda _: PrimitiveType(name)
 
 
@@ -147,24 +149,24 @@ _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], DataTyp
     (pa.types.is_large_list_view, _list),
     (pa.types.is_decimal, _decimal),
     (pa.types.is_timestamp, _timestamp),
-    (pa.types.is_int64, _named("long")),
-    (pa.types.is_int32, _named("integer")),
-    (pa.types.is_int16, _named("short")),
-    (pa.types.is_int8, _named("byte")),
-    (pa.types.is_uint8, _named("short")),
-    (pa.types.is_uint16, _named("integer")),
-    (pa.types.is_uint32, _named("long")),
-    (pa.types.is_float64, _named("double")),
-    (pa.types.is_float32, _named("float")),
-    (pa.types.is_float16, _named("float")),
-    (pa.types.is_boolean, _named("boolean")),
-    (pa.types.is_date, _named("date")),
-    (pa.types.is_null, _named("void")),
-    (pa.types.is_string, _named("string")),
-    (pa.types.is_large_string, _named("string")),
-    (pa.types.is_string_view, _named("string")),
-    (pa.types.is_binary, _named("binary")),
-    (pa.types.is_large_binary, _named("binary")),
-    (pa.types.is_binary_view, _named("binary")),
-    (pa.types.is_fixed_size_binary, _named("binary")),
+    (pa.types.is_int64, _build_primitive("long")),
+    (pa.types.is_int32, _build_primitive("integer")),
+    (pa.types.is_int16, _build_primitive("short")),
+    (pa.types.is_int8, _build_primitive("byte")),
+    (pa.types.is_uint8, _build_primitive("short")),
+    (pa.types.is_uint16, _build_primitive("integer")),
+    (pa.types.is_uint32, _build_primitive("long")),
+    (pa.types.is_float64, _build_primitive("double")),
+    (pa.types.is_float32, _build_primitive("float")),
+    (pa.types.is_float16, _build_primitive("float")),
+    (pa.types.is_boolean, _build_primitive("boolean")),
+    (pa.types.is_date, _build_primitive("date")),
+    (pa.types.is_null, _build_primitive("void")),
+    (pa.types.is_string, _build_primitive("string")),
+    (pa.types.is_large_string, _build_primitive("string")),
+    (pa.types.is_string_view, _build_primitive("string")),
+    (pa.types.is_binary, _build_primitive("binary")),
+    (pa.types.is_large_binary, _build_primitive("binary")),
+    (pa.types.is_binary_view, _build_primitive("binary")),
+    (pa.types.is_fixed_size_binary, _build_primitive("binary")),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
 from engine.errors import SchemaMismatchError
-from engine.schema.text_lengths import as_declared
+from engine.schema.text_lengths import render_declared_type
 from engine.schema.types import (
     ArrayType,
     DataType,
@@ -101,7 +101,9 @@ class Entries:
 Storing: TypeAlias = Cast | Fields | Items | Entries
 
 
-def storing(data: DataType, table: DataType, place: str, *, fills_fields: bool = False) -> Storing:
+def plan_storage(
+    data: DataType, table: DataType, place: str, *, fills_fields: bool = False
+) -> Storing:
     """How values of a type are stored in a column.
 
     Args:
@@ -120,15 +122,15 @@ def storing(data: DataType, table: DataType, place: str, *, fills_fields: bool =
         case StructType(), StructType():
             return _fields(data, table, place, fills_fields)
         case ArrayType(), ArrayType():
-            item = storing(
+            item = plan_storage(
                 data.element, table.element, f"{place}.element", fills_fields=fills_fields
             )
             return Items(table, item)
         case MapType(), MapType():
             return Entries(
                 table,
-                storing(data.key, table.key, f"{place}.key", fills_fields=fills_fields),
-                storing(data.value, table.value, f"{place}.value", fills_fields=fills_fields),
+                plan_storage(data.key, table.key, f"{place}.key", fills_fields=fills_fields),
+                plan_storage(data.value, table.value, f"{place}.value", fills_fields=fills_fields),
             )
         case _:
             if not _can_cast(data, table):
@@ -154,7 +156,7 @@ def is_unchanged(way: Storing) -> bool:
 def is_storable(data: DataType, table: DataType) -> bool:
     """Whether values of a type may be stored in a column; some may still be out of range."""
     try:
-        storing(data, table, "")
+        plan_storage(data, table, "")
     except SchemaMismatchError:
         return False
     return True
@@ -163,7 +165,7 @@ def is_storable(data: DataType, table: DataType) -> bool:
 def _fields(data: StructType, table: StructType, place: str, fills_fields: bool) -> Fields:
     for field in data:
         if table.get(field.name) is None:
-            what = f"{place} has no field {field.name}: it is a {as_declared(table)}."
+            what = f"{place} has no field {field.name}: it is a {render_declared_type(table)}."
             remedy = "Leave the field out, or let the schema evolve (WITH SCHEMA EVOLUTION)."
             raise FieldMismatchError(what[:1000], remedy, field="source")
     parts: list[tuple[StructField, Storing] | None] = []
@@ -171,18 +173,18 @@ def _fields(data: StructType, table: StructType, place: str, fills_fields: bool)
         mine = data.get(field.name)
         inside = f"{place}.{field.name}"
         if mine is None and not fills_fields:
-            what = f"{inside} gets no value: the data has {as_declared(data)} for {place}."
+            what = f"{inside} gets no value: the data has {render_declared_type(data)} for {place}."
             raise FieldMissingError(what[:1000], "Give every field a value.", field="source")
         parts.append(
             None
             if mine is None
-            else (mine, storing(mine.type, field.type, inside, fills_fields=fills_fields))
+            else (mine, plan_storage(mine.type, field.type, inside, fills_fields=fills_fields))
         )
     return Fields(data, table, tuple(parts))
 
 
 def _refuse(place: str, data: DataType, table: DataType) -> NoReturn:
-    given, expected = as_declared(data), as_declared(table)
+    given, expected = render_declared_type(data), render_declared_type(table)
     what = f"The column {place} is of the type {expected}, and its value is of the type {given}."
     remedy = f"Give a value that can be cast to {expected}."
     raise TypeNotStorableError(what[:1000], remedy[:1000], field="assignments")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.schema.nested_ids import assign_nested_ids, nested_ids
+from engine.schema.nested_ids import assign_nested_ids, read_nested_ids
 from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 MODE_KEY = "delta.columnMapping.mode"
@@ -18,7 +18,7 @@ PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
 ICEBERG_COMPAT_KEY = "delta.enableIcebergCompatV2"
 
 
-def mapping_mode(configuration: Mapping[str, str]) -> str:
+def column_mapping_mode(configuration: Mapping[str, str]) -> str:
     """`none`, `name` or `id`."""
     return str(configuration.get(MODE_KEY) or "none").lower()
 
@@ -52,7 +52,7 @@ def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple
     return tuple(names)
 
 
-def with_mapping(
+def map_columns(
     schema: StructType, configuration: Mapping[str, str], *, keep_names: bool = False
 ) -> tuple[StructType, dict[str, str]]:
     """The schema with every id and physical name that a configuration asks for, and that configuration.
@@ -60,7 +60,7 @@ def with_mapping(
     Tables without column mapping stay as they are. Elements, keys and values get ids where Iceberg
     clients are to read the table. `keep_names` as `assign_mapping`.
     """
-    if mapping_mode(configuration) == "none":
+    if column_mapping_mode(configuration) == "none":
         return schema, dict(configuration)
     highest_id = int(configuration.get(MAX_ID_KEY, 0))
     mapped, highest = assign_mapping(schema, highest_id, keep_names=keep_names)
@@ -87,7 +87,7 @@ def _ids(data_type: DataType) -> list[int]:
     match data_type:
         case StructType(fields):
             own = [number for field in fields if (number := field_id(field)) is not None]
-            own += [number for field in fields for number in nested_ids(field).values()]
+            own += [number for field in fields for number in read_nested_ids(field).values()]
             return own + [number for field in fields for number in _ids(field.type)]
         case ArrayType(element, _):
             return _ids(element)

@@ -16,7 +16,7 @@ from engine.schema.types import (
 from engine.schema.widening import TYPE_CHANGES, is_wider
 
 
-def merged(table: StructType, data: StructType, *, widens: bool = False) -> StructType:
+def merge_schemas(table: StructType, data: StructType, *, widens: bool = False) -> StructType:
     """The table's columns with those that the data has besides, in arrays and maps too.
 
     Args:
@@ -27,12 +27,12 @@ def merged(table: StructType, data: StructType, *, widens: bool = False) -> Stru
     Raises:
         SchemaMismatchError: a new column of nulls alone, whose type nobody knows.
     """
-    fields = [_merged_field(column, data.get(column.name), widens) for column in table]
+    fields = [_merge_field(column, data.get(column.name), widens) for column in table]
     new = [_new(column) for column in data if table.get(column.name) is None]
     return StructType((*fields, *new))
 
 
-def taken(
+def select_source_columns(
     source: StructType, assigned: Collection[tuple[str, ...]], *, takes_all: bool
 ) -> StructType:
     """The columns of a MERGE's source that its target is to have, as delta-spark chooses them.
@@ -42,10 +42,10 @@ def taken(
         assigned: the paths that clauses set, in lower case.
         takes_all: whether a clause sets `*`.
     """
-    return _taken(source, (), assigned, takes_all)
+    return _select_fields(source, (), assigned, takes_all)
 
 
-def _taken(
+def _select_fields(
     struct: StructType,
     around: tuple[str, ...],
     assigned: Collection[tuple[str, ...]],
@@ -58,14 +58,16 @@ def _taken(
         if path in assigned or (takes_all and not isinstance(field.type, StructType)):
             fields.append(field)
         elif isinstance(field.type, StructType) and (inside or takes_all):
-            fields.append(replace(field, type=_taken(field.type, path, assigned, takes_all)))
+            fields.append(
+                replace(field, type=_select_fields(field.type, path, assigned, takes_all))
+            )
     return StructType(tuple(fields))
 
 
-def _merged_field(table: StructField, data: StructField | None, widens: bool) -> StructField:
+def _merge_field(table: StructField, data: StructField | None, widens: bool) -> StructField:
     if data is None:
         return table
-    new_type = _merged_type(table.type, data.type, widens)
+    new_type = _merge_type(table.type, data.type, widens)
     if new_type == table.type:
         return table
     if not widens or not is_wider(table.type, new_type):
@@ -75,25 +77,25 @@ def _merged_field(table: StructField, data: StructField | None, widens: bool) ->
     return replace(table, type=new_type, metadata={**table.metadata, TYPE_CHANGES: changes})
 
 
-def _merged_type(table: DataType, data: DataType, widens: bool) -> DataType:
+def _merge_type(table: DataType, data: DataType, widens: bool) -> DataType:
     match table, data:
         case StructType(), StructType():
-            return merged(table, data, widens=widens)
+            return merge_schemas(table, data, widens=widens)
         case ArrayType(), ArrayType():
-            return replace(table, element=_merged_inside(table.element, data.element))
+            return replace(table, element=_merge_inner_type(table.element, data.element))
         case MapType(), MapType():
             return replace(
                 table,
-                key=_merged_inside(table.key, data.key),
-                value=_merged_inside(table.value, data.value),
+                key=_merge_inner_type(table.key, data.key),
+                value=_merge_inner_type(table.value, data.value),
             )
         case _:
             return data if widens and is_wider(table, data) else table
 
 
-def _merged_inside(table: DataType, data: DataType) -> DataType:
+def _merge_inner_type(table: DataType, data: DataType) -> DataType:
     """Of what an array or map holds: no field of the schema could note there that a type changed."""
-    return _merged_type(table, data, widens=False)
+    return _merge_type(table, data, widens=False)
 
 
 def _new(column: StructField) -> StructField:

@@ -12,7 +12,7 @@ from engine.schema.types import ArrayType, DataType, MapType, StructField, Struc
 NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
 
 
-def nested_ids(column: StructField) -> Mapping[str, int]:
+def read_nested_ids(column: StructField) -> Mapping[str, int]:
     """The ids below a field, by path."""
     ids = column.metadata.get(NESTED_IDS_KEY)
     if not isinstance(ids, Mapping):
@@ -26,13 +26,13 @@ def assign_nested_ids(
     """The schema with an id for every element, key and value that has none, and the highest id."""
     fields = []
     for column in schema:
-        ids = dict(nested_ids(column))
+        ids = dict(read_nested_ids(column))
         root = str(column.metadata.get(physical_name_key, column.name))
         for path in iter_nested_paths(column.type, root):
             if path not in ids:
                 max_id += 1
                 ids[path] = max_id
-        inner, max_id = _inside(column.type, max_id, physical_name_key)
+        inner, max_id = _assign_inner_ids(column.type, max_id, physical_name_key)
         metadata = {**column.metadata, NESTED_IDS_KEY: ids} if ids else column.metadata
         fields.append(replace(column, type=inner, metadata=metadata))
     return StructType(tuple(fields)), max_id
@@ -53,17 +53,19 @@ def iter_nested_paths(data_type: DataType, path: str) -> Iterator[str]:
             return
 
 
-def _inside(data_type: DataType, max_id: int, physical_name_key: str) -> tuple[DataType, int]:
+def _assign_inner_ids(
+    data_type: DataType, max_id: int, physical_name_key: str
+) -> tuple[DataType, int]:
     """A type whose inner structs have their nested ids, and the highest id given."""
     match data_type:
         case StructType():
             return assign_nested_ids(data_type, max_id, physical_name_key)
         case ArrayType(element, contains_null):
-            element, max_id = _inside(element, max_id, physical_name_key)
+            element, max_id = _assign_inner_ids(element, max_id, physical_name_key)
             return ArrayType(element, contains_null), max_id
         case MapType(key, value, contains_null):
-            key, max_id = _inside(key, max_id, physical_name_key)
-            value, max_id = _inside(value, max_id, physical_name_key)
+            key, max_id = _assign_inner_ids(key, max_id, physical_name_key)
+            value, max_id = _assign_inner_ids(value, max_id, physical_name_key)
             return MapType(key, value, contains_null), max_id
         case _:
             return data_type, max_id

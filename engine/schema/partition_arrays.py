@@ -9,7 +9,7 @@ from engine.schema.partition_values import (
     MOMENTS,
     format_partition_value,
     format_stored_moment,
-    stored_partition_value,
+    parse_stored_value,
 )
 from engine.schema.types import DATE, DataType
 
@@ -20,7 +20,7 @@ def partition_array(texts: Sequence[str | None], data_type: DataType) -> pa.Arra
     Raises:
         MalformedLogError: one is no value of the type.
     """
-    values = [stored_partition_value(text, data_type) for text in texts]
+    values = [parse_stored_value(text, data_type) for text in texts]
     kind = to_arrow_type(data_type)
     if data_type not in MOMENTS:
         return pa.array(values, kind)

@@ -98,7 +98,7 @@ def parse_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa
         MalformedLogError: the text is no value of the type.
         YearOutOfRangeError: it is one that Python's calendar does not have.
     """
-    number = stored_partition_value(text, data_type)
+    number = parse_stored_value(text, data_type)
     if number is None or data_type not in MOMENTS:
         return number
     try:
@@ -112,7 +112,7 @@ def parse_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa
     return moment.replace(tzinfo=UTC) if data_type == TIMESTAMP else moment
 
 
-def stored_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa: ANN401 - any value
+def parse_stored_value(text: str | None, data_type: DataType) -> Any:  # noqa: ANN401 - any value
     """A partition value as files store it: days or microseconds since 1970; others are Python's.
 
     Raises:
@@ -210,12 +210,12 @@ def _parse_integer(bits: int) -> Callable[[str], int]:
         number = parse_whole_number(text)
         if number is None:
             raise ValueError(text)
-        return _within(number, bits)
+        return _check_bits(number, bits)
 
     return parse
 
 
-def _within(value: int, bits: int) -> int:
+def _check_bits(value: int, bits: int) -> int:
     if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         raise OverflowError(value)
     return value
@@ -270,8 +270,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "double": _parse_float,
     "boolean": _parse_boolean,
     "binary": _parse_binary,
-    "date": lambda text: _within(days_of(text), 32),
-    "timestamp": lambda text: _within(micros_of(text, zoned=True), 64),
-    "timestamp_ntz": lambda text: _within(micros_of(text, zoned=False), 64),
+    "date": lambda text: _check_bits(days_of(text), 32),
+    "timestamp": lambda text: _check_bits(micros_of(text, zoned=True), 64),
+    "timestamp_ntz": lambda text: _check_bits(micros_of(text, zoned=False), 64),
 }
 MOMENTS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})

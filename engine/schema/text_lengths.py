@@ -25,7 +25,7 @@ _TOKEN = re.compile(r"[<>,:]|[^<>,:(]+(?:\([^)]*\))?")
 _MAX_DEPTH = 32
 
 
-def limited(kind: str, length: int) -> PrimitiveType:
+def text_type(kind: str, length: int) -> PrimitiveType:
     """The type of a text of at most so many characters; `kind` is char or varchar."""
     return PrimitiveType(f"{kind}({length})")
 
@@ -36,7 +36,7 @@ def limit_of(data_type: DataType) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else ("", 0)
 
 
-def declared_type(column: StructField) -> DataType:
+def read_declared_type(column: StructField) -> DataType:
     """The type of a column with its limited texts; its own where none are declared.
 
     Fields of structs are found by name: what came or went since has no limit.
@@ -47,10 +47,10 @@ def declared_type(column: StructField) -> DataType:
     text = column.metadata.get(TEXT_TYPE)
     if not text:
         return column.type
-    return _laid_over(column.type, _Reader(str(text)).whole())
+    return _apply_limits(column.type, _TypeReader(str(text)).whole())
 
 
-def with_declared(column: StructField, data_type: DataType) -> StructField:
+def declare_type(column: StructField, data_type: DataType) -> StructField:
     """The column under a type that may have limited texts; they are declared beside it.
 
     Raises:
@@ -58,8 +58,8 @@ def with_declared(column: StructField, data_type: DataType) -> StructField:
     """
     metadata = {key: value for key, value in column.metadata.items() if key != TEXT_TYPE}
     if has_limits(data_type):
-        metadata[TEXT_TYPE] = as_declared(data_type)
-    declared = StructField(column.name, without_limits(data_type), column.nullable, metadata)
+        metadata[TEXT_TYPE] = render_declared_type(data_type)
+    declared = StructField(column.name, drop_limits(data_type), column.nullable, metadata)
     if not _reads_as(declared, data_type):
         what = f"A field of {column.name} would have a name that hides its CHAR or VARCHAR length."
         raise InvalidSchemaError(what, "Choose a name without <, >, : and commas.")
@@ -74,36 +74,35 @@ def char_length(column: StructField) -> int:
 
 def has_limits(data_type: DataType) -> bool:
     """Whether a text of limited length is in it."""
-    return without_limits(data_type) != data_type
+    return drop_limits(data_type) != data_type
 
 
-def without_limits(data_type: DataType) -> DataType:
+def drop_limits(data_type: DataType) -> DataType:
     """The type as a schema has it: STRING for every text."""
     match data_type:
         case ArrayType(element, nulls):
-            return ArrayType(without_limits(element), nulls)
+            return ArrayType(drop_limits(element), nulls)
         case MapType(key, value, nulls):
-            return MapType(without_limits(key), without_limits(value), nulls)
+            return MapType(drop_limits(key), drop_limits(value), nulls)
         case StructType(fields):
             return StructType(
                 tuple(
-                    StructField(f.name, without_limits(f.type), f.nullable, f.metadata)
-                    for f in fields
+                    StructField(f.name, drop_limits(f.type), f.nullable, f.metadata) for f in fields
                 )
             )
         case _:
             return STRING if limit_of(data_type)[1] else data_type
 
 
-def as_declared(data_type: DataType) -> str:
+def render_declared_type(data_type: DataType) -> str:
     """The type as Spark writes it into a column's metadata."""
     match data_type:
         case ArrayType(element):
-            return f"array<{as_declared(element)}>"
+            return f"array<{render_declared_type(element)}>"
         case MapType(key, value):
-            return f"map<{as_declared(key)},{as_declared(value)}>"
+            return f"map<{render_declared_type(key)},{render_declared_type(value)}>"
         case StructType(fields):
-            return f"struct<{','.join(f'{f.name}:{as_declared(f.type)}' for f in fields)}>"
+            return f"struct<{','.join(f'{f.name}:{render_declared_type(f.type)}' for f in fields)}>"
         case DecimalType(precision, scale):
             return f"decimal({precision},{scale})"
         case PrimitiveType(name):
@@ -115,18 +114,18 @@ _SPARK_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte":
 
 def _reads_as(column: StructField, data_type: DataType) -> bool:
     try:
-        return declared_type(column) == data_type
+        return read_declared_type(column) == data_type
     except InvalidSchemaError:
         return False
 
 
-def _laid_over(data_type: DataType, declared: DataType) -> DataType:
+def _apply_limits(data_type: DataType, declared: DataType) -> DataType:
     """The type, with the limits that the declared one has at the same places."""
     match data_type, declared:
         case ArrayType(element, nulls), ArrayType(said):
-            return ArrayType(_laid_over(element, said), nulls)
+            return ArrayType(_apply_limits(element, said), nulls)
         case MapType(key, value, nulls), MapType(said_key, said_value):
-            return MapType(_laid_over(key, said_key), _laid_over(value, said_value), nulls)
+            return MapType(_apply_limits(key, said_key), _apply_limits(value, said_value), nulls)
         case StructType(fields), StructType():
             return StructType(tuple(_field_over(field, declared) for field in fields))
         case _:
@@ -136,11 +135,11 @@ def _laid_over(data_type: DataType, declared: DataType) -> DataType:
 
 def _field_over(column: StructField, declared: StructType) -> StructField:
     said = declared.get(column.name)
-    kind = column.type if said is None else _laid_over(column.type, said.type)
+    kind = column.type if said is None else _apply_limits(column.type, said.type)
     return StructField(column.name, kind, column.nullable, column.metadata)
 
 
-class _Reader:
+class _TypeReader:
     """One pass over a type as Spark writes it."""
 
     def __init__(self, text: str) -> None:
@@ -150,13 +149,13 @@ class _Reader:
     def whole(self) -> DataType:
         data_type = self._type(0)
         if self._tokens:
-            raise self._refused()
+            raise self._invalid_type_error()
         return data_type
 
     def _type(self, depth: int) -> DataType:
         word = self._take()
         if depth > _MAX_DEPTH or word in "<>,:":
-            raise self._refused()
+            raise self._invalid_type_error()
         if word not in {"array", "map", "struct"}:
             return PrimitiveType(word)
         self._need("<")
@@ -184,13 +183,13 @@ class _Reader:
 
     def _take(self) -> str:
         if not self._tokens:
-            raise self._refused()
+            raise self._invalid_type_error()
         return str(self._tokens.pop(0))
 
     def _need(self, text: str) -> None:
         if self._take() != text:
-            raise self._refused()
+            raise self._invalid_type_error()
 
-    def _refused(self) -> InvalidSchemaError:
+    def _invalid_type_error(self) -> InvalidSchemaError:
         what = f"{self._text[:200]!r} is no type that CHAR or VARCHAR could be declared in."
         return InvalidSchemaError(what, "Correct the table's schema with the engine that wrote it.")

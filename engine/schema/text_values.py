@@ -42,10 +42,10 @@ def parse_whole_number(text: str) -> int | None:
 def parse_double(text: str) -> float | None:
     """Return the DOUBLE that a cast reads; None where the text is none, or Spark has to say."""
     trimmed = trim_number(text)
-    return float(trimmed) if _FRACTION.fullmatch(trimmed) else named_float(trimmed)
+    return float(trimmed) if _FRACTION.fullmatch(trimmed) else parse_float_name(trimmed)
 
 
-def named_float(text: str) -> float | None:
+def parse_float_name(text: str) -> float | None:
     """Return the float that a name such as `NaN` or `-Infinity` stands for; None for other texts."""
     trimmed = trim_number(text)
     return _NAMED_FLOATS.get(trimmed.lower()) if trimmed.isascii() else None

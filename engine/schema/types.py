@@ -148,17 +148,17 @@ def parse_schema(
     if isinstance(source, StructType):
         return source
     if isinstance(source, str) and len(source) <= _REMEMBERED_CHARACTERS:
-        return _parsed_again(source, keeps_foreign)
-    return _parsed(source, keeps_foreign)
+        return _parse_cached(source, keeps_foreign)
+    return _parse_source(source, keeps_foreign)
 
 
 @lru_cache(maxsize=128)
-def _parsed_again(source: str, keeps_foreign: bool) -> StructType:
+def _parse_cached(source: str, keeps_foreign: bool) -> StructType:
     """A schema that is asked for several times in each statement."""
-    return _parsed(source, keeps_foreign)
+    return _parse_source(source, keeps_foreign)
 
 
-def _parsed(source: "str | Mapping[str, Any]", keeps_foreign: bool) -> StructType:
+def _parse_source(source: "str | Mapping[str, Any]", keeps_foreign: bool) -> StructType:
     try:
         parsed = json.loads(source) if isinstance(source, str) else source
     except (ValueError, RecursionError) as error:
@@ -209,21 +209,23 @@ def type_from_json(value: Any, *, keeps_foreign: bool = False) -> DataType:  # n
     if keeps_foreign and (foreign := _foreign_type(value)) is not None:
         return foreign
     if isinstance(value, str):
-        return _named_type(value)
+        return _parse_type_name(value)
     kind = value.get("type") if isinstance(value, Mapping) else None
 
-    def inside(part: Any) -> DataType:  # noqa: ANN401 - JSON
+    def read_inner_type(part: Any) -> DataType:  # noqa: ANN401 - JSON
         return type_from_json(part, keeps_foreign=keeps_foreign)
 
     try:
         if kind == "struct":
-            return _struct_from_json(value["fields"], inside)
+            return _struct_from_json(value["fields"], read_inner_type)
         if kind == "array":
-            return ArrayType(inside(value["elementType"]), bool(value.get("containsNull", True)))
+            return ArrayType(
+                read_inner_type(value["elementType"]), bool(value.get("containsNull", True))
+            )
         if kind == "map":
             return MapType(
-                inside(value["keyType"]),
-                inside(value["valueType"]),
+                read_inner_type(value["keyType"]),
+                read_inner_type(value["valueType"]),
                 bool(value.get("valueContainsNull", True)),
             )
     except (KeyError, TypeError, RecursionError) as error:
@@ -242,7 +244,7 @@ def _foreign_type(value: Any) -> ForeignType | None:  # noqa: ANN401 - JSON
     return None
 
 
-def _named_type(name: str) -> DataType:
+def _parse_type_name(name: str) -> DataType:
     if (primitive := _PRIMITIVES.get(name)) is not None:
         return primitive
     if name == "decimal":
@@ -329,19 +331,19 @@ def foreign_types(data_type: DataType) -> list[str]:
     return [f"the type {inside.name}" for inside in types if isinstance(inside, ForeignType)]
 
 
-def loosened(data_type: DataType) -> DataType:
+def make_nullable(data_type: DataType) -> DataType:
     """The type with everything in it nullable."""
     match data_type:
         case StructType(fields):
             return StructType(
                 tuple(
-                    StructField(column.name, loosened(column.type), metadata=column.metadata)
+                    StructField(column.name, make_nullable(column.type), metadata=column.metadata)
                     for column in fields
                 )
             )
         case ArrayType(element, _):
-            return ArrayType(loosened(element))
+            return ArrayType(make_nullable(element))
         case MapType(key, value, _):
-            return MapType(loosened(key), loosened(value))
+            return MapType(make_nullable(key), make_nullable(value))
         case PrimitiveType() | DecimalType():
             return data_type

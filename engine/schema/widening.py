@@ -32,7 +32,7 @@ _SQL_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint"
 """Names by which some writers note types in place of those of a schema."""
 
 
-def noted_type(noted: Any) -> Any:  # noqa: ANN401 - JSON
+def parse_noted_type(noted: Any) -> Any:  # noqa: ANN401 - JSON
     """Return a type that a change notes, by its name in a schema."""
     return _SQL_NAMES.get(noted, noted) if isinstance(noted, str) else noted
 
@@ -51,7 +51,7 @@ def is_wider(before: DataType, after: DataType) -> bool:
     return False
 
 
-def unsupported_changes(schema: StructType) -> list[str]:
+def list_unsupported_changes(schema: StructType) -> list[str]:
     """The changes that a schema remembers and the protocol does not have, for people."""
     return [
         f"the change of {column.name} from {change[0]} to {change[1]}"
@@ -71,7 +71,7 @@ def _changes(schema: StructType) -> Iterator[tuple[StructField, tuple[Any, Any]]
 
 def _is_known(before: object, after: object) -> bool:
     try:
-        types = [type_from_json(noted_type(text)) for text in (before, after)]
+        types = [type_from_json(parse_noted_type(text)) for text in (before, after)]
     except InvalidSchemaError:
         return False
     return types[0] == types[1] or is_wider(types[0], types[1])

@@ -24,7 +24,7 @@ from engine.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
-    loosened,
+    make_nullable,
 )
 
 _FIELD_ID = b"PARQUET:field_id"
@@ -94,7 +94,7 @@ def conform_column(column: pa.ChunkedArray, field: StructField, mode: str) -> pa
 
 def target_type(data_type: DataType) -> pa.DataType:
     """The Arrow type of a table's type, everything nullable."""
-    return to_arrow_type(loosened(data_type))
+    return to_arrow_type(make_nullable(data_type))
 
 
 def _conform(array: pa.Array, data_type: DataType, mode: str) -> pa.Array:

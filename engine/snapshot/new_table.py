@@ -13,9 +13,9 @@ from engine.protocol.properties import TableProperties, validate_properties
 from engine.schema.column_mapping import (
     ICEBERG_COMPAT_KEY,
     MODE_KEY,
-    mapping_mode,
+    column_mapping_mode,
+    map_columns,
     physical_path,
-    with_mapping,
 )
 from engine.schema.types import (
     ArrayType,
@@ -57,8 +57,8 @@ def first_actions(
     configuration = {key: _property_text(value) for key, value in properties.items()}
     validate_properties(configuration)
     configuration = with_defaults(configuration, partition_columns, clustering_columns)
-    parsed, configuration = with_mapping(parsed, configuration)
-    check_names(parsed, mapping_mode(configuration))
+    parsed, configuration = map_columns(parsed, configuration)
+    check_names(parsed, column_mapping_mode(configuration))
     _check_layout(parsed, partition_columns, clustering_columns)
     check_rules(parsed, configuration, partition_columns)
     check_change_feed(parsed, configuration)
@@ -77,7 +77,9 @@ def first_actions(
     )
     actions: list[Action] = [protocol, metadata]
     if clustering_columns:
-        actions.append(clustering_domain(parsed, clustering_columns, mapping_mode(configuration)))
+        actions.append(
+            clustering_domain(parsed, clustering_columns, column_mapping_mode(configuration))
+        )
     return actions
 
 

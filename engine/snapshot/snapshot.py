@@ -27,10 +27,10 @@ from engine.log.tip import is_in_place
 from engine.protocol.clustering import CLUSTERING_DOMAIN, clustering_paths
 from engine.protocol.features import check_readable
 from engine.protocol.properties import ColumnPath, TableProperties
-from engine.schema.column_mapping import mapping_mode, physical_name
+from engine.schema.column_mapping import column_mapping_mode, physical_name
 from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructField, StructType, parse_schema
-from engine.schema.widening import unsupported_changes
+from engine.schema.widening import list_unsupported_changes
 from engine.snapshot.data_files import count_rows
 from engine.snapshot.row_counts import num_records
 from engine.snapshot.scan import iter_scan, prune, scan
@@ -60,7 +60,7 @@ class Snapshot:
         self.state = state
         self._left: tuple[Expression, pa.Table] | None = None
         self.schema: StructType = _schema_of(store.root, state.metadata)
-        if unknown := unsupported_changes(self.schema):
+        if unknown := list_unsupported_changes(self.schema):
             raise UnsupportedFeatureError(store.root, unknown, "read")
 
     def __repr__(self) -> str:
@@ -104,7 +104,7 @@ class Snapshot:
     @property
     def mapping_mode(self) -> str:
         """Column mapping: none, name or id."""
-        return mapping_mode(self.metadata.configuration)
+        return column_mapping_mode(self.metadata.configuration)
 
     @cached_property
     def properties(self) -> TableProperties:
@@ -297,7 +297,7 @@ def _schema_of(table: str, metadata: Metadata) -> StructType:
     except InvalidSchemaError as error:
         msg = f"The schema of {table} is not one: {error.what}"
         raise MalformedLogError(msg, "Repair the log with the engine that wrote it.") from error
-    mode = mapping_mode(metadata.configuration)
+    mode = column_mapping_mode(metadata.configuration)
     if mode not in _MAPPING_MODES:
         msg = f"{table} maps its columns by {mode[:100]!r}, which is no mode of column mapping."
         raise MalformedLogError(msg, f"The modes are {', '.join(_MAPPING_MODES)}.")

@@ -10,7 +10,7 @@ from engine.errors import SchemaMismatchError
 from engine.expressions.traits import is_asked_once, is_deterministic
 from engine.expressions.tree import Column as ColumnOfRow
 from engine.expressions.tree import Expression
-from engine.schema.assignment import Storing, storing
+from engine.schema.assignment import Storing, plan_storage
 from engine.schema.types import DataType, PrimitiveType, StructType
 from engine.schema.write_errors import IdentityUpdateError, NestedFieldError, SetTwiceError
 from engine.spark.columns import column, quoted, to_column, to_spark_type
@@ -81,7 +81,7 @@ def way_to_store(
         SchemaMismatchError: it does not; the clause and the column are named.
     """
     try:
-        return storing(
+        return plan_storage(
             value.type,
             target_type(schema, path),
             ".".join(path),

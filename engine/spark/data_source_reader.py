@@ -19,7 +19,7 @@ from engine.errors import ExpressionError, RequestError, UnsupportedFeatureError
 from engine.expressions.build import call
 from engine.expressions.scope import Scope
 from engine.expressions.tree import Column, Expression, Literal
-from engine.schema.column_mapping import mapping_mode
+from engine.schema.column_mapping import column_mapping_mode
 from engine.schema.types import (
     BOOLEAN,
     BYTE,
@@ -143,7 +143,7 @@ def shape_of(
         columns=tuple(schema.fieldNames()),
         arrow=to_arrow_schema(schema, timezone="UTC"),
         partition_columns=tuple(metadata.partition_columns),
-        mapping_mode=mapping_mode(metadata.configuration),
+        mapping_mode=column_mapping_mode(metadata.configuration),
         allowed_roots=place.allowed_roots,
         storage_options=dict(options.storage_options),
     )

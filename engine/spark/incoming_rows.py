@@ -24,7 +24,7 @@ from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_expression
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
-from engine.schema.text_lengths import TEXT_TYPE, declared_type, limit_of
+from engine.schema.text_lengths import TEXT_TYPE, limit_of, read_declared_type
 from engine.schema.types import (
     DataType,
     DecimalType,
@@ -258,7 +258,7 @@ def _fitted(values: pa.Array, field: StructField) -> pa.Array:
     """Texts without the spaces that are beyond their column's length, as Spark stores them."""
     if TEXT_TYPE not in field.metadata:
         return values
-    declared = declared_type(field)
+    declared = read_declared_type(field)
     _, length = limit_of(declared)
     if length and (pc.max(pc.utf8_length(values)).as_py() or 0) <= length:
         return values

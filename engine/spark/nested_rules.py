@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.schema.text_lengths import as_declared, has_limits, limit_of
+from engine.schema.text_lengths import has_limits, limit_of, render_declared_type
 from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 
@@ -44,7 +44,7 @@ def type_shown(data_type: DataType) -> str:
         case StructType(fields):
             return f"struct<{','.join(map(_field_shown, fields))}>"
         case _:
-            return as_declared(data_type)
+            return render_declared_type(data_type)
 
 
 def _field_shown(field: StructField) -> str:

@@ -7,7 +7,15 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import SchemaMismatchError
 from engine.expressions.types import cast_by_zone
-from engine.schema.assignment import Cast, Entries, Fields, Items, Storing, is_unchanged, storing
+from engine.schema.assignment import (
+    Cast,
+    Entries,
+    Fields,
+    Items,
+    Storing,
+    is_unchanged,
+    plan_storage,
+)
 from engine.schema.types import STRING, StructField, StructType
 from engine.schema.write_errors import ColumnCountError, FieldMismatchError, FieldMissingError
 from engine.spark.columns import column, from_spark_schema, to_spark_type
@@ -31,7 +39,7 @@ def check_assignable(table: StructType, data: StructType) -> None:
                 msg, "Leave it out, or have new columns added.", field="source"
             )
         try:
-            storing(field.type, target.type, target.name)
+            plan_storage(field.type, target.type, target.name)
         except FieldMismatchError as error:
             lacks = isinstance(error, FieldMissingError)
             kind = ColumnCountError if lacks else SchemaMismatchError
@@ -42,7 +50,7 @@ def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> 
     """The rows under the table's columns; those that the data lacks are left out."""
     pairs = [(field, data.get(field.name)) for field in table]
     ways = [
-        (source.name, storing(source.type, field.type, field.name), field.name)
+        (source.name, plan_storage(source.type, field.type, field.name), field.name)
         for field, source in pairs
         if source is not None
     ]
@@ -63,7 +71,9 @@ def cast_in_session(frame: DataFrame, table: StructType) -> DataFrame:
         zoned = field.type if target is None else cast_by_zone(field.type, target.type)
         if target is not None and zoned != field.type:
             is_cast = True
-            value = stored(value, storing(field.type, zoned, target.name), INSERT).alias(field.name)
+            value = stored(value, plan_storage(field.type, zoned, target.name), INSERT).alias(
+                field.name
+            )
         columns.append(value)
     return frame.select(*columns) if is_cast else frame
 

@@ -15,7 +15,7 @@ from engine.schema.column_mapping import (
     physical_name,
     physical_schema,
 )
-from engine.schema.nested_ids import nested_ids
+from engine.schema.nested_ids import read_nested_ids
 from engine.schema.types import (
     LONG,
     ArrayType,
@@ -142,7 +142,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _arrow_field(column: StructField) -> pa.Field:
-    kind = _arrow_type(column.type, nested_ids(column), column.name)
+    kind = _arrow_type(column.type, read_nested_ids(column), column.name)
     return pa.field(column.name, kind, nullable=True, metadata=_numbered(field_id(column)))
 
 

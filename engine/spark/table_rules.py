@@ -24,8 +24,8 @@ from engine.expressions.traits import columns_of
 from engine.expressions.tree import TRUE, Call, Expression, Literal, walk
 from engine.expressions.types import TIMES
 from engine.protocol.properties import CONSTRAINT_PREFIX
-from engine.schema.assignment import storing
-from engine.schema.text_lengths import declared_type, has_limits, limit_of
+from engine.schema.assignment import plan_storage
+from engine.schema.text_lengths import has_limits, limit_of, read_declared_type
 from engine.schema.types import BOOLEAN, TIMESTAMP, DataType, StructField, StructType
 from engine.spark.columns import column, from_spark_schema, quoted, to_column, to_spark_type
 from engine.spark.nested_rules import fitted, is_bounded, keeps, type_shown
@@ -66,7 +66,7 @@ def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[Rule
             condition = _parsed(table, schema, text, f"constraint {name}")
             rules.append(Rule(f"the constraint {name} ({text})", _true(condition)))
     for field in schema:
-        declared = declared_type(field)
+        declared = read_declared_type(field)
         kind, length = limit_of(declared)
         if length:
             fits = _parsed(table, schema, f"length({quoted(field.name)}) <= {length}", field.name)
@@ -122,7 +122,7 @@ def with_session_defaults(frame: DataFrame, table: StructType) -> DataFrame:
             if field.type == TIMESTAMP or any(node.type in TIMES for node in walk(tree)):
                 frame = frame.withColumn(field.name, _in_session(tree, str(text)))
                 given = from_spark_schema(frame.schema).fields[-1]
-                way = storing(given.type, field.type, field.name)
+                way = plan_storage(given.type, field.type, field.name)
                 frame = frame.withColumn(field.name, stored(column(field.name), way, INSERT))
         except (ExpressionError, SchemaMismatchError):
             frame = frame.drop(column(field.name))
@@ -176,7 +176,7 @@ def as_stored(frame: DataFrame, schema: StructType) -> DataFrame:
     stay away.
     """
     for field in schema:
-        declared = declared_type(field)
+        declared = read_declared_type(field)
         if has_limits(declared) and field.name in frame.columns:
             frame = frame.withColumn(field.name, fitted(column(field.name), declared))
     return frame

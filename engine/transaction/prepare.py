@@ -23,7 +23,7 @@ from engine.errors import RequestError
 from engine.log.file_table import adds_of
 from engine.protocol.iceberg_compat import faults_of, has_nested_ids, partitions_fault
 from engine.protocol.properties import TableProperties
-from engine.schema.column_mapping import mapping_mode, physical_name
+from engine.schema.column_mapping import column_mapping_mode, physical_name
 from engine.schema.types import parse_schema
 from engine.snapshot.snapshot import Snapshot
 from engine.transaction.pending_commit import (
@@ -132,7 +132,7 @@ def prepare_commit(
         read_version=read_version,
         schema=parse_schema(terms.metadata.schema_string),
         partition_columns=tuple(terms.metadata.partition_columns),
-        mapping_mode=mapping_mode(terms.metadata.configuration),
+        mapping_mode=column_mapping_mode(terms.metadata.configuration),
         level=_level(terms, actions, provenance.operation),
         operation=provenance.operation,
         reads=tuple(reads.predicates),
@@ -295,7 +295,7 @@ def _check_table(before: TableTerms | None, after: TableTerms) -> None:
 
 def _partitions(terms: TableTerms) -> list[str]:
     schema = parse_schema(terms.metadata.schema_string)
-    mode = mapping_mode(terms.metadata.configuration)
+    mode = column_mapping_mode(terms.metadata.configuration)
     columns = ((name, schema.get(name)) for name in terms.metadata.partition_columns)
     return [name if column is None else physical_name(column, mode) for name, column in columns]
 

@@ -10,7 +10,7 @@ from engine.conflicts.row_counts import physical_rows
 from engine.errors import AppendOnlyError, MalformedLogError, RequestError
 from engine.protocol.features import check_writable, required_features, supported_features
 from engine.protocol.properties import TableProperties
-from engine.schema.column_mapping import mapping_mode, physical_name
+from engine.schema.column_mapping import column_mapping_mode, physical_name
 from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructType, parse_schema
 
@@ -58,7 +58,7 @@ class TableTerms:
     def partition_names(self) -> frozenset[str]:
         """What files call the partition columns: their physical names."""
         schema = parse_schema(self.metadata.schema_string)
-        mode = mapping_mode(self.metadata.configuration)
+        mode = column_mapping_mode(self.metadata.configuration)
         columns = ((name, schema.get(name)) for name in self.metadata.partition_columns)
         return frozenset(
             name if column is None else physical_name(column, mode) for name, column in columns

@@ -10,7 +10,7 @@ from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import FORECASTS, Forecast, Operation, forecast
 from engine.conflicts.replay_history import RecordedTable
 from engine.conflicts.sample_table import Setting
-from engine.schema.column_mapping import mapping_mode
+from engine.schema.column_mapping import column_mapping_mode
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.assessment import setting_of
 from lakeui.conflicts.statements.operations import Target, operation_of_commit, operations_of_job
@@ -50,7 +50,7 @@ class JobSide:
             table.name,
             self.target.schema,
             tuple(table.partition_columns),
-            mapping_mode(table.properties),
+            column_mapping_mode(table.properties),
         )
         forecasts = [
             forecast(self.setting, mine, other, columns)

@@ -10,7 +10,7 @@ from rest_framework.generics import ListAPIView, get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engine.schema.column_mapping import mapping_mode
+from engine.schema.column_mapping import column_mapping_mode
 from lakeui.api.caller import caller
 from lakeui.api.filtering import asked, refuse_unknown
 from lakeui.api.idempotency import answer_once
@@ -45,7 +45,7 @@ class TableSchema(OfTable):
         columns = SchemaRows(table)
         body = {
             "version": table.version,
-            "column_mapping": mapping_mode(table.properties),
+            "column_mapping": column_mapping_mode(table.properties),
             "columns": columns[:COLUMNS_SHOWN],
             "column_count": len(columns),
             "constraints": check_constraints(table.properties),

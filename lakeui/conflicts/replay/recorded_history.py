@@ -12,7 +12,7 @@ from engine.conflicts.replay_history import (
 )
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import EngineError
-from engine.schema.column_mapping import mapping_mode
+from engine.schema.column_mapping import column_mapping_mode
 from engine.schema.types import StructType, parse_schema
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
@@ -75,7 +75,7 @@ def recorded_table(table: Table) -> RecordedTable:
         table.name,
         _schema(table),
         tuple(table.partition_columns),
-        mapping_mode(table.properties),
+        column_mapping_mode(table.properties),
     )
 
 

@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from engine.errors import EngineError, RequestError
-from engine.schema.column_mapping import mapping_mode
+from engine.schema.column_mapping import column_mapping_mode
 from lakeui.catalog.access import may
 from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.differences import definition_changes
@@ -154,7 +154,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         "q": _part(request),
         "keys": _keys(request, table),
         "constraints": check_constraints(table.properties),
-        "mapping": mapping_mode(table.properties),
+        "mapping": column_mapping_mode(table.properties),
         "changes": definition_changes(table, _CHANGES_SHOWN),
         "has_defaults": any(row.default or row.generated or row.identity for row in rows),
         "twin": _twin(request, table),

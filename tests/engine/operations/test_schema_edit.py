@@ -4,7 +4,7 @@ import pytest
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
 from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
-from engine.schema.text_lengths import TEXT_TYPE, as_declared, declared_type
+from engine.schema.text_lengths import TEXT_TYPE, read_declared_type, render_declared_type
 from engine.schema.types import (
     INTEGER,
     LONG,
@@ -67,7 +67,7 @@ LIMITED = StructType(
 
 
 def _declared(schema):
-    return as_declared(declared_type(schema.get("s")))
+    return render_declared_type(read_declared_type(schema.get("s")))
 
 
 def test_a_field_inside_a_column_keeps_its_length_under_another_name():

@@ -16,10 +16,10 @@ from engine.schema.partition_values import (
     format_partition_value,
     format_stored_moment,
     parse_partition_value,
+    parse_stored_value,
     partition_directory,
     partition_fields,
     partition_text,
-    stored_partition_value,
 )
 from engine.schema.types import (
     BINARY,
@@ -155,14 +155,14 @@ STORED = st.one_of(
 def test_a_date_of_any_year_survives_its_text(stored: tuple[DataType, int]):
     data_type, number = stored
     text = format_stored_moment(number, data_type)
-    assert stored_partition_value(text, data_type) == number
+    assert parse_stored_value(text, data_type) == number
 
 
 @given(st.dates(), st.datetimes())
 def test_dates_and_times_that_python_has_are_the_same_numbers(day: date, clock: datetime):
-    assert stored_partition_value(str(day), DATE) == (day - date(1970, 1, 1)).days
+    assert parse_stored_value(str(day), DATE) == (day - date(1970, 1, 1)).days
     text = format_partition_value(clock, TIMESTAMP_NTZ)
-    assert stored_partition_value(text, TIMESTAMP_NTZ) == epoch_micros(clock)
+    assert parse_stored_value(text, TIMESTAMP_NTZ) == epoch_micros(clock)
     assert format_stored_moment((day - date(1970, 1, 1)).days, DATE) == str(day)
 
 
@@ -181,7 +181,7 @@ def test_dates_and_times_that_python_has_are_the_same_numbers(day: date, clock: 
 def test_years_that_python_does_not_have_are_stored_and_not_compared(
     text: str, data_type: DataType, number: int
 ):
-    assert stored_partition_value(text, data_type) == number
+    assert parse_stored_value(text, data_type) == number
     if number != 2_932_896:
         with pytest.raises(YearOutOfRangeError, match="outside the years 1 to 9999"):
             parse_partition_value(text, data_type)
@@ -190,7 +190,7 @@ def test_years_that_python_does_not_have_are_stored_and_not_compared(
 @pytest.mark.parametrize("text", ["+999999-01-01 00:00:00", "-999999-01-01 00:00:00"])
 def test_a_moment_that_does_not_fit_a_file_is_refused(text: str):
     with pytest.raises(MalformedLogError, match="is not a timestamp"):
-        stored_partition_value(text, TIMESTAMP)
+        parse_stored_value(text, TIMESTAMP)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.render import to_sql
 from engine.schema.text_lengths import (
     TEXT_TYPE,
-    as_declared,
     char_length,
-    declared_type,
+    drop_limits,
     has_limits,
-    limited,
-    without_limits,
+    read_declared_type,
+    render_declared_type,
+    text_type,
 )
 from engine.schema.types import (
     LONG,
@@ -29,7 +29,7 @@ from engine.schema.types import (
 _names = st.text(st.sampled_from("ab_ é1"), min_size=1, max_size=4)
 _leaves = st.one_of(
     st.sampled_from([STRING, LONG, DecimalType(10, 2)]),
-    st.builds(limited, st.sampled_from(["char", "varchar"]), st.integers(1, 9)),
+    st.builds(text_type, st.sampled_from(["char", "varchar"]), st.integers(1, 9)),
 )
 
 
@@ -45,22 +45,22 @@ def _collections(inner):
 @given(st.recursive(_leaves, _collections, max_leaves=6))
 def test_a_declared_length_is_read_back(data_type):
     column = StructField(
-        "c", without_limits(data_type), metadata={TEXT_TYPE: as_declared(data_type)}
+        "c", drop_limits(data_type), metadata={TEXT_TYPE: render_declared_type(data_type)}
     )
-    assert declared_type(column) == data_type
+    assert read_declared_type(column) == data_type
     assert not has_limits(column.type)
 
 
 def test_fields_are_found_by_name_whatever_came_or_went_since():
     now = StructType((StructField("New", STRING), StructField("KEPT", STRING)))
     column = StructField("c", now, metadata={TEXT_TYPE: "struct<gone:char(1),kept:varchar(2)>"})
-    assert as_declared(declared_type(column)) == "struct<New:string,KEPT:varchar(2)>"
+    assert render_declared_type(read_declared_type(column)) == "struct<New:string,KEPT:varchar(2)>"
 
 
 @pytest.mark.parametrize("text", ["array<", "array<char(1)>>", "struct<a>", "<", "map<char(1)>"])
 def test_text_that_is_no_type_is_refused(text):
     with pytest.raises(InvalidSchemaError, match="no type"):
-        declared_type(StructField("c", STRING, metadata={TEXT_TYPE: text}))
+        read_declared_type(StructField("c", STRING, metadata={TEXT_TYPE: text}))
 
 
 def test_only_char_has_a_length_that_every_text_has():

@@ -8,7 +8,7 @@ from engine.commands.text_sample import Misfit, text_value
 from engine.errors import MalformedLogError
 from engine.expressions.literals import interval_text
 from engine.log.paths import parse_name
-from engine.schema.partition_values import stored_partition_value
+from engine.schema.partition_values import parse_stored_value
 from engine.schema.text_values import parse_decimal, trim_number, trim_text
 from engine.schema.types import BOOLEAN, DATE, DOUBLE, LONG, TIMESTAMP, DecimalType
 
@@ -39,13 +39,13 @@ def test_a_partition_value_of_other_digits_or_blanks_is_refused():
         (BOOLEAN, "tru\u0435"),
     ):
         with pytest.raises(MalformedLogError):
-            stored_partition_value(text, kind)
+            parse_stored_value(text, kind)
 
 
 def test_a_partition_value_is_trimmed_as_a_cast_trims_it():
-    assert stored_partition_value("\t7 ", LONG) == 7
-    assert stored_partition_value(" 1.5\r", DOUBLE) == 1.5
-    assert stored_partition_value("\x7f2020-01-02", DATE) == 18263
+    assert parse_stored_value("\t7 ", LONG) == 7
+    assert parse_stored_value(" 1.5\r", DOUBLE) == 1.5
+    assert parse_stored_value("\x7f2020-01-02", DATE) == 18263
 
 
 def test_a_sample_shows_only_decimals_that_a_load_takes():

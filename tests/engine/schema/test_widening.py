@@ -15,7 +15,7 @@ from engine.schema.types import (
     StructField,
     StructType,
 )
-from engine.schema.widening import is_wider, unsupported_changes
+from engine.schema.widening import is_wider, list_unsupported_changes
 from engine.snapshot.snapshot import load_snapshot
 from engine.storage.memory import MemoryStore
 from tests.engine.made_tables import write_first
@@ -63,7 +63,7 @@ def changed(before: object, after: object) -> StructType:
     ],
 )
 def test_changes_that_the_protocol_has_are_read(before, after):
-    assert unsupported_changes(changed(before, after)) == []
+    assert list_unsupported_changes(changed(before, after)) == []
 
 
 @pytest.mark.parametrize(
