@@ -87,7 +87,7 @@ def decode(line: str | bytes) -> Action:
     try:
         return _decode(line)
     except (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError) as error:
-        msg = f"A line of the log is not an action: {error} in {_shown(line)}."
+        msg = f"A line of the log is not an action: {error} in {_quote_line(line)}."
         raise MalformedLogError(msg, _REMEDY) from error
 
 
@@ -140,7 +140,7 @@ def _decode_any(line: str | bytes) -> Action:
         fields = msgspec.json.decode(raw)
         return _commit_info(fields) if name == "commitInfo" else _leniently(fields, _KINDS[name])
     if isinstance(action, CommitInfo):
-        return _with_extra(action, raw)
+        return _keep_unknown_fields(action, raw)
     return cast("Action", action)
 
 
@@ -151,13 +151,13 @@ def _leniently(fields: object, kind: type[Any]) -> Action:
             fields["removed"] = False
         fields = {name: value for name, value in fields.items() if value is not None}
         for name in fields.keys() & _TEXT_MAPS:
-            fields[name] = _as_texts(fields[name])
+            fields[name] = _render_map_values(fields[name])
         if kind is Metadata and isinstance(texts := fields.get("configuration"), dict):
             fields["configuration"] = {k: text for k, text in texts.items() if text is not None}
     return cast("Action", msgspec.convert(fields, kind))
 
 
-def _as_texts(values: object) -> object:
+def _render_map_values(values: object) -> object:
     """A map whose numbers and booleans are written as JSON has them."""
     if not isinstance(values, dict):
         return values
@@ -169,7 +169,7 @@ def _as_texts(values: object) -> object:
     }
 
 
-def _with_extra(action: CommitInfo, raw: msgspec.Raw) -> CommitInfo:
+def _keep_unknown_fields(action: CommitInfo, raw: msgspec.Raw) -> CommitInfo:
     """A commitInfo whose known fields all fit, and what else it says; `version` is the reader's."""
     if _ENVELOPE.decode(raw).keys() <= _COMMIT_INFO_FIELDS.keys():
         return action
@@ -221,7 +221,7 @@ def _body(action: msgspec.Struct) -> object:
     return body
 
 
-def _shown(line: str | bytes) -> str:
+def _quote_line(line: str | bytes) -> str:
     head = line[:120]
     text = head.decode(errors="replace") if isinstance(head, bytes) else head
     return repr(text + ("…" if len(line) > 120 else ""))

@@ -46,7 +46,7 @@ class CompactionInfo(msgspec.Struct, frozen=True, kw_only=True):
         return {INTO_TAG: self.target, INFO_TAG: msgspec.json.encode(info).decode()}
 
     @classmethod
-    def of(cls, remove: RemoveFile) -> Self | None:
+    def from_remove(cls, remove: RemoveFile) -> Self | None:
         """What the tags of a `remove` say, None if they say nothing that can be understood."""
         tags = remove.tags or {}
         target, text = tags.get(INTO_TAG), tags.get(INFO_TAG)

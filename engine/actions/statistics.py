@@ -41,17 +41,17 @@ def parse_stats(text: str | None) -> dict[str, Any] | None:
     return stats if isinstance(stats, dict) else None
 
 
-def claimed_rows(stats: str | None) -> int | None:
+def read_claimed_rows(stats: str | None) -> int | None:
     """Return the `numRecords` that statistics claim; None where they claim no number of rows."""
     if not stats:
         return None
     try:
-        return as_row_count(_ROW_COUNT.decode(stats).num_records)
+        return parse_row_count(_ROW_COUNT.decode(stats).num_records)
     except MALFORMED:
         return None
 
 
-def as_row_count(value: object) -> int | None:
+def parse_row_count(value: object) -> int | None:
     """Return the value where it can be a number of rows, else None."""
     return value if type(value) is int and 0 <= value <= _MOST_ROWS else None
 
@@ -71,23 +71,23 @@ def least_moment(moment: datetime, bound: str) -> datetime | None:
     error = _LOST_SECONDS if may_lack_seconds(bound) else timedelta()
     if moment <= _EPOCH.replace(tzinfo=moment.tzinfo):
         error += _MILLISECOND  # some writers cut towards 1970
-    return _moved(moment, -error)
+    return _shift_time(moment, -error)
 
 
 def greatest_moment(moment: datetime, bound: str) -> datetime | None:
     """Return a moment at or above all that a maximum of this text stands for; None without any."""
     error = _LOST_SECONDS if may_lack_seconds(bound) else timedelta()
-    return _moved(moment, error + _MILLISECOND)  # texts are cut to milliseconds
+    return _shift_time(moment, error + _MILLISECOND)  # texts are cut to milliseconds
 
 
-def _moved(moment: datetime, by: timedelta) -> datetime | None:
+def _shift_time(moment: datetime, by: timedelta) -> datetime | None:
     try:
         return moment + by
     except OverflowError:
         return None
 
 
-def with_loose_bounds(stats: str | None, row_count: int | None = None) -> str | None:
+def loosen_bounds(stats: str | None, row_count: int | None = None) -> str | None:
     """Return the statistics of a file that gets a deletion vector: `tightBounds` is false.
 
     `row_count` replaces the number of rows that they claim. Without any part there are no statistics.
@@ -96,9 +96,9 @@ def with_loose_bounds(stats: str | None, row_count: int | None = None) -> str | 
     return msgspec.json.encode({**parts, "tightBounds": False}).decode() if parts else None
 
 
-def with_row_count(stats: str | None, row_count: int) -> str:
+def add_row_count(stats: str | None, row_count: int) -> str:
     """Return statistics that claim so many rows; the text as it is where it claims them already."""
-    if stats is not None and claimed_rows(stats) == row_count:
+    if stats is not None and read_claimed_rows(stats) == row_count:
         return stats
     return msgspec.json.encode({**_parts(stats), "numRecords": row_count}).decode()
 

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile, tombstone
-from engine.actions.statistics import with_loose_bounds, with_row_count
+from engine.actions.statistics import add_row_count, loosen_bounds
 from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.row_resolution import RowResolution
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
@@ -139,12 +139,12 @@ def with_identity_of(add: AddFile, latest: AddFile) -> AddFile:
     counted = physical_rows(add)
     stats = latest.stats or add.stats
     if counted is not None:
-        stats = with_row_count(stats, counted)
+        stats = add_row_count(stats, counted)
     return msgspec.structs.replace(
         add,
         base_row_id=add.base_row_id if latest.base_row_id is None else latest.base_row_id,
         default_row_commit_version=add.default_row_commit_version
         if latest.default_row_commit_version is None
         else latest.default_row_commit_version,
-        stats=stats if add.deletion_vector == latest.deletion_vector else with_loose_bounds(stats),
+        stats=stats if add.deletion_vector == latest.deletion_vector else loosen_bounds(stats),
     )

@@ -1,12 +1,12 @@
 """How many rows a file holds, as far as the log claims. Only the file's footer proves it."""
 
 from engine.actions.files import AddFile, RemoveFile
-from engine.actions.statistics import claimed_rows
+from engine.actions.statistics import read_claimed_rows
 
 
 def physical_rows(file: AddFile | RemoveFile) -> int | None:
     """Return the claimed rows of the data file, deleted ones included; None without a claim."""
-    return claimed_rows(file.stats)
+    return read_claimed_rows(file.stats)
 
 
 def live_rows(file: AddFile | RemoveFile) -> int | None:

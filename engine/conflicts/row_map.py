@@ -78,7 +78,7 @@ def _by_tags(
 ) -> RowMap:
     by_target: dict[str, list[tuple[CompactionInfo, RemoveFile]]] = {}
     for remove in removes:
-        info = CompactionInfo.of(remove)
+        info = CompactionInfo.from_remove(remove)
         if info is not None:
             by_target.setdefault(info.target, []).append((info, remove))
     segments: dict[str, tuple[Segment, ...]] = {

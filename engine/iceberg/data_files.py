@@ -13,9 +13,9 @@ from pyiceberg.typedef import Record
 
 from engine.actions.files import AddFile
 from engine.actions.statistics import (
-    as_row_count,
     greatest_moment,
     least_moment,
+    parse_row_count,
     parse_stats,
 )
 from engine.errors import DataFileError
@@ -80,7 +80,7 @@ def data_file(add: AddFile, shape: FileShape) -> DataFile:
         MalformedLogError: its partition values are none.
     """
     stats = parse_stats(add.stats) or {}
-    rows = as_row_count(stats.get("numRecords"))
+    rows = parse_row_count(stats.get("numRecords"))
     if rows is None:
         msg = f"The log does not say how many rows {add.path} has, which Iceberg must know."
         raise DataFileError(msg, "Rewrite it with REORG TABLE … APPLY (UPGRADE UNIFORM …).")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile
-from engine.actions.statistics import with_loose_bounds
+from engine.actions.statistics import loosen_bounds
 from engine.conflicts.row_counts import live_rows
 from engine.errors import CannotEvaluateError
 from engine.expressions.evaluate import evaluate_partition
@@ -85,7 +85,7 @@ class RowDeletion:
         changes: list[Action] = [removal(add) for add in self.removed]
         for file in self.masked:
             if file.vector is not None:
-                stats = with_loose_bounds(file.add.stats, file.physical)
+                stats = loosen_bounds(file.add.stats, file.physical)
                 changes += [removal(file.add), with_vector(file.add, file.vector, stats)]
         return changes
 

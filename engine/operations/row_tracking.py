@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.actions.files import AddFile
-from engine.actions.statistics import with_row_count
+from engine.actions.statistics import add_row_count
 from engine.errors import ConflictError
 from engine.log.file_table import adds_of
 from engine.operations.execution import Execution
@@ -90,7 +90,7 @@ def with_counted_rows(snapshot: Snapshot, adds: Iterable[AddFile]) -> list[AddFi
 
     def counted(add: AddFile) -> AddFile:
         count = count_rows(snapshot.store, add.path, snapshot.allowed_roots)
-        return msgspec.structs.replace(add, stats=with_row_count(add.stats, count))
+        return msgspec.structs.replace(add, stats=add_row_count(add.stats, count))
 
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(counted, adds))

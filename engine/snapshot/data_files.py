@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from engine.actions.files import AddFile
-from engine.actions.statistics import claimed_rows
+from engine.actions.statistics import read_claimed_rows
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.errors import (
     DataFileError,
@@ -93,7 +93,7 @@ def read_deleted_rows(store: Store, add: AddFile, allowed_roots: Sequence[str] =
     if add.deletion_vector is None:
         return BitMap64()
     deleted = read_deletion_vector(store, add.deletion_vector, allowed_roots)
-    if deleted and deleted.max() >= (claimed_rows(add.stats) or 0):
+    if deleted and deleted.max() >= (read_claimed_rows(add.stats) or 0):
         check_within(deleted, count_rows(store, add.path, allowed_roots), add.path)
     return deleted
 

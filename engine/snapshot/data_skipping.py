@@ -16,9 +16,9 @@ import pyarrow as pa
 from engine.actions.files import AddFile
 from engine.actions.statistics import (
     MALFORMED,
-    as_row_count,
     greatest_moment,
     least_moment,
+    parse_row_count,
     parse_stats,
 )
 from engine.errors import MalformedLogError
@@ -256,7 +256,7 @@ def _statistics_reader(
             return UNKNOWN
         nulls = _at(stats, "nullCount", path)
         counted = top and type(nulls) is int
-        claimed = as_row_count(stats.get("numRecords"))
+        claimed = parse_row_count(stats.get("numRecords"))
         low, high = _at(stats, "minValues", path), _at(stats, "maxValues", path)
         if counted and claimed and nulls == claimed and low is None and high is None:
             return NULL

@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddFile
-from engine.actions.statistics import claimed_rows, with_row_count
+from engine.actions.statistics import add_row_count, read_claimed_rows
 from engine.snapshot.data_files import read_deleted_rows
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store
@@ -35,8 +35,8 @@ def live_rows(
 
 def _with_count_alone(add: AddFile) -> AddFile:
     """Return a file without the statistics that executors do not need."""
-    claimed = claimed_rows(add.stats)
-    stats = None if claimed is None else with_row_count(None, claimed)
+    claimed = read_claimed_rows(add.stats)
+    stats = None if claimed is None else add_row_count(None, claimed)
     return msgspec.structs.replace(add, stats=stats, tags=None)
 
 

@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 from engine.actions.codec import Action
 from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile
-from engine.actions.statistics import with_loose_bounds
+from engine.actions.statistics import loosen_bounds
 from engine.clock import Clock
 from engine.conflicts.budget import Budget
 from engine.conflicts.overlap import Overlap
@@ -223,5 +223,5 @@ def _with_vector(action: Action, named: dict[str, DeletionVectorDescriptor]) -> 
     return msgspec.structs.replace(
         action,
         deletion_vector=vector if vector.cardinality else None,
-        stats=with_loose_bounds(action.stats),
+        stats=loosen_bounds(action.stats),
     )

@@ -11,7 +11,7 @@ VECTOR = DeletionVectorDescriptor("u", "abc", 34, 2, 1)
 def test_tags_say_where_rows_went_and_are_read_back(vector):
     info = CompactionInfo(target="part%20a", offset=7, row_count=10, deletion_vector=vector)
     remove = RemoveFile(path="a", data_change=False, tags=info.tags())
-    assert CompactionInfo.of(remove) == info
+    assert CompactionInfo.from_remove(remove) == info
     assert info.live_count == (8 if vector else 10)
 
 
@@ -28,4 +28,4 @@ def test_tags_say_where_rows_went_and_are_read_back(vector):
     ],
 )
 def test_tags_that_say_nothing_are_nothing(tags):
-    assert CompactionInfo.of(RemoveFile(path="a", data_change=False, tags=tags)) is None
+    assert CompactionInfo.from_remove(RemoveFile(path="a", data_change=False, tags=tags)) is None

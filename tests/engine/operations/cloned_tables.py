@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from engine.actions.statistics import with_loose_bounds
+from engine.actions.statistics import loosen_bounds
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.operations.staged_actions import removal, with_vector
 from engine.spark.file_writer import write_files
@@ -53,7 +53,7 @@ def delete_first_row(table):
     ]
     vector = write_deletion_vector(table.store, [0], inline_below_bytes=0, prefix_length=2)
     txn = table.start_transaction()
-    txn.stage(removal(add), with_vector(add, vector, with_loose_bounds(add.stats, 2)))
+    txn.stage(removal(add), with_vector(add, vector, loosen_bounds(add.stats, 2)))
     txn.commit("DELETE")
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from engine.actions.files import AddFile, RemoveFile
-from engine.actions.statistics import with_loose_bounds
+from engine.actions.statistics import loosen_bounds
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import ConflictError, RequestError
 from engine.log.cleanup import clean_log
@@ -37,7 +37,7 @@ def table(do_lightly, empty_table):
     _stage(empty_table, "WRITE", [_written(empty_table, [1, 2, 3])])
     add = empty_table.snapshot().add_files()[0]
     vector = write_deletion_vector(empty_table.store, [0], inline_below_bytes=0)
-    masked = with_vector(add, vector, with_loose_bounds(add.stats, 3))
+    masked = with_vector(add, vector, loosen_bounds(add.stats, 3))
     _stage(empty_table, "DELETE", [removal(add), masked])
     return empty_table
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.actions.statistics import with_loose_bounds
+from engine.actions.statistics import loosen_bounds
 from engine.commands.model import Optimize, Overwrite, RowsSource, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import MultipleSourceRowsError, RequestError
@@ -49,7 +49,7 @@ def _mask_first_row(table, part):
     add = next(a for a in table.snapshot().add_files() if part in a.partition_values.values())
     vector = write_deletion_vector(table.store, [0])
     txn = table.start_transaction()
-    txn.stage(removal(add), with_vector(add, vector, with_loose_bounds(add.stats, 2)))
+    txn.stage(removal(add), with_vector(add, vector, loosen_bounds(add.stats, 2)))
     txn.commit("DELETE")
 
 

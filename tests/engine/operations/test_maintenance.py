@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from engine.actions.files import AddCDCFile
-from engine.actions.statistics import with_loose_bounds
+from engine.actions.statistics import loosen_bounds
 from engine.clock import CLOCK_SLACK_MS
 from engine.commands.model import Restore, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
@@ -57,7 +57,7 @@ def _mask_first_row(table):
     add = table.snapshot().add_files()[0]
     vector = write_deletion_vector(table.store, [0])
     txn = table.start_transaction()
-    txn.stage(removal(add), with_vector(add, vector, with_loose_bounds(add.stats, 2)))
+    txn.stage(removal(add), with_vector(add, vector, loosen_bounds(add.stats, 2)))
     txn.commit("DELETE")
 
 

@@ -48,7 +48,9 @@ def test_every_removed_file_says_where_its_rows_went(do, empty_table):
     version = do("OPTIMIZE t").version
     actions = read_commit(empty_table.store, version).actions
     removes = [action for action in actions if isinstance(action, RemoveFile)]
-    infos = sorted((CompactionInfo.of(remove) for remove in removes), key=lambda info: info.offset)
+    infos = sorted(
+        (CompactionInfo.from_remove(remove) for remove in removes), key=lambda info: info.offset
+    )
     assert [info.offset for info in infos] == [
         sum(source.live_count for source in infos[:i]) for i in range(len(infos))
     ]

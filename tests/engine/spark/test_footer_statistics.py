@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.actions.statistics import with_loose_bounds
+from engine.actions.statistics import loosen_bounds
 from engine.schema.arrow import from_arrow_schema
 from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
 
@@ -102,7 +102,7 @@ def test_decimals_keep_their_digits_when_bounds_are_loosened(tmp_path):
     stats = _stats(tmp_path, pa.table({"d": pa.array([value], pa.decimal128(38, 18))}))
     assert stats["nullCount"] == {"d": 0}
     text = '{"numRecords":1,"minValues":{"d":12345678901234567890.123456789012345678}}'
-    loose = with_loose_bounds(text, 1)
+    loose = loosen_bounds(text, 1)
     assert "12345678901234567890.123456789012345678" in loose
     assert '"tightBounds":false' in loose
 
