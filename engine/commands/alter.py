@@ -76,7 +76,7 @@ class AddColumns(_Alter):
             raise RequestError(what, "Make it STRING.", field="columns")
         for parent in (self.parent, *self.parents):
             if schema is not None and parent:
-                Scope.of(schema).resolve(column_path(parent))
+                Scope.from_schema(schema).resolve(column_path(parent))
 
     def _check_places(self) -> None:
         count = len(self.columns.fields)

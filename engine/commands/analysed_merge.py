@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from engine.errors import MultipleSourceRowsError
 from engine.expressions.traits import (
     conjunction,
+    drop_relations,
     has_subquery,
     is_deterministic,
     relations_of,
     split_conjuncts,
-    without_relation,
 )
 from engine.expressions.tree import TRUE, Call, Expression
 
@@ -124,7 +124,7 @@ class AnalysedMerge:
         if self.reads_whole_target:
             return TRUE
         parts = split_conjuncts(self.on)
-        return conjunction(without_relation(part) for part in parts if _of_target_alone(part))
+        return conjunction(drop_relations(part) for part in parts if _of_target_alone(part))
 
     def conditions(self) -> tuple[Expression, ...]:
         """ON, and what its clauses ask."""

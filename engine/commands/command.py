@@ -9,9 +9,9 @@ from engine.commands.fields import Parameter, parameter, parameters_of, to_json,
 from engine.commands.names import ANY_TABLE, column_path, is_location
 from engine.commands.sources import QuerySource, Source, TableSource, source_from_json
 from engine.errors import RequestError
-from engine.expressions.given import asked_of_rows
+from engine.expressions.given import row_condition
 from engine.expressions.queries.binding import Tables
-from engine.expressions.queries.subqueries import nested_in, unbound
+from engine.expressions.queries.subqueries import bind_subqueries, parse_unbound
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Expression
@@ -104,9 +104,9 @@ class Command(ABC):
             return None
         nested = None
         if self.subqueries:
-            nested = unbound if tables is None else nested_in(tables)
+            nested = parse_unbound if tables is None else bind_subqueries(tables)
         scope, clause = self.scope(schema), self.kind.upper()
-        return asked_of_rows(where, scope, clause, now_ms=now_ms, nested=nested)
+        return row_condition(where, scope, clause, now_ms=now_ms, nested=nested)
 
     def tables_read(self) -> tuple[str, ...]:
         """The tables that its source and its conditions name, as written.
@@ -189,4 +189,4 @@ def check_columns(columns: tuple[str, ...], schema: StructType | None, field: st
     if schema is not None:
         for column in columns:
             if schema.get(column) is None:  # a name may have dots and backticks itself
-                Scope.of(schema).resolve(column_path(column))
+                Scope.from_schema(schema).resolve(column_path(column))

@@ -28,10 +28,10 @@ from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import column_path, name_sql, options_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.errors import ExpressionError, RequestError
-from engine.expressions.by_field import with_kept_fields
-from engine.expressions.given import Given, asked_of_rows, value_of
+from engine.expressions.by_field import keep_fields
+from engine.expressions.given import Given, row_condition, value_of
 from engine.expressions.queries.binding import Tables
-from engine.expressions.queries.subqueries import nested_in
+from engine.expressions.queries.subqueries import bind_subqueries
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Column, Expression
@@ -163,7 +163,7 @@ class Merge(Command):
         """
         sides = _Sides(self, target, source, now_ms, tables)
         return AnalysedMerge(
-            asked_of_rows(self.on, sides.scope(MATCHED), "ON", now_ms=now_ms),
+            row_condition(self.on, sides.scope(MATCHED), "ON", now_ms=now_ms),
             tuple(sides.clause(clause, i + 1) for i, clause in enumerate(self.clauses)),
         )
 
@@ -206,7 +206,7 @@ class _Sides:
         now_ms: int | None,
         tables: Tables | None,
     ) -> None:
-        self._nested = None if tables is None else nested_in(tables)
+        self._nested = None if tables is None else bind_subqueries(tables)
         names = tuple(n for n in (merge.target_alias, merge.table.rpartition(".")[2]) if n)
         named = merge.source.table if isinstance(merge.source, TableSource) else ""
         named = named.rpartition(".")[2]
@@ -228,7 +228,7 @@ class _Sides:
     def clause(self, clause: MergeClause, number: int) -> AnalysedClause:
         scope, words = self.scope(clause.when), clause_words(number, clause.when)
         condition = (
-            asked_of_rows(clause.condition, scope, words, now_ms=self._now_ms, nested=self._nested)
+            row_condition(clause.condition, scope, words, now_ms=self._now_ms, nested=self._nested)
             if clause.condition
             else None
         )
@@ -267,7 +267,7 @@ class _Sides:
                 value = Column((mine.name,), mine.type, "source")
                 old = Column((field.name,), field.type, "target")
                 keeps = self._evolves and keeps_fields
-                assignments[(field.name,)] = with_kept_fields(old, value) if keeps else value
+                assignments[(field.name,)] = keep_fields(old, value) if keeps else value
             elif not self._evolves and not _FILLED_BY_TABLE & field.metadata.keys():
                 what = f"* needs the column {field.name}, which the source does not have."
                 raise ExpressionError(what, "List the columns instead.", field="clauses")

@@ -29,7 +29,7 @@ def static_values(partition: Mapping[str, str], schema: StructType) -> dict[str,
     """
     values: dict[str, Expression] = {}
     for name, text in partition.items():
-        column = Scope.of(schema).resolve(column_path(name))
+        column = Scope.from_schema(schema).resolve(column_path(name))
         if text:
             value = _literal(name, text)
             same = value.type == column.type

@@ -20,9 +20,9 @@ from engine.commands.partitions import check_partition, partition_condition, par
 from engine.commands.replacing import Replacing, check_matched, match_condition, replacing_sql
 from engine.commands.sources import QuerySource, RowsSource, Source
 from engine.errors import RequestError
-from engine.expressions.given import Given, asked_of_rows, value_of
+from engine.expressions.given import Given, row_condition, value_of
 from engine.expressions.queries.binding import Tables
-from engine.expressions.queries.subqueries import nested_in, unbound
+from engine.expressions.queries.subqueries import bind_subqueries, parse_unbound
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.tree import Expression
 from engine.schema.types import StructType
@@ -143,7 +143,7 @@ class Overwrite(Command):
         """The condition of the rows it replaces; None for all, and where the new rows say which."""
         if self.replace_where:
             scope = self.scope(schema)
-            return asked_of_rows(self.replace_where, scope, "REPLACE WHERE", now_ms=now_ms)
+            return row_condition(self.replace_where, scope, "REPLACE WHERE", now_ms=now_ms)
         if self.dynamic_partitions:
             return None
         return partition_condition(self.partition, schema)
@@ -258,7 +258,7 @@ class Update(Command):
             SetTwiceError: two of them are for one column.
         """
         scope = self.scope(schema)
-        nested = unbound if tables is None else nested_in(tables)
+        nested = parse_unbound if tables is None else bind_subqueries(tables)
         assigned: dict[tuple[str, ...], Expression] = {}
         for key, given in self.assignments.items():
             value = or_default(given, schema, column_path(key))

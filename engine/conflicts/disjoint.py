@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from engine.errors import CannotEvaluateError
 from engine.expressions.possible import possible
-from engine.expressions.ranges import UNKNOWN, Range, constant
+from engine.expressions.ranges import UNKNOWN, ValueRange, constant
 from engine.expressions.ranges_of_values import cast_ranges
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.expressions.types import common_type
@@ -22,9 +22,9 @@ def disjoint(one: Sequence[Expression], other: Sequence[Expression]) -> bool:
     )
 
 
-def _bounds(parts: Iterable[Expression]) -> Callable[[Column], Range]:
+def _bounds(parts: Iterable[Expression]) -> Callable[[Column], ValueRange]:
     """What a column can be in rows that a condition selects."""
-    ranges: dict[tuple[str, ...], Range] = {}
+    ranges: dict[tuple[str, ...], ValueRange] = {}
     for part in parts:
         match part:
             case Call(function, (Column() as column, *options)):
@@ -35,7 +35,7 @@ def _bounds(parts: Iterable[Expression]) -> Callable[[Column], Range]:
     return lambda column: ranges.get(column.path, UNKNOWN)
 
 
-def _range(function: str, column: Column, options: Sequence[Expression]) -> Range:
+def _range(function: str, column: Column, options: Sequence[Expression]) -> ValueRange:
     """The values of a column for which a comparison with literals can be true."""
     values = [_in_type_of(column, option) for option in options]
     bounds = [value for value in values if value is not None]
@@ -44,16 +44,16 @@ def _range(function: str, column: Column, options: Sequence[Expression]) -> Rang
     match function:
         case "=" | "in":
             low, high = min(bound.low for bound in bounds), max(bound.high for bound in bounds)
-            return Range(low, high, null=False, nan=False)
+            return ValueRange(low, high, null=False, nan=False)
         case "<" | "<=":
-            return Range(None, bounds[0].high, null=False)
+            return ValueRange(None, bounds[0].high, null=False)
         case ">" | ">=":
-            return Range(bounds[0].low, None, null=False)
+            return ValueRange(bounds[0].low, None, null=False)
         case _:
             return UNKNOWN
 
 
-def _in_type_of(column: Column, option: Expression) -> Range | None:
+def _in_type_of(column: Column, option: Expression) -> ValueRange | None:
     """A literal as the column's type; None where the two would be compared in another type."""
     if not isinstance(option, Literal) or option.value is None:
         return None
@@ -66,10 +66,10 @@ def _in_type_of(column: Column, option: Expression) -> Range | None:
     return value if value.known and not value.null and not value.nan else None
 
 
-def _narrowed(one: Range, other: Range) -> Range:
+def _narrowed(one: ValueRange, other: ValueRange) -> ValueRange:
     lows = [side.low for side in (one, other) if side.low is not None]
     highs = [side.high for side in (one, other) if side.high is not None]
-    return Range(
+    return ValueRange(
         max(lows, default=None),
         min(highs, default=None),
         null=one.null and other.null,

@@ -24,7 +24,7 @@ from engine.conflicts.eligibility import (
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.row_access import NO_ROWS, Positions
 from engine.conflicts.transaction_info import ReadPredicate, RowScope
-from engine.expressions.evaluate import matching_rows
+from engine.expressions.evaluate import find_matches
 from engine.schema.types import INTEGER, STRING, StructField, StructType
 
 SCHEMA = StructType((StructField("id", INTEGER), StructField("date", STRING)))
@@ -165,7 +165,7 @@ class SampleTable:
             return among
         ids, dates = zip(*self.rows[file.path], strict=True)
         table = pa.table({"id": pa.array(ids, pa.int32()), "date": pa.array(dates)})
-        mask = matching_rows(read.condition, table).to_pylist()
+        mask = find_matches(read.condition, table).to_pylist()
         return BitMap64(place for place in among if mask[place])
 
     def row_ids(self, file: AddFile) -> Positions | None:

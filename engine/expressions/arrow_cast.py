@@ -128,13 +128,13 @@ def _unsafe(value: Value, _: DataType, target: DataType) -> Value:
     return pc.cast(value, arrow_type(target), safe=False)
 
 
-def _truncated(value: Value, source: DataType, target: DataType) -> Value:
+def _truncate_number(value: Value, source: DataType, target: DataType) -> Value:
     if isinstance(source, DecimalType):
         return rowwise(lambda number: int(number), [value], arrow_type(target))
     return pc.cast(pc.trunc(value), arrow_type(target))
 
 
-def _to_decimal(value: Value, source: DataType, target: DataType) -> Value:
+def _cast_to_decimal(value: Value, source: DataType, target: DataType) -> Value:
     precision, scale = target.precision, target.scale  # type: ignore[union-attr]
     if isinstance(source, DecimalType) and source.scale > scale:
         value = rowwise(
@@ -149,11 +149,11 @@ def _decimal_to_floating(value: Value, _: DataType, target: DataType) -> Value:
     return pc.cast(pc.cast(value, pa.string()), arrow_type(target))
 
 
-def _to_boolean(value: Value, _: DataType, __: DataType) -> Value:
+def _cast_to_boolean(value: Value, _: DataType, __: DataType) -> Value:
     return pc.not_equal(value, pa.scalar(0, value.type))
 
 
-def _between_times(value: Value, source: DataType, target: DataType) -> Value:
+def _cast_time(value: Value, source: DataType, target: DataType) -> Value:
     if target == DATE:
         return pc.cast(value, arrow_type(target), safe=False)
     if source == DATE:  # Arrow's own cast goes round in silence beyond the year 294247
@@ -162,11 +162,11 @@ def _between_times(value: Value, source: DataType, target: DataType) -> Value:
     return pc.cast(pc.cast(value, pa.int64()), arrow_type(target))
 
 
-def _from_string(value: Value, _: DataType, target: DataType) -> Value:
-    return rowwise(lambda text: _parsed(text, target), [value], arrow_type(target))
+def _cast_from_string(value: Value, _: DataType, target: DataType) -> Value:
+    return rowwise(lambda text: _parse_text(text, target), [value], arrow_type(target))
 
 
-def _parsed(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value of any type
+def _parse_text(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value of any type
     result: Any = None
     if target in INTEGRALS:
         result = parse_whole_number(text)
@@ -183,13 +183,13 @@ def _parsed(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value of 
     return result
 
 
-def _to_string(value: Value, source: DataType, _: DataType) -> Value:
+def _cast_to_string(value: Value, source: DataType, _: DataType) -> Value:
     if source in INTEGRALS or source == BOOLEAN:
         return pc.cast(value, pa.string())
-    return rowwise(_shown, [value], pa.string())
+    return rowwise(_render_value, [value], pa.string())
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401 - a decimal, date or datetime
+def _render_value(value: Any) -> str:  # noqa: ANN401 - a decimal, date or datetime
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, datetime):
@@ -204,20 +204,20 @@ _Applies: TypeAlias = Callable[[DataType, DataType], bool]
 _CONVERSIONS: tuple[tuple[_Applies, Callable[[Value, DataType, DataType], Value]], ...] = (
     (
         lambda s, t: s == STRING and (t in INTEGRALS or t in FLOATS or t in TIMES or t == BOOLEAN),
-        _from_string,
+        _cast_from_string,
     ),
-    (lambda s, t: t == STRING and s not in FLOATS and s != BINARY, _to_string),
+    (lambda s, t: t == STRING and s not in FLOATS and s != BINARY, _cast_to_string),
     (lambda s, t: s in INTEGRALS and t in INTEGRALS, _plain),
     (lambda s, t: s == BOOLEAN and (t in INTEGRALS or t in FLOATS), _plain),
     (lambda s, t: (s in INTEGRALS or s in FLOATS) and t in FLOATS, _unsafe),
-    (lambda s, t: (s in FLOATS or isinstance(s, DecimalType)) and t in INTEGRALS, _truncated),
+    (lambda s, t: (s in FLOATS or isinstance(s, DecimalType)) and t in INTEGRALS, _truncate_number),
     (
         lambda s, t: (s in INTEGRALS or isinstance(s, DecimalType)) and isinstance(t, DecimalType),
-        _to_decimal,
+        _cast_to_decimal,
     ),
     (lambda s, t: isinstance(s, DecimalType) and t in FLOATS, _decimal_to_floating),
-    (lambda s, t: is_numeric(s) and t == BOOLEAN, _to_boolean),
-    (lambda s, t: s in TIMES and t in TIMES, _between_times),
+    (lambda s, t: is_numeric(s) and t == BOOLEAN, _cast_to_boolean),
+    (lambda s, t: s in TIMES and t in TIMES, _cast_time),
 )
 
 

@@ -26,7 +26,7 @@ _UNITS = {
 
 def _part(function: Callable[[Value], Value]) -> Operation:
     def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
-        moment = within_calendar(convert(values[0], types[0], types[0]))
+        moment = check_calendar_range(convert(values[0], types[0], types[0]))
         return pc.cast(function(moment), pa.int32())
 
     return run
@@ -70,14 +70,14 @@ def _last_day(values: list[Value], types: list[DataType], _: DataType) -> Value:
     )
 
 
-def _truncated(value: Value, unit: Value, *, days_only: bool) -> Value:
+def _truncate_time(value: Value, unit: Value, *, days_only: bool) -> Value:
     name = _UNITS.get((unit.as_py() or "").lower()) if isinstance(unit, pa.Scalar) else None
     if name is None or (days_only and name in {"day", "hour", "minute", "second"}):
         inexact("a truncation to this unit")
-    return pc.floor_temporal(within_calendar(value), unit=name, week_starts_monday=True)
+    return pc.floor_temporal(check_calendar_range(value), unit=name, week_starts_monday=True)
 
 
-def within_calendar(value: Value) -> Value:
+def check_calendar_range(value: Value) -> Value:
     """Dates or timestamps of years that Arrow's calendar has; beyond them it goes round in silence."""
     is_date = pa.types.is_date(value.type)
     numbers = pc.cast(value, pa.int32() if is_date else pa.int64())
@@ -90,12 +90,12 @@ def within_calendar(value: Value) -> Value:
 
 
 def _trunc(values: list[Value], types: list[DataType], _: DataType) -> Value:
-    return _truncated(convert(values[0], types[0], DATE), values[1], days_only=True)
+    return _truncate_time(convert(values[0], types[0], DATE), values[1], days_only=True)
 
 
 def _date_trunc(values: list[Value], types: list[DataType], _: DataType) -> Value:
     moment = convert(values[1], types[1], TIMESTAMP)
-    return convert(_truncated(moment, values[0], days_only=False), TIMESTAMP, TIMESTAMP)
+    return convert(_truncate_time(moment, values[0], days_only=False), TIMESTAMP, TIMESTAMP)
 
 
 def _unix(divisor: int) -> Operation:
@@ -108,7 +108,7 @@ def _unix(divisor: int) -> Operation:
     return run
 
 
-def _from_unix(factor: int) -> Operation:
+def _convert_unix_time(factor: int) -> Operation:
     def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
         micros = pc.multiply_checked(convert(values[0], types[0], LONG), factor)
         return pc.cast(micros, arrow_type(TIMESTAMP))
@@ -116,7 +116,7 @@ def _from_unix(factor: int) -> Operation:
     return run
 
 
-def _to(target: DataType) -> Operation:
+def _convert_to(target: DataType) -> Operation:
     def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
         return convert(values[0], types[0], target)
 
@@ -156,8 +156,8 @@ DATE_OPERATIONS: dict[str, Operation] = {
     "hour": _part(pc.hour),
     "minute": _part(pc.minute),
     "second": _part(pc.second),
-    "to_date": _to(DATE),
-    "to_timestamp": _to(TIMESTAMP),
+    "to_date": _convert_to(DATE),
+    "to_timestamp": _convert_to(TIMESTAMP),
     "date_add": _shift(1),
     "date_sub": _shift(-1),
     "add_months": _add_months,
@@ -167,6 +167,6 @@ DATE_OPERATIONS: dict[str, Operation] = {
     "date_trunc": _date_trunc,
     "unix_seconds": _unix(1_000_000),
     "unix_millis": _unix(1_000),
-    "timestamp_seconds": _from_unix(1_000_000),
-    "timestamp_millis": _from_unix(1_000),
+    "timestamp_seconds": _convert_unix_time(1_000_000),
+    "timestamp_millis": _convert_unix_time(1_000),
 }

@@ -109,7 +109,7 @@ def _coalesce(values: list[Value], types: list[DataType], result: DataType) -> V
     return pc.coalesce(*(convert(v, t, result) for v, t in zip(values, types, strict=True)))
 
 
-def _if(values: list[Value], types: list[DataType], result: DataType) -> Value:
+def _evaluate_if(values: list[Value], types: list[DataType], result: DataType) -> Value:
     return _case(values, types, result)
 
 
@@ -227,7 +227,7 @@ FUNCTIONS_OF_ARROW: dict[str, Operation] = {
     "isnull": _is_null,
     "isnotnull": lambda values, _, __: pc.is_valid(values[0]),
     "coalesce": _coalesce,
-    "if": _if,
+    "if": _evaluate_if,
     "nvl2": _nvl2,
     "case": _case,
     "nullif": _nullif,

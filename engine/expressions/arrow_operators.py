@@ -78,17 +78,17 @@ def _null_safe_equal(values: list[Value], types: list[DataType], _: DataType) ->
     return pc.or_(same, both_null)
 
 
-def _in(values: list[Value], types: list[DataType], _: DataType) -> Value:
+def _evaluate_in(values: list[Value], types: list[DataType], _: DataType) -> Value:
     together_values, common = together(values, types)
     operand, *options = together_values
     if common == VOID:
         return _nulls_like(values)
     if len(options) > 8 and common not in FLOATS and all(isinstance(o, pa.Scalar) for o in options):
-        return _in_set(operand, options)
+        return _evaluate_in_set(operand, options)
     return reduce(pc.or_kleene, [equal(operand, option, common) for option in options])
 
 
-def _in_set(operand: Value, options: list[Value]) -> Value:
+def _evaluate_in_set(operand: Value, options: list[Value]) -> Value:
     valid = [option for option in options if option.is_valid]
     included = pc.is_in(
         operand, value_set=pa.array([scalar.as_py() for scalar in valid], operand.type)
@@ -186,7 +186,7 @@ def _negative(values: list[Value], types: list[DataType], _: DataType) -> Value:
     return pc.negate(values[0]) if types[0] in FLOATS else pc.negate_checked(values[0])
 
 
-def _like(values: list[Value], types: list[DataType], _: DataType) -> Value:
+def _evaluate_like(values: list[Value], types: list[DataType], _: DataType) -> Value:
     if VOID in types:
         return _nulls_like(values)
     if not all(isinstance(value, pa.Scalar) for value in values[1:]):
@@ -212,7 +212,7 @@ OPERATIONS: dict[str, Operator] = {
     "<=": _compare(lambda a, b, t: pc.invert(less(b, a, t))),
     ">=": _compare(lambda a, b, t: pc.invert(less(a, b, t))),
     "<=>": _null_safe_equal,
-    "in": _in,
+    "in": _evaluate_in,
     "and": _logic(pc.and_kleene),
     "or": _logic(pc.or_kleene),
     "not": _not,
@@ -224,5 +224,5 @@ OPERATIONS: dict[str, Operator] = {
     "%": _remainder,
     "pmod": _positive_remainder,
     "negative": _negative,
-    "like": _like,
+    "like": _evaluate_like,
 }

@@ -15,7 +15,7 @@ from engine.expressions.functions import (
 )
 from engine.expressions.like import LIKE, check_like
 from engine.expressions.literals import decimal_type_of
-from engine.expressions.nested_calls import NESTED, nested_call
+from engine.expressions.nested_calls import NESTED, build_nested_call
 from engine.expressions.regex_calls import REGEX, check_regex
 from engine.expressions.traits import conjunction, disjunction
 from engine.expressions.tree import INTERVAL, Call, Column, Expression, Interval, Literal, walk
@@ -56,39 +56,41 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
         what = f"{function.name} does not take {len(arguments)} arguments."
         remedy = _EMPTY.get(name.lower(), "") if not arguments else ""
         raise ExpressionError(what, remedy or "Check its arguments.", position=position)
-    return _typed(function, _arranged(function.name, arguments), position)
+    return _build_typed_call(function, _arrange_arguments(function.name, arguments), position)
 
 
 def _takes(function: Function, count: int) -> bool:
     return function.accepts_count(4 if function.name == "regexp_replace" and count == 3 else count)
 
 
-def _arranged(name: str, arguments: Sequence[Expression]) -> Sequence[Expression]:
+def _arrange_arguments(name: str, arguments: Sequence[Expression]) -> Sequence[Expression]:
     """The arguments as Spark takes them."""
     if name in {"+", "-"}:
-        return _with_moment(name, arguments)
+        return _promote_date(name, arguments)
     if name == "regexp_replace" and len(arguments) == 3:
         return (*arguments, Literal(1, INTEGER))
     if name == "concat":
-        return [_as_text(argument) for argument in arguments]
-    return _padded(arguments) if name in _COMPARISONS else arguments
+        return [_cast_to_text(argument) for argument in arguments]
+    return _pad_char_arguments(arguments) if name in _COMPARISONS else arguments
 
 
-def _as_text(argument: Expression) -> Expression:
+def _cast_to_text(argument: Expression) -> Expression:
     """Beside texts, numbers, booleans and times are texts too."""
     plain = is_numeric(argument.type) or argument.type in {BOOLEAN, *TIMES}
     return Call("cast", (argument,), STRING) if plain else argument
 
 
-def _typed(function: Function, arguments: Sequence[Expression], position: int | None) -> Expression:
+def _build_typed_call(
+    function: Function, arguments: Sequence[Expression], position: int | None
+) -> Expression:
     types = [argument.type for argument in arguments]
     mismatch = function.mismatch(types)
     if mismatch:
         raise _type_error(function.name, types[mismatch[0]], mismatch[1], position)
     _check_cost(function.name, arguments, position)
     if function.name in NESTED:
-        return nested_call(function.name, arguments, position)
-    result = function.result(_narrowed(function.name, arguments, types))
+        return build_nested_call(function.name, arguments, position)
+    result = function.result(_narrow_types(function.name, arguments, types))
     if result is None:
         shown = ", ".join(sql_name(type_) for type_ in types[:5])
         what = f"{function.name} cannot bring {shown} together."
@@ -112,14 +114,14 @@ def cast(
     return Call("try_cast" if lenient else "cast", (operand,), target)
 
 
-def _padded(arguments: Sequence[Expression]) -> Sequence[Expression]:
+def _pad_char_arguments(arguments: Sequence[Expression]) -> Sequence[Expression]:
     """Beside a CHAR column, literals and shorter CHAR columns are filled up with spaces, as in Spark."""
     lengths = [argument.char_length for argument in arguments if isinstance(argument, Column)]
     length = max(lengths, default=0)
-    return [_filled_up(argument, length) for argument in arguments] if length else arguments
+    return [_pad_argument(argument, length) for argument in arguments] if length else arguments
 
 
-def _filled_up(argument: Expression, length: int) -> Expression:
+def _pad_argument(argument: Expression, length: int) -> Expression:
     match argument:
         case Literal(str(text), data_type) if data_type == STRING:
             return Literal(text[:length].ljust(length) + text[length:].rstrip(" "), STRING)
@@ -134,7 +136,7 @@ def _is_boolean(expression: Expression) -> bool:
     return function is not None and function.mismatch([expression.type]) is None
 
 
-def _with_moment(operator: str, arguments: Sequence[Expression]) -> Sequence[Expression]:
+def _promote_date(operator: str, arguments: Sequence[Expression]) -> Sequence[Expression]:
     """A date beside an interval of less than days is a timestamp, and the date stands first."""
     if len(arguments) == 2 and operator == "+" and arguments[0].type == INTERVAL:
         arguments = (arguments[1], arguments[0])
@@ -150,7 +152,7 @@ def _moves_a_date(arguments: Sequence[Expression]) -> bool:
     return len(arguments) == 2 and arguments[0].type == DATE and arguments[1].type in INTEGRALS[:3]
 
 
-def _narrowed(
+def _narrow_types(
     name: str, arguments: Sequence[Expression], types: Sequence[DataType]
 ) -> Sequence[DataType]:
     """Beside a decimal an integer literal has as many digits as are written, as in Spark."""

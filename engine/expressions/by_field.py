@@ -6,7 +6,7 @@ from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.schema.types import BOOLEAN, STRING, DataType, StructField, StructType
 
 
-def with_kept_fields(old: Column, new: Column) -> Expression:
+def keep_fields(old: Column, new: Column) -> Expression:
     """Return the new value of a column, completed by the old one's fields that it lacks.
 
     A struct that is null in both stays null.
@@ -32,7 +32,7 @@ def _iter_fields(old: Column, kind: StructType, new: Column) -> Iterator[tuple[s
             yield field.name, kept
         else:
             inner = Column((*new.path, mine.name), mine.type, new.relation)
-            yield field.name, with_kept_fields(kept, inner)
+            yield field.name, keep_fields(kept, inner)
 
 
 def _lacks_fields(target: DataType, source: DataType) -> bool:

@@ -60,7 +60,7 @@ def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> boo
     return matches
 
 
-def matching_rows(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
+def find_matches(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
     """Whether each row matches a condition: true only, null counts as no match."""
     truths = evaluate_arrow(expression, table).cast(pa.bool_())  # NULL alone has no type
     return pc.fill_null(truths, False)

@@ -13,10 +13,10 @@ from engine.expressions.tree import INTERVAL, VOID
 from engine.expressions.types import (
     FLOATS,
     INTEGRALS,
-    adjusted,
-    as_decimal,
     common_type,
+    decimal_for,
     is_numeric,
+    limit_decimal,
 )
 from engine.schema.types import (
     BOOLEAN,
@@ -67,7 +67,7 @@ def _plus(types: Sequence[DataType]) -> DataType | None:
     return _decimal(types, "+") or _arithmetic(types)
 
 
-def _divided(types: Sequence[DataType]) -> DataType | None:
+def _division_type(types: Sequence[DataType]) -> DataType | None:
     return _decimal(types, "/") or (DOUBLE if _arithmetic(types) else None)
 
 
@@ -75,13 +75,13 @@ def _decimal(types: Sequence[DataType], operator: str) -> DataType | None:
     """Spark's result type of decimal arithmetic; None where it is not decimal arithmetic."""
     if not any(isinstance(type_, DecimalType) for type_ in types):
         return None
-    one, other = as_decimal(types[0]), as_decimal(types[1])
+    one, other = decimal_for(types[0]), decimal_for(types[1])
     if one is None or other is None:
         return None
-    return adjusted(*_unbounded(one, other, operator))
+    return limit_decimal(*_exact_decimal(one, other, operator))
 
 
-def _unbounded(one: DecimalType, other: DecimalType, operator: str) -> tuple[int, int]:
+def _exact_decimal(one: DecimalType, other: DecimalType, operator: str) -> tuple[int, int]:
     p1, s1, p2, s2 = one.precision, one.scale, other.precision, other.scale
     match operator:
         case "+":
@@ -152,7 +152,7 @@ _OPERATORS = (
     Function("+", ("any", "any"), _plus),
     Function("-", ("any", "any"), _plus),
     Function("*", ("number", "number"), _times),
-    Function("/", ("number", "number"), _divided),
+    Function("/", ("number", "number"), _division_type),
     Function("%", ("number", "number"), _remainder),
     Function("div", ("long", "long"), gives(LONG)),
     Function("negative", ("number",), _first),
@@ -253,7 +253,7 @@ _COLLECTIONS = (
     Function("map_contains_key", ("map", "any"), _contains),
     *(Function(n, ("array or map", "any"), _element) for n in ("element_at", "try_element_at")),
     *(Function(n, ("array", "any"), nested.same_array) for n in ("array_append", "array_prepend")),
-    Function("array_compact", ("array",), nested.kept_array),
+    Function("array_compact", ("array",), nested.first_array_type),
     Function("array", ("any",), nested.array_of, repeats=True),
     Function("map", ("any", "any"), nested.map_of, repeats=True),
     Function("named_struct", ("string", "any"), _first, repeats=True),
@@ -269,20 +269,20 @@ _COLLECTIONS = (
         for n in ("array_union", "array_intersect", "array_except")
     ),
     Function("arrays_overlap", ("array", "array"), _overlap),
-    Function("sort_array", ("array", "boolean"), nested.kept_array, optional=1),
-    Function("slice", ("array", "integer", "integer"), nested.kept_array),
-    Function("flatten", ("array",), nested.flattened),
-    Function("array_join", ("array", "string"), nested.joined),
+    Function("sort_array", ("array", "boolean"), nested.first_array_type, optional=1),
+    Function("slice", ("array", "integer", "integer"), nested.first_array_type),
+    Function("flatten", ("array",), nested.flatten_type),
+    Function("array_join", ("array", "string"), nested.array_join_type),
     Function("to_json", ("struct, array or map",), gives(STRING)),
     Function("from_json", ("string", "string"), _first),
 )
 _LAMBDAS = (
-    Function("transform", ("array", "any"), nested.transformed),
-    Function("filter", ("array", "boolean"), nested.kept_array),
+    Function("transform", ("array", "any"), nested.transform_type),
+    Function("filter", ("array", "boolean"), nested.first_array_type),
     *(Function(n, ("array", "boolean"), gives(BOOLEAN)) for n in ("exists", "forall")),
-    Function("aggregate", ("array", "any", "any", "any"), nested.aggregated, optional=1),
-    Function("zip_with", ("array", "array", "any"), nested.zipped),
-    Function("map_filter", ("map", "boolean"), nested.kept_map),
+    Function("aggregate", ("array", "any", "any", "any"), nested.aggregate_type, optional=1),
+    Function("zip_with", ("array", "array", "any"), nested.zip_with_type),
+    Function("map_filter", ("map", "boolean"), nested.first_map_type),
     Function("transform_keys", ("map", "any"), nested.new_keys),
     Function("transform_values", ("map", "any"), nested.new_values),
 )

@@ -64,14 +64,14 @@ def condition_of(
     """The tree of a condition. Arguments and errors as `parse_condition`."""
     if isinstance(given, str):
         return parse_condition(given, schema, now_ms=now_ms, nested=nested)
-    tree = given.tree(Scope.of(schema), now_ms=now_ms)
+    tree = given.tree(Scope.from_schema(schema), now_ms=now_ms)
     if tree.type not in {BOOLEAN, VOID}:
         what = f"A condition must be true or false, and {given.text[:200]} is neither."
         raise ExpressionError(what, "Compare it with something.", position=0)
     return tree
 
 
-def asked_of_rows(
+def row_condition(
     given: Given,
     schema: StructType | Scope,
     clause: str,
@@ -109,7 +109,7 @@ def expression_of(
     """The tree of a value. Arguments and errors as `parse_expression`."""
     if isinstance(given, str):
         return parse_expression(given, schema, now_ms=now_ms, nested=nested)
-    return given.tree(Scope.of(schema), now_ms=now_ms)
+    return given.tree(Scope.from_schema(schema), now_ms=now_ms)
 
 
 def value_of(
@@ -122,5 +122,5 @@ def value_of(
 ) -> tuple[tuple[str, ...], Expression]:
     """The path of a column and the tree of what it is set to; errors as `expression_of`."""
     if isinstance(given, GivenExpression):
-        return column.path, given.value(Scope.of(schema), column.type, now_ms=now_ms)
+        return column.path, given.value(Scope.from_schema(schema), column.type, now_ms=now_ms)
     return column.path, expression_of(given, schema, now_ms=now_ms, nested=nested)

@@ -67,11 +67,11 @@ class Grammar(Operands):
             and self.peek(1) in _QUANTIFIERS
             and self.peek(2) == "("
         ):
-            return self._like_several(left, position, negated=negated)
-        test = self._in_like_between(left, position)
+            return self._parse_like_list(left, position, negated=negated)
+        test = self._parse_predicate(left, position)
         return build.call("not", (test,), position) if negated else test
 
-    def _like_several(self, left: Expression, position: int, *, negated: bool) -> Expression:
+    def _parse_like_list(self, left: Expression, position: int, *, negated: bool) -> Expression:
         """LIKE ANY | ALL (pattern, …): NOT is of each pattern, not of the whole, as in Spark."""
         name, quantifier = self.peek().lower(), self.peek(1)
         self.index += 3
@@ -84,9 +84,9 @@ class Grammar(Operands):
             return tests[0]
         return build.call("and" if quantifier == "ALL" else "or", tests, position)
 
-    def _in_like_between(self, left: Expression, position: int) -> Expression:
+    def _parse_predicate(self, left: Expression, position: int) -> Expression:
         if self.take("IN"):
-            return self._in(left, position)
+            return self._parse_in(left, position)
         if self.take("BETWEEN"):
             low = self.expression(_COMPARISON)
             self.need("AND")
@@ -101,9 +101,9 @@ class Grammar(Operands):
         name = self.peek()
         if not (self.take("LIKE") or self.take("ILIKE")):
             self.refuse()
-        return self._like(name.lower(), left, position)
+        return self._parse_like(name.lower(), left, position)
 
-    def _like(self, name: str, left: Expression, position: int) -> Expression:
+    def _parse_like(self, name: str, left: Expression, position: int) -> Expression:
         arguments = [left, self.expression(_COMPARISON)]
         if self.take("ESCAPE"):
             arguments.append(self._escape())
@@ -134,7 +134,7 @@ class Grammar(Operands):
             self.refuse("IS takes NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
         return build.call("not", (test,), position) if negated else test
 
-    def _in(self, left: Expression, position: int) -> Expression:
+    def _parse_in(self, left: Expression, position: int) -> Expression:
         self.need("(")
         if self.peek() in {"SELECT", "WITH"}:
             return build.call("in", (left, self._subquery("in")), position)

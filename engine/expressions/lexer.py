@@ -67,7 +67,7 @@ def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> lis
     for sqlglot_token in sqlglot_tokens:
         token = _token(sqlglot_token, text, error)
         if tokens and _continues(tokens[-1], token):
-            token = _joined(tokens.pop(), token)
+            token = _join_strings(tokens.pop(), token)
         elif _begins_a_number(tokens, token):
             dot = tokens.pop()
             value, commented = f".{token.value}", dot.after_comment or token.after_comment
@@ -99,7 +99,7 @@ def _begins_a_number(tokens: list[Token], token: Token) -> bool:
     return dot.end == token.position and not after_a_value
 
 
-def _joined(before: Token, token: Token) -> Token:
+def _join_strings(before: Token, token: Token) -> Token:
     value, text = before.value + token.text[0] + token.value, before.text + token.text
     commented = before.after_comment or token.after_comment
     return Token("string", value, text, before.position, token.end, commented)
@@ -137,10 +137,10 @@ def _unescape(source: str, position: int, error: type[StatementError]) -> str:
     if len(source) < 2 or source[-1] != quote:
         what = "A string is left open."
         raise error(what, "Close its quote.", position=position)
-    return _ESCAPE.sub(lambda match: _escaped(match, quote), source[1:-1])
+    return _ESCAPE.sub(lambda match: _decode_escape(match, quote), source[1:-1])
 
 
-def _escaped(match: re.Match[str], quote: str) -> str:
+def _decode_escape(match: re.Match[str], quote: str) -> str:
     code = match.group(1)
     if code is None:
         return quote if match.group(0) == quote * 2 else match.group(0)

@@ -22,7 +22,7 @@ LIKE = frozenset({"like", "ilike"})
 MAX_WILDCARDS = 500
 """Of one pattern: java.util.regex takes a stack frame for each, and Spark ends where the stack does."""
 FOR_SPARK = frozenset({"rlike", "regexp_replace", "raise_error"})
-"""Functions of Spark that stand in what `for_spark` gives, and that no text may call."""
+"""Functions of Spark that stand in what `adapt_to_spark` gives, and that no text may call."""
 
 _ESCAPE = "\\"
 _BEGIN, _NEXT_PIECE, _END = r"(?s)\A(?>", ")(?>.*?", r"\z)"
@@ -54,7 +54,9 @@ def check_like(name: str, arguments: tuple[Expression, ...], position: int | Non
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return
     try:
-        count = sum(token.is_wildcard for token in _tokens(_cased(name, pattern.value), escape))
+        count = sum(
+            token.is_wildcard for token in _tokens(_lower_pattern(name, pattern.value), escape)
+        )
     except MisplacedEscapeError:
         what = f"The pattern of {name.upper()} has {escape!r} before something else than %, _ and {escape!r}."
         remedy = "Double it where it stands for itself, or name another character by ESCAPE."
@@ -71,10 +73,10 @@ def re2_pattern(pattern: str, escape: str = _ESCAPE) -> str:
         MisplacedEscapeError: LIKE has no such pattern.
     """
     wildcards = {"%": "(?s:.*)", "_": "(?s:.)"}
-    return rf"\A{_translated(pattern, escape, wildcards)}\z"
+    return rf"\A{_translate_pattern(pattern, escape, wildcards)}\z"
 
 
-def for_spark(expression: Expression) -> Expression:
+def adapt_to_spark(expression: Expression) -> Expression:
     """The same expression, with what Spark would compute otherwise, or without end, written differently.
 
     What it gives is given back unchanged.
@@ -84,7 +86,7 @@ def for_spark(expression: Expression) -> Expression:
 
 def call_for_spark(call: Call) -> Call:
     """A call that Spark computes as SQL has it, and whose patterns it matches without going back."""
-    made = replace(call, arguments=tuple(for_spark(argument) for argument in call.arguments))
+    made = replace(call, arguments=tuple(adapt_to_spark(argument) for argument in call.arguments))
     if made.function in REGEX and (made.function != "regexp_replace" or len(made.arguments) == 4):
         return regex_for_spark(made)
     if made.function in ORDERED:
@@ -93,10 +95,10 @@ def call_for_spark(call: Call) -> Call:
         return negation_for_spark(made)
     if made.function == "in":
         return membership_for_spark(made)
-    return _like_for_spark(made) if made.function in LIKE else made
+    return _adapt_like(made) if made.function in LIKE else made
 
 
-def _like_for_spark(call: Call) -> Call:
+def _adapt_like(call: Call) -> Call:
     """LIKE stays where Spark compares bytes for it, and where its pattern is null."""
     value, pattern = call.arguments[:2]
     escape = _escape_of(call.arguments)
@@ -119,7 +121,7 @@ def _is_simple(pattern: str, escape: str) -> bool:
 def _java_pattern(name: str, pattern: Expression, escape: str) -> Expression:
     if isinstance(pattern, Literal) and (name == "like" or str(pattern.value).isascii()):
         wildcards = {"%": _NEXT_PIECE, "_": "."}
-        text = _translated(_cased(name, str(pattern.value)), escape, wildcards)
+        text = _translate_pattern(_lower_pattern(name, str(pattern.value)), escape, wildcards)
         return Literal(f"{_BEGIN}{text}{_END}", STRING)
     if name == "ilike":
         pattern = Call("lower", (pattern,), STRING)
@@ -134,14 +136,14 @@ def _java_pattern_by_spark(pattern: Expression, escape: str) -> Expression:
     """
     escaped = f"{re.escape(escape)}(%|_|{re.escape(escape)})"
     backslash = "" if escape == _ESCAPE else r"|(\\)"
-    text = _replaced(pattern, escaped + backslash, rf"\\Q$1{'$2' if backslash else ''}\\E")
-    text = _replaced(text, r"(?<!\\Q)[.*+?^$|(){}\[\]]", _QUOTE_ONE)
-    text = _replaced(text, r"(?<!\\Q)_", ".")
-    text = _replaced(text, r"(?<!\\Q)%", _NEXT_PIECE)
+    text = _regex_replace(pattern, escaped + backslash, rf"\\Q$1{'$2' if backslash else ''}\\E")
+    text = _regex_replace(text, r"(?<!\\Q)[.*+?^$|(){}\[\]]", _QUOTE_ONE)
+    text = _regex_replace(text, r"(?<!\\Q)_", ".")
+    text = _regex_replace(text, r"(?<!\\Q)%", _NEXT_PIECE)
     whole = Call("concat", (_text(_BEGIN), text, _text(_END)), STRING)
-    bare = _replaced(pattern, escaped, "")
+    bare = _regex_replace(pattern, escaped, "")
     stray = Call("instr", (bare, _text(escape)), INTEGER)
-    wildcards = Call("length", (_replaced(bare, "[^%_]", ""),), INTEGER)
+    wildcards = Call("length", (_regex_replace(bare, "[^%_]", ""),), INTEGER)
     too_many = f"A pattern of LIKE has more than {MAX_WILDCARDS} wildcards."
     misplaced = f"A pattern of LIKE has {escape!r} before something else than %, _ and {escape!r}."
     refusals = (
@@ -159,7 +161,7 @@ def _more_than(value: Expression, limit: int) -> Expression:
     return Call(">", (value, Literal(limit, INTEGER)), BOOLEAN)
 
 
-def _replaced(value: Expression, regex: str, replacement: str) -> Expression:
+def _regex_replace(value: Expression, regex: str, replacement: str) -> Expression:
     return Call("regexp_replace", (value, _text(regex), _text(replacement)), STRING)
 
 
@@ -167,7 +169,7 @@ def _text(text: str) -> Literal:
     return Literal(text, STRING)
 
 
-def _translated(pattern: str, escape: str, wildcards: dict[str, str]) -> str:
+def _translate_pattern(pattern: str, escape: str, wildcards: dict[str, str]) -> str:
     return "".join(
         wildcards[token.character] if token.is_wildcard else re.escape(token.character)
         for token in _tokens(pattern, escape)
@@ -186,7 +188,7 @@ def _tokens(pattern: str, escape: str) -> Iterator[_Token]:
             yield _Token(character, is_wildcard=character in {"%", "_"})
 
 
-def _cased(name: str, pattern: str) -> str:
+def _lower_pattern(name: str, pattern: str) -> str:
     """As Spark compares: ILIKE in lower case, which beyond ASCII only Spark knows."""
     return pattern.lower() if name == "ilike" and pattern.isascii() else pattern
 

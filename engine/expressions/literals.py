@@ -60,7 +60,7 @@ def number_literal(text: str, *, negative: bool = False) -> Literal | None:
     digits, exponent, suffix = match.groups()
     sign = -1 if negative else 1
     if suffix in {"D", "F"} or (exponent and suffix is None):
-        return _floating(sign * float(digits + (exponent or "")), suffix)
+        return _float_literal(sign * float(digits + (exponent or "")), suffix)
     if suffix in _INTEGERS:
         return _integer(sign, digits, exponent, suffix)
     if suffix is None and is_whole(digits):
@@ -74,15 +74,15 @@ def is_whole(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def _floating(value: float, suffix: str | None) -> Literal | None:
+def _float_literal(value: float, suffix: str | None) -> Literal | None:
     if suffix == "F":
-        value = as_single(value)
+        value = round_to_single(value)
     if value in {float("inf"), float("-inf")}:
         return None
     return Literal(value, FLOAT if suffix == "F" else DOUBLE)
 
 
-def as_single(value: float) -> float:
+def round_to_single(value: float) -> float:
     """The value of single precision nearest to it: what a FLOAT of that text holds."""
     try:
         single: float = struct.unpack("f", struct.pack("f", value))[0]
@@ -192,7 +192,7 @@ def _zone(text: str) -> timezone | ZoneInfo:
     return timezone(-offset if sign == "-" else offset)
 
 
-def typed_literal(kind: str, text: str) -> Literal | None:
+def parse_typed_literal(kind: str, text: str) -> Literal | None:
     """`DATE 'text'` and its like; None where the text is no such value."""
     moments: dict[str, tuple[DataType, date | datetime | None]] = {
         "DATE": (DATE, parse_date(text)),
@@ -248,7 +248,7 @@ def interval_between(text: str, first: str, last: str) -> Literal | None:
     else:
         return None
     match = re.fullmatch(rf"([+-]?){pattern}", trim_text(text))
-    if match is None or not _within(match.groups()[1:], units):
+    if match is None or not _are_within_units(match.groups()[1:], units):
         return None
     total: Interval | None = None
     for amount, unit in zip(match.groups()[1:], units, strict=True):
@@ -259,7 +259,7 @@ def interval_between(text: str, first: str, last: str) -> Literal | None:
     return Literal(total, INTERVAL)
 
 
-def _within(amounts: Sequence[str], units: Sequence[str]) -> bool:
+def _are_within_units(amounts: Sequence[str], units: Sequence[str]) -> bool:
     """Whether the parts after the first are no more than these have: 59 minutes in an hour."""
     most = {"MONTH": 11, "HOUR": 23, "MINUTE": 59, "SECOND": 59}
     rest = zip(amounts[1:], units[1:], strict=True)

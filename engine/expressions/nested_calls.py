@@ -18,7 +18,9 @@ MAX_LAMBDAS = 2
 _CHOICES = frozenset({"case", "if", "coalesce", "nvl2", "nullif", "lambda"})
 
 
-def nested_call(name: str, arguments: Sequence[Expression], position: int | None) -> Expression:
+def build_nested_call(
+    name: str, arguments: Sequence[Expression], position: int | None
+) -> Expression:
     """The call of one of `NESTED`.
 
     Raises:

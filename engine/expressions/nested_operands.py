@@ -32,7 +32,7 @@ class NestedOperands(Cursor, ABC):
     def _column(self) -> Expression:
         """The column ahead."""
 
-    def _named(self) -> Expression:
+    def _parse_name(self) -> Expression:
         """A variable of a lambda around, or a column."""
         token = self.token()
         name = "" if token is None else token.value if token.kind == "name" else token.text
@@ -72,7 +72,7 @@ class NestedOperands(Cursor, ABC):
                 self.need(")")
                 return build.call("named_struct", parts, position)
 
-    def _with_lambdas(self, name: str, position: int) -> Expression:
+    def _parse_lambda_call(self, name: str, position: int) -> Expression:
         """A call that takes values first, then lambdas over their elements."""
         (first, kind), counts = LAMBDAS[name]
         arguments: list[Expression] = []

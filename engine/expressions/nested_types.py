@@ -80,7 +80,7 @@ def same_array(types: Sequence[DataType]) -> DataType | None:
     return first
 
 
-def kept_array(types: Sequence[DataType]) -> DataType | None:
+def first_array_type(types: Sequence[DataType]) -> DataType | None:
     """The array of the first argument."""
     return types[0] if isinstance(types[0], ArrayType) else None
 
@@ -91,37 +91,37 @@ def one_element(types: Sequence[DataType]) -> DataType | None:
     return first.element if isinstance(first, ArrayType) and is_comparable(first.element) else None
 
 
-def flattened(types: Sequence[DataType]) -> DataType | None:
+def flatten_type(types: Sequence[DataType]) -> DataType | None:
     """flatten(array of arrays)."""
     first = types[0]
     inner = first.element if isinstance(first, ArrayType) else None
     return inner if isinstance(inner, ArrayType) else None
 
 
-def joined(types: Sequence[DataType]) -> DataType | None:
+def array_join_type(types: Sequence[DataType]) -> DataType | None:
     """array_join(array of texts, delimiter)."""
     first = types[0]
     return STRING if isinstance(first, ArrayType) and first.element == STRING else None
 
 
-def transformed(types: Sequence[DataType]) -> DataType | None:
+def transform_type(types: Sequence[DataType]) -> DataType | None:
     """transform(array, lambda)."""
     return ArrayType(types[1])
 
 
-def zipped(types: Sequence[DataType]) -> DataType | None:
+def zip_with_type(types: Sequence[DataType]) -> DataType | None:
     """zip_with(array, array, lambda)."""
     return ArrayType(types[2])
 
 
-def aggregated(types: Sequence[DataType]) -> DataType | None:
+def aggregate_type(types: Sequence[DataType]) -> DataType | None:
     """aggregate(array, start, merge, finish): merge gives what start is."""
     if types[1] != types[2]:
         return None
     return types[-1]
 
 
-def kept_map(types: Sequence[DataType]) -> DataType | None:
+def first_map_type(types: Sequence[DataType]) -> DataType | None:
     """map_filter(map, lambda)."""
     return types[0]
 

@@ -13,8 +13,8 @@ from engine.expressions.literals import (
     interval_literal,
     interval_text,
     number_literal,
+    parse_typed_literal,
     together,
-    typed_literal,
 )
 from engine.expressions.nested_calls import field
 from engine.expressions.nested_types import LAMBDAS
@@ -171,7 +171,7 @@ class Operands(KeywordCalls, ABC):
             return Literal(self._strings(), STRING)
         if token.kind == "number":
             return self._number(negative=False)
-        return self._named() if token.kind == "name" else self._bracket()
+        return self._parse_name() if token.kind == "name" else self._bracket()
 
     def _strings(self) -> str:
         """A string, or several with blanks between them, which are one."""
@@ -217,7 +217,7 @@ class Operands(KeywordCalls, ABC):
     def _word(self, token: Token) -> Expression:
         after = self.token(1)
         if token.value in _TYPED and after and after.kind == "string":
-            return self._typed(token, after)
+            return self._parse_typed_literal(token, after)
         special = self._special(token.value, after)
         if special:
             return special()
@@ -225,7 +225,7 @@ class Operands(KeywordCalls, ABC):
             return self._function(token)
         constant = _CONSTANTS.get(token.value) or self.moments.get(token.value.lower())
         if constant is None or self.peek(1) == ".":
-            return self._named()
+            return self._parse_name()
         self.index += 1
         return constant
 
@@ -245,8 +245,8 @@ class Operands(KeywordCalls, ABC):
             return self._exists
         return self._cast if word in {"CAST", "TRY_CAST"} else self._keyword_call(word)
 
-    def _typed(self, kind: Token, text: Token) -> Literal:
-        literal = typed_literal(kind.value, text.value)
+    def _parse_typed_literal(self, kind: Token, text: Token) -> Literal:
+        literal = parse_typed_literal(kind.value, text.value)
         if literal is None:
             self.refuse(f"{text.text[:60]} is not a {kind.value}")
         self.index += 2
@@ -286,7 +286,7 @@ class Operands(KeywordCalls, ABC):
             what = f"The function {token.text[:100]} at {token.position} is not allowed in an expression."
             raise ExpressionError(what, remedy_for(name), position=token.position)
         if function.name in LAMBDAS:
-            return self._with_lambdas(function.name, token.position)
+            return self._parse_lambda_call(function.name, token.position)
         if name == "struct":
             return self._struct(token.position)
         return build.call(function.name, self._list(), token.position)
@@ -335,7 +335,7 @@ class Operands(KeywordCalls, ABC):
 
     def _interval(self) -> Expression:
         self.need("INTERVAL")
-        if (whole := self._written_out()) is not None:
+        if (whole := self._parse_interval_text()) is not None:
             return whole
         interval = self._span()
         while interval is not None and self._span_ahead():
@@ -347,7 +347,7 @@ class Operands(KeywordCalls, ABC):
             self.refuse("write an interval as INTERVAL 7 DAYS")
         return Literal(interval, INTERVAL)
 
-    def _written_out(self) -> Expression | None:
+    def _parse_interval_text(self) -> Expression | None:
         """`'1 day 2 hours'`: the whole interval in quotes."""
         token = self.token()
         if (

@@ -13,7 +13,7 @@ from engine.expressions.functions import FOLDED
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import tokenize
 from engine.expressions.operands import MAX_DEPTH, Nested
-from engine.expressions.places import counted_in
+from engine.expressions.places import note_part
 from engine.expressions.scope import Scope
 from engine.expressions.tree import VOID, Expression, Literal, children
 from engine.schema.types import BOOLEAN, DATE, TIMESTAMP, StructType
@@ -59,9 +59,9 @@ def parse_expression(
 ) -> Expression:
     """The tree of an expression of any type. Arguments and errors as `parse_condition`."""
     try:
-        return _parsed(text, schema, now_ms, nested)
+        return _parse_text(text, schema, now_ms, nested)
     except ExpressionError as error:
-        counted_in(error, text)
+        note_part(error, text)
         raise
 
 
@@ -80,7 +80,7 @@ def _bare(text: str) -> Expression:
     return parse_expression(text, StructType())
 
 
-def _parsed(
+def _parse_text(
     text: str, schema: StructType | Scope, now_ms: int | None, nested: Nested | None
 ) -> Expression:
     if len(text) > MAX_CHARACTERS:
@@ -96,7 +96,7 @@ def _parsed(
     if any(token.after_comment for token in tokens):
         what = "A comment is not allowed in an expression."
         raise ExpressionError(what, "Remove it.", position=_comment_at(text))
-    grammar = Grammar(tokens, Scope.of(schema), moments(now_ms), nested)
+    grammar = Grammar(tokens, Scope.from_schema(schema), moments(now_ms), nested)
     expression = grammar.expression()
     if not grammar.at_end:
         grammar.refuse("the expression ends before it, and no operator or comma stands between")

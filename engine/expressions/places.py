@@ -5,7 +5,7 @@ import re
 from engine.errors import StatementError
 
 
-def counted_in(error: StatementError, part: str) -> None:
+def note_part(error: StatementError, part: str) -> None:
     """Note of which part of a statement the error's position is an offset; the innermost comes first."""
     error.part = error.part or part
 

@@ -1,6 +1,6 @@
 """What an expression can be, given only bounds on its columns: never less than the truth.
 
-An `Outcomes` says which of true, false and null a condition may take for some row within the
+An `TruthValues` says which of true, false and null a condition may take for some row within the
 bounds. What cannot be reasoned about may be anything, so only the absence of `true` proves.
 
 A condition is compiled once and asked of many files at a time: types, casts and literals are settled
@@ -14,8 +14,15 @@ from itertools import repeat
 from typing import Any, TypeAlias
 
 from engine.errors import CannotEvaluateError
-from engine.expressions.ranges import ANY, UNKNOWN, Outcomes, Range, after_prefix, constant
-from engine.expressions.ranges_of_values import cast_ranges, evaluated_calls
+from engine.expressions.ranges import (
+    ANY,
+    UNKNOWN,
+    TruthValues,
+    ValueRange,
+    constant,
+    prefix_upper_bound,
+)
+from engine.expressions.ranges_of_values import cast_ranges, evaluate_calls
 from engine.expressions.tree import (
     Call,
     Column,
@@ -31,39 +38,41 @@ from engine.schema.types import BOOLEAN, DataType
 
 Files: TypeAlias = Sequence[Any]
 """Whatever the columns' readers take."""
-Read: TypeAlias = Callable[[Files], Sequence[Range]]
+Read: TypeAlias = Callable[[Files], Sequence[ValueRange]]
 """The range of an expression in each file."""
-Test: TypeAlias = Callable[[Files], Sequence[Outcomes]]
+Test: TypeAlias = Callable[[Files], Sequence[TruthValues]]
 Columns: TypeAlias = Callable[[Column], Read]
 _ERRORS = (CannotEvaluateError, TypeError, ValueError, ArithmeticError)
 
 
-def possible(condition: Expression, bounds: Callable[[Column], Range]) -> Outcomes:
+def possible(condition: Expression, bounds: Callable[[Column], ValueRange]) -> TruthValues:
     """The truths a condition can have for rows whose columns lie within `bounds`."""
 
     def read(column: Column) -> Read:
         return _same(bounds(column))
 
-    return compiled(condition, read)([None])[0]
+    return compile_condition(condition, read)([None])[0]
 
 
-def compiled(condition: Expression, columns: Columns) -> Test:
+def compile_condition(condition: Expression, columns: Columns) -> Test:
     """The test of a condition; `columns` gives the reader of each column."""
     match condition:
         case Call("and", arguments):
-            return _all([compiled(operand, columns) for operand in arguments])
+            return _all([compile_condition(operand, columns) for operand in arguments])
         case Call("or", arguments):
-            return _inverse(_all([_inverse(compiled(operand, columns)) for operand in arguments]))
+            return _inverse(
+                _all([_inverse(compile_condition(operand, columns)) for operand in arguments])
+            )
         case Call("not", (argument,)):
-            return _inverse(compiled(argument, columns))
+            return _inverse(compile_condition(argument, columns))
         case Call(function, arguments) if function in _TESTS:
-            return _guarded(_TESTS[function](arguments, columns))
+            return _guard_test(_TESTS[function](arguments, columns))
         case _:
-            value = compiled_value(condition, columns)
+            value = compile_value(condition, columns)
             return lambda files: [_truth(range_) for range_ in value(files)]
 
 
-def compiled_value(expression: Expression, columns: Columns) -> Read:  # noqa: PLR0911
+def compile_value(expression: Expression, columns: Columns) -> Read:  # noqa: PLR0911
     """The reader of the values an expression can take."""
     match expression:
         case Literal(Interval()) | Subquery() | SparkExpression() | Variable():
@@ -75,24 +84,24 @@ def compiled_value(expression: Expression, columns: Columns) -> Read:  # noqa: P
         case Call(function, (argument,)) if function in {"cast", "to_date", "to_timestamp"}:
             return _cast(argument, expression.type, columns)
         case Call(function) if expression.type == BOOLEAN and function in _BOOLEAN_CALLS:
-            test = compiled(expression, columns)
-            return lambda files: [_as_range(outcomes) for outcomes in test(files)]
+            test = compile_condition(expression, columns)
+            return lambda files: [_outcomes_range(outcomes) for outcomes in test(files)]
         case Call():
             return _call(expression, columns)
 
 
-def _same(range_: Range) -> Read:
+def _same(range_: ValueRange) -> Read:
     return lambda files: [range_] * len(files)
 
 
-def _any(files: Files) -> Sequence[Outcomes]:
+def _any(files: Files) -> Sequence[TruthValues]:
     return [ANY] * len(files)
 
 
-def _guarded(test: Test) -> Test:
+def _guard_test(test: Test) -> Test:
     """Files that a test fails on may be anything; they are found by asking one at a time."""
 
-    def run(files: Files) -> Sequence[Outcomes]:
+    def run(files: Files) -> Sequence[TruthValues]:
         try:
             return test(files)
         except _ERRORS:
@@ -102,32 +111,32 @@ def _guarded(test: Test) -> Test:
 
 
 def _all(parts: Sequence[Test]) -> Test:
-    def run(files: Files) -> Sequence[Outcomes]:
+    def run(files: Files) -> Sequence[TruthValues]:
         rows = [part(files) for part in parts]
         return [reduce(_and, row) for row in zip(*rows, strict=True)]
 
     return run
 
 
-def _and(left: Outcomes, right: Outcomes) -> Outcomes:
+def _and(left: TruthValues, right: TruthValues) -> TruthValues:
     null = (left.null and (right.true or right.null)) or (right.null and left.true)
-    return Outcomes(left.true and right.true, left.false or right.false, null)
+    return TruthValues(left.true and right.true, left.false or right.false, null)
 
 
 def _inverse(test: Test) -> Test:
     return lambda files: [
-        Outcomes(outcomes.false, outcomes.true, outcomes.null) for outcomes in test(files)
+        TruthValues(outcomes.false, outcomes.true, outcomes.null) for outcomes in test(files)
     ]
 
 
-def _truth(range_: Range) -> Outcomes:
+def _truth(range_: ValueRange) -> TruthValues:
     if not range_.values:
-        return Outcomes(true=False, false=False, null=range_.null)
-    return Outcomes(range_.high is not False, range_.low is not True, range_.null)
+        return TruthValues(true=False, false=False, null=range_.null)
+    return TruthValues(range_.high is not False, range_.low is not True, range_.null)
 
 
-def _as_range(outcomes: Outcomes) -> Range:
-    return Range(
+def _outcomes_range(outcomes: TruthValues) -> ValueRange:
+    return ValueRange(
         not outcomes.false, outcomes.true, outcomes.true or outcomes.false, outcomes.null, nan=False
     )
 
@@ -144,7 +153,7 @@ def _operands(arguments: Sequence[Expression], columns: Columns) -> list[Read] |
 
 
 def _cast(argument: Expression, target: DataType, columns: Columns) -> Read:
-    value, source = compiled_value(argument, columns), argument.type
+    value, source = compile_value(argument, columns), argument.type
     if source == target:
         return value
     if isinstance(argument, Literal):
@@ -156,7 +165,7 @@ def _cast(argument: Expression, target: DataType, columns: Columns) -> Read:
 
 
 def _compare(
-    holds: Callable[[Range, Range], tuple[bool, bool]],
+    holds: Callable[[ValueRange, ValueRange], tuple[bool, bool]],
 ) -> Callable[[Sequence[Expression], Columns], Test]:
     def build(arguments: Sequence[Expression], columns: Columns) -> Test:
         operands = _operands(arguments, columns)
@@ -164,11 +173,11 @@ def _compare(
             return _any
         read_left, read_right = operands
 
-        def one(left: Range, right: Range) -> Outcomes:
+        def one(left: ValueRange, right: ValueRange) -> TruthValues:
             if not (left.values or left.nan) or not (right.values or right.nan):
-                return Outcomes(true=False, false=False, null=True)
+                return TruthValues(true=False, false=False, null=True)
             true, false = holds(left, right)
-            return Outcomes(true, false, left.null or right.null)
+            return TruthValues(true, false, left.null or right.null)
 
         return lambda files: list(map(one, read_left(files), read_right(files)))
 
@@ -179,7 +188,7 @@ def _reaches(low: Any, high: Any) -> bool:  # noqa: ANN401 - bounds of one type
     return low is None or high is None or bool(low <= high)
 
 
-def _meets(left: Range, right: Range) -> bool:
+def _meets(left: ValueRange, right: ValueRange) -> bool:
     """Whether some value can be in both."""
     if left.nan and right.nan:
         return True
@@ -187,23 +196,27 @@ def _meets(left: Range, right: Range) -> bool:
     return both and _reaches(left.low, right.high) and _reaches(right.low, left.high)
 
 
-def _equal(left: Range, right: Range) -> tuple[bool, bool]:
+def _equal(left: ValueRange, right: ValueRange) -> tuple[bool, bool]:
     meets = _meets(left, right)
     return meets, not (meets and left.single and right.single)
 
 
-def _less(left: Range, right: Range) -> tuple[bool, bool]:
+def _less(left: ValueRange, right: ValueRange) -> tuple[bool, bool]:
     both = left.values and right.values
     below = both and (left.low is None or right.high is None or bool(left.low < right.high))
     at_least = both and _reaches(right.low, left.high)
     return below or (left.values and right.nan), at_least or left.nan
 
 
-def _flipped(test: Callable[[Range, Range], tuple[bool, bool]]) -> Callable[..., tuple[bool, bool]]:
+def _swap_sides(
+    test: Callable[[ValueRange, ValueRange], tuple[bool, bool]],
+) -> Callable[..., tuple[bool, bool]]:
     return lambda left, right: test(right, left)
 
 
-def _negated(test: Callable[[Range, Range], tuple[bool, bool]]) -> Callable[..., tuple[bool, bool]]:
+def _negate_test(
+    test: Callable[[ValueRange, ValueRange], tuple[bool, bool]],
+) -> Callable[..., tuple[bool, bool]]:
     return lambda left, right: test(left, right)[::-1]
 
 
@@ -213,16 +226,16 @@ def _null_safe_equal(arguments: Sequence[Expression], columns: Columns) -> Test:
         return _any
     read_left, read_right = operands
 
-    def one(left: Range, right: Range) -> Outcomes:
+    def one(left: ValueRange, right: ValueRange) -> TruthValues:
         left_value, right_value = left.values or left.nan, right.values or right.nan
         meets, differs = _equal(left, right) if left_value and right_value else (False, False)
         one_null = (left.null and right_value) or (right.null and left_value)
-        return Outcomes(meets or (left.null and right.null), differs or one_null, null=False)
+        return TruthValues(meets or (left.null and right.null), differs or one_null, null=False)
 
     return lambda files: list(map(one, read_left(files), read_right(files)))
 
 
-def _in(arguments: Sequence[Expression], columns: Columns) -> Test:
+def _compile_in(arguments: Sequence[Expression], columns: Columns) -> Test:
     """Any of the equalities, where each would be compared in the type all of them are."""
     operand, *options = arguments
     together = common_type([argument.type for argument in arguments])
@@ -237,30 +250,30 @@ def _in(arguments: Sequence[Expression], columns: Columns) -> Test:
     if all(isinstance(option, Literal) for option in options):
         constants = [_cast(option, together, columns)([None])[0] for option in options]
         if all(range_.known and not range_.nan for range_ in constants):
-            return _in_constants(_cast(operand, together, columns), constants)
+            return _compile_in_constants(_cast(operand, together, columns), constants)
     return _inverse(_all([_inverse(_TESTS["="]((operand, option), columns)) for option in options]))
 
 
-def _in_constants(value: Read, constants: Sequence[Range]) -> Test:
+def _compile_in_constants(value: Read, constants: Sequence[ValueRange]) -> Test:
     """Many constants are searched, not tried one by one."""
     values = sorted(constant.low for constant in constants if constant.values)
     null = len(values) < len(constants)
 
-    def one(range_: Range) -> Outcomes:
+    def one(range_: ValueRange) -> TruthValues:
         if not (range_.values or range_.nan):
-            return Outcomes(true=False, false=False, null=True)
+            return TruthValues(true=False, false=False, null=True)
         at = 0 if range_.low is None else bisect_left(values, range_.low)
         true = range_.values and at < len(values) and _reaches(values[at], range_.high)
         certain = true and range_.single
-        return Outcomes(true, not certain and not null, range_.null or (null and not certain))
+        return TruthValues(true, not certain and not null, range_.null or (null and not certain))
 
     return lambda files: list(map(one, value(files)))
 
 
 def _is_null(arguments: Sequence[Expression], columns: Columns) -> Test:
-    value = compiled_value(arguments[0], columns)
+    value = compile_value(arguments[0], columns)
     return lambda files: [
-        Outcomes(range_.null, range_.values or range_.nan, null=False) for range_ in value(files)
+        TruthValues(range_.null, range_.values or range_.nan, null=False) for range_ in value(files)
     ]
 
 
@@ -268,7 +281,7 @@ def _is_not_null(arguments: Sequence[Expression], columns: Columns) -> Test:
     return _inverse(_is_null(arguments, columns))
 
 
-def _like(arguments: Sequence[Expression], columns: Columns) -> Test:
+def _compile_like(arguments: Sequence[Expression], columns: Columns) -> Test:
     """Only what stands before the first wildcard or escape is known; the rest may match."""
     pattern = arguments[1]
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or len(arguments) > 2:
@@ -285,26 +298,26 @@ def _starts_with(arguments: Sequence[Expression], columns: Columns) -> Test:
 
 
 def _begins(operand: Expression, prefix: str, columns: Columns) -> Test:
-    value = compiled_value(operand, columns)
-    prefixed = Range(prefix, after_prefix(prefix), null=False, nan=False)
+    value = compile_value(operand, columns)
+    prefixed = ValueRange(prefix, prefix_upper_bound(prefix), null=False, nan=False)
     return lambda files: [
-        Outcomes(range_.values and _meets(range_, prefixed), range_.values, range_.null)
+        TruthValues(range_.values and _meets(range_, prefixed), range_.values, range_.null)
         for range_ in value(files)
     ]
 
 
 _TESTS: dict[str, Callable[[Sequence[Expression], Columns], Test]] = {
     "=": _compare(_equal),
-    "<>": _compare(_negated(_equal)),
+    "<>": _compare(_negate_test(_equal)),
     "<": _compare(_less),
-    ">": _compare(_flipped(_less)),
-    ">=": _compare(_negated(_less)),
-    "<=": _compare(_negated(_flipped(_less))),
+    ">": _compare(_swap_sides(_less)),
+    ">=": _compare(_negate_test(_less)),
+    "<=": _compare(_negate_test(_swap_sides(_less))),
     "<=>": _null_safe_equal,
-    "in": _in,
+    "in": _compile_in,
     "isnull": _is_null,
     "isnotnull": _is_not_null,
-    "like": _like,
+    "like": _compile_like,
     "startswith": _starts_with,
 }
 _BOOLEAN_CALLS = frozenset({*_TESTS, "and", "or", "not"})
@@ -312,15 +325,15 @@ _BOOLEAN_CALLS = frozenset({*_TESTS, "and", "or", "not"})
 
 def _call(call: Call, columns: Columns) -> Read:
     readers = [
-        None if isinstance(argument, Literal) else compiled_value(argument, columns)
+        None if isinstance(argument, Literal) else compile_value(argument, columns)
         for argument in call.arguments
     ]
 
-    def run(files: Files) -> Sequence[Range]:
+    def run(files: Files) -> Sequence[ValueRange]:
         columns_of_ranges = [
             repeat(None) if reader is None else reader(files) for reader in readers
         ]
         rows = [row for _, *row in zip(files, *columns_of_ranges, strict=False)]
-        return evaluated_calls(call, rows)
+        return evaluate_calls(call, rows)
 
     return run

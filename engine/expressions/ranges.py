@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 
-class Outcomes(NamedTuple):
+class TruthValues(NamedTuple):
     """Whether a condition may be true, false and null."""
 
     true: bool
@@ -11,11 +11,11 @@ class Outcomes(NamedTuple):
     null: bool
 
 
-ANY = Outcomes(true=True, false=True, null=True)
+ANY = TruthValues(true=True, false=True, null=True)
 _LAST = 0x10FFFF
 
 
-class Range(NamedTuple):
+class ValueRange(NamedTuple):
     """The values an expression can take: null, NaN, and those from `low` to `high`, inclusive.
 
     None as a bound is no bound. `values` is False where nothing between the bounds can be.
@@ -47,20 +47,20 @@ class Range(NamedTuple):
         return float("nan") if self.nan else self.low if self.values else None
 
 
-UNKNOWN = Range()
-NULL = Range(values=False, nan=False)
+UNKNOWN = ValueRange()
+NULL = ValueRange(values=False, nan=False)
 
 
-def constant(value: Any) -> Range:  # noqa: ANN401 - any value of any type
+def constant(value: Any) -> ValueRange:  # noqa: ANN401 - any value of any type
     """The range of one value."""
     if value is None:
         return NULL
     if isinstance(value, float) and value != value:
-        return Range(values=False, null=False)
-    return Range(value, value, null=False, nan=False)
+        return ValueRange(values=False, null=False)
+    return ValueRange(value, value, null=False, nan=False)
 
 
-def after_prefix(prefix: str) -> str | None:
+def prefix_upper_bound(prefix: str) -> str | None:
     """A text at or above every text that begins with `prefix`; None where there is none."""
     for index in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[index])

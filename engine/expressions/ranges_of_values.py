@@ -11,7 +11,7 @@ import pyarrow as pa
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_cast import arrow_type
 from engine.expressions.evaluate import evaluate_arrow
-from engine.expressions.ranges import UNKNOWN, Range, constant
+from engine.expressions.ranges import UNKNOWN, ValueRange, constant
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.expressions.types import FLOATS, INTEGRALS
 from engine.schema.types import DATE, DOUBLE, TIMESTAMP, TIMESTAMP_NTZ, DataType, DecimalType
@@ -21,16 +21,18 @@ _ORDER_KEEPING = {"year": 0, "trunc": 0, "date_trunc": 1, "date_add": 0, "date_s
 _NO_ANSWER = -1
 
 
-def cast_ranges(ranges: Sequence[Range], source: DataType, target: DataType) -> list[Range]:
+def cast_ranges(
+    ranges: Sequence[ValueRange], source: DataType, target: DataType
+) -> list[ValueRange]:
     """The ranges after a cast; a cast that does not keep the order of several gives UNKNOWN."""
     convert = _monotone(source, target)
     if convert is not None:
-        return [_converted(range_, convert) for range_ in ranges]
+        return [_convert_range(range_, convert) for range_ in ranges]
     call = Call("cast", (Column(("",), source),), target)
     single = [[range_.low] for range_ in ranges if range_.values and range_.known]
-    answers = iter(_evaluated_rows(call, single))
+    answers = iter(_evaluate_rows(call, single))
     return [
-        _without_values(range_, target)
+        _drop_nan(range_, target)
         if not range_.values
         else next(answers)
         if range_.known
@@ -39,36 +41,36 @@ def cast_ranges(ranges: Sequence[Range], source: DataType, target: DataType) -> 
     ]
 
 
-def _without_values(range_: Range, target: DataType) -> Range:
+def _drop_nan(range_: ValueRange, target: DataType) -> ValueRange:
     """Null stays null. NaN is a value of floating point numbers alone: 'NaN' of texts, true of truths."""
     return UNKNOWN if range_.nan and target not in FLOATS else range_
 
 
-def _converted(range_: Range, convert: Callable[[Any], Any]) -> Range:
+def _convert_range(range_: ValueRange, convert: Callable[[Any], Any]) -> ValueRange:
     if not range_.values:
         return range_
     low = None if range_.low is None else convert(range_.low)
     high = None if range_.high is None else convert(range_.high)
-    return Range(low, high, range_.values, range_.null, range_.nan)
+    return ValueRange(low, high, range_.values, range_.null, range_.nan)
 
 
-def evaluated_calls(call: Call, rows: Sequence[Sequence[Range | None]]) -> list[Range]:
+def evaluate_calls(call: Call, rows: Sequence[Sequence[ValueRange | None]]) -> list[ValueRange]:
     """The range of a call for each row of ranges of its arguments; None stands for a literal."""
     at = _ORDER_KEEPING.get(call.function)
     asked: list[list[Any]] = []
     places = [_ask(row, at, asked) for row in rows]
-    answers = [*_evaluated_rows(call, asked), UNKNOWN]
+    answers = [*_evaluate_rows(call, asked), UNKNOWN]
     return [
         answers[low]
         if moving is None
-        else Range(answers[low].low, answers[high].high, moving.values, null=True, nan=False)
+        else ValueRange(answers[low].low, answers[high].high, moving.values, null=True, nan=False)
         for low, high, moving in places
     ]
 
 
 def _ask(
-    row: Sequence[Range | None], at: int | None, asked: list[list[Any]]
-) -> tuple[int, int, Range | None]:
+    row: Sequence[ValueRange | None], at: int | None, asked: list[list[Any]]
+) -> tuple[int, int, ValueRange | None]:
     """Ask for what makes the range of one row: which answers, and the range they are the ends of."""
     values = [range_.value if range_ is not None and range_.known else None for range_ in row]
     unknown = [index for index, range_ in enumerate(row) if range_ is not None and not range_.known]
@@ -113,13 +115,13 @@ _MOMENTS: dict[tuple[DataType, DataType], Callable[[Any], Any]] = {
 }
 
 
-def _evaluated_rows(call: Call, rows: Sequence[Sequence[Any]]) -> list[Range]:
+def _evaluate_rows(call: Call, rows: Sequence[Sequence[Any]]) -> list[ValueRange]:
     """The call for each row of arguments: as columns, or one by one where that fails on a row."""
-    ranges = _evaluated_columns(call, rows) if len(rows) > 1 else None
-    return [_at(call, row) for row in rows] if ranges is None else ranges
+    ranges = _evaluate_columns(call, rows) if len(rows) > 1 else None
+    return [_evaluate_row(call, row) for row in rows] if ranges is None else ranges
 
 
-def _evaluated_columns(call: Call, rows: Sequence[Sequence[Any]]) -> list[Range] | None:
+def _evaluate_columns(call: Call, rows: Sequence[Sequence[Any]]) -> list[ValueRange] | None:
     arguments: list[Expression] = []
     columns: dict[str, pa.Array] = {"": pa.nulls(len(rows))}
     try:
@@ -138,15 +140,15 @@ def _evaluated_columns(call: Call, rows: Sequence[Sequence[Any]]) -> list[Range]
     return [constant(value) for value in results.to_pylist()]
 
 
-def _at(call: Call, values: Sequence[Any]) -> Range:
+def _evaluate_row(call: Call, values: Sequence[Any]) -> ValueRange:
     arguments = tuple(
         argument if isinstance(argument, Literal) else Literal(value, argument.type)
         for argument, value in zip(call.arguments, values, strict=True)
     )
-    return _evaluated(Call(call.function, arguments, call.type))
+    return _evaluate_constant(Call(call.function, arguments, call.type))
 
 
-def _evaluated(expression: Expression) -> Range:
+def _evaluate_constant(expression: Expression) -> ValueRange:
     try:
         return constant(evaluate_arrow(expression, pa.table({"": pa.nulls(1)}))[0].as_py())
     except (CannotEvaluateError, ValueError, OverflowError):

@@ -57,7 +57,7 @@ class _Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _PatternGroup:
     """One of several sequences, `times` times, or none where it is `optional`."""
 
     head: str
@@ -66,7 +66,7 @@ class _Group:
     optional: bool = False
 
 
-_Part = _One | _Edge | _Group
+_Part = _One | _Edge | _PatternGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Regex:
     groups: int
 
 
-def bounded(pattern: str, position: int | None = None) -> Regex:
+def limit_pattern(pattern: str, position: int | None = None) -> Regex:
     """The pattern as Java matches it in bounded time.
 
     Raises:
@@ -87,7 +87,7 @@ def bounded(pattern: str, position: int | None = None) -> Regex:
         if len(pattern) > MAX_PATTERN:
             msg = f"it has {len(pattern)} characters, and {MAX_PATTERN} is the limit"
             raise ValueError(msg)
-        reader = _Reader(pattern)
+        reader = _PatternReader(pattern)
         options = reader.options()
         if not reader.at_end:
             msg = f"{reader.peek()!r} closes nothing"
@@ -101,7 +101,7 @@ def bounded(pattern: str, position: int | None = None) -> Regex:
     return Regex(reader.flags + text, reader.groups)
 
 
-class _Reader:
+class _PatternReader:
     """From text to parts."""
 
     def __init__(self, pattern: str) -> None:
@@ -132,7 +132,7 @@ class _Reader:
     def _sequence(self) -> tuple[_Part, ...]:
         parts: list[_Part] = []
         while not self.at_end and self.peek() not in {"|", ")"}:
-            parts.append(self._repeated(self._part()))
+            parts.append(self._apply_repetition(self._part()))
         return tuple(parts)
 
     def _part(self) -> _Part:  # noqa: PLR0911 - one form a character
@@ -155,9 +155,9 @@ class _Reader:
                 msg = f"{character!r} stands where nothing is repeated"
                 raise ValueError(msg)
             case _:
-                return _One(character, self._cased(frozenset((_code(character),))))
+                return _One(character, self._add_other_case(frozenset((_code(character),))))
 
-    def _group(self) -> _Group:
+    def _group(self) -> _PatternGroup:
         head = "("
         if self.peek() == "?":
             if self.peek(2) != "?:":
@@ -177,7 +177,7 @@ class _Reader:
             msg = "a group is left open"
             raise ValueError(msg)
         self._at += 1
-        return _Group(head, options)
+        return _PatternGroup(head, options)
 
     def _escape(self) -> _Part:
         character = self._next()
@@ -185,10 +185,10 @@ class _Reader:
             return _One(f"\\{character}", _CLASSES[character])
         if character == "b":
             return _Edge("\\b", _ALL)
-        code, text = self._escaped(character)
-        return _One(text, self._cased(frozenset((code,))))
+        code, text = self._read_escape(character)
+        return _One(text, self._add_other_case(frozenset((code,))))
 
-    def _escaped(self, character: str) -> tuple[int, str]:
+    def _read_escape(self, character: str) -> tuple[int, str]:
         if character in _CONTROLS:
             return ord(_CONTROLS[character]), f"\\{character}"
         if character.isascii() and not character.isalnum():
@@ -215,7 +215,7 @@ class _Reader:
         if self._at - start == 2 + negated:
             msg = "[] is empty"
             raise ValueError(msg)
-        taken = self._cased(frozenset(members))
+        taken = self._add_other_case(frozenset(members))
         if negated:
             outside = taken - _BEYOND
             taken = _ALL - outside
@@ -227,20 +227,20 @@ class _Reader:
             following = self._next()
             if following in _CLASSES:
                 return _CLASSES[following], True
-            return frozenset((self._escaped(following)[0],)), False
+            return frozenset((self._read_escape(following)[0],)), False
         if character == "[" or (character == "&" and self.peek() == "&"):
             msg = "sets inside [] are not taken"
             raise ValueError(msg)
         return frozenset((_code(character),)), False
 
-    def _cased(self, characters: Characters) -> Characters:
+    def _add_other_case(self, characters: Characters) -> Characters:
         if "i" not in self.flags:
             return characters
         texts = [chr(code) for code in characters if code < _OTHER]
         both = {ord(letter) for text in texts for letter in (text.lower(), text.upper())}
         return characters | both
 
-    def _repeated(self, part: _Part) -> _Part:
+    def _apply_repetition(self, part: _Part) -> _Part:
         times = self._times()
         if times is None:
             return part
@@ -255,7 +255,7 @@ class _Reader:
         if lazy or (least, most) not in {(0, 1), (least, least)} or least > 20:
             msg = "a group is repeated other than by ? or up to 20 times by {n}"
             raise ValueError(msg)
-        return _Group(part.head, part.options, max(least, 1), least == 0)
+        return _PatternGroup(part.head, part.options, max(least, 1), least == 0)
 
     def _times(self) -> tuple[int, int | None] | None:
         sign = self.peek()
@@ -317,9 +317,9 @@ class _Writer:
             rests.append(following)
             following = _first((part,), following)
         pairs = zip(parts, reversed(rests), strict=True)
-        return "".join(self._written(part, rest) for part, rest in pairs)
+        return "".join(self._render_part(part, rest) for part, rest in pairs)
 
-    def _written(self, part: _Part, following: Characters | None) -> str:
+    def _render_part(self, part: _Part, following: Characters | None) -> str:
         if isinstance(part, _Edge):
             return part.text
         if isinstance(part, _One):
@@ -361,12 +361,13 @@ class _Writer:
 
 def _repeats_groups(parts: Sequence[_Part]) -> bool:
     return any(
-        isinstance(part, _Group) and (part.times > 1 or any(map(_repeats_groups, part.options)))
+        isinstance(part, _PatternGroup)
+        and (part.times > 1 or any(map(_repeats_groups, part.options)))
         for part in parts
     )
 
 
-def _again(group: _Group, following: Characters | None) -> Characters | None:
+def _again(group: _PatternGroup, following: Characters | None) -> Characters | None:
     """What may come after one turn of a group: the next turn, or what follows."""
     if group.times == 1:
         return following

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.errors import ExpressionError
-from engine.expressions.regex import MAX_TEXT, bounded
+from engine.expressions.regex import MAX_TEXT, limit_pattern
 from engine.expressions.tree import Call, Expression, Literal, walk
 from engine.schema.types import BOOLEAN, INTEGER, STRING
 
@@ -31,7 +31,7 @@ def check_regex(name: str, arguments: Sequence[Expression], position: int | None
         raise ExpressionError(what, "Write it out, or use LIKE.", position=position)
     if not isinstance(pattern.value, str):
         return
-    groups = bounded(pattern.value, position).groups
+    groups = limit_pattern(pattern.value, position).groups
     last = arguments[2] if len(arguments) > 2 else None
     if name == "regexp_extract":
         _check_group(last, groups, position)
@@ -66,12 +66,12 @@ def regex_for_spark(call: Call) -> Call:
     value, pattern, *rest = call.arguments
     if _is_guarded(value) or not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return call
-    safe = Literal(bounded(pattern.value).java, STRING)
-    guarded = replace(call, arguments=(_guarded(value), safe, *rest))
+    safe = Literal(limit_pattern(pattern.value).java, STRING)
+    guarded = replace(call, arguments=(_guard_length(value), safe, *rest))
     return replace(guarded, function="rlike") if call.function == "regexp_like" else guarded
 
 
-def _guarded(value: Expression) -> Expression:
+def _guard_length(value: Expression) -> Expression:
     message = (
         f"A text that a regular expression is matched with has more than {MAX_TEXT} characters."
     )

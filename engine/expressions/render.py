@@ -122,7 +122,7 @@ def _special(call: Call, operands: list[str]) -> str | None:  # noqa: C901, PLR0
         case "isnotnull":
             return f"{operands[0]} IS NOT NULL"
         case "in":
-            return f"{operands[0]} IN {_in_list(call)}"
+            return f"{operands[0]} IN {_render_in_list(call)}"
         case "like" | "ilike":
             escape = f" ESCAPE {operands[2]}" if len(operands) == 3 else ""
             return f"{operands[0]} {call.function.upper()} {operands[1]}{escape}"
@@ -162,7 +162,7 @@ def _field_name(call: Call) -> str:
     return quote_name(str(name.value) if isinstance(name, Literal) else "")
 
 
-def _in_list(call: Call) -> str:
+def _render_in_list(call: Call) -> str:
     first = call.arguments[1]
     if isinstance(first, Subquery):
         return to_sql(first)
@@ -191,7 +191,7 @@ def _literal(value: Value, data_type: DataType) -> str:  # noqa: C901, PLR0911 -
         case int():
             return f"{value}{_SUFFIXES.get(data_type, '')}"
         case float():
-            return _floating(value, data_type)
+            return _render_float(value, data_type)
         case Decimal():
             text = format(value, "f")
             return text if "." in text else f"{text}BD"
@@ -212,7 +212,7 @@ def _null(data_type: DataType) -> str:
     return "NULL" if name == "VOID" or is_complex(data_type) else f"CAST(NULL AS {name})"
 
 
-def _floating(value: float, data_type: DataType) -> str:
+def _render_float(value: float, data_type: DataType) -> str:
     if value != value or value in {float("inf"), float("-inf")}:
         name = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
         return f"CAST('{name}' AS {sql_name(data_type)})"

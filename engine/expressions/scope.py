@@ -53,7 +53,7 @@ class Scope:
     taken: str = ""
 
     @classmethod
-    def of(cls, schema: "StructType | Scope") -> "Scope":
+    def from_schema(cls, schema: "StructType | Scope") -> "Scope":
         """The scope of one table, or the scope itself."""
         return schema if isinstance(schema, Scope) else cls((Relation(schema),))
 
@@ -70,27 +70,31 @@ class Scope:
         if not columns and self.outer is not None:
             return self.outer.resolve(path, position)
         if not columns:
-            raise self._unknown(path, position)
+            raise self._column_error(path, position)
         what = f"The column {'.'.join(path)} is ambiguous: {len(columns)} tables have it."
         raise ExpressionError(what, "Put the name of the table before it.", position=position)
 
     def own(self, path: Sequence[str]) -> list[Column]:
         """The columns of these relations, the outer scope's left out, that a dotted name means."""
         if len(path) < 2:
-            return self._unqualified(path)
+            return self._find_columns(path)
         first = path[0].lower()
         called = [relation for relation in self.relations if relation.called == first]
         named = [relation for relation in self.relations if first in relation.other_names]
-        own = _columns(called, path[1:]) or self._unqualified(path)
+        own = _columns(called, path[1:]) or self._find_columns(path)
         is_taken = bool(called) or first == self.taken
         return own or ([] if is_taken else _columns(named, path[1:]))
 
-    def _unqualified(self, path: Sequence[str]) -> list[Column]:
+    def _find_columns(self, path: Sequence[str]) -> list[Column]:
         return _columns(self.relations, path)
 
-    def _unknown(self, path: Sequence[str], position: int | None) -> UnknownColumnError:
+    def _column_error(self, path: Sequence[str], position: int | None) -> UnknownColumnError:
         names = list(
-            dict.fromkeys(name for relation in self._asked(path) for name in relation.schema.names)
+            dict.fromkeys(
+                name
+                for relation in self._candidate_relations(path)
+                for name in relation.schema.names
+            )
         )
         close = get_close_matches(path[-1], _likely(path[-1], names), n=1, cutoff=0.6)
         shown = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
@@ -101,7 +105,7 @@ class Scope:
             f"There is no column {'.'.join(path)[:200]}.", hint, position=position
         )
 
-    def _asked(self, path: Sequence[str]) -> Sequence[Relation]:
+    def _candidate_relations(self, path: Sequence[str]) -> Sequence[Relation]:
         """The relations that a dotted name may be about: those of the name before the dot, if any."""
         first = path[0].lower() if len(path) > 1 else ""
         named = [

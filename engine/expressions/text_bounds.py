@@ -4,7 +4,7 @@ Older writers cut after 32 UTF-16 units, which are 16 characters beyond U+FFFF, 
 That is no bound in the order of UTF-8: such a character is above it, and half of one becomes `?`.
 """
 
-from engine.expressions.ranges import after_prefix
+from engine.expressions.ranges import prefix_upper_bound
 
 _KEPT_UNITS = 32
 _TIE_BREAKER = "\ufffd"
@@ -22,7 +22,7 @@ def upper_bound(maximum: str) -> str | None:
     if not may_be_cut(maximum):
         return maximum
     kept = _units(maximum)[: 2 * _KEPT_UNITS].decode("utf-16-le", "ignore")
-    return after_prefix(kept.rstrip(_TIE_BREAKER).removesuffix(_HALF))
+    return prefix_upper_bound(kept.rstrip(_TIE_BREAKER).removesuffix(_HALF))
 
 
 def _units(text: str) -> bytes:

@@ -69,17 +69,19 @@ def relations_of(expression: Expression) -> set[str]:
     return relations.union(*(node.sides for node in spark_expressions(expression)))
 
 
-def replaced(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+def replace_leaves(
+    expression: Expression, change: Callable[[Expression], Expression]
+) -> Expression:
     """The expression with `change` of each of its leaves in their place."""
     if isinstance(expression, Call):
-        arguments = tuple(replaced(argument, change) for argument in expression.arguments)
+        arguments = tuple(replace_leaves(argument, change) for argument in expression.arguments)
         return Call(expression.function, arguments, expression.type)
     return change(expression)
 
 
-def without_relation(expression: Expression) -> Expression:
+def drop_relations(expression: Expression) -> Expression:
     """The expression over one table alone: its columns name no side of a join."""
-    return replaced(
+    return replace_leaves(
         expression, lambda leaf: Column(leaf.path, leaf.type) if isinstance(leaf, Column) else leaf
     )
 
@@ -95,15 +97,15 @@ def split_conjuncts(expression: Expression) -> tuple[Expression, ...]:
 
 def conjunction(parts: Iterable[Expression]) -> Expression:
     """All of them; TRUE of none."""
-    return _joined("and", parts)
+    return _combine_parts("and", parts)
 
 
 def disjunction(parts: Iterable[Expression]) -> Expression:
     """Any of them; of none, TRUE: an empty list of predicates reads everything."""
-    return _joined("or", parts)
+    return _combine_parts("or", parts)
 
 
-def _joined(operator: str, parts: Iterable[Expression]) -> Expression:
+def _combine_parts(operator: str, parts: Iterable[Expression]) -> Expression:
     flat: list[Expression] = []
     for part in parts:
         same = isinstance(part, Call) and part.function == operator

@@ -73,7 +73,7 @@ class Variable:
     type: DataType
 
 
-class Nested(Protocol):
+class SubqueryParser(Protocol):
     """What a subquery asks of its query."""
 
     def expressions(self) -> "tuple[Expression, ...]":
@@ -93,7 +93,7 @@ class Subquery:
     text: str
     tables: tuple[str, ...]
     type: DataType
-    query: Nested | None = None
+    query: SubqueryParser | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def read_type(cursor: Cursor, depth: int = 0) -> DataType:  # noqa: RET503
         case "DECIMAL" | "DEC" | "NUMERIC":
             return _decimal(cursor)
         case "CHAR" | "CHARACTER" | "VARCHAR":
-            return _limited(cursor, "varchar" if word == "VARCHAR" else "char")
+            return _parse_limited_text(cursor, "varchar" if word == "VARCHAR" else "char")
         case _ if word in _NAMED:
             return _NAMED[word]
         case _:
@@ -106,7 +106,7 @@ def _struct(cursor: Cursor, depth: int) -> StructType:
             return StructType(tuple(fields))
 
 
-def _limited(cursor: Cursor, kind: str) -> DataType:
+def _parse_limited_text(cursor: Cursor, kind: str) -> DataType:
     cursor.need("(")
     length = _integer(cursor)
     cursor.need(")")

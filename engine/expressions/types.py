@@ -111,7 +111,7 @@ def is_complex(data_type: DataType) -> bool:
     )
 
 
-def as_decimal(data_type: DataType) -> DecimalType | None:
+def decimal_for(data_type: DataType) -> DecimalType | None:
     """The decimal type that holds every value of an integral or decimal type."""
     if isinstance(data_type, DecimalType):
         return data_type
@@ -119,7 +119,7 @@ def as_decimal(data_type: DataType) -> DecimalType | None:
     return DecimalType(digits, 0) if digits else None
 
 
-def adjusted(precision: int, scale: int) -> DecimalType:
+def limit_decimal(precision: int, scale: int) -> DecimalType:
     """The decimal type Spark gives for a result that may not fit 38 digits."""
     if precision <= 38:
         return DecimalType(precision, scale)
@@ -149,7 +149,7 @@ def _common(left: DataType, right: DataType) -> DataType | None:  # noqa: PLR091
         return TIMES[max(TIMES.index(left), TIMES.index(right))]
     if is_complex(left) and is_complex(right):
         return _common_collection(left, right)
-    return _with_string(left, right)
+    return _common_type_with_string(left, right)
 
 
 def _common_collection(left: DataType, right: DataType) -> DataType | None:
@@ -203,15 +203,15 @@ def _common_number(left: DataType, right: DataType) -> DataType | None:
         return INTEGRALS[max(INTEGRALS.index(left), INTEGRALS.index(right))]
     if left in FLOATS or right in FLOATS:
         return DOUBLE
-    one, other = as_decimal(left), as_decimal(right)
+    one, other = decimal_for(left), decimal_for(right)
     if one is None or other is None:
         return None
     scale = max(one.scale, other.scale)
     whole = max(one.precision - one.scale, other.precision - other.scale)
-    return adjusted(whole + scale, scale)
+    return limit_decimal(whole + scale, scale)
 
 
-def _with_string(left: DataType, right: DataType) -> DataType | None:
+def _common_type_with_string(left: DataType, right: DataType) -> DataType | None:
     other = right if left == STRING else left if right == STRING else None
     if other is None or is_complex(other) or other in {BINARY, INTERVAL}:
         return None

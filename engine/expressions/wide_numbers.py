@@ -20,7 +20,9 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 def comparison_for_spark(call: Call) -> Call:
     """A comparison whose constant, where it is one beyond BIGINT, is a cast."""
     left, right = call.arguments
-    return replace(call, arguments=(_behind_cast(left, right), _behind_cast(right, left)))
+    return replace(
+        call, arguments=(_cast_wide_literal(left, right), _cast_wide_literal(right, left))
+    )
 
 
 _MOST_DIGITS = 34
@@ -37,7 +39,7 @@ def negation_for_spark(call: Call) -> Call:
     return Call("cast", (without,), call.type)
 
 
-def _behind_cast(value: Expression, other: Expression) -> Expression:
+def _cast_wide_literal(value: Expression, other: Expression) -> Expression:
     is_wide = (
         isinstance(value, Literal)
         and isinstance(value.type, DecimalType)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from engine.actions.files import AddCDCFile, AddFile
-from engine.expressions.evaluate import matching_rows
+from engine.expressions.evaluate import find_matches
 from engine.expressions.traits import columns_of, is_asked_once
 from engine.expressions.tree import Expression
 from engine.operations.arrow_rows import (
@@ -125,7 +125,7 @@ def matching_positions(
     for index, add in enumerate(files):
         bitmap = BitMap64()
         for rows in iter_file(snapshot, add, names, with_positions=True, batch_rows=BATCH_ROWS):
-            places = rows.column(ROW_INDEX).filter(matching_rows(condition, rows))
+            places = rows.column(ROW_INDEX).filter(find_matches(condition, rows))
             bitmap.update(places.to_pylist())
         if bitmap:
             bitmap.run_optimize()
@@ -169,7 +169,7 @@ class _Images:
         changes = []
         for add in files:
             for rows in self._files.read(add):
-                before = rows.filter(matching_rows(self._images.condition, rows))
+                before = rows.filter(find_matches(self._images.condition, rows))
                 before = before.drop_columns([ROW_INDEX])
                 if not before.num_rows:
                     continue
@@ -186,7 +186,7 @@ class _Images:
     def _rows_of(self, add: AddFile) -> Iterator[pa.Table]:
         tracking = RowTracking.of(self._snapshot, self._table, add) if self._kept else None
         for rows in self._files.read(add):
-            mask = matching_rows(self._images.condition, rows)
+            mask = find_matches(self._images.condition, rows)
             left = rows.filter(pc.invert(mask)) if self._images.leaves else rows.slice(0, 0)
             new = rows.slice(0, 0)
             if self._images.assignments is not None:

@@ -20,7 +20,7 @@ from engine.commands.analysed_merge import (
     AnalysedClause,
     AnalysedMerge,
 )
-from engine.expressions.evaluate import matching_rows
+from engine.expressions.evaluate import find_matches
 from engine.expressions.tree import Expression
 from engine.operations.arrow_rows import (
     FOR_SPARK,
@@ -229,7 +229,7 @@ class MergeRowsByArrow:
             if clause.condition is None:
                 chosen[left] = number
                 break
-            mask = matching_rows(sided(clause.condition), rows.take(left)).to_numpy()
+            mask = find_matches(sided(clause.condition), rows.take(left)).to_numpy()
             chosen[left[mask]] = number
             left = left[~mask]
         return chosen

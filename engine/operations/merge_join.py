@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from engine.commands.analysed_merge import AnalysedMerge, equated
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_operators import together
-from engine.expressions.evaluate import evaluate_arrow, matching_rows
-from engine.expressions.traits import conjunction, replaced, split_conjuncts
+from engine.expressions.evaluate import evaluate_arrow, find_matches
+from engine.expressions.traits import conjunction, replace_leaves, split_conjuncts
 from engine.expressions.tree import TRUE, Column, Expression, walk
 from engine.expressions.types import INTEGRALS, common_type
 from engine.operations.merge_ranges import Bounds, ends_of
@@ -45,7 +45,7 @@ class Matcher:
         mask[pairs(self.on, rows, self.source)[0]] = True
         matching = pa.array(mask)
         for condition in self.reached:
-            matching = pc.or_(matching, matching_rows(sided(condition), rows).combine_chunks())
+            matching = pc.or_(matching, find_matches(sided(condition), rows).combine_chunks())
         return matching
 
 
@@ -60,7 +60,7 @@ def sided(tree: Expression) -> Expression:
             path = (_SOURCE + path[0], *path[1:])
         return Column(path, leaf.type)
 
-    return replaced(tree, named)
+    return replace_leaves(tree, named)
 
 
 def beside(target: pa.Table | None, source: pa.Table) -> pa.Table:
@@ -108,7 +108,7 @@ def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, 
     if residual == TRUE or not len(mine):
         return mine, theirs
     both = paired(target, mine, source, theirs)
-    mask = matching_rows(sided(residual), both).to_numpy()
+    mask = find_matches(sided(residual), both).to_numpy()
     return mine[mask], theirs[mask]
 
 

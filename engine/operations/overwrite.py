@@ -11,7 +11,7 @@ from engine.commands.replacing import TARGET
 from engine.errors import RequestError
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import parse_condition
-from engine.expressions.queries.subqueries import nested_in
+from engine.expressions.queries.subqueries import bind_subqueries
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.traits import is_deterministic
@@ -140,7 +140,7 @@ def _matched(
     relation = Relation(snapshot.schema, "", (command.alias or own, TARGET))
     text = command.matched(names)
     condition = parse_condition(
-        text, Scope((relation,)), now_ms=execution.now_ms, nested=nested_in(tables.schema)
+        text, Scope((relation,)), now_ms=execution.now_ms, nested=bind_subqueries(tables.schema)
     )
     if not is_deterministic(condition) or _takes_any_rows(command.source):
         msg = "The source of REPLACE USING and REPLACE ON is read twice, and may give other rows."

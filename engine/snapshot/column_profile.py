@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import UnknownColumnError
-from engine.expressions.evaluate import matching_rows
+from engine.expressions.evaluate import find_matches
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import columns_of
 from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
@@ -67,7 +67,7 @@ def profile_column(
         for rows in iter_file(
             snapshot, add, columns_read, batch_rows=_BATCH_ROWS, batch_bytes=PERSON_BATCH_BYTES
         ):
-            matching = rows if where is None else rows.filter(matching_rows(where, rows))
+            matching = rows if where is None else rows.filter(find_matches(where, rows))
             if not sums.add(matching.column(column.name)):
                 return sums.profile(is_whole=False)
     return sums.profile(is_whole=True)

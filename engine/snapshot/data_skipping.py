@@ -23,9 +23,9 @@ from engine.actions.statistics import (
 )
 from engine.errors import MalformedLogError
 from engine.expressions import text_bounds
-from engine.expressions.literals import as_single, parse_date, parse_timestamp
-from engine.expressions.possible import Read, compiled
-from engine.expressions.ranges import NULL, UNKNOWN, Range, constant
+from engine.expressions.literals import parse_date, parse_timestamp, round_to_single
+from engine.expressions.possible import Read, compile_condition
+from engine.expressions.ranges import NULL, UNKNOWN, ValueRange, constant
 from engine.expressions.traits import columns_of, conjunction, is_deterministic, split_conjuncts
 from engine.expressions.tree import Column, Expression
 from engine.expressions.types import FLOATS, INTEGRALS
@@ -78,7 +78,7 @@ class Skipper:
         self._partitions = {name.lower() for name in partition_columns}
         condition = deterministic_part(expression)
         self.is_exact = condition == expression
-        self._test = compiled(condition, self._reader)
+        self._test = compile_condition(condition, self._reader)
         data = [path for path in columns_of(condition) if path[0].lower() not in self._partitions]
         self.looks_at_data = bool(data)
         physical = (_physical_path(schema, path, mode) for path in data)
@@ -227,14 +227,16 @@ def deterministic_part(expression: Expression) -> Expression:
 
 def _partition_reader(path: Sequence[str], data_type: DataType) -> Read:
     @lru_cache(maxsize=_BATCH_FILES)
-    def parsed(text: str | None) -> Range:
+    def parsed(text: str | None) -> ValueRange:
         try:
             value = parse_partition_value(text, data_type)
         except MalformedLogError:
             return UNKNOWN
-        return constant(as_single(value) if data_type == FLOAT and value is not None else value)
+        return constant(
+            round_to_single(value) if data_type == FLOAT and value is not None else value
+        )
 
-    def read(files: Sequence[FileFacts]) -> list[Range]:
+    def read(files: Sequence[FileFacts]) -> list[ValueRange]:
         if len(path) != 1:
             return [UNKNOWN] * len(files)
         (name,) = path
@@ -250,7 +252,7 @@ def _statistics_reader(
     typed = _typed_as(data_type)
     nan, top = data_type in FLOATS, len(path) == 1
 
-    def one(file: FileFacts) -> Range:
+    def one(file: FileFacts) -> ValueRange:
         stats = file.stats
         if stats is None:
             return UNKNOWN
@@ -264,7 +266,7 @@ def _statistics_reader(
         most = None if high is None else _upper(typed(high), high, data_type, was_float=was_float)
         if least is not None and most is not None and least > most:
             return UNKNOWN  # one of them is wrong
-        return Range(least, most, null=not (counted and nulls == 0), nan=nan)
+        return ValueRange(least, most, null=not (counted and nulls == 0), nan=nan)
 
     return lambda files: [one(file) for file in files]
 
@@ -306,7 +308,7 @@ def _lower(bound: Any, written: Any, data_type: DataType, *, was_float: bool = F
     Statistics say 0.1 of a float that is a little more: as a double it is not the same.
     """
     if was_float and isinstance(bound, float):
-        return min(bound, as_single(bound))
+        return min(bound, round_to_single(bound))
     if isinstance(data_type, DecimalType):
         return bound if bound is None else lower_bound(bound, data_type)
     return least_moment(bound, written) if isinstance(bound, datetime) else bound
@@ -315,7 +317,7 @@ def _lower(bound: Any, written: Any, data_type: DataType, *, was_float: bool = F
 def _upper(bound: Any, written: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or above every value of the file, NaN apart; None where there is no bound."""
     if was_float and isinstance(bound, float):
-        return max(bound, as_single(bound))
+        return max(bound, round_to_single(bound))
     if isinstance(data_type, DecimalType):
         return bound if bound is None else upper_bound(bound, data_type)
     if isinstance(bound, datetime):
@@ -364,7 +366,7 @@ def _double(value: Any) -> float | None:  # noqa: ANN401 - JSON
 def _single(value: Any) -> float | None:  # noqa: ANN401 - JSON
     """Statistics of a FLOAT are written short: 0.1 means the float nearest to it."""
     number = _double(value)
-    return None if number is None else as_single(number)
+    return None if number is None else round_to_single(number)
 
 
 def _moment(value: Any) -> datetime | None:  # noqa: ANN401 - JSON

@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.errors import DataFileError, RequestError, UnknownColumnError, VersionNotFoundError
-from engine.expressions.evaluate import matching_rows
+from engine.expressions.evaluate import find_matches
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
@@ -115,7 +115,7 @@ def compare_rows(
         removed, added, before, after, repeated = paired(removed, added, names)
     if where is not None:
         removed, added = _matching(where, removed), _matching(where, added)
-        both = pc.or_(matching_rows(where, before), matching_rows(where, after))
+        both = pc.or_(find_matches(where, before), find_matches(where, after))
         before, after = before.filter(both), after.filter(both)
     gone, came = candidates.counts
     is_whole = (gone, came) == (candidates.removed.num_rows, candidates.added.num_rows)
@@ -341,7 +341,7 @@ def _as_later(side: _Side, rows: pa.Table, sources: dict[str, StructField | None
 
 
 def _matching(condition: Expression, rows: pa.Table) -> pa.Table:
-    return rows.filter(matching_rows(condition, rows))
+    return rows.filter(find_matches(condition, rows))
 
 
 def _key_names(schema: StructType, keys: Sequence[str]) -> list[str]:

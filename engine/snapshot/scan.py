@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from engine.actions.files import AddFile
 from engine.errors import RequestError, UnknownColumnError
-from engine.expressions.evaluate import matching_rows
+from engine.expressions.evaluate import find_matches
 from engine.expressions.traits import columns_of, conjunction, split_conjuncts
 from engine.expressions.tree import Expression
 from engine.log.file_table import adds_of
@@ -123,7 +123,7 @@ def iter_scan(
     adds = adds_of(prune(table, table.state.files, condition))
     missing = limit
     for rows in _read(table, adds, needed, limited=limit is not None, batch_bytes=batch_bytes):
-        matching = rows if condition is None else rows.filter(matching_rows(condition, rows))
+        matching = rows if condition is None else rows.filter(find_matches(condition, rows))
         part = matching.select(names)[:missing]
         yield part
         if missing is not None:

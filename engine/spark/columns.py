@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as spark_types
 
 from engine.errors import ExpressionError, UnsupportedTypeError
-from engine.expressions.like import for_spark
+from engine.expressions.like import adapt_to_spark
 from engine.expressions.render import to_sql
 from engine.expressions.traits import has_subquery, spark_expressions
 from engine.expressions.tree import Call, Expression, SparkExpression
@@ -43,7 +43,7 @@ def to_column(expression: Expression) -> Column:
         raise ExpressionError(what, "Use a MERGE, or a SELECT as its source.")
     if spark_expressions(expression):
         expression = _over_computed(expression)
-    return F.expr(to_sql(for_spark(expression)))
+    return F.expr(to_sql(adapt_to_spark(expression)))
 
 
 def _over_computed(expression: Expression) -> Expression:

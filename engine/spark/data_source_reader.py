@@ -218,16 +218,16 @@ def to_condition(filter_: spark_filters.Filter, schema: StructType) -> Expressio
 def _condition(filter_: spark_filters.Filter, schema: StructType) -> Expression | None:
     match filter_:
         case spark_filters.IsNull(attribute):
-            return call("isnull", [Scope.of(schema).resolve(attribute)])
+            return call("isnull", [Scope.from_schema(schema).resolve(attribute)])
         case spark_filters.IsNotNull(attribute):
-            return call("isnotnull", [Scope.of(schema).resolve(attribute)])
+            return call("isnotnull", [Scope.from_schema(schema).resolve(attribute)])
         case spark_filters.In(attribute, values):
-            return _of_values("in", Scope.of(schema).resolve(attribute), values)
+            return _of_values("in", Scope.from_schema(schema).resolve(attribute), values)
         case _:
             name = _COMPARISONS.get(type(filter_))
             if name is None:
                 return None
-            column = Scope.of(schema).resolve(filter_.attribute)  # type: ignore[attr-defined] # all of these have it
+            column = Scope.from_schema(schema).resolve(filter_.attribute)  # type: ignore[attr-defined] # all of these have it
             return _of_values(name, column, (filter_.value,))  # type: ignore[attr-defined]
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import ExpressionError
 from engine.expressions.functions import FUNCTIONS
-from engine.expressions.like import FOR_SPARK, call_for_spark, for_spark
+from engine.expressions.like import FOR_SPARK, adapt_to_spark, call_for_spark
 from engine.expressions.queries.binding import PLANNED
 from engine.expressions.queries.plan import (
     Aggregate,
@@ -21,7 +21,7 @@ from engine.expressions.queries.plan import (
     Distinct,
     Filter,
     Join,
-    Limit,
+    LimitRows,
     Plan,
     Project,
     Query,
@@ -35,7 +35,7 @@ from engine.expressions.queries.plan import (
     columns_of_plan,
 )
 from engine.expressions.queries.pushdown import conditions_of_scans
-from engine.expressions.queries.subquery_places import refuse_in, with_not_pushed
+from engine.expressions.queries.subquery_places import push_not_down, refuse_in
 from engine.expressions.render import to_sql
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Call, Column, Expression, Subquery, walk
@@ -65,7 +65,7 @@ class QueryFrames:
         Raises:
             ExpressionError: IN with a subquery stands where null is not false.
         """
-        return self.column(with_not_pushed(tree), columns)
+        return self.column(push_not_down(tree), columns)
 
     def column(  # noqa: PLR0911 - one form a node
         self, tree: Expression, columns: frozenset[str] | None = None
@@ -130,7 +130,7 @@ class QueryFrames:
                 return self._combined(plan)
             case Sort(below, keys):
                 return self._step(below).orderBy(*[_ordered(key) for key in keys])
-            case Limit(below, count, offset):
+            case LimitRows(below, count, offset):
                 frame = self._step(below)
                 frame = frame.offset(offset) if offset else frame
                 return frame if count is None else frame.limit(count)
@@ -312,4 +312,4 @@ def _sql(tree: Expression) -> str:
     if has_subquery(tree):
         what = "A subquery cannot stand inside a function over several rows."
         raise ExpressionError(what, "Join its table, or use a subquery in FROM.")
-    return to_sql(for_spark(tree))
+    return to_sql(adapt_to_spark(tree))

@@ -28,7 +28,7 @@ from engine.conflicts.row_map import RowMap, trace
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
 from engine.errors import CannotEvaluateError, DataFileError
-from engine.expressions.evaluate import matching_rows
+from engine.expressions.evaluate import find_matches
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
@@ -137,7 +137,7 @@ class SnapshotRows:
 
     def _satisfying(self, condition: Expression, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
         try:
-            return matching_rows(condition, rows)
+            return find_matches(condition, rows)
         except CannotEvaluateError:
             if self._tester is None:
                 raise

@@ -6,17 +6,17 @@ from engine.errors import ExpressionError
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import MAX_CHARACTERS, MAX_TOKENS, moments
-from engine.expressions.places import counted_in
+from engine.expressions.places import note_part
 from engine.expressions.queries.binding import (
     NOWHERE,
     Binder,
-    Place,
+    QueryPlace,
     Tables,
     common_types,
 )
 from engine.expressions.queries.plan import (
     Distinct,
-    Limit,
+    LimitRows,
     Plan,
     Project,
     Query,
@@ -57,7 +57,7 @@ def read_query_text(text: str) -> QuerySyntax:
         if not cursor.at_end:
             cursor.refuse("the query should have ended")
     except ExpressionError as error:
-        counted_in(error, text)
+        note_part(error, text)
         raise
     return query
 
@@ -73,24 +73,24 @@ def bind_query(text: str, tables: Tables, *, now_ms: int | None = None) -> Query
     try:
         return QueryBinder(tables, moments(now_ms)).query(read_query_text(text))
     except ExpressionError as error:
-        counted_in(error, text)
+        note_part(error, text)
         raise
 
 
 class QueryBinder(Binder):
     """Binds queries of every shape."""
 
-    def query(self, syntax: QuerySyntax, place: Place = NOWHERE) -> Query:
+    def query(self, syntax: QuerySyntax, place: QueryPlace = NOWHERE) -> Query:
         """A query bound to the tables in sight."""
         common = dict(place.common)
         for table in syntax.common:
-            common[table.name.lower()] = (table, Place(dict(common)))
+            common[table.name.lower()] = (table, QueryPlace(dict(common)))
         bound = self._body(syntax, replace(place, common=common))
         if syntax.limit is None and not syntax.offset:
             return bound
-        return replace(bound, plan=Limit(bound.plan, syntax.limit, syntax.offset))
+        return replace(bound, plan=LimitRows(bound.plan, syntax.limit, syntax.offset))
 
-    def _body(self, syntax: QuerySyntax, place: Place) -> Query:
+    def _body(self, syntax: QuerySyntax, place: QueryPlace) -> Query:
         body = syntax.body
         if isinstance(body, SelectSyntax):
             return bind_select(self, body, syntax.order, place)
@@ -100,13 +100,13 @@ class QueryBinder(Binder):
             query = self._values(body, place)
         else:
             query = self.query(body, place)
-        return self._sorted(query, syntax.order, place)
+        return self._bind_order(query, syntax.order, place)
 
-    def _sorted(self, query: Query, order: tuple[OrderSyntax, ...], place: Place) -> Query:
+    def _bind_order(self, query: Query, order: tuple[OrderSyntax, ...], place: QueryPlace) -> Query:
         """ORDER BY over what comes out."""
         if not order:
             return query
-        schema, trees = self.named(query, (), order[0].tokens[0].position)
+        schema, trees = self.name_columns(query, (), order[0].tokens[0].position)
         relation = Relation(schema, self.side())
         scope = QueryScope((relation,), place.outer)
         aliases = {name.lower(): tree for name, tree in zip(schema.names, trees, strict=True)}
@@ -120,7 +120,7 @@ class QueryBinder(Binder):
             keys.append(sort_key(tree, key))
         return replace(query, plan=Sort(query.plan, tuple(keys)))
 
-    def _set(self, syntax: SetSyntax, place: Place) -> Query:
+    def _set(self, syntax: SetSyntax, place: QueryPlace) -> Query:
         left, right = (
             self._body(QuerySyntax((), body, (), None, 0), place)
             for body in (syntax.left, syntax.right)
@@ -134,7 +134,7 @@ class QueryBinder(Binder):
         )
         side = self.side()
         uniques = [f"{side}.{number}" for number in range(len(types))]
-        sides = [_shaped(query, uniques, types) for query in (left, right)]
+        sides = [_cast_side(query, uniques, types) for query in (left, right)]
         every = syntax.every or syntax.operator == "union"
         plan: Plan = SetOperation(syntax.operator, every, *sides)
         if not syntax.every and syntax.operator == "union":
@@ -142,7 +142,7 @@ class QueryBinder(Binder):
         columns = (Column((name,), kind) for name, kind in zip(uniques, types, strict=True))
         return Query(plan, tuple(zip(left.names, columns, strict=True)))
 
-    def _values(self, syntax: ValuesSyntax, place: Place) -> Query:
+    def _values(self, syntax: ValuesSyntax, place: QueryPlace) -> Query:
         scope = QueryScope((), place.outer)
         rows = [
             tuple(self.grammar(tokens, scope, place, where="in VALUES").whole() for tokens in row)
@@ -159,7 +159,7 @@ class QueryBinder(Binder):
         return Query(plan, tuple((f.name, Column((f"{side}.{f.name}",), f.type)) for f in fields))
 
 
-def _shaped(query: Query, names: list[str], types: list[DataType]) -> Plan:
+def _cast_side(query: Query, names: list[str], types: list[DataType]) -> Plan:
     """A side of a set operation under common names and types."""
     items = []
     for name, (_, column), kind in zip(names, query.columns, types, strict=True):

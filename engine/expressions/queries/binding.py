@@ -35,18 +35,18 @@ PLANNED = "__lake_q"
 
 
 @dataclass(frozen=True)
-class Place:
+class QueryPlace:
     """Where a query stands: the common tables it may name, and the query around it."""
 
-    common: Mapping[str, tuple[CommonTable, "Place"]]
+    common: Mapping[str, tuple[CommonTable, "QueryPlace"]]
     outer: Scope | None = None
 
-    def without_outer(self) -> "Place":
+    def detach_outer(self) -> "QueryPlace":
         """The place of a query in FROM, which sees nothing of the query around."""
         return replace(self, outer=None)
 
 
-NOWHERE = Place({})
+NOWHERE = QueryPlace({})
 
 
 class Binder(ABC):
@@ -63,7 +63,7 @@ class Binder(ABC):
         return f"{PLANNED}{self._sides}"
 
     @abstractmethod
-    def query(self, syntax: QuerySyntax, place: Place = NOWHERE) -> Query:
+    def query(self, syntax: QuerySyntax, place: QueryPlace = NOWHERE) -> Query:
         """The plan of a query.
 
         Raises:
@@ -76,7 +76,7 @@ class Binder(ABC):
         self,
         tokens: Tokens,
         scope: QueryScope,
-        place: Place,
+        place: QueryPlace,
         *,
         calls: Calls | None = None,
         where: str = "here",
@@ -88,18 +88,20 @@ class Binder(ABC):
             list(tokens),
             scope,
             self.moments,
-            self.nested(place),
+            self.bind_nested(place),
             calls=calls,
             place=where,
             aliases=aliases,
             aliases_first=aliases_first,
         )
 
-    def condition(self, tokens: Tokens, scope: QueryScope, place: Place, where: str) -> Expression:
+    def condition(
+        self, tokens: Tokens, scope: QueryScope, place: QueryPlace, where: str
+    ) -> Expression:
         """A condition over the rows of FROM."""
         return boolean(self.grammar(tokens, scope, place, where=where).whole(), tokens)
 
-    def nested(self, place: Place) -> Nested:
+    def bind_nested(self, place: QueryPlace) -> Nested:
         """What binds a subquery in an expression."""
 
         def parse(grammar: Operands, kind: str) -> Expression:
@@ -130,7 +132,7 @@ class Binder(ABC):
         relation = self.relation(schema, names, position)
         return Scan(name, version, relation.side, schema), relation
 
-    def named(
+    def name_columns(
         self, query: Query, columns: tuple[str, ...], position: int
     ) -> tuple[StructType, tuple[Expression, ...]]:
         """What a query in FROM gives, as a schema and the plan's columns.
@@ -153,7 +155,7 @@ class Binder(ABC):
         return StructType(tuple(fields)), trees
 
 
-def renamed(plan: Plan, relation: Relation, trees: tuple[Expression, ...]) -> Plan:
+def rename_columns(plan: Plan, relation: Relation, trees: tuple[Expression, ...]) -> Plan:
     """The plan with its columns under the relation's names."""
     names = (f"{relation.side}.{name}" for name in relation.schema.names)
     return Project(plan, tuple(zip(names, trees, strict=True)))

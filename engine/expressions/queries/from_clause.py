@@ -87,10 +87,10 @@ class FromReader(Cursor, ABC):
 
     def source(self) -> FromSyntax:
         """Tables with joins and commas between them."""
-        left = self._joined()
+        left = self._parse_joins()
         while self.take(","):
             self.combine()
-            left = JoinSyntax(left, self._joined(), "cross", (), (), self.position)
+            left = JoinSyntax(left, self._parse_joins(), "cross", (), (), self.position)
         if self.peek() in _UNKNOWN:
             self.refuse("this is not understood in a query")
         return left
@@ -101,7 +101,7 @@ class FromReader(Cursor, ABC):
         if self.combined > MAX_COMBINED:
             self.refuse(f"more than {MAX_COMBINED} joins, UNIONs and the like are in the query")
 
-    def _joined(self) -> FromSyntax:
+    def _parse_joins(self) -> FromSyntax:
         left = self._table()
         while (join := self._join_ahead()) is not None:
             position = self.position
@@ -133,7 +133,7 @@ class FromReader(Cursor, ABC):
             return source
         bracket = self.take("(")
         if bracket or self.peek() == "VALUES":
-            return self._derived(position, bracket=bracket)
+            return self._parse_derived_table(position, bracket=bracket)
         if self.peek(1) == "(":
             self.refuse("a function cannot be read as a table in a query")
         name = self._table_name()
@@ -145,7 +145,7 @@ class FromReader(Cursor, ABC):
         alias, columns = self._alias()
         return TableName(name, version, alias, columns, position)
 
-    def _derived(self, position: int, *, bracket: bool) -> DerivedTable:
+    def _parse_derived_table(self, position: int, *, bracket: bool) -> DerivedTable:
         query = self.query()
         if bracket:
             self.need(")")

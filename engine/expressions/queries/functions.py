@@ -36,7 +36,7 @@ def _list(types: Sequence[DataType]) -> DataType | None:
     return ArrayType(types[0], contains_null=False)
 
 
-def _shifted(types: Sequence[DataType]) -> DataType | None:
+def _shift_type(types: Sequence[DataType]) -> DataType | None:
     return common_type((types[0], *types[2:]))
 
 
@@ -66,7 +66,7 @@ WINDOW_FUNCTIONS: dict[str, Function] = {
         *(Function(name, (), gives(DOUBLE)) for name in ("percent_rank", "cume_dist")),
         Function("ntile", ("integer",), gives(INTEGER)),
         *(
-            Function(name, ("any", "integer", "any"), _shifted, optional=2)
+            Function(name, ("any", "integer", "any"), _shift_type, optional=2)
             for name in ("lag", "lead")
         ),
         *(

@@ -108,11 +108,11 @@ class QueryGrammar(Grammar):
         self.index += 2
         aliases = self.aliases
         self.aliases = aliases if self.aliases_in_calls else {}
-        tree = self._over_rows(token, aggregate, windowed)
+        tree = self._parse_row_call(token, aggregate, windowed)
         self.aliases = aliases
         return tree
 
-    def _over_rows(
+    def _parse_row_call(
         self, token: Token, aggregate: Function | None, windowed: Function
     ) -> Expression:
         """The call of a function over many rows; its name and bracket are passed."""
@@ -164,7 +164,7 @@ class QueryGrammar(Grammar):
             self.refuse("a window in brackets was expected")
         self.index += 1
         partition = self._several() if self.take("PARTITION", "BY") else ()
-        order = self._sorted() if self.take("ORDER", "BY") else ()
+        order = self._parse_sort_keys() if self.take("ORDER", "BY") else ()
         frame = self._frame()
         self.need(")")
         if function.name in _NEEDS_ORDER and not order:
@@ -184,7 +184,7 @@ class QueryGrammar(Grammar):
             expressions.append(self.expression())
         return tuple(expressions)
 
-    def _sorted(self) -> tuple[SortKey, ...]:
+    def _parse_sort_keys(self) -> tuple[SortKey, ...]:
         keys = [self._sort_key()]
         while self.take(","):
             keys.append(self._sort_key())
@@ -209,16 +209,16 @@ class QueryGrammar(Grammar):
             return ""
         self.index += 1
         between = self.take("BETWEEN")
-        start, first = self._bound(unit)
+        start, first = self._parse_frame_bound(unit)
         end, last = "CURRENT ROW", 0.0
         if between:
             self.need("AND")
-            end, last = self._bound(unit)
+            end, last = self._parse_frame_bound(unit)
         if first > last or first == inf or last == -inf:
             self.refuse("the frame ends before it begins")
         return f"{unit} BETWEEN {start} AND {end}"
 
-    def _bound(self, unit: str) -> tuple[str, float]:
+    def _parse_frame_bound(self, unit: str) -> tuple[str, float]:
         """An end of a frame, and how many rows after the current one it lies."""
         if self.take("CURRENT", "ROW"):
             return "CURRENT ROW", 0.0

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from engine.errors import ExpressionError
 from engine.expressions import build
-from engine.expressions.queries.binding import NOWHERE, Binder, Place, renamed
+from engine.expressions.queries.binding import NOWHERE, Binder, QueryPlace, rename_columns
 from engine.expressions.queries.plan import Join, Plan, Project
-from engine.expressions.queries.scope import QueryScope, planned
+from engine.expressions.queries.scope import QueryScope, plan_column
 from engine.expressions.queries.syntax import DerivedTable, FromSyntax, JoinSyntax, TableName
 from engine.expressions.scope import Relation
 from engine.expressions.traits import conjunction
@@ -16,19 +16,19 @@ from engine.schema.types import StructField, StructType
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedPlan:
     """A plan and the tables whose columns it has; `merged` are the sides of USING's columns."""
 
     plan: Plan
     relations: tuple[Relation, ...]
     merged: frozenset[str] = frozenset()
 
-    def scope(self, place: Place) -> QueryScope:
+    def scope(self, place: QueryPlace) -> QueryScope:
         """What expressions over it may name."""
         return QueryScope(self.relations, place.outer, merged=self.merged)
 
 
-def bind_from(binder: Binder, source: FromSyntax, place: Place) -> Joined:
+def bind_from(binder: Binder, source: FromSyntax, place: QueryPlace) -> JoinedPlan:
     """The plan of a FROM.
 
     Raises:
@@ -39,12 +39,12 @@ def bind_from(binder: Binder, source: FromSyntax, place: Place) -> Joined:
         case TableName():
             return _table(binder, source, place)
         case DerivedTable():
-            return _derived(binder, source, place)
+            return _bind_derived_table(binder, source, place)
         case JoinSyntax():
             return _join(binder, source, place)
 
 
-def _table(binder: Binder, source: TableName, place: Place) -> Joined:
+def _table(binder: Binder, source: TableName, place: QueryPlace) -> JoinedPlan:
     names = (source.alias or source.name.rpartition(".")[2].rpartition("/")[2],)
     common = place.common.get(source.name.lower())
     if common is None:
@@ -52,41 +52,43 @@ def _table(binder: Binder, source: TableName, place: Place) -> Joined:
             what = f"The columns of {source.name} cannot be named here."
             raise ExpressionError(what, "Name them with AS.", position=source.position)
         scan, relation = binder.scan(source.name, source.version, names, source.position)
-        return Joined(scan, (relation,))
+        return JoinedPlan(scan, (relation,))
     if source.version is not None:
         what = f"{source.name} is a query, which has no versions."
         raise ExpressionError(what, "Leave AS OF out.", position=source.position)
     table, seen = common
     query = binder.query(table.query, seen)
-    schema, trees = binder.named(query, source.columns or table.columns, source.position)
+    schema, trees = binder.name_columns(query, source.columns or table.columns, source.position)
     relation = binder.relation(schema, names, source.position)
-    return Joined(renamed(query.plan, relation, trees), (relation,))
+    return JoinedPlan(rename_columns(query.plan, relation, trees), (relation,))
 
 
-def _derived(binder: Binder, source: DerivedTable, place: Place) -> Joined:
-    query = binder.query(source.query, place.without_outer())
-    schema, trees = binder.named(query, source.columns, source.position)
+def _bind_derived_table(binder: Binder, source: DerivedTable, place: QueryPlace) -> JoinedPlan:
+    query = binder.query(source.query, place.detach_outer())
+    schema, trees = binder.name_columns(query, source.columns, source.position)
     relation = binder.relation(schema, (source.alias,), source.position)
-    return Joined(renamed(query.plan, relation, trees), (relation,))
+    return JoinedPlan(rename_columns(query.plan, relation, trees), (relation,))
 
 
-def _join(binder: Binder, source: JoinSyntax, place: Place) -> Joined:
+def _join(binder: Binder, source: JoinSyntax, place: QueryPlace) -> JoinedPlan:
     left, right = bind_from(binder, source.left, place), bind_from(binder, source.right, place)
     _check_names(left.relations, right.relations, source.position)
-    both = Joined(left.plan, (*left.relations, *right.relations), left.merged | right.merged)
+    both = JoinedPlan(left.plan, (*left.relations, *right.relations), left.merged | right.merged)
     if source.using:
-        return _using(binder, source, left, right)
+        return _bind_using(binder, source, left, right)
     on = None
     if source.on:
-        inner = place.without_outer()
+        inner = place.detach_outer()
         on = binder.condition(source.on, both.scope(inner), inner, "in ON")
     plan = Join(left.plan, right.plan, source.how, on)
     if source.how in {"left_semi", "left_anti"}:
-        return Joined(plan, left.relations, left.merged)
-    return Joined(plan, both.relations, both.merged)
+        return JoinedPlan(plan, left.relations, left.merged)
+    return JoinedPlan(plan, both.relations, both.merged)
 
 
-def _using(binder: Binder, source: JoinSyntax, left: Joined, right: Joined) -> Joined:
+def _bind_using(
+    binder: Binder, source: JoinSyntax, left: JoinedPlan, right: JoinedPlan
+) -> JoinedPlan:
     mine, theirs = left.scope(NOWHERE), right.scope(NOWHERE)
     pairs = [
         (name, mine.resolve([name], source.position), theirs.resolve([name], source.position))
@@ -95,26 +97,26 @@ def _using(binder: Binder, source: JoinSyntax, left: Joined, right: Joined) -> J
     on = conjunction(build.call("=", (one, other), source.position) for _, one, other in pairs)
     plan: Plan = Join(left.plan, right.plan, source.how, on)
     if source.how in {"left_semi", "left_anti"}:
-        return Joined(plan, left.relations, left.merged)
-    items = [(name, _kept(source.how, one, other)) for name, one, other in pairs]
+        return JoinedPlan(plan, left.relations, left.merged)
+    items = [(name, _choose_column(source.how, one, other)) for name, one, other in pairs]
     fields = tuple(StructField(name, tree.type) for name, tree in items)
     merged = binder.relation(StructType(fields), (), source.position)
     relations = (*left.relations, *right.relations)
     columns = [
-        planned(Column((f.name,), f.type, relation.side))
+        plan_column(Column((f.name,), f.type, relation.side))
         for relation in relations
         for f in relation.schema
     ]
     kept: list[tuple[str, Expression]] = [(column.path[0], column) for column in columns]
     new = [(f"{merged.side}.{name}", tree) for name, tree in items]
-    return Joined(
+    return JoinedPlan(
         Project(plan, (*kept, *new)),
         (*relations, merged),
         left.merged | right.merged | {merged.side},
     )
 
 
-def _kept(how: str, one: Expression, other: Expression) -> Expression:
+def _choose_column(how: str, one: Expression, other: Expression) -> Expression:
     if how == "full":
         return build.call("coalesce", (one, other))
     return other if how == "right" else one

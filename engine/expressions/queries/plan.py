@@ -132,7 +132,7 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class LimitRows:
     """Some of the rows, `offset` left out first; `count` None for all that are left."""
 
     below: "Plan"
@@ -151,7 +151,7 @@ Plan: TypeAlias = (
     | Distinct
     | SetOperation
     | Sort
-    | Limit
+    | LimitRows
 )
 
 
@@ -228,19 +228,19 @@ def expressions_of(plan: Plan) -> tuple[Expression, ...]:  # noqa: PLR0911 - one
         case Join(on=on):
             return () if on is None else (on,)
         case Aggregate(keys=keys, calls=calls):
-            return (*(tree for _, tree in keys), *_of_aggregates(calls))
+            return (*(tree for _, tree in keys), *_aggregate_expressions(calls))
         case Windows(calls=calls):
-            return tuple(tree for _, call in calls for tree in _of_window(call))
+            return tuple(tree for _, call in calls for tree in _window_expressions(call))
         case Sort(keys=order):
             return tuple(key.value for key in order)
         case _:
             return ()
 
 
-def _of_aggregates(calls: tuple[tuple[str, AggregateCall], ...]) -> tuple[Expression, ...]:
+def _aggregate_expressions(calls: tuple[tuple[str, AggregateCall], ...]) -> tuple[Expression, ...]:
     conditions = (call.condition for _, call in calls if call.condition is not None)
     return (*(argument for _, call in calls for argument in call.arguments), *conditions)
 
 
-def _of_window(call: WindowCall) -> tuple[Expression, ...]:
+def _window_expressions(call: WindowCall) -> tuple[Expression, ...]:
     return (*call.arguments, *call.partition, *(key.value for key in call.order))

@@ -41,7 +41,7 @@ def conditions_of_scans(plan: Plan) -> dict[str, Expression]:
 def _sink(plan: Plan, parts: Sequence[Expression], conditions: dict[str, Expression]) -> None:
     match plan:
         case Scan(side=side):
-            own = [_unplanned(part, side) for part in parts]
+            own = [_strip_side(part, side) for part in parts]
             if own:
                 conditions[side] = conjunction(own)
         case Filter(below, condition):
@@ -57,7 +57,7 @@ def _sink(plan: Plan, parts: Sequence[Expression], conditions: dict[str, Express
         case Project(below, items):
             plain = {name: tree for name, tree in items if isinstance(tree, Column)}
             pushable = [part for part in parts if all(c.path[0] in plain for c in _columns(part))]
-            _sink(below, [_replaced(pushed, plain) for pushed in pushable], conditions)
+            _sink(below, [_substitute_columns(pushed, plain) for pushed in pushable], conditions)
         case Join():
             _sink_into_join(plan, parts, conditions)
         case _:
@@ -94,25 +94,27 @@ def _has_only(part: Expression, names: frozenset[str]) -> bool:
     return all(not column.relation and column.path[0] in names for column in _columns(part))
 
 
-def _replaced(tree: Expression, plain: Mapping[str, Column]) -> Expression:
+def _substitute_columns(tree: Expression, plain: Mapping[str, Column]) -> Expression:
     match tree:
         case Column(path, data_type):
             return Column((*plain[path[0]].path, *path[1:]), data_type)
         case Call(function, arguments, data_type):
             return Call(
-                function, tuple(_replaced(argument, plain) for argument in arguments), data_type
+                function,
+                tuple(_substitute_columns(argument, plain) for argument in arguments),
+                data_type,
             )
         case _:
             return tree
 
 
-def _unplanned(tree: Expression, side: str) -> Expression:
+def _strip_side(tree: Expression, side: str) -> Expression:
     match tree:
         case Column(path, data_type):
             return Column((path[0].removeprefix(f"{side}."), *path[1:]), data_type)
         case Call(function, arguments, data_type):
             return Call(
-                function, tuple(_unplanned(argument, side) for argument in arguments), data_type
+                function, tuple(_strip_side(argument, side) for argument in arguments), data_type
             )
         case _:
             return tree

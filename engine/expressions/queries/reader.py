@@ -121,16 +121,16 @@ class QueryReader(FromReader):
     def _union(self) -> BodySyntax:
         left = self._intersection()
         while (operator := _SET_OPERATORS.get(self.peek())) is not None:
-            left = self._combined(operator, left, self._intersection)
+            left = self._parse_set_operation(operator, left, self._intersection)
         return left
 
     def _intersection(self) -> BodySyntax:
         left = self._term()
         while self.peek() == "INTERSECT":
-            left = self._combined("intersect", left, self._term)
+            left = self._parse_set_operation("intersect", left, self._term)
         return left
 
-    def _combined(
+    def _parse_set_operation(
         self, operator: str, left: BodySyntax, read: Callable[[], BodySyntax]
     ) -> SetSyntax:
         self.combine()
@@ -192,11 +192,13 @@ class QueryReader(FromReader):
     def _item(self) -> ItemSyntax:
         start = self.index
         if self.take("*"):
-            return ItemSyntax((), star=True, left_out=self._left_out())
+            return ItemSyntax((), star=True, left_out=self._parse_except_names())
         if self.peek(1) == "." and self.peek(2) == "*":
             qualifier = self.alias_name()
             self.index += 2
-            return ItemSyntax((), star=True, qualifier=qualifier, left_out=self._left_out())
+            return ItemSyntax(
+                (), star=True, qualifier=qualifier, left_out=self._parse_except_names()
+            )
         tokens = self.expression_tokens()
         alias = _alias_at(tokens)
         if alias is None:
@@ -208,7 +210,7 @@ class QueryReader(FromReader):
             self.refuse("a column was expected")
         return ItemSyntax(kept, last.value if last.kind == "name" else last.text)
 
-    def _left_out(self) -> tuple[str, ...]:
+    def _parse_except_names(self) -> tuple[str, ...]:
         if self.peek() in {"EXCEPT", "EXCLUDE"} and self.peek(1) == "(":
             if self.peek(2) in BEGINNINGS:
                 return ()

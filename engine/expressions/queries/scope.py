@@ -20,11 +20,11 @@ class QueryScope(Scope):
 
     def resolve(self, path: Sequence[str], position: int | None = None) -> Column:
         """The column of a name; what is not here is looked for in the query around, and no further."""
-        columns = self._preferred(self.own(path))
+        columns = self._prefer_merged(self.own(path))
         if len(columns) == 1:
-            return planned(columns[0])
+            return plan_column(columns[0])
         if columns:
-            tables = ", ".join(self._shown(column) for column in columns)
+            tables = ", ".join(self._relation_label(column) for column in columns)
             what = f"The column {'.'.join(path)} is ambiguous: {tables} have it."
             raise ExpressionError(what, "Put the name of its table before it.", position=position)
         around = self.outer
@@ -34,7 +34,7 @@ class QueryScope(Scope):
             what = f"The column {'.'.join(path)} is of a query two levels around."
             remedy = "Join its table into the subquery, or use a join."
             raise ExpressionError(what, remedy, position=position)
-        raise self._unknown(path, position)
+        raise self._column_error(path, position)
 
     def has(self, path: Sequence[str]) -> bool:
         """Whether a table of this FROM has the column."""
@@ -44,22 +44,22 @@ class QueryScope(Scope):
         """The columns that `*` stands for, or `qualifier.*`."""
         hidden = {
             n.lower()
-            for merged_relation in self._merged_relations()
+            for merged_relation in self._list_merged_relations()
             for n in merged_relation.schema.names
         }
         own = [relation for relation in self.relations if self._is_called(relation, qualifier)]
-        for source in [*self._merged_relations(), *own] if not qualifier else own:
+        for source in [*self._list_merged_relations(), *own] if not qualifier else own:
             for field in source.schema:
                 is_hidden = not qualifier and source.side not in self.merged
                 if not (is_hidden and field.name.lower() in hidden):
-                    yield field.name, planned(Column((field.name,), field.type, source.side))
+                    yield field.name, plan_column(Column((field.name,), field.type, source.side))
 
     def _is_called(self, relation: Relation, qualifier: str) -> bool:
         if relation.side in self.merged:
             return False
         return not qualifier or qualifier.lower() in {name.lower() for name in relation.names}
 
-    def _merged_relations(self) -> list[Relation]:
+    def _list_merged_relations(self) -> list[Relation]:
         """Later joins first: their column stands for those of earlier ones."""
         relations: list[Relation] = []
         seen: set[str] = set()
@@ -70,23 +70,23 @@ class QueryScope(Scope):
                 relations.append(Relation(StructType(tuple(fresh)), relation.side, relation.names))
         return relations[::-1]
 
-    def _preferred(self, columns: list[Column]) -> list[Column]:
+    def _prefer_merged(self, columns: list[Column]) -> list[Column]:
         merged = [column for column in columns if column.relation in self.merged]
         return merged[-1:] or columns
 
-    def _shown(self, column: Column) -> str:
+    def _relation_label(self, column: Column) -> str:
         relation = next(
             candidate for candidate in self.relations if candidate.side == column.relation
         )
         return next((name for name in relation.names if name), "a subquery")
 
 
-def planned(column: Column) -> Column:
+def plan_column(column: Column) -> Column:
     """The column under the name it has in the plan."""
     first = f"{column.relation}.{column.path[0]}"
     return Column((first, *column.path[1:]), column.type)
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """A plan's name as people wrote it."""
     return name.partition(".")[2] or name

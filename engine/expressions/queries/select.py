@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from engine.errors import ExpressionError
 from engine.expressions.literals import is_whole
-from engine.expressions.queries.binding import Binder, Place, boolean
+from engine.expressions.queries.binding import Binder, QueryPlace, boolean
 from engine.expressions.queries.grammar import Calls
-from engine.expressions.queries.joins import Joined, bind_from
+from engine.expressions.queries.joins import JoinedPlan, bind_from
 from engine.expressions.queries.plan import (
     Aggregate,
     AggregateCall,
@@ -22,7 +22,7 @@ from engine.expressions.queries.plan import (
     WindowCall,
     Windows,
 )
-from engine.expressions.queries.scope import QueryScope, shown
+from engine.expressions.queries.scope import QueryScope, display_name
 from engine.expressions.queries.syntax import (
     ItemSyntax,
     OrderSyntax,
@@ -34,7 +34,7 @@ from engine.expressions.traits import has_subquery, is_deterministic
 from engine.expressions.tree import Call, Column, Expression, walk
 
 Item = tuple[str, Expression]
-_NO_TABLE = Joined(Rows((), (), ((),)), ())
+_NO_TABLE = JoinedPlan(Rows((), (), ((),)), ())
 
 
 class Groups:
@@ -47,15 +47,15 @@ class Groups:
             for number, tree in enumerate(dict.fromkeys(keys))
         }
 
-    def named_keys(self) -> tuple[tuple[str, Expression], ...]:
+    def list_keys(self) -> tuple[tuple[str, Expression], ...]:
         """The keys by name."""
         return tuple((column.path[0], tree) for tree, column in self._keys.items())
 
-    def named_calls(self) -> tuple[tuple[str, AggregateCall], ...]:
+    def list_calls(self) -> tuple[tuple[str, AggregateCall], ...]:
         """The aggregates by name."""
         return tuple((name, call) for call, name in self._calls.aggregates.items())
 
-    def over(self, tree: Expression, position: int) -> Expression:
+    def rewrite_over_groups(self, tree: Expression, position: int) -> Expression:
         """The expression over the groups.
 
         Raises:
@@ -70,7 +70,7 @@ class Groups:
             case Call(function, arguments, data_type):
                 return Call(
                     function,
-                    tuple(self.over(argument, position) for argument in arguments),
+                    tuple(self.rewrite_over_groups(argument, position) for argument in arguments),
                     data_type,
                 )
             case _:
@@ -87,32 +87,34 @@ class Groups:
         for key, named in self._keys.items():
             if isinstance(key, Column) and key.path == column.path[: len(key.path)]:
                 return Column((*named.path, *column.path[len(key.path) :]), column.type)
-        name = ".".join((shown(column.path[0]), *column.path[1:]))
+        name = ".".join((display_name(column.path[0]), *column.path[1:]))
         what = f"The column {name} is neither grouped by nor in an aggregate."
         raise ExpressionError(what, "Add it to GROUP BY, or aggregate it.", position=position)
 
     def _window(self, call: WindowCall, position: int) -> WindowCall:
         order = tuple(
-            SortKey(self.over(key.value, position), key.descending, key.nulls_first)
+            SortKey(self.rewrite_over_groups(key.value, position), key.descending, key.nulls_first)
             for key in call.order
         )
         return replace(
             call,
-            arguments=tuple(self.over(argument, position) for argument in call.arguments),
-            partition=tuple(self.over(tree, position) for tree in call.partition),
+            arguments=tuple(
+                self.rewrite_over_groups(argument, position) for argument in call.arguments
+            ),
+            partition=tuple(self.rewrite_over_groups(tree, position) for tree in call.partition),
             order=order,
         )
 
 
 def bind_select(
-    binder: Binder, select: SelectSyntax, order: Sequence[OrderSyntax], place: Place
+    binder: Binder, select: SelectSyntax, order: Sequence[OrderSyntax], place: QueryPlace
 ) -> Query:
     """The plan of a SELECT in that order."""
     return _Select(binder, select, place).query(order)
 
 
 class _Select:
-    def __init__(self, binder: Binder, select: SelectSyntax, place: Place) -> None:
+    def __init__(self, binder: Binder, select: SelectSyntax, place: QueryPlace) -> None:
         self.binder, self.select, self.place = binder, select, place
         joined = bind_from(binder, select.source, place) if select.source else _NO_TABLE
         self.plan: Plan = joined.plan
@@ -135,7 +137,7 @@ class _Select:
         sort = [self._sort_key(key, aliases) for key in order]
         if keys or self.calls.aggregates or self.select.having:
             groups = Groups(self.binder.side(), keys, self.calls)
-            having, qualify, sort = self._grouped(groups, having, qualify, sort)
+            having, qualify, sort = self._apply_groups(groups, having, qualify, sort)
         self._filter(having)
         if self.calls.windows:
             self.plan = Windows(self.plan, tuple((n, c) for c, n in self.calls.windows.items()))
@@ -158,7 +160,11 @@ class _Select:
             self._remember(item.alias, tree)
             return [(item.alias, tree)]
         named = isinstance(tree, Column) and not tree.path[0].startswith(self.calls.side)
-        name = shown(tree.path[-1]) if named and isinstance(tree, Column) else text_of(item.tokens)
+        name = (
+            display_name(tree.path[-1])
+            if named and isinstance(tree, Column)
+            else text_of(item.tokens)
+        )
         if named and isinstance(tree, Column) and len(tree.path) > 1:
             name = tree.path[-1]
         return [(name, tree)]
@@ -201,7 +207,7 @@ class _Select:
 
     def _key(self, tokens: Tokens, aliases: Mapping[str, Expression]) -> Expression:
         tree = (
-            self._numbered(tokens)
+            self._resolve_item_number(tokens)
             or self.binder.grammar(
                 tokens, self.scope, self.place, where="in GROUP BY", aliases=aliases
             ).whole()
@@ -212,7 +218,7 @@ class _Select:
             raise ExpressionError(what, "Use a subquery in FROM.", position=tokens[0].position)
         return tree
 
-    def _numbered(self, tokens: Tokens) -> Expression | None:
+    def _resolve_item_number(self, tokens: Tokens) -> Expression | None:
         """The item that a number in GROUP BY or ORDER BY means."""
         if len(tokens) != 1 or tokens[0].kind != "number" or not is_whole(tokens[0].value):
             return None
@@ -233,7 +239,7 @@ class _Select:
 
     def _sort_key(self, order: OrderSyntax, aliases: Mapping[str, Expression]) -> SortKey:
         tree = (
-            self._numbered(order.tokens)
+            self._resolve_item_number(order.tokens)
             or self.binder.grammar(
                 order.tokens,
                 self.scope,
@@ -245,7 +251,7 @@ class _Select:
         )
         return sort_key(tree, order)
 
-    def _grouped(
+    def _apply_groups(
         self,
         groups: Groups,
         having: Expression | None,
@@ -254,18 +260,22 @@ class _Select:
     ) -> tuple[Expression | None, Expression | None, list[SortKey]]:
         """Everything after GROUP BY, over the groups instead of the rows."""
         position = self.select.position
-        self.items = [(name, groups.over(tree, position)) for name, tree in self.items]
-        self.plan = Aggregate(self.plan, groups.named_keys(), groups.named_calls())
+        self.items = [
+            (name, groups.rewrite_over_groups(tree, position)) for name, tree in self.items
+        ]
+        self.plan = Aggregate(self.plan, groups.list_keys(), groups.list_calls())
         groups.regroup_windows(self.calls, position)
         late = [
-            None if clause is None else groups.over(clause, position)
+            None if clause is None else groups.rewrite_over_groups(clause, position)
             for clause in (having, qualify)
         ]
         if late[0] is not None and _uses(late[0], frozenset(self.calls.windows.values())):
             what = "HAVING cannot use a window function."
             raise ExpressionError(what, "Use QUALIFY.", position=position)
         keys = [
-            SortKey(groups.over(key.value, position), key.descending, key.nulls_first)
+            SortKey(
+                groups.rewrite_over_groups(key.value, position), key.descending, key.nulls_first
+            )
             for key in sort
         ]
         return late[0], late[1], keys

@@ -7,14 +7,14 @@ their tables alone, and have no type yet.
 from engine.errors import ExpressionError
 from engine.expressions.operands import Nested, Operands
 from engine.expressions.queries.binder import QueryBinder
-from engine.expressions.queries.binding import NOWHERE, Place, Tables, subquery
+from engine.expressions.queries.binding import NOWHERE, QueryPlace, Tables, subquery
 from engine.expressions.queries.reader import read_query
 from engine.expressions.queries.syntax import QuerySyntax
 from engine.expressions.queries.tables import tables_in_query
 from engine.expressions.tree import Expression
 
 
-def nested_in(tables: Tables) -> Nested:
+def bind_subqueries(tables: Tables) -> Nested:
     """What `parse_condition` takes as `nested`: subqueries over these tables."""
     binders: list[QueryBinder] = []
 
@@ -22,13 +22,13 @@ def nested_in(tables: Tables) -> Nested:
         if not binders:
             binders.append(QueryBinder(tables, grammar.moments))
         position, syntax = _read(grammar)
-        query = binders[0].query(syntax, Place(NOWHERE.common, grammar.scope))
+        query = binders[0].query(syntax, QueryPlace(NOWHERE.common, grammar.scope))
         return subquery(kind, syntax, query, position)
 
     return parse
 
 
-def unbound(grammar: Operands, kind: str) -> Expression:
+def parse_unbound(grammar: Operands, kind: str) -> Expression:
     """A subquery where no table's schema is at hand: form and tables are known, columns are not."""
     position, syntax = _read(grammar)
     return subquery(kind, syntax, None, position)

@@ -26,16 +26,16 @@ from engine.expressions.tree import Call, Column, Expression, Subquery
 from engine.schema.types import BOOLEAN
 
 
-def with_not_pushed(tree: Expression, *, negated: bool = False) -> Expression:
+def push_not_down(tree: Expression, *, negated: bool = False) -> Expression:
     """The same truth with each NOT beside what it negates, so that Spark sees NOT IN as such."""
     match tree:
         case Call("not", (inner,)) if has_subquery(tree):
-            return with_not_pushed(inner, negated=not negated)
+            return push_not_down(inner, negated=not negated)
         case Call("and" | "or" as operator, arguments) if has_subquery(tree):
             other = {"and": "or", "or": "and"}[operator] if negated else operator
             return Call(
                 other,
-                tuple(with_not_pushed(argument, negated=negated) for argument in arguments),
+                tuple(push_not_down(argument, negated=negated) for argument in arguments),
                 BOOLEAN,
             )
         case _:
@@ -50,7 +50,7 @@ def _check_place(tree: Expression) -> None:
 
 def refuse_in(tree: Expression) -> None:
     """IN with a subquery may be null, which Spark distinguishes from false in conditions alone."""
-    if any(_is_in(outside_query) for outside_query in _outside_queries(tree)):
+    if any(_is_in(outside_query) for outside_query in _iter_outer_nodes(tree)):
         what = "IN (SELECT …) can only be joined by AND, OR and NOT, in a condition."
         raise ExpressionError(what, "Use EXISTS, or a join.")
 
@@ -94,7 +94,7 @@ def _names_around(step: Plan) -> bool:
         isinstance(outside_query, Column)
         and (outside_query.relation or outside_query.path[0] not in inner)
         for tree in expressions_of(step)
-        for outside_query in _outside_queries(tree)
+        for outside_query in _iter_outer_nodes(tree)
     )
 
 
@@ -104,9 +104,9 @@ def _is_in(tree: Expression) -> bool:
     )
 
 
-def _outside_queries(tree: Expression) -> Iterator[Expression]:
+def _iter_outer_nodes(tree: Expression) -> Iterator[Expression]:
     """Every node that is not inside a subquery."""
     yield tree
     if isinstance(tree, Call):
         for argument in tree.arguments:
-            yield from _outside_queries(argument)
+            yield from _iter_outer_nodes(argument)

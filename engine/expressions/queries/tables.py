@@ -22,7 +22,7 @@ from engine.expressions.queries.syntax import (
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _TableScope:
     """What stands around a part: the names that its query gives to others, and how deep it is."""
 
     common: frozenset[str] = frozenset()
@@ -31,7 +31,7 @@ class _Around:
 
 def tables_in_query(query: QuerySyntax) -> tuple[str, ...]:
     """The tables a query names, each once, subqueries' too, common table expressions left out."""
-    return tuple(dict.fromkeys(_of_query(query, _Around())))
+    return tuple(dict.fromkeys(_iter_query_tables(query, _TableScope())))
 
 
 def tables_in_condition(text: str) -> tuple[str, ...]:
@@ -40,58 +40,58 @@ def tables_in_condition(text: str) -> tuple[str, ...]:
     Raises:
         ExpressionError: a subquery is not understood.
     """
-    return tuple(dict.fromkeys(_of_tokens(tuple(tokenize(text)), _Around())))
+    return tuple(dict.fromkeys(_iter_token_tables(tuple(tokenize(text)), _TableScope())))
 
 
-def _of_query(query: QuerySyntax, around: _Around) -> Iterator[str]:
+def _iter_query_tables(query: QuerySyntax, around: _TableScope) -> Iterator[str]:
     for table in query.common:
-        yield from _of_query(table.query, around)
+        yield from _iter_query_tables(table.query, around)
         around = replace(around, common=around.common | {table.name.lower()})
-    yield from _of_body(query.body, around)
+    yield from _iter_body_tables(query.body, around)
     for key in query.order:
-        yield from _of_tokens(key.tokens, around)
+        yield from _iter_token_tables(key.tokens, around)
 
 
-def _of_body(body: BodySyntax, around: _Around) -> Iterator[str]:
+def _iter_body_tables(body: BodySyntax, around: _TableScope) -> Iterator[str]:
     match body:
         case SelectSyntax():
-            yield from _of_select(body, around)
+            yield from _iter_select_tables(body, around)
         case SetSyntax():
-            yield from _of_body(body.left, around)
-            yield from _of_body(body.right, around)
+            yield from _iter_body_tables(body.left, around)
+            yield from _iter_body_tables(body.right, around)
         case ValuesSyntax():
             for tokens in (cell for row in body.rows for cell in row):
-                yield from _of_tokens(tokens, around)
+                yield from _iter_token_tables(tokens, around)
         case QuerySyntax():
-            yield from _of_query(body, around)
+            yield from _iter_query_tables(body, around)
 
 
-def _of_select(select: SelectSyntax, around: _Around) -> Iterator[str]:
+def _iter_select_tables(select: SelectSyntax, around: _TableScope) -> Iterator[str]:
     if select.source is not None:
-        yield from _of_source(select.source, around)
+        yield from _iter_source_tables(select.source, around)
     items = (item.tokens for item in select.items)
     for tokens in (*items, select.where, *select.group_by, select.having, select.qualify):
-        yield from _of_tokens(tokens, around)
+        yield from _iter_token_tables(tokens, around)
 
 
-def _of_source(source: FromSyntax, around: _Around) -> Iterator[str]:
+def _iter_source_tables(source: FromSyntax, around: _TableScope) -> Iterator[str]:
     match source:
         case TableName(name=name):
             if name.lower() not in around.common:
                 yield name
         case DerivedTable(query=query):
-            yield from _of_query(query, around)
+            yield from _iter_query_tables(query, around)
         case JoinSyntax():
-            yield from _of_source(source.left, around)
-            yield from _of_source(source.right, around)
-            yield from _of_tokens(source.on, around)
+            yield from _iter_source_tables(source.left, around)
+            yield from _iter_source_tables(source.right, around)
+            yield from _iter_token_tables(source.on, around)
 
 
-def _of_tokens(tokens: Tokens, around: _Around) -> Iterator[str]:
+def _iter_token_tables(tokens: Tokens, around: _TableScope) -> Iterator[str]:
     cursor, below = Cursor(list(tokens)), replace(around, depth=around.depth + 1)
     while not cursor.at_end:
         if cursor.peek() == "(" and cursor.peek(1) in BEGINNINGS:
             cursor.index += 1
-            yield from _of_query(read_query(cursor, around.depth), below)
+            yield from _iter_query_tables(read_query(cursor, around.depth), below)
         else:
             cursor.index += 1

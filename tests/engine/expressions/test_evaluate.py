@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
-from engine.expressions.evaluate import evaluate_arrow, evaluate_partition, matching_rows
+from engine.expressions.evaluate import evaluate_arrow, evaluate_partition, find_matches
 from engine.expressions.functions import FUNCTIONS
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.tree import VOID
@@ -144,7 +144,7 @@ def test_other_arrow_types_of_the_same_values_are_taken():
         schema=schema,
     )
     condition = parse_condition("s = 'a' AND ts = '2024-01-01' AND i = 1 AND n = 1", SCHEMA)
-    assert matching_rows(condition, table).to_pylist() == [True]
+    assert find_matches(condition, table).to_pylist() == [True]
 
 
 def test_chunks_are_evaluated_one_by_one():
@@ -193,7 +193,7 @@ def test_decimals_keep_their_38_digits(text: str, matches: bool):
     schema = StructType((StructField("n", DecimalType(38, 18)),))
     value = Decimal("12345678901234567890.123456789012345678")
     rows = pa.table({"n": pa.array([value], pa.decimal128(38, 18))})
-    assert matching_rows(parse_condition(text, schema), rows).to_pylist() == [matches]
+    assert find_matches(parse_condition(text, schema), rows).to_pylist() == [matches]
 
 
 @pytest.mark.parametrize(
@@ -240,4 +240,4 @@ def test_every_function_that_arrow_has_is_compared_with_spark():
 def test_a_condition_that_is_always_null_matches_nothing(text):
     schema = StructType((StructField("id", LONG), StructField("v", VOID)))
     table = pa.table({"id": [1, 2], "v": pa.nulls(2)})
-    assert matching_rows(parse_condition(text, schema), table).to_pylist() == [False, False]
+    assert find_matches(parse_condition(text, schema), table).to_pylist() == [False, False]

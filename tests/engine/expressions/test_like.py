@@ -5,7 +5,7 @@ import pytest
 
 from engine.errors import ExpressionError
 from engine.expressions.evaluate import evaluate_arrow
-from engine.expressions.like import LIKE, MAX_WILDCARDS, for_spark
+from engine.expressions.like import LIKE, MAX_WILDCARDS, adapt_to_spark
 from engine.expressions.parse import parse_condition
 from engine.expressions.render import quote_string
 from engine.expressions.tree import Call, walk
@@ -33,16 +33,16 @@ def test_arrow_matches_what_the_model_matches(escape):
 @pytest.mark.parametrize("pattern", ["a", "a%", "%a", "%a%", "a%b", "%", ""])
 def test_what_spark_compares_byte_by_byte_stays_like(pattern):
     tree = _condition(f"s LIKE '{pattern}'")
-    assert for_spark(tree) == tree
+    assert adapt_to_spark(tree) == tree
 
 
 @pytest.mark.parametrize("text", ["s LIKE '%a%a%b'", "s LIKE p", "s ILIKE '%Ä%a%'", "s LIKE '_'"])
 def test_any_other_pattern_is_matched_without_going_back(text):
-    made = for_spark(_condition(f"NOT ({text}) OR s IS NULL"))
+    made = adapt_to_spark(_condition(f"NOT ({text}) OR s IS NULL"))
     called = {node.function for node in walk(made) if isinstance(node, Call)}
     assert "rlike" in called
     assert not called & LIKE
-    assert for_spark(made) == made
+    assert adapt_to_spark(made) == made
 
 
 def test_a_wildcard_may_be_the_escape():
@@ -58,7 +58,7 @@ def test_a_misplaced_escape_is_refused(pattern):
 
 
 def test_an_escape_of_ilike_is_one_in_lower_case_only():
-    assert for_spark(_condition("s ILIKE '%A!_%b' ESCAPE '!'"))
+    assert adapt_to_spark(_condition("s ILIKE '%A!_%b' ESCAPE '!'"))
     with pytest.raises(ExpressionError, match="before something else"):
         _condition("s ILIKE 'XB%' ESCAPE 'x'")
 

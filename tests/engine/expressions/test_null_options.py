@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.expressions.like import for_spark
+from engine.expressions.like import adapt_to_spark
 from engine.expressions.parse import parse_condition
 from engine.expressions.render import to_sql
 from engine.schema.types import DOUBLE, LONG, StructField, StructType
@@ -25,9 +25,9 @@ MANY = ", ".join(map(str, range(12)))
 )
 def test_null_stands_beside_the_options_of_floating_point(text, given):
     tree = parse_condition(text, SCHEMA)
-    made = for_spark(tree)
+    made = adapt_to_spark(tree)
     assert to_sql(made) == (to_sql(tree) if given is None else given)
-    assert for_spark(made) == made
+    assert adapt_to_spark(made) == made
 
 
 @pytest.mark.spark

@@ -8,7 +8,7 @@ from engine.errors import CannotEvaluateError, ExpressionError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_condition
 from engine.expressions.possible import possible
-from engine.expressions.ranges import NULL, Outcomes, Range, after_prefix, constant
+from engine.expressions.ranges import NULL, TruthValues, ValueRange, constant, prefix_upper_bound
 from tests.engine.expressions.generated import SCHEMA, rows, skippable_conditions
 
 
@@ -21,7 +21,7 @@ def _around(table: pa.Table):
             values = [None if value is None else value[name] for value in values]
         present = [value for value in values if value is not None]
         ordered = [value for value in present if value == value and not isinstance(value, dict)]
-        return Range(
+        return ValueRange(
             min(ordered, default=None),
             max(ordered, default=None),
             values=bool(ordered) or any(isinstance(value, dict) for value in present),
@@ -47,7 +47,7 @@ def test_every_truth_that_occurs_is_possible(table, text):
 
 NAN = constant(float("nan"))
 _ROWS = [
-    ("i = 5", Range(1, 9, null=False, nan=False), (True, True, False)),
+    ("i = 5", ValueRange(1, 9, null=False, nan=False), (True, True, False)),
     ("i = 5", constant(5), (True, False, False)),
     ("i = 5", NULL, (False, False, True)),
     ("i <=> 5", NULL, (False, True, False)),
@@ -58,23 +58,23 @@ _ROWS = [
     ("i <=> NULL", NULL, (True, False, False)),
     ("i IN (1, 2)", constant(2), (True, False, False)),
     ("i IN (1, NULL)", constant(2), (False, False, True)),
-    ("i IN (1, NULL)", Range(1, 2, null=False, nan=False), (True, False, True)),
-    ("i NOT IN (1, 9)", Range(2, 8, null=True, nan=False), (True, False, True)),
-    ("i IN (1, 5, 9)", Range(6, 8, null=False, nan=False), (False, True, False)),
-    ("d > 5", Range(1.0, 2.0, null=False), (True, True, False)),
-    ("d > 5", Range(1.0, 2.0, null=False, nan=False), (False, True, False)),
+    ("i IN (1, NULL)", ValueRange(1, 2, null=False, nan=False), (True, False, True)),
+    ("i NOT IN (1, 9)", ValueRange(2, 8, null=True, nan=False), (True, False, True)),
+    ("i IN (1, 5, 9)", ValueRange(6, 8, null=False, nan=False), (False, True, False)),
+    ("d > 5", ValueRange(1.0, 2.0, null=False), (True, True, False)),
+    ("d > 5", ValueRange(1.0, 2.0, null=False, nan=False), (False, True, False)),
     ("d >= CAST('NaN' AS DOUBLE)", NAN, (True, False, False)),
     ("d < 5", NAN, (False, True, False)),
     ("d IN (1, CAST('NaN' AS DOUBLE))", NAN, (True, False, False)),
-    ("i IS NULL", Range(null=False), (False, True, False)),
-    ("s LIKE 'ab%'", Range("b", "c", null=False, nan=False), (False, True, False)),
-    ("s LIKE 'ab%'", Range("aa", "abz", null=False, nan=False), (True, True, False)),
+    ("i IS NULL", ValueRange(null=False), (False, True, False)),
+    ("s LIKE 'ab%'", ValueRange("b", "c", null=False, nan=False), (False, True, False)),
+    ("s LIKE 'ab%'", ValueRange("aa", "abz", null=False, nan=False), (True, True, False)),
     ("ok", constant(False), (False, True, False)),
     ("NOT ok", NULL, (False, False, True)),
     ("ok AND NULL", constant(True), (False, False, True)),
     ("ok OR NULL", constant(True), (True, False, False)),
     ("abs(i) = 5", constant(-5), (True, False, False)),
-    ("abs(i) = 5", Range(-9, -6, null=False, nan=False), (True, True, True)),
+    ("abs(i) = 5", ValueRange(-9, -6, null=False, nan=False), (True, True, True)),
 ]
 
 
@@ -83,7 +83,7 @@ _ROWS = [
 )
 def test_bounds_decide_what_can_be(text, given_range, expected):
     tree = parse_condition(text, SCHEMA)
-    assert possible(tree, lambda _: given_range) == Outcomes(*expected)
+    assert possible(tree, lambda _: given_range) == TruthValues(*expected)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_bounds_decide_what_can_be(text, given_range, expected):
     ],
 )
 def test_the_first_text_after_all_with_a_prefix(prefix, above):
-    assert after_prefix(prefix) == above
+    assert prefix_upper_bound(prefix) == above

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import ExpressionError
-from engine.expressions.like import for_spark
+from engine.expressions.like import adapt_to_spark
 from engine.expressions.parse import parse_expression
-from engine.expressions.regex import MAX_TEXT, bounded
+from engine.expressions.regex import MAX_TEXT, limit_pattern
 from engine.expressions.render import to_sql
 from engine.schema.types import STRING, StructField, StructType
 
@@ -35,7 +35,7 @@ TAKEN = [
 @pytest.mark.parametrize("pattern", [*BOMBS, *NOT_TAKEN])
 def test_what_may_take_long_or_is_not_known_is_refused(pattern):
     with pytest.raises(ExpressionError, match="is not taken") as caught:
-        bounded(pattern, 7)
+        limit_pattern(pattern, 7)
     assert caught.value.remedy
     assert caught.value.position == 7
 
@@ -43,7 +43,7 @@ def test_what_may_take_long_or_is_not_known_is_refused(pattern):
 @pytest.mark.timeout(30)  # a pattern that backtracks is never done
 @pytest.mark.parametrize("pattern", TAKEN)
 def test_what_is_taken_is_quick_on_every_text(pattern):
-    java = re.compile(bounded(pattern).java)
+    java = re.compile(limit_pattern(pattern).java)
     for piece in ("a", "ab", "foo", "a@", "x", ",", "1-", "\n"):
         text = (piece * 2000)[:2000] + "!"
         assert all(match.end() <= len(text) for match in java.finditer(text))
@@ -59,7 +59,7 @@ PATTERN = st.lists(st.tuples(PART, TIMES).map("".join), min_size=1, max_size=5).
 @given(PATTERN, st.lists(st.text("abc1 \n", max_size=12), min_size=1, max_size=8))
 def test_the_pattern_that_java_is_given_matches_what_was_written(pattern, texts):
     try:
-        java = bounded(pattern).java
+        java = limit_pattern(pattern).java
     except ExpressionError:
         return
     written, given_to_java = re.compile(pattern), re.compile(java)
@@ -69,10 +69,10 @@ def test_the_pattern_that_java_is_given_matches_what_was_written(pattern, texts)
 
 
 def test_spark_is_given_the_bounded_pattern_over_a_bounded_text():
-    tree = for_spark(parse_expression("s RLIKE '^a+b'", SCHEMA))
+    tree = adapt_to_spark(parse_expression("s RLIKE '^a+b'", SCHEMA))
     assert to_sql(tree).startswith(f"rlike(CASE WHEN (length(`s`)) > {MAX_TEXT} THEN ")
     assert to_sql(tree).endswith("'^a{1,}+b')")
-    assert for_spark(tree) == tree
+    assert adapt_to_spark(tree) == tree
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.possible import possible
 from engine.expressions.queries.plan import Query
 from engine.expressions.queries.pushdown import conditions_of_scans
-from engine.expressions.queries.subqueries import nested_in
+from engine.expressions.queries.subqueries import bind_subqueries
 from engine.expressions.ranges import ANY, NULL
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
@@ -39,7 +39,7 @@ SCOPE = Scope((Relation(SCHEMA, "", ("t",)),))
 
 
 def _tree(text):
-    return parse_condition(text, SCOPE, now_ms=0, nested=nested_in(_tables))
+    return parse_condition(text, SCOPE, now_ms=0, nested=bind_subqueries(_tables))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_subquery_renders_as_the_sql_it_was_parsed_from(text, sql):
 def test_no_file_is_left_out_for_a_column_of_the_rows_around(relation):
     text = "EXISTS (SELECT 1 FROM other o WHERE o.word = t.i AND o.i > 1 AND t.l = 1)"
     scope = Scope((Relation(SCHEMA, relation, ("t",)),))
-    tree = parse_condition(text, scope, now_ms=0, nested=nested_in(_tables))
+    tree = parse_condition(text, scope, now_ms=0, nested=bind_subqueries(_tables))
     assert isinstance(tree, Subquery)
     assert isinstance(tree.query, Query)
     sunk = conditions_of_scans(tree.query.plan)

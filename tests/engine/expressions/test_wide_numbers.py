@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from engine.expressions.like import for_spark
+from engine.expressions.like import adapt_to_spark
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.render import to_sql
 from engine.schema.types import LONG, DecimalType, StructField, StructType
@@ -32,9 +32,9 @@ WIDEST = Decimal("-12345678901234567890.123456789012345678")
 )
 def test_a_constant_beyond_bigint_is_behind_a_cast(text, given):
     tree = parse_condition(text, SCHEMA)
-    made = for_spark(tree)
+    made = adapt_to_spark(tree)
     assert to_sql(made) == (to_sql(tree) if given is None else given)
-    assert for_spark(made) == made
+    assert adapt_to_spark(made) == made
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_a_constant_beyond_bigint_is_behind_a_cast(text, given):
 )
 def test_a_wide_decimal_is_negated_by_its_text(text, given):
     tree = parse_condition(text, SCHEMA)
-    made = for_spark(tree)
+    made = adapt_to_spark(tree)
     assert to_sql(made) == (to_sql(tree) if given is None else given)
-    assert for_spark(made) == made
+    assert adapt_to_spark(made) == made
 
 
 @pytest.mark.spark

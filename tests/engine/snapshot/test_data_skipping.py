@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.actions.files import AddFile
 from engine.actions.statistics import parse_stats
 from engine.errors import CannotEvaluateError, ExpressionError
-from engine.expressions.evaluate import matching_rows
+from engine.expressions.evaluate import find_matches
 from engine.expressions.parse import parse_condition
 from engine.log.file_table import files_table
 from engine.schema.partition_values import format_partition_value
@@ -114,7 +114,7 @@ def _matches(text: str, table: pa.Table, schema: StructType) -> tuple[Any, bool]
     """The condition and whether a row of the table matches; None where that cannot be told."""
     try:
         tree = parse_condition(text, schema, now_ms=0)
-        return tree, bool(pc.any(matching_rows(tree, table)).as_py())
+        return tree, bool(pc.any(find_matches(tree, table)).as_py())
     except (ExpressionError, CannotEvaluateError):
         return None, False
 

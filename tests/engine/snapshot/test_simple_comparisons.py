@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.expressions.evaluate import matching_rows
+from engine.expressions.evaluate import find_matches
 from engine.expressions.parse import parse_condition
 from engine.schema.types import DATE, LONG, STRING, StructField, StructType
 from engine.snapshot.simple_comparisons import as_comparison, prune_by
@@ -74,7 +74,7 @@ def test_a_file_with_a_match_is_never_ruled_out(rows: list[dict[str, Any]], text
     assert comparison is not None
     kept = prune_by(snapshot.files(), [comparison]).num_rows == 1
     data = load_data(rows)
-    matches = any(matching_rows(tree, data).to_pylist())
+    matches = any(find_matches(tree, data).to_pylist())
     assert kept or not matches
 
 
