@@ -9,7 +9,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from engine.clock import utc_from_ms
 from engine.operations.result import OperationResult
-from engine.protocol.features import supported_features
+from engine.protocol.features import list_supported_features
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import to_spark_type
 from engine.spark.jvm import empty_frame
@@ -115,7 +115,7 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFram
         dict(metadata.configuration),
         protocol.min_reader_version,
         protocol.min_writer_version,
-        sorted(supported_features(protocol)),
+        sorted(list_supported_features(protocol)),
     )
     return spark.createDataFrame([row], _DETAIL)
 

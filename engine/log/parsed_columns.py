@@ -78,7 +78,7 @@ def indexed_columns(
     schema = parse_schema(metadata.schema_string)
     partitions = {name.lower() for name in metadata.partition_columns}
     fields = [field for field in schema if field.name.lower() not in partitions]
-    return IndexedColumns.of(schema, mode, properties, clustering).select(fields, mode)
+    return IndexedColumns.from_properties(schema, mode, properties, clustering).select(fields, mode)
 
 
 # --- statistics ---

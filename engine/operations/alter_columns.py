@@ -17,7 +17,7 @@ from engine.operations.result import OperationResult, Plan
 from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
 from engine.operations.write_rows import Terms, under
 from engine.protocol.clustering import CLUSTERING_DOMAIN
-from engine.protocol.features import supported_features
+from engine.protocol.features import list_supported_features
 from engine.protocol.properties import (
     CONSTRAINT_PREFIX,
     STATS_COLUMNS,
@@ -75,7 +75,7 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
         _check_free(snapshot, path)
         schema = edit(schema, path[:-1], dropped(path[-1]))
     names = [".".join(path) for path in present]
-    if present and "clustering" in supported_features(snapshot.protocol):
+    if present and "clustering" in list_supported_features(snapshot.protocol):
         txn.stage(_same_clustering(snapshot))
     gone = dict.fromkeys(present, ())
     return _commit(execution, txn, schema, "DROP COLUMNS", {"columns": names}, moved=gone)

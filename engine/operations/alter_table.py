@@ -8,7 +8,7 @@ from engine.expressions.render import to_sql
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.write_rows import Terms, under
-from engine.protocol.features import supported_features, upgrade
+from engine.protocol.features import list_supported_features, upgrade
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.write_errors import ConstraintExistsError, NewConstraintViolatedError
 from engine.snapshot.new_table import clustering_domain
@@ -86,7 +86,7 @@ def cluster_by(command: ClusterBy, execution: Execution) -> OperationResult:
         return OperationResult(message="The table is clustered like this already.")
     if execution.options.dry_run:
         return OperationResult(plan=Plan("The clustering columns would change, no row would."))
-    missing = {"clustering", "domainMetadata"} - supported_features(snapshot.protocol)
+    missing = {"clustering", "domainMetadata"} - list_supported_features(snapshot.protocol)
     if missing:
         txn.stage(upgrade(snapshot.protocol, missing))
     txn.stage(domain)

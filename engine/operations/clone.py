@@ -30,7 +30,7 @@ from engine.operations.row_tracking import with_counted_rows
 from engine.operations.staged_actions import removal
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.clustering import CLUSTERING_DOMAIN
-from engine.protocol.features import has_feature, supported_features, upgrade
+from engine.protocol.features import has_feature, list_supported_features, upgrade
 from engine.schema.column_mapping import MODE_KEY
 from engine.snapshot.new_table import with_defaults
 from engine.snapshot.snapshot import Snapshot
@@ -217,8 +217,8 @@ def _serves(have: AddFile | None, source_file: AddFile, *, tracked: bool) -> boo
 
 
 def _succeeding(source: Snapshot, current: Snapshot) -> Iterator[Action]:
-    required = supported_features(source.protocol) - {_PROTECTION}
-    if missing := required - supported_features(current.protocol):
+    required = list_supported_features(source.protocol) - {_PROTECTION}
+    if missing := required - list_supported_features(current.protocol):
         yield upgrade(current.protocol, missing)
     schema = with_latest_marks(source.schema, current.schema)
     metadata = msgspec.structs.replace(

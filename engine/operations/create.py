@@ -23,7 +23,7 @@ from engine.operations.write_rows import (
     write_rows,
 )
 from engine.protocol.clustering import CLUSTERING_DOMAIN, clustering_paths
-from engine.protocol.features import supported_features, upgrade
+from engine.protocol.features import list_supported_features, upgrade
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.snapshot.new_table import first_actions
 from engine.snapshot.snapshot import Snapshot
@@ -120,7 +120,7 @@ def _succeeding(action: Action, snapshot: Snapshot) -> Action:
             action, id=snapshot.metadata.id, schema_string=schema.to_json()
         )
     if isinstance(action, Protocol):
-        missing = supported_features(action) - supported_features(snapshot.protocol)
+        missing = list_supported_features(action) - list_supported_features(snapshot.protocol)
         return upgrade(snapshot.protocol, missing) if missing else snapshot.protocol
     return action
 

@@ -31,7 +31,7 @@ from engine.operations.feature_uses import speaks_of, use_of
 from engine.operations.reorg import reorg
 from engine.operations.result import OperationResult, Plan
 from engine.operations.set_properties import commit_properties
-from engine.protocol.features import FEATURES, supported_features, upgrade, without
+from engine.protocol.features import FEATURES, list_supported_features, remove_features, upgrade
 from engine.snapshot.post_commit import checkpoint, protected_before
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.spark.file_writer import PATH_SAFE
@@ -125,7 +125,7 @@ def _checkpoint_after(execution: Execution) -> None:
 
 
 def _named(snapshot: Snapshot, feature: str) -> str:
-    have = supported_features(snapshot.protocol)
+    have = list_supported_features(snapshot.protocol)
     name = next((candidate for candidate in have if candidate.lower() == feature.lower()), None)
     if name is None:
         msg = f"{snapshot.table_uri} does not have the feature {feature}."
@@ -258,7 +258,7 @@ def _commit(execution: Execution, name: str, *, cut: bool, protect: bool) -> Ope
     snapshot = execution.snapshot_of(txn)
     _check_unused(snapshot, name)
     txn.read_whole_table()
-    protocol = without(snapshot.protocol, {name})
+    protocol = remove_features(snapshot.protocol, {name})
     configuration = {
         key: value
         for key, value in snapshot.metadata.configuration.items()

@@ -10,7 +10,7 @@ from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata
 from engine.errors import InvalidSchemaError
-from engine.protocol.features import FEATURES, required_features, supported_features
+from engine.protocol.features import FEATURES, find_required_features, list_supported_features
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.types import (
     StructField,
@@ -55,11 +55,11 @@ def _metadata_needs(metadata: Metadata, feature: str) -> bool:
         return True
     if feature in _WIDENING and any(TYPE_CHANGES in field.metadata for field in _fields(schema)):
         return True
-    return feature in required_features(schema, metadata.configuration)
+    return feature in find_required_features(schema, metadata.configuration)
 
 
 def _needing(snapshot: Snapshot, feature: str) -> list[str]:
-    have = supported_features(snapshot.protocol)
+    have = list_supported_features(snapshot.protocol)
     return sorted(other for other in have if other in FEATURES and feature in FEATURES[other].needs)
 
 
@@ -169,12 +169,12 @@ def _nothing(_snapshot: Snapshot) -> Use | None:
 
 def _column_use(snapshot: Snapshot, feature: str) -> Use | None:
     """Features that columns need by what they say of themselves."""
-    if feature not in required_features(snapshot.schema, {}):
+    if feature not in find_required_features(snapshot.schema, {}):
         return None
     names = [
         field.name
         for field in _fields(snapshot.schema)
-        if feature in required_features(StructType((field,)), {})
+        if feature in find_required_features(StructType((field,)), {})
     ]
     return Use(f"columns need it: {_few(names)}", "Drop these columns first.")
 

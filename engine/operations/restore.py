@@ -14,7 +14,7 @@ from engine.operations.restored_files import RestoredFiles, check_present
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_tracking import with_counted_rows
 from engine.operations.staged_actions import removal
-from engine.protocol.features import supported_features, upgrade
+from engine.protocol.features import list_supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY
 from engine.schema.write_errors import ColumnMappingRestoreError
 from engine.snapshot.snapshot import Snapshot
@@ -53,7 +53,7 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
         txn.observe(RestoredFiles(restored, added, execution.now_ms, observer))
     txn.read_whole_table()
     txn.stage(*_terms(current, restored), *map(removal, removed))
-    if "rowTracking" in supported_features(current.protocol) | supported_features(
+    if "rowTracking" in list_supported_features(current.protocol) | list_supported_features(
         restored.protocol
     ):
         added = with_counted_rows(restored, added)
@@ -91,7 +91,7 @@ def _terms(current: Snapshot, restored: Snapshot) -> Iterator[Action]:
 
     Identity columns go on from their last number, and ids of columns from the last one given.
     """
-    missing = supported_features(restored.protocol) - supported_features(current.protocol)
+    missing = list_supported_features(restored.protocol) - list_supported_features(current.protocol)
     if missing:
         yield upgrade(current.protocol, missing)
     now = current.metadata.configuration

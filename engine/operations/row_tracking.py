@@ -18,7 +18,7 @@ from engine.actions.statistics import add_row_count
 from engine.errors import ConflictError
 from engine.log.file_table import adds_of
 from engine.operations.execution import Execution
-from engine.protocol.features import supported_features, upgrade
+from engine.protocol.features import list_supported_features, upgrade
 from engine.snapshot.data_files import count_rows
 from engine.snapshot.snapshot import Snapshot
 
@@ -66,7 +66,7 @@ def _support(execution: Execution) -> list[int]:
     """The protocol with row tracking in it; the version that this took."""
     txn = execution.begin("row tracking")
     protocol = execution.snapshot_of(txn).protocol
-    missing = _FEATURES - supported_features(protocol)
+    missing = _FEATURES - list_supported_features(protocol)
     if not missing:
         return []
     upgraded = upgrade(protocol, missing)

@@ -14,9 +14,9 @@ from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.row_tracking import files_without_row_ids, give_row_ids
 from engine.protocol.features import (
-    implied_features,
-    required_features,
-    supported_features,
+    find_required_features,
+    list_legacy_features,
+    list_supported_features,
     upgrade,
 )
 from engine.protocol.properties import CONSTRAINT_PREFIX, TableProperties, validate_properties
@@ -175,12 +175,12 @@ def _check_new(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
 
 
 def _protocol(protocol: Protocol, snapshot: Snapshot, configuration: Mapping[str, str]) -> Protocol:
-    needed = required_features(snapshot.schema, configuration) - required_features(
+    needed = find_required_features(snapshot.schema, configuration) - find_required_features(
         snapshot.schema, {}
     )
     before = snapshot.metadata.configuration
     new = {k: v for k, v in configuration.items() if before.get(k) != v}
-    missing = (needed | _asked_features(protocol, new)) - supported_features(protocol)
+    missing = (needed | _asked_features(protocol, new)) - list_supported_features(protocol)
     return upgrade(protocol, missing) if missing else protocol
 
 
@@ -200,7 +200,7 @@ def _asked_features(protocol: Protocol, configuration: Mapping[str, str]) -> fro
             msg = f"{key} is {current}, and cannot be lowered to {requested}."
             remedy = "Drop the features that ask for it: ALTER TABLE … DROP FEATURE."
             raise InvalidPropertyError(msg, remedy, field=key)
-    return implied_features(reader, writer)
+    return list_legacy_features(reader, writer)
 
 
 def _mapped(snapshot: Snapshot, configuration: dict[str, str]) -> tuple[StructType, dict[str, str]]:

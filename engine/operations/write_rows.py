@@ -15,7 +15,7 @@ from engine.expressions.render import to_sql
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.operations.execution import Execution
-from engine.protocol.features import required_features, supported_features, upgrade
+from engine.protocol.features import find_required_features, list_supported_features, upgrade
 from engine.protocol.properties import ColumnPath, TableProperties
 from engine.schema.column_mapping import column_mapping_mode, map_columns
 from engine.schema.evolution import merge_schemas
@@ -209,7 +209,9 @@ def under(terms: Terms, schema: StructType, configuration: dict[str, str]) -> Te
     metadata = msgspec.structs.replace(
         terms.metadata, schema_string=schema.to_json(), configuration=configuration
     )
-    needed = required_features(schema, configuration) - required_features(StructType(), {})
-    missing = needed - supported_features(terms.protocol)
+    needed = find_required_features(schema, configuration) - find_required_features(
+        StructType(), {}
+    )
+    missing = needed - list_supported_features(terms.protocol)
     protocol = upgrade(terms.protocol, missing) if missing else terms.protocol
     return replace(terms, metadata=metadata, protocol=protocol)

@@ -18,7 +18,7 @@ WRITER_FEATURES_VERSION = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class TableFeature:
     """A table feature.
 
     `reader` means that readers must know it too. `legacy_reader` and `legacy_writer` are the versions
@@ -37,36 +37,36 @@ class Feature:
 
 
 _ALL = (
-    Feature("appendOnly", legacy_writer=2),
-    Feature("invariants", legacy_writer=2),
-    Feature("checkConstraints", legacy_writer=3),
-    Feature("changeDataFeed", legacy_writer=4),
-    Feature("generatedColumns", legacy_writer=4),
-    Feature("columnMapping", reader=True, legacy_writer=5, legacy_reader=2),
-    Feature("identityColumns", legacy_writer=6),
-    Feature("allowColumnDefaults"),
-    Feature("deletionVectors", reader=True),
-    Feature("domainMetadata"),
-    Feature("rowTracking", needs=("domainMetadata",)),
-    Feature("clustering", needs=("domainMetadata",)),
-    Feature("inCommitTimestamp"),
-    Feature("checkpointProtection"),
-    Feature("timestampNtz", reader=True),
-    Feature("v2Checkpoint", reader=True),
-    Feature("vacuumProtocolCheck", reader=True),
-    Feature("typeWidening", reader=True),
-    Feature("typeWidening-preview", reader=True),
-    Feature("variantType", reader=True, can_write=False, of_type="variant"),
-    Feature("variantType-preview", reader=True, can_write=False, of_type="variant"),
-    Feature("variantShredding", reader=True, can_read=False, can_write=False),
-    Feature("variantShredding-preview", reader=True, can_read=False, can_write=False),
-    Feature("catalogManaged", reader=True, can_read=False, can_write=False),
-    Feature("catalogOwned", reader=True, can_read=False, can_write=False),
-    Feature("catalogOwned-preview", reader=True, can_read=False, can_write=False),
-    Feature("icebergCompatV1", can_write=False),
-    Feature("icebergCompatV2", needs=("columnMapping",)),
+    TableFeature("appendOnly", legacy_writer=2),
+    TableFeature("invariants", legacy_writer=2),
+    TableFeature("checkConstraints", legacy_writer=3),
+    TableFeature("changeDataFeed", legacy_writer=4),
+    TableFeature("generatedColumns", legacy_writer=4),
+    TableFeature("columnMapping", reader=True, legacy_writer=5, legacy_reader=2),
+    TableFeature("identityColumns", legacy_writer=6),
+    TableFeature("allowColumnDefaults"),
+    TableFeature("deletionVectors", reader=True),
+    TableFeature("domainMetadata"),
+    TableFeature("rowTracking", needs=("domainMetadata",)),
+    TableFeature("clustering", needs=("domainMetadata",)),
+    TableFeature("inCommitTimestamp"),
+    TableFeature("checkpointProtection"),
+    TableFeature("timestampNtz", reader=True),
+    TableFeature("v2Checkpoint", reader=True),
+    TableFeature("vacuumProtocolCheck", reader=True),
+    TableFeature("typeWidening", reader=True),
+    TableFeature("typeWidening-preview", reader=True),
+    TableFeature("variantType", reader=True, can_write=False, of_type="variant"),
+    TableFeature("variantType-preview", reader=True, can_write=False, of_type="variant"),
+    TableFeature("variantShredding", reader=True, can_read=False, can_write=False),
+    TableFeature("variantShredding-preview", reader=True, can_read=False, can_write=False),
+    TableFeature("catalogManaged", reader=True, can_read=False, can_write=False),
+    TableFeature("catalogOwned", reader=True, can_read=False, can_write=False),
+    TableFeature("catalogOwned-preview", reader=True, can_read=False, can_write=False),
+    TableFeature("icebergCompatV1", can_write=False),
+    TableFeature("icebergCompatV2", needs=("columnMapping",)),
 )
-FEATURES: Mapping[str, Feature] = {feature.name: feature for feature in _ALL}
+FEATURES: Mapping[str, TableFeature] = {feature.name: feature for feature in _ALL}
 
 _TYPE_FEATURES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 _FIELD_FEATURES = {
@@ -100,7 +100,7 @@ def check_readable(table: str, protocol: Protocol) -> None:
             table, [f"reader version {protocol.min_reader_version}"], "read"
         )
     if protocol.min_reader_version == READER_FEATURES_VERSION:
-        unknown = [n for n in protocol.reader_features or () if not _supported(n, writing=False)]
+        unknown = [n for n in protocol.reader_features or () if not _is_supported(n, writing=False)]
         if unknown:
             raise UnsupportedFeatureError(table, unknown, "read")
 
@@ -126,7 +126,7 @@ def check_writable(table: str, protocol: Protocol, schema: StructType | None = N
     if protocol.min_writer_version == WRITER_FEATURES_VERSION:
         idle = frozenset() if schema is None else _idle_features(schema)
         listed = set(protocol.writer_features or ()) - idle
-        unknown = [name for name in listed if not _supported(name, writing=True)]
+        unknown = [name for name in listed if not _is_supported(name, writing=True)]
         if unknown:
             raise UnsupportedFeatureError(table, unknown, "write")
 
@@ -142,10 +142,10 @@ def _idle_features(schema: StructType) -> frozenset[str]:
 
 def has_feature(protocol: Protocol, name: str) -> bool:
     """Whether the protocol supports a feature, by its list or implied by its version."""
-    return name in supported_features(protocol)
+    return name in list_supported_features(protocol)
 
 
-def supported_features(protocol: Protocol) -> frozenset[str]:
+def list_supported_features(protocol: Protocol) -> frozenset[str]:
     """The names of every feature that the protocol supports."""
     listed = (
         set(protocol.writer_features or ())
@@ -163,7 +163,7 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
     return frozenset(listed)
 
 
-def required_features(schema: StructType, properties: Mapping[str, str]) -> set[str]:
+def find_required_features(schema: StructType, properties: Mapping[str, str]) -> set[str]:
     """The features that a table of this schema and these properties must support."""
     needed = {"appendOnly", "invariants"}
     for type_ in iter_types(schema):
@@ -177,7 +177,7 @@ def required_features(schema: StructType, properties: Mapping[str, str]) -> set[
     return needed | {other for name in needed if name in FEATURES for other in FEATURES[name].needs}
 
 
-def implied_features(reader_version: int, writer_version: int) -> frozenset[str]:
+def list_legacy_features(reader_version: int, writer_version: int) -> frozenset[str]:
     """What someone asks for who asks for protocol versions: from 7 on features are listed by name."""
     if writer_version >= WRITER_FEATURES_VERSION:
         return frozenset()
@@ -185,10 +185,10 @@ def implied_features(reader_version: int, writer_version: int) -> frozenset[str]
     mapped = (
         {"columnMapping"} if reader_version == FEATURES["columnMapping"].legacy_reader else set()
     )
-    return (supported_features(asked) - {"columnMapping"}) | mapped
+    return (list_supported_features(asked) - {"columnMapping"}) | mapped
 
 
-def required_protocol(
+def lowest_protocol(
     schema: StructType, properties: Mapping[str, str], features: Iterable[str] = ()
 ) -> Protocol:
     """The lowest protocol of a new table: legacy versions where they suffice, else feature lists.
@@ -196,9 +196,9 @@ def required_protocol(
     Raises:
         UnsupportedFeatureError: a feature requested that this engine cannot write.
     """
-    needed = required_features(schema, properties) | set(features)
+    needed = find_required_features(schema, properties) | set(features)
     needed |= {other for name in needed if name in FEATURES for other in FEATURES[name].needs}
-    unknown = [name for name in needed if not _supported(name, writing=True)]
+    unknown = [name for name in needed if not _is_supported(name, writing=True)]
     if unknown:
         raise UnsupportedFeatureError(_NEW_TABLE, unknown, "write")
     return upgrade(Protocol(min_reader_version=1, min_writer_version=2), needed)
@@ -208,7 +208,7 @@ def upgrade(protocol: Protocol, features: Iterable[str]) -> Protocol:
     """The protocol with more features: itself if it has them all, otherwise feature lists."""
     requested = set(features)
     requested |= {other for name in requested if name in FEATURES for other in FEATURES[name].needs}
-    have = supported_features(protocol)
+    have = list_supported_features(protocol)
     if requested <= have:
         return protocol
     legacy = _legacy_upgrade(protocol, requested)
@@ -225,16 +225,16 @@ def upgrade(protocol: Protocol, features: Iterable[str]) -> Protocol:
     )
 
 
-def without(protocol: Protocol, features: Iterable[str]) -> Protocol:
+def remove_features(protocol: Protocol, features: Iterable[str]) -> Protocol:
     """The protocol with features taken out: versions alone where they imply just what is left."""
-    left = supported_features(protocol) - set(features)
+    left = list_supported_features(protocol) - set(features)
     for feature in _ALL:
         if feature.legacy_writer is not None:
             legacy = Protocol(
                 min_reader_version=2 if "columnMapping" in left else 1,
                 min_writer_version=feature.legacy_writer,
             )
-            if supported_features(legacy) == left:
+            if list_supported_features(legacy) == left:
                 return legacy
     by_list = protocol.min_reader_version >= READER_FEATURES_VERSION
     readers = [name for name in sorted(left) if name in FEATURES and FEATURES[name].reader]
@@ -280,6 +280,6 @@ def _features_of_property(key: str, value: str) -> set[str]:
     return {feature} if feature and value.lower() == "true" else set()
 
 
-def _supported(name: str, *, writing: bool) -> bool:
+def _is_supported(name: str, *, writing: bool) -> bool:
     feature = FEATURES.get(name)
     return feature is not None and (feature.can_write if writing else feature.can_read)

@@ -34,7 +34,7 @@ class IndexedColumns:
     clustering: tuple[ColumnPath, ...] = ()
 
     @classmethod
-    def of(
+    def from_properties(
         cls,
         schema: StructType,
         mode: str,
@@ -58,18 +58,18 @@ class IndexedColumns:
         """Return the indexed leaves of a table's data columns, under physical names."""
         places = {path: place for place, path in enumerate(_iter_leaf_paths(fields, mode, ()))}
 
-        def kept(inside: Sequence[StructField], prefix: ColumnPath) -> StructType:
+        def select_fields(inside: Sequence[StructField], prefix: ColumnPath) -> StructType:
             chosen = []
             for column in inside:
                 path = (*prefix, physical_name(column, mode))
                 kind: DataType = column.type
                 if isinstance(kind, StructType):
-                    kind = kept(kind.fields, path)
+                    kind = select_fields(kind.fields, path)
                 if kind.fields if isinstance(kind, StructType) else self.covers(places[path], path):
                     chosen.append(StructField(path[-1], kind))
             return StructType(tuple(chosen))
 
-        return kept(fields, ())
+        return select_fields(fields, ())
 
 
 def has_bounds(data_type: DataType) -> bool:

@@ -129,7 +129,7 @@ def validate_properties(properties: Mapping[str, str]) -> None:
             raise InvalidPropertyError(msg, "Check its spelling, capital letters too.", field=key)
 
 
-def spelled(key: str, text: str) -> str:
+def normalise_value(key: str, text: str) -> str:
     """A property's value in the spelling of the list it is of; any other as it stands."""
     if key not in _ENUMERATED:
         return text
@@ -161,10 +161,10 @@ def parse_column_paths(text: str) -> tuple[ColumnPath, ...]:
 
 def render_column_paths(paths: Iterable[ColumnPath]) -> str:
     """Write columns as such a list."""
-    return ",".join(".".join(map(_quoted_if_needed, path)) for path in paths)
+    return ",".join(".".join(map(_quote_if_needed, path)) for path in paths)
 
 
-def _quoted_if_needed(name: str) -> str:
+def _quote_if_needed(name: str) -> str:
     return name if re.fullmatch(r"\w+", name, re.ASCII) else f"`{name.replace('`', '``')}`"
 
 

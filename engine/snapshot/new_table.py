@@ -8,7 +8,7 @@ from engine.actions.codec import Action
 from engine.actions.table import DomainMetadata, Metadata
 from engine.errors import InvalidSchemaError, UnknownColumnError
 from engine.protocol.clustering import CLUSTERING_DOMAIN
-from engine.protocol.features import implied_features, required_protocol
+from engine.protocol.features import list_legacy_features, lowest_protocol
 from engine.protocol.properties import TableProperties, validate_properties
 from engine.schema.column_mapping import (
     ICEBERG_COMPAT_KEY,
@@ -64,9 +64,9 @@ def first_actions(
     check_change_feed(parsed, configuration)
     check_statistics_columns(parsed, configuration, partition_columns)
     asked = TableProperties.parse(configuration)
-    features = set(implied_features(asked.asked_reader_version, asked.asked_writer_version))
+    features = set(list_legacy_features(asked.asked_reader_version, asked.asked_writer_version))
     features |= {"clustering"} if clustering_columns else set()
-    protocol = required_protocol(parsed, configuration, features)
+    protocol = lowest_protocol(parsed, configuration, features)
     kept = {k: v for k, v in configuration.items() if not speaks_of_protocol(k)}
     metadata = Metadata(
         id=str(uuid.uuid4()),

@@ -129,7 +129,9 @@ class TableFiles:
     @property
     def indexed(self) -> IndexedColumns:
         """The leaves that get statistics."""
-        return IndexedColumns.of(self.schema, self.mapping_mode, self.properties, self.clustering)
+        return IndexedColumns.from_properties(
+            self.schema, self.mapping_mode, self.properties, self.clustering
+        )
 
     def physical_name(self, column: StructField) -> str:
         """The name of a column in files and in partition values."""

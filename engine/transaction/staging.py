@@ -8,7 +8,7 @@ from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.row_counts import physical_rows
 from engine.errors import AppendOnlyError, MalformedLogError, RequestError
-from engine.protocol.features import check_writable, required_features, supported_features
+from engine.protocol.features import check_writable, find_required_features, list_supported_features
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import column_mapping_mode, physical_name
 from engine.schema.partition_values import partition_fields
@@ -17,7 +17,7 @@ from engine.schema.types import StructType, parse_schema
 _STAGEABLE = (
     AddFile | RemoveFile | AddCDCFile | Metadata | Protocol | SetTransaction | DomainMetadata
 )
-_ASSUMED = required_features(StructType(), {})
+_ASSUMED = find_required_features(StructType(), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class TableTerms:
     @property
     def features(self) -> frozenset[str]:
         """The features that the protocol supports."""
-        return supported_features(self.protocol)
+        return list_supported_features(self.protocol)
 
     @property
     def partition_names(self) -> frozenset[str]:
@@ -155,7 +155,7 @@ def _check_table(actions: Sequence[Action], after: TableTerms) -> None:
     configuration = after.metadata.configuration
     TableProperties.parse(configuration)
     schema = parse_schema(after.metadata.schema_string)
-    missing = required_features(schema, configuration) - _ASSUMED - after.features
+    missing = find_required_features(schema, configuration) - _ASSUMED - after.features
     if missing:
         what = f"The protocol of {after.table} does not support {', '.join(sorted(missing))}."
         raise _refused(what, "Stage a protocol action that adds it.")

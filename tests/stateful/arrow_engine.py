@@ -10,7 +10,7 @@ from engine.actions.codec import Action
 from engine.actions.files import AddFile
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.clustering import CLUSTERING_DOMAIN
-from engine.protocol.features import supported_features, upgrade
+from engine.protocol.features import list_supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping
 from engine.schema.types import INTEGER, StructField, StructType
 from engine.snapshot.new_table import clustering_domain
@@ -87,7 +87,7 @@ def state_of(snapshot: Snapshot) -> c.State:
     """The table as histories know it."""
     said = snapshot.metadata.configuration
     terms = {k: v for k, v in said.items() if k.startswith("note.") or k == c.CONSTRAINT}
-    have = supported_features(snapshot.protocol)
+    have = list_supported_features(snapshot.protocol)
     terms |= {f"feature {name}": "supported" for name in c.FEATURES if name in have}
     if snapshot.clustering_columns:
         terms["clustered by"] = snapshot.clustering_columns[0]

@@ -14,7 +14,7 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.protocol.features import (
     FEATURES,
     WRITER_FEATURES_VERSION,
-    supported_features,
+    list_supported_features,
 )
 from engine.schema.column_mapping import MODE_KEY
 from lakeui.catalog.line_differences import Section
@@ -114,7 +114,9 @@ def impact_of(
     """The impact of settings on a table as mirrored. `readers` are streams known to read it."""
     proposal = proposal_of(table, properties, clustering)
     protocol = protocol_under(table, proposal) if proposal else protocol_of(table)
-    features = tuple(sorted(needed_features(proposal) - supported_features(protocol_of(table))))
+    features = tuple(
+        sorted(needed_features(proposal) - list_supported_features(protocol_of(table)))
+    )
     stops = bool(proposal.properties or features)
     return Impact(
         changes=proposal.properties,

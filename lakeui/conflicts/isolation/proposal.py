@@ -9,7 +9,7 @@ from engine.commands.model import ClusterBy, Command, SetProperties, UnsetProper
 from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.sample_table import Setting
-from engine.protocol.features import FEATURES, required_features, upgrade
+from engine.protocol.features import FEATURES, find_required_features, upgrade
 from engine.schema.column_mapping import MODE_KEY
 from engine.schema.types import StructType
 from lakeui.catalog.line_differences import Line, Section
@@ -97,7 +97,9 @@ def protocol_under(table: Table, proposal: Proposal) -> Protocol:
 def needed_features(proposal: Proposal) -> set[str]:
     """The table features that the settings need."""
     no_columns = StructType(())
-    needed = required_features(no_columns, proposal.properties) - required_features(no_columns, {})
+    needed = find_required_features(no_columns, proposal.properties) - find_required_features(
+        no_columns, {}
+    )
     return needed if proposal.clustering is None else needed | {_DOMAIN, *FEATURES[_DOMAIN].needs}
 
 

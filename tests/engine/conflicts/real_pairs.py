@@ -16,7 +16,7 @@ from engine.conflicts.sample_table import Setting
 from engine.conflicts.statements import StatementKind
 from engine.errors import ConflictError
 from engine.protocol.clustering import CLUSTERING_DOMAIN
-from engine.protocol.features import supported_features, upgrade
+from engine.protocol.features import list_supported_features, upgrade
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.stateful import commands as c
@@ -211,7 +211,7 @@ def _drop_columns(table: DeltaTable, _place: Place, number: int) -> Running:
     running = run(c.Alter(number, "set", "a"), table, stats=True)
     snapshot = running.txn.snapshot
     assert snapshot is not None
-    if "clustering" in supported_features(snapshot.protocol):
+    if "clustering" in list_supported_features(snapshot.protocol):
         running.txn.stage(snapshot.domains[CLUSTERING_DOMAIN])
     return Running(running.command, running.txn, "DROP COLUMNS", running.staged)
 

@@ -7,7 +7,7 @@ import pytest
 from engine.commands.sql import parse_statement
 from engine.errors import EngineError
 from engine.operations.run import run
-from engine.protocol.features import supported_features
+from engine.protocol.features import list_supported_features
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
@@ -41,7 +41,7 @@ def _has_row_ids(snapshot: Snapshot) -> bool:
 
 
 def _has_no_vectors(snapshot: Snapshot) -> bool:
-    features = supported_features(snapshot.protocol)
+    features = list_supported_features(snapshot.protocol)
     protected = snapshot.properties.checkpoint_protection_version
     return "deletionVectors" not in features and 3 < protected <= snapshot.version
 

@@ -9,7 +9,7 @@ from engine.errors import (
     MetadataChangedException,
 )
 from engine.operations.run import run
-from engine.protocol.features import supported_features
+from engine.protocol.features import list_supported_features
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 from tests.engine.made_tables import stage
@@ -87,7 +87,7 @@ def test_a_feature_does_not_go_while_an_append_still_uses_it(do_lightly, empty_t
     )
     with pytest.raises(ConcurrentAppendException):
         race("ALTER TABLE t DROP FEATURE rowTracking", _append)
-    assert "rowTracking" in supported_features(empty_table.snapshot().protocol)
+    assert "rowTracking" in list_supported_features(empty_table.snapshot().protocol)
 
 
 @pytest.mark.parametrize("clustered", [" CLUSTER BY (id)", ""])

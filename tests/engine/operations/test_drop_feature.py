@@ -16,7 +16,7 @@ from engine.log.commits import list_versions, read_commit
 from engine.log.segment import complete_checkpoints, list_log_files
 from engine.operations.needs_spark import NeedsSparkError
 from engine.operations.staged_actions import removal, with_vector
-from engine.protocol.features import supported_features
+from engine.protocol.features import list_supported_features
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
@@ -82,7 +82,7 @@ def test_deletion_vectors_go_once_no_file_has_one(do_lightly, table, rows_elsewh
     result = do_lightly(DROP)
     assert (result.version, result.versions) == (version + 2, (version + 1, version + 2))
     snapshot = table.snapshot()
-    assert supported_features(snapshot.protocol) == {
+    assert list_supported_features(snapshot.protocol) == {
         "appendOnly",
         "invariants",
         "checkpointProtection",
@@ -157,7 +157,7 @@ def test_a_writer_that_uses_the_feature_again_meanwhile_wins(do_lightly, table):
 
     with pytest.raises(ConflictError):
         do_lightly(DROP, observer=Again())
-    assert "deletionVectors" in supported_features(table.snapshot().protocol)
+    assert "deletionVectors" in list_supported_features(table.snapshot().protocol)
 
 
 def test_a_dry_run_changes_nothing(do_lightly, table):
@@ -240,7 +240,7 @@ def test_a_clustered_table_gives_up_clustering_and_its_domains(do_lightly, empty
     assert do_lightly(drop.format("clustering")).versions == (3,), "only writers knew it"
     assert empty_table.snapshot().domains == {}
     do_lightly(drop.format("domainMetadata"))
-    assert supported_features(empty_table.snapshot().protocol) == LEGACY
+    assert list_supported_features(empty_table.snapshot().protocol) == LEGACY
 
 
 def test_in_commit_timestamps_go_with_what_is_known_of_their_beginning(do_lightly, empty_table):
@@ -250,7 +250,7 @@ def test_in_commit_timestamps_go_with_what_is_known_of_their_beginning(do_lightl
     do_lightly(f"ALTER TABLE t SET TBLPROPERTIES ('{key}' = 'false')")
     do_lightly("ALTER TABLE t DROP FEATURE incommittimestamp")
     snapshot = empty_table.snapshot()
-    assert supported_features(snapshot.protocol) == LEGACY
+    assert list_supported_features(snapshot.protocol) == LEGACY
     assert [name for name in snapshot.metadata.configuration if "Enablement" in name] == []
     _stage(empty_table, "WRITE", [_written(empty_table, [1])])
     assert empty_table.history(1)[0].in_commit_timestamp is None
@@ -266,7 +266,7 @@ def test_features_that_readers_must_know_leave_their_history_protected(
     _stage(empty_table, "WRITE", [_written(empty_table, [1])])
     do_lightly(f"ALTER TABLE t DROP FEATURE {feature}")
     snapshot = empty_table.snapshot()
-    left = supported_features(snapshot.protocol)
+    left = list_supported_features(snapshot.protocol)
     assert feature not in left
     assert "checkpointProtection" in left
     assert snapshot.protocol.min_reader_version == 1
@@ -292,7 +292,7 @@ def test_v2_checkpoints_are_cut_off_with_the_history(do_lightly, empty_table):
         do_lightly("ALTER TABLE t DROP FEATURE v2Checkpoint TRUNCATE HISTORY")
     _older(empty_table, 26)
     do_lightly("ALTER TABLE t DROP FEATURE v2Checkpoint TRUNCATE HISTORY")
-    assert supported_features(empty_table.snapshot().protocol) == LEGACY
+    assert list_supported_features(empty_table.snapshot().protocol) == LEGACY
 
 
 @pytest.mark.spark
@@ -305,6 +305,6 @@ def test_one_statement_purges_and_drops_vectors_in_use(do, table, rows_elsewhere
         "DROP FEATURE",
     ]
     assert result.versions == tuple(range(3, 7))
-    assert "deletionVectors" not in supported_features(table.snapshot().protocol)
+    assert "deletionVectors" not in list_supported_features(table.snapshot().protocol)
     rows = rows_elsewhere(table)
     assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == [(2,), (3,)]

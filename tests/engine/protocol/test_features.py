@@ -6,10 +6,10 @@ from engine.protocol.features import (
     check_readable,
     check_writable,
     has_feature,
-    required_protocol,
-    supported_features,
+    list_supported_features,
+    lowest_protocol,
+    remove_features,
     upgrade,
-    without,
 )
 from engine.schema.types import (
     LONG,
@@ -73,32 +73,32 @@ def test_a_table_that_can_only_be_read_is_refused_to_writers(declared: Protocol,
 
 
 def test_versions_imply_their_features():
-    assert supported_features(protocol(1, 1)) == set()
-    assert supported_features(protocol(1, 2)) == {"appendOnly", "invariants"}
+    assert list_supported_features(protocol(1, 1)) == set()
+    assert list_supported_features(protocol(1, 2)) == {"appendOnly", "invariants"}
     assert has_feature(protocol(2, 5), "columnMapping")
     assert not has_feature(protocol(2, 5), "identityColumns")
     assert has_feature(protocol(2, 6), "identityColumns")
 
 
 def test_lists_replace_what_versions_imply():
-    assert supported_features(protocol(1, 7, None, ["appendOnly"])) == {"appendOnly"}
+    assert list_supported_features(protocol(1, 7, None, ["appendOnly"])) == {"appendOnly"}
 
 
 def test_a_plain_table_needs_no_lists():
-    assert required_protocol(PLAIN, {}) == protocol(1, 2)
-    assert required_protocol(PLAIN, {"delta.enableChangeDataFeed": "true"}) == protocol(1, 4)
-    assert required_protocol(PLAIN, {"delta.columnMapping.mode": "name"}) == protocol(2, 5)
+    assert lowest_protocol(PLAIN, {}) == protocol(1, 2)
+    assert lowest_protocol(PLAIN, {"delta.enableChangeDataFeed": "true"}) == protocol(1, 4)
+    assert lowest_protocol(PLAIN, {"delta.columnMapping.mode": "name"}) == protocol(2, 5)
 
 
 def test_a_reader_feature_is_in_both_lists():
-    needed = required_protocol(PLAIN, {"delta.enableDeletionVectors": "true"})
+    needed = lowest_protocol(PLAIN, {"delta.enableDeletionVectors": "true"})
     assert needed == protocol(
         3, 7, ["deletionVectors"], ["appendOnly", "deletionVectors", "invariants"]
     )
 
 
 def test_a_writer_feature_alone_leaves_readers_be():
-    needed = required_protocol(PLAIN, {"delta.enableRowTracking": "true"})
+    needed = lowest_protocol(PLAIN, {"delta.enableRowTracking": "true"})
     assert needed == protocol(
         1, 7, None, ["appendOnly", "domainMetadata", "invariants", "rowTracking"]
     )
@@ -108,12 +108,12 @@ def test_a_type_anywhere_in_the_schema_needs_its_feature():
     schema = StructType(
         (StructField("a", ArrayType(StructType((StructField("t", TIMESTAMP_NTZ),)))),)
     )
-    assert has_feature(required_protocol(schema, {}), "timestampNtz")
+    assert has_feature(lowest_protocol(schema, {}), "timestampNtz")
 
 
 def test_a_feature_asked_for_that_cannot_be_written_is_refused():
     with pytest.raises(UnsupportedFeatureError, match="catalogManaged"):
-        required_protocol(PLAIN, {"delta.feature.catalogManaged": "supported"})
+        lowest_protocol(PLAIN, {"delta.feature.catalogManaged": "supported"})
 
 
 def test_an_upgrade_keeps_what_versions_implied():
@@ -173,7 +173,7 @@ def test_an_upgrade_to_what_is_there_changes_nothing():
 def test_a_protocol_without_a_feature_is_the_lowest_that_has_the_rest(
     before: Protocol, dropped: str, after: Protocol
 ):
-    assert without(before, {dropped}) == after
+    assert remove_features(before, {dropped}) == after
 
 
 def test_a_feature_of_a_type_that_no_column_has_stops_no_writer():
