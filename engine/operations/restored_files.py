@@ -17,7 +17,7 @@ from engine.errors import DataFileMissingError, PathOutsideRootError, RequestErr
 from engine.log.history import iter_told
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
-from engine.storage.presence import missing_files
+from engine.storage.presence import find_missing_files
 from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.observer import NO_OBSERVER, ObservedTransaction, TransactionObserver
@@ -145,7 +145,7 @@ def check_present(snapshot: Snapshot, adds: Iterable[AddFile]) -> None:
     missing: list[str] = []
     for place, paths in paths_at.items():
         store = snapshot.store if place.inside else open_beside(snapshot.store, place.root)
-        missing += missing_files(store, paths, snapshot.file_count)
+        missing += find_missing_files(store, paths, snapshot.file_count)
     if missing:
         msg = (
             f"Version {snapshot.version} of {snapshot.table_uri} is not there any more:"

@@ -35,7 +35,7 @@ from engine.operations.vacuum_plan import (
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.jobs import Progress
 from engine.storage.base import FileStatus
-from engine.storage.presence import Listing, delete_files
+from engine.storage.presence import StoreListing, delete_files
 from engine.transaction.log_tail import iter_newer
 from engine.transaction.vacuums import SPARED_FROM
 
@@ -102,7 +102,7 @@ class _MissingFiles:
     spared: Sequence[str] = ()
 
     @classmethod
-    def of(cls, needs: Needs, listing: Listing) -> "_MissingFiles":
+    def of(cls, needs: Needs, listing: StoreListing) -> "_MissingFiles":
         """Return those that a listing of the whole directory lacks."""
         if not needs.missing:
             return cls()
@@ -131,18 +131,18 @@ def _listed(paths: Sequence[str]) -> str:
 
 def _listing(
     command: Vacuum, execution: Execution, removals: Removals, needs: Needs
-) -> tuple[Listing, Needs]:
+) -> tuple[StoreListing, Needs]:
     """Return the files that may go (all that are there, or those that the log removed) and the needs over them."""
     execution.progress(Progress("list files", 0, 0, "files"))
     store = execution.table.store
     if command.lite:
-        return Listing(store, removed_in_log(removals, needs)), doubt_all(needs)
-    listing = Listing.below(store)
+        return StoreListing(store, removed_in_log(removals, needs)), doubt_all(needs)
+    listing = StoreListing.list_store(store)
     return listing, as_listed(needs, listing)
 
 
 def _find(
-    execution: Execution, listing: Listing, needs: Needs, keep_from_ms: int
+    execution: Execution, listing: StoreListing, needs: Needs, keep_from_ms: int
 ) -> tuple[list[FileStatus], int | None]:
     """The files that may go, and since when running operations may have written others.
 

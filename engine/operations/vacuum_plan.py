@@ -19,7 +19,7 @@ from engine.log.removals import iter_removals
 from engine.protocol.iceberg_compat import ICEBERG_DIRECTORY, is_iceberg
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import FileStatus, Store
-from engine.storage.presence import Listing, is_remote, missing_files
+from engine.storage.presence import StoreListing, find_missing_files, is_remote
 from engine.storage.uri import are_plain_paths, is_plain_path, resolve_log_path
 
 LOG_DIRECTORY = "_delta_log"
@@ -109,7 +109,7 @@ def doubt_all(needs: Needs) -> Needs:
     return replace(needs, doubtful=frozenset(needs.key(decode_fully(path)) for path in names))
 
 
-def as_listed(needs: Needs, listing: Listing) -> Needs:
+def as_listed(needs: Needs, listing: StoreListing) -> Needs:
     """Return the needs over a listing of everything that is there.
 
     A live file may be there under another spelling: some disks write accents in their own way, and
@@ -126,7 +126,7 @@ def as_listed(needs: Needs, listing: Listing) -> Needs:
     lost = {*absent, *(folded.retained - listed)}
     return replace(
         folded,
-        missing=tuple(missing_files(listing.store, absent, len(paths))),
+        missing=tuple(find_missing_files(listing.store, absent, len(paths))),
         doubtful=frozenset(folded.key(decode_fully(path)) for path in lost),
     )
 
@@ -215,7 +215,7 @@ def _vector_paths(root: str, vector: DeletionVectorDescriptor | None) -> Sequenc
 
 
 def find_unneeded(
-    listing: Listing, needs: Needs, keep_from_ms: int, spare_from_ms: int | None
+    listing: StoreListing, needs: Needs, keep_from_ms: int, spare_from_ms: int | None
 ) -> list[FileStatus]:
     """Files that nothing needs, older than the retention and than any running job, sorted by path.
 

@@ -126,7 +126,7 @@ def put_fresh(store: Store, path: str, data: bytes) -> None:
         store.put_if_absent(path, data)
 
 
-def checked_path(path: str) -> str:
+def check_path(path: str) -> str:
     """The path itself, if it can only lie below the root.
 
     Raises:

@@ -24,7 +24,7 @@ from engine.errors import (
     StorageError,
     StorageOutcomeUnknownError,
 )
-from engine.storage.base import FileStatus, checked_path
+from engine.storage.base import FileStatus, check_path
 from engine.storage.local_files import (
     AnswerLostError,
     link_file,
@@ -115,14 +115,14 @@ class LocalStore:
 
     def stat_many(self, paths: Iterable[str]) -> Iterator[FileStatus]:
         """The statuses of the files that are there and inside the table, looking up each folder once."""
-        for folder, files in _by_folder(paths).items():
+        for folder, files in _group_by_folder(paths).items():
             with _errors_of("stat", folder or self.root):
                 yield from self._stat_in(folder, files)
 
     def _stat_in(self, folder: str, files: Iterable[tuple[str, str]]) -> list[FileStatus]:
         statuses: list[FileStatus | None] = []
         try:
-            with self._opened(folder) as descriptor:
+            with self._open_folder(folder) as descriptor:
                 for path, name in files:
                     status = _stat_name(name, descriptor)
                     if status is not None and stat.S_ISREG(status.st_mode):
@@ -183,12 +183,12 @@ class LocalStore:
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """Delete files as `delete` does, looking up each folder once."""
-        for folder, files in _by_folder(paths).items():
+        for folder, files in _group_by_folder(paths).items():
             with _errors_of("delete", folder or self.root), suppress(FileNotFoundError):
                 self._delete_in(folder, files)
 
     def _delete_in(self, folder: str, files: Iterable[tuple[str, str]]) -> None:
-        with self._opened(folder) as descriptor:
+        with self._open_folder(folder) as descriptor:
             for path, name in files:
                 with _errors_of("delete", path), suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=descriptor)
@@ -218,7 +218,7 @@ class LocalStore:
         Raises:
             PathOutsideRootError: a symbolic link leads it out of the root.
         """
-        place = f"{self._root}/{checked_path(path)}"
+        place = f"{self._root}/{check_path(path)}"
         if not (self._is_root_unmoved() and self._has_no_links(path)):
             real = os.path.realpath(place)
             if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
@@ -285,7 +285,7 @@ class LocalStore:
         files: list[File] = []
         below: list[str] = []
         try:
-            with self._opened(folder) as descriptor, os.scandir(descriptor) as entries:
+            with self._open_folder(folder) as descriptor, os.scandir(descriptor) as entries:
                 for entry in entries:
                     path = inside + entry.name
                     if entry.is_dir(follow_symlinks=False):
@@ -308,9 +308,9 @@ class LocalStore:
         return path if entry.is_file(follow_symlinks=False) else None
 
     @contextmanager
-    def _opened(self, folder: str) -> Iterator[int]:
+    def _open_folder(self, folder: str) -> Iterator[int]:
         """A folder that stays the one its path led to, whatever takes its place."""
-        descriptor = os.open(f"{self._root}/{checked_path(folder)}", os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(f"{self._root}/{check_path(folder)}", os.O_RDONLY | os.O_DIRECTORY)
         try:
             now = os.stat(self.locate(folder))  # noqa: PTH116 - as in `stat`
             if not os.path.samestat(os.fstat(descriptor), now):
@@ -346,7 +346,7 @@ class LocalStore:
         return temporary
 
 
-def _by_folder(paths: Iterable[str]) -> Mapping[str, Sequence[tuple[str, str]]]:
+def _group_by_folder(paths: Iterable[str]) -> Mapping[str, Sequence[tuple[str, str]]]:
     """Paths and their names, by the folders that they are in."""
     folders: dict[str, list[tuple[str, str]]] = {}
     for path in paths:

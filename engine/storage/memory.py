@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.errors import FileExistsAlreadyError, FileMissingError
-from engine.storage.base import FileStatus, checked_path
+from engine.storage.base import FileStatus, check_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class MemoryStore:
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
         """The files of one directory whose names are `start` or later, sorted by name."""
-        inside = f"{checked_path(directory)}/" if directory else ""
+        inside = f"{check_path(directory)}/" if directory else ""
         statuses = (
             status for status in self.list_all(directory) if "/" not in status.path[len(inside) :]
         )
@@ -108,7 +108,7 @@ class MemoryStore:
         """Nothing in memory survives the machine."""
 
     def _key(self, path: str) -> str:
-        return f"{self._root}/{checked_path(path)}"
+        return f"{self._root}/{check_path(path)}"
 
     def _find(self, path: str) -> _File:
         content = _files.get(self._key(path))

@@ -32,7 +32,7 @@ from engine.errors import (
     StorageError,
     StorageOutcomeUnknownError,
 )
-from engine.storage.base import FileStatus, Store, checked_path
+from engine.storage.base import FileStatus, Store, check_path
 from engine.storage.conditional_puts import check_conditional_puts, is_commit
 
 _CLIENT_KEYS = frozenset(
@@ -92,7 +92,7 @@ class ObjectStore:
     ) -> None:
         self._root, self._inner = root, inner
         self.storage_options: Mapping[str, str] = dict(storage_options)
-        self._probed = _probed_place(root, storage_options)
+        self._probed = _find_probe_place(root, storage_options)
 
     @property
     def root(self) -> str:
@@ -103,10 +103,10 @@ class ObjectStore:
         """An object's bytes, or `length` of them from `start`."""
         if start is None and length is None:
             with self._errors_of("read", path):
-                return bytes(obstore.get(self._inner, checked_path(path)).bytes())
+                return bytes(obstore.get(self._inner, check_path(path)).bytes())
         status = self.stat(path)
         if status is None:
-            raise _missing(path)
+            raise _file_missing_error(path)
         begin = start or 0
         end = status.size_bytes if length is None else min(begin + length, status.size_bytes)
         if begin >= end:
@@ -117,12 +117,12 @@ class ObjectStore:
         """`length` bytes from `start`, all of which must be there."""
         with self._errors_of("read", path):
             return bytes(
-                obstore.get_range(self._inner, checked_path(path), start=start, length=length)
+                obstore.get_range(self._inner, check_path(path), start=start, length=length)
             )
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
         """The objects directly under a prefix whose names are `start` or later, sorted by name."""
-        inside = f"{checked_path(directory)}/" if directory else ""
+        inside = f"{check_path(directory)}/" if directory else ""
         offset = f"{inside}{start[:-1]}" if start else None
         statuses = (
             status
@@ -136,11 +136,11 @@ class ObjectStore:
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
         """Every object below a prefix."""
-        yield from self._list(checked_path(prefix), None)
+        yield from self._list(check_path(prefix), None)
 
     def list_directories(self, prefix: str) -> list[str]:
         """The names between a prefix and the next `/`, sorted: what would be directories."""
-        inside = f"{checked_path(prefix)}/" if prefix else ""
+        inside = f"{check_path(prefix)}/" if prefix else ""
         with self._errors_of("list", prefix):
             listed = obstore.list_with_delimiter(self._inner, prefix or None)
             return sorted(
@@ -150,14 +150,14 @@ class ObjectStore:
     def has_objects(self, prefix: str) -> bool:
         """Whether there is any object below a prefix."""
         with self._errors_of("list", prefix):
-            chunks = obstore.list(self._inner, checked_path(prefix), chunk_size=1)
+            chunks = obstore.list(self._inner, check_path(prefix), chunk_size=1)
             return any(chunk for chunk in chunks)
 
     def stat(self, path: str) -> FileStatus | None:
         """The object's status, None where there is none."""
         try:
             with self._errors_of("stat", path):
-                return _status(obstore.head(self._inner, checked_path(path)))
+                return _status(obstore.head(self._inner, check_path(path)))
         except FileMissingError:
             return None
 
@@ -173,23 +173,23 @@ class ObjectStore:
 
     def _create(self, path: str, data: bytes) -> None:
         with self._errors_of("write", path, writing=True):
-            obstore.put(self._inner, checked_path(path), data, mode="create", use_multipart=False)
+            obstore.put(self._inner, check_path(path), data, mode="create", use_multipart=False)
 
     def put(self, path: str, data: bytes) -> None:
         """Write an object over whatever was there."""
         with self._errors_of("write", path, writing=True):
-            obstore.put(self._inner, checked_path(path), data)
+            obstore.put(self._inner, check_path(path), data)
 
     def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
         """Write an object in parts; it appears once the last one is there."""
         with self._errors_of("write", path, writing=True):
-            obstore.put(self._inner, checked_path(path), iter(pieces))
+            obstore.put(self._inner, check_path(path), iter(pieces))
 
     def delete(self, path: str) -> None:
         """Delete an object; one that is absent is deleted already."""
         try:
             with self._errors_of("delete", path):
-                obstore.delete(self._inner, checked_path(path))
+                obstore.delete(self._inner, check_path(path))
         except FileMissingError:
             return
 
@@ -197,7 +197,7 @@ class ObjectStore:
         """An object for random access."""
         status = self.stat(path)
         if status is None:
-            raise _missing(path)
+            raise _file_missing_error(path)
         return pa.PythonFile(_ObjectReader(self, status), mode="r")
 
     def make_durable(self, paths: Iterable[str]) -> None:
@@ -224,7 +224,7 @@ class ObjectStore:
             if writing:
                 msg = f"{path} cannot be written: {self._root} lies in no bucket that exists."
                 raise StorageError(msg, "Create the bucket, or check its name.") from error
-            raise _missing(path) from error
+            raise _file_missing_error(path) from error
         except (BaseError, OSError, ValueError) as error:
             words = _words_of(error)
             is_refused = _is_refusal(error)
@@ -293,7 +293,7 @@ class _ObjectReader(io.RawIOBase):
         return data
 
 
-def _probed_place(root: str, options: Mapping[str, str]) -> str | None:
+def _find_probe_place(root: str, options: Mapping[str, str]) -> str | None:
     """The bucket whose conditional puts are tried before they are relied on; None where they need not.
 
     Google's and Azure's stores have them; S3's language is spoken by many.
@@ -354,7 +354,7 @@ def _status(meta: Any) -> FileStatus:  # noqa: ANN401 - obstore's ObjectMeta
     )
 
 
-def _missing(path: str) -> FileMissingError:
+def _file_missing_error(path: str) -> FileMissingError:
     msg = f"There is no file {path}."
     return FileMissingError(msg)
 

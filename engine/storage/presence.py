@@ -19,7 +19,7 @@ _LISTED_FOR_ONE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class StoreListing:
     """What lies below a root, by its paths. `listed` is what the store said of it, None where nothing yet."""
 
     store: Store
@@ -27,7 +27,7 @@ class Listing:
     listed: Mapping[str, FileStatus] | None = None
 
     @classmethod
-    def below(cls, store: Store) -> "Listing":
+    def list_store(cls, store: Store) -> "StoreListing":
         """Everything that a store has. On this machine nothing but names is looked up.
 
         Raises:
@@ -51,7 +51,7 @@ class Listing:
         return statuses_of(self.store, list(paths))
 
 
-def missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[str]:
+def find_missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[str]:
     """The files that are not there, sorted.
 
     Args:
@@ -73,7 +73,7 @@ def statuses_of(store: Store, paths: Collection[str], neighbor_count: int = 0) -
     at once. Elsewhere many are found by one listing, where they are a good part of all that lies
     below the table. What that lacks is requested by name before it is missing.
 
-    Args, Raises: as `missing_files`.
+    Args, Raises: as `find_missing_files`.
     """
     asked = set(paths)
     there: list[FileStatus] = []

@@ -128,7 +128,7 @@ def iter_csv(
     header = dialect.header and not before
     if not file.size_bytes or text == b"" or (header and _is_one_line(file, text)):
         return
-    with _opened(file, text) as source:
+    with _open_text(file, text) as source:
         reader = pa_csv.open_csv(
             source,
             read_options=pa_csv.ReadOptions(
@@ -150,7 +150,7 @@ def iter_csv(
             numbers = _numbers(number, batch.num_rows, {line.number for line in bad})
             number = numbers[-1] if numbers else number
             absolute = [before + place for place in numbers]
-            yield _with_origin(list(batch.columns), columns, file, absolute, None)
+            yield _add_origin(list(batch.columns), columns, file, absolute, None)
     yield from _bad_batches(bad, columns, file, before)
 
 
@@ -163,7 +163,7 @@ def _is_one_line(file: TextFile, text: bytes | None) -> bool:
     return b"\n" not in text and b"\r" not in text
 
 
-def _opened(file: TextFile, text: bytes | None) -> pa.NativeFile:
+def _open_text(file: TextFile, text: bytes | None) -> pa.NativeFile:
     if text is not None:
         return pa.BufferReader(text)
     return open_store(file.root, file.storage_options).open_input(file.path)
@@ -205,7 +205,7 @@ def _numbers(last: int, count: int, bad: set[int | None]) -> list[int]:
 def _line_batch(lines: list[bytes], before: int, file: TextFile) -> pa.RecordBatch:
     kept = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
     text = pa.array([line.decode("utf-8", errors="replace") for _, line in kept], pa.string())
-    return _with_origin([text], ["value"], file, [i for i, _ in kept], None)
+    return _add_origin([text], ["value"], file, [i for i, _ in kept], None)
 
 
 def _bad_batches(
@@ -219,10 +219,10 @@ def _bad_batches(
             for row in rows
         ]
         numbers = [before + (row.number or 0) for row in rows]
-        yield _with_origin(empty, columns, file, numbers, problems)
+        yield _add_origin(empty, columns, file, numbers, problems)
 
 
-def _with_origin(
+def _add_origin(
     arrays: list[pa.Array],
     names: list[str],
     file: TextFile,

@@ -80,12 +80,12 @@ def normalise_uri(uri: str) -> str:
     if not text.strip() or "\0" in text:
         raise _no_place(text)
     if match is None:
-        return _normal_absolute(str(_expanded(text)))
+        return _normal_absolute(str(_expand_path(text)))
     scheme = match[1].lower()
     scheme = _ALIASES.get(scheme, scheme)
     rest = text[match.end() :]
     if scheme == "file":
-        return _normal_absolute(unquote(_without_authority(rest)))
+        return _normal_absolute(unquote(_strip_authority(rest)))
     if scheme != "memory" and scheme not in OBJECT_SCHEMES:
         msg = f"{match[1]}:// is not a place tables can be in."
         raise UnsupportedSchemeError(msg, "Use a path, file://, s3://, gs://, az:// or memory://.")
@@ -140,7 +140,7 @@ def _azure_account(place: str) -> tuple[str | None, str]:
     return f"{container}/{path}", host.partition(".")[0]
 
 
-def _expanded(text: str) -> Path:
+def _expand_path(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
     except (RuntimeError, OSError) as error:
@@ -175,14 +175,14 @@ def resolve_log_path(
     if is_plain_path(path_in_log):
         return ResolvedPath(root, path_in_log, inside=True)
     target = _absolute(root, path_in_log)
-    below = _below(root, target)
+    below = _relative_path(root, target)
     if below is not None:
         return ResolvedPath(root, below, inside=True)
     for allowed in map(normalise_uri, allowed_roots):
-        below = _below(allowed, target)
+        below = _relative_path(allowed, target)
         if below is not None:
             return ResolvedPath(allowed, below, inside=False)
-    linked = _below_by_links(root, target)
+    linked = _relative_real_path(root, target)
     if linked is not None:
         return ResolvedPath(root, linked, inside=True)
     msg = f"The log of {root} names a file outside the table: {path_in_log[:500]!r}."
@@ -208,7 +208,7 @@ def _absolute(root: str, path_in_log: str) -> str:
     scheme = match[1].lower()
     scheme = _ALIASES.get(scheme, scheme)
     if scheme == "file":
-        return _normal_absolute(_without_authority(text))
+        return _normal_absolute(_strip_authority(text))
     authority, _, path = text.lstrip("/").partition("/")
     return f"{scheme}://{authority}" + _normal_absolute("/" + path)
 
@@ -234,21 +234,21 @@ def _split(root: str) -> tuple[str, str]:
     return f"{scheme}://{authority}", f"/{path}" if path else ""
 
 
-def _below(root: str, target: str) -> str | None:
+def _relative_path(root: str, target: str) -> str | None:
     inside = root.rstrip("/") + "/"
     return (
         target[len(inside) :] if target.startswith(inside) and len(target) > len(inside) else None
     )
 
 
-def _below_by_links(root: str, target: str) -> str | None:
+def _relative_real_path(root: str, target: str) -> str | None:
     """The path below a root of this machine that one of the two names by a symbolic link."""
     if "://" in root or "://" in target:
         return None
-    return _below(os.path.realpath(root), os.path.realpath(target))
+    return _relative_path(os.path.realpath(root), os.path.realpath(target))
 
 
-def _without_authority(path: str) -> str:
+def _strip_authority(path: str) -> str:
     """`///a` and `/a` are `/a`; `//host/a` is `/a` of this machine only for localhost."""
     if not path.startswith("//") or path.startswith("///"):
         return path

@@ -17,7 +17,7 @@ from engine.deletion_vectors.files import locate
 from engine.errors import EngineError, FileMissingError, PathOutsideRootError
 from engine.log.commits import Commit
 from engine.storage.base import Store
-from engine.storage.presence import is_remote, missing_files
+from engine.storage.presence import find_missing_files, is_remote
 from engine.storage.uri import resolve_log_path
 from engine.transaction.vacuums import VacuumsUnderWay
 
@@ -71,7 +71,7 @@ class StagedFiles:
             yield
             return
         paths = staged_paths(self._store, actions, self._live)
-        look = partial(missing_files, self._store, paths, self._neighbor_count)
+        look = partial(find_missing_files, self._store, paths, self._neighbor_count)
         if is_remote(self._store):
             with ThreadPoolExecutor(1) as pool:
                 asked = pool.submit(look)

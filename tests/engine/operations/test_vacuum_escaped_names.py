@@ -10,7 +10,7 @@ from engine.commands.model import Vacuum
 from engine.operations.vacuum_plan import Needs, as_listed, decode_fully, find_unneeded
 from engine.storage.base import FileStatus
 from engine.storage.memory import MemoryStore
-from engine.storage.presence import Listing
+from engine.storage.presence import StoreListing
 from engine.table import DeltaTable
 from lakeui.pages.jobs.plans import plan_view
 
@@ -68,7 +68,7 @@ def test_only_files_that_may_be_missing_ones_are_spared():
     gone = {"p=e%20f/3.parquet", "p=a%20b/4.parquet"}
     paths = {*spared, *gone, "p=e f/3.parquet"}
     known = {path: FileStatus(path, 1, 0) for path in paths}
-    listing = Listing(MemoryStore("memory://t"), known.keys(), known)
+    listing = StoreListing(MemoryStore("memory://t"), known.keys(), known)
     needs = as_listed(Needs(live, frozenset()), listing)
     assert needs.missing == ("p=a b/1.parquet", "p=c%20d/2.parquet")
     assert {file.path for file in find_unneeded(listing, needs, 1, None)} == gone
@@ -77,5 +77,7 @@ def test_only_files_that_may_be_missing_ones_are_spared():
 def test_no_file_is_missing_that_only_the_listing_lacks():
     store = MemoryStore("memory://t")
     store.put_if_absent("linked/1.parquet", b"PAR1")
-    needs = as_listed(Needs(frozenset({"linked/1.parquet"}), frozenset()), Listing(store, [], {}))
+    needs = as_listed(
+        Needs(frozenset({"linked/1.parquet"}), frozenset()), StoreListing(store, [], {})
+    )
     assert needs.missing == ()

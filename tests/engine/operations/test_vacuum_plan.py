@@ -8,7 +8,7 @@ from engine.actions.files import RemoveFile
 from engine.operations.vacuum_plan import Needs, find_unneeded, paths_of
 from engine.storage.base import FileStatus
 from engine.storage.memory import MemoryStore
-from engine.storage.presence import Listing
+from engine.storage.presence import StoreListing
 
 OLD, KEEP_FROM, NEW = 1_000, 10_000, 20_000
 NOTHING = Needs(frozenset(), frozenset())
@@ -21,7 +21,7 @@ _paths = st.lists(st.lists(_part, min_size=1, max_size=3).map("/".join), unique=
 
 def _unneeded(paths, needs=NOTHING, modified_ms=OLD, spare_from_ms=None):
     known = {path: FileStatus(path, 1, modified_ms) for path in paths}
-    listing = Listing(MemoryStore("memory://t"), known.keys(), known)
+    listing = StoreListing(MemoryStore("memory://t"), known.keys(), known)
     return [file.path for file in find_unneeded(listing, needs, KEEP_FROM, spare_from_ms)]
 
 

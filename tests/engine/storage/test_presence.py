@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from engine.storage.memory import MemoryStore
-from engine.storage.presence import missing_files
+from engine.storage.presence import find_missing_files
 
 FILES = [f"p={number % 3}/{number:03}.parquet" for number in range(100)]
 
@@ -37,23 +37,23 @@ def _store(*hidden, without=()):
 @pytest.mark.parametrize("neighbor_count", [0, 10**6])
 @pytest.mark.parametrize("gone", [[], FILES[:1], FILES[40:60], FILES])
 def test_exactly_what_is_not_there_is_missing(gone, neighbor_count):
-    assert missing_files(_store(without=gone), FILES, neighbor_count) == sorted(gone)
+    assert find_missing_files(_store(without=gone), FILES, neighbor_count) == sorted(gone)
 
 
 def test_many_files_of_a_small_table_are_found_by_one_listing():
     store = _store()
-    assert missing_files(store, FILES, 1000) == []
+    assert find_missing_files(store, FILES, 1000) == []
     assert (store.listings, store.names) == (1, [])
 
 
 @pytest.mark.parametrize(("asked", "neighbor_count"), [(FILES[:20], 0), (FILES, 10**6)])
 def test_few_files_or_those_of_a_large_table_are_asked_for_by_name(asked, neighbor_count):
     store = _store()
-    assert missing_files(store, asked, neighbor_count) == []
+    assert find_missing_files(store, asked, neighbor_count) == []
     assert (store.listings, sorted(store.names)) == (0, sorted(asked))
 
 
 def test_a_file_that_a_listing_leaves_out_is_asked_for_by_name():
     store = _store(FILES[7])
-    assert missing_files(store, FILES) == []
+    assert find_missing_files(store, FILES) == []
     assert store.names == [FILES[7]]
