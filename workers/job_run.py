@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from engine.commands.model import Command, Script
 from engine.errors import ConflictError, EngineError, OperationCancelledError
-from engine.log.commits import Commit
+from engine.log.commits import LogCommit
 from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.operations.script import ScriptError
@@ -236,7 +236,7 @@ def _done(result: OperationResult, *, dry_run: bool) -> Ending:
     return Ending(Job.State.SUCCEEDED, Outcome.COMMITTED, message, fields)
 
 
-def _recognised(commit: Commit) -> Ending:
+def _recognised(commit: LogCommit) -> Ending:
     metrics = (commit.commit_info and commit.commit_info.operation_metrics) or {}
     return Ending(
         Job.State.SUCCEEDED,

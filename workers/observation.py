@@ -5,7 +5,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from engine.errors import ConflictError, ConflictSide
-from engine.log.commits import Commit
+from engine.log.commits import LogCommit
 from engine.operations.execution import COMMIT
 from engine.storage.base import Store
 from engine.transaction.log_tail import find_own_commit
@@ -38,7 +38,7 @@ _OPERATIONS = {
 class OwnCommitFoundError(Exception):
     """An earlier attempt of this job committed before its worker could say so."""
 
-    def __init__(self, commit: Commit) -> None:
+    def __init__(self, commit: LogCommit) -> None:
         super().__init__(f"version {commit.version} is this job's")
         self.commit = commit
 

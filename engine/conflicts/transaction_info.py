@@ -18,7 +18,7 @@ from engine.conflicts.isolation import (
 from engine.conflicts.layout import NO_LAYOUT, Layout
 from engine.errors import ConflictSide
 from engine.expressions.tree import Expression
-from engine.log.commits import Commit
+from engine.log.commits import LogCommit
 from engine.schema.types import StructType
 from engine.snapshot.data_skipping import Skipper
 
@@ -199,7 +199,7 @@ class WinningCommit:
     timestamp_ms: int | None = None
 
     @classmethod
-    def of(cls, commit: Commit) -> "WinningCommit":
+    def of(cls, commit: LogCommit) -> "WinningCommit":
         """The commit as a winning commit."""
         return cls(
             version=commit.version,

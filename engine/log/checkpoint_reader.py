@@ -37,7 +37,7 @@ from engine.log.paths import SIDECAR_DIRECTORY
 from engine.log.repeats import distinct_files
 from engine.log.segment import Checkpoint
 from engine.log.struct_stats import stats_as_json
-from engine.log.subjects import without_repeats
+from engine.log.subjects import remove_repeats
 from engine.storage.base import Store
 from engine.storage.uri import resolve_log_path
 
@@ -65,7 +65,7 @@ class CheckpointContent:
 
 
 @dataclass
-class _Part:
+class _CheckpointPart:
     """What one file of a checkpoint holds."""
 
     actions: list[Action] = field(default_factory=list)
@@ -80,7 +80,7 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
         MalformedLogError: a file of it is missing, damaged, or not a checkpoint; or it says two things
             of one subject.
     """
-    content = _Part()
+    content = _CheckpointPart()
     paths = [file.path for file in checkpoint.files]
     for part in _read_all(store, paths):
         _extend(content, part)
@@ -89,12 +89,12 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
     ]
     for part in _read_all(store, list(dict.fromkeys(sidecars))):
         _extend(content, part)
-    return _reconciled(content, paths[0])
+    return _reconcile(content, paths[0])
 
 
-def _reconciled(content: _Part, path: str) -> CheckpointContent:
+def _reconcile(content: _CheckpointPart, path: str) -> CheckpointContent:
     """A state that speaks of each subject once; what is said twice in the same words is said once."""
-    actions = without_repeats(content.actions, path, _REMEDY)
+    actions = remove_repeats(content.actions, path, _REMEDY)
     files = pa.concat_tables([NO_FILES, *content.files])
     tombstones = pa.concat_tables([NO_TOMBSTONES, *content.tombstones])
     return CheckpointContent(actions, distinct_files(files, tombstones, path, _REMEDY), tombstones)
@@ -108,18 +108,18 @@ def read_manifest(store: Store, path: str) -> list[Action]:
     """
     with _damage_named(path):
         if path.endswith(".json"):
-            return _from_actions(iter_actions(store, path, _size_of(store, path))).actions
+            return _collect_actions(iter_actions(store, path, _size_of(store, path))).actions
         with store.open_input(path) as source:
-            return _small_actions_of(_opened(source), path)
+            return _small_actions_of(_open_file(source), path)
 
 
-def _extend(content: _Part, part: _Part) -> None:
+def _extend(content: _CheckpointPart, part: _CheckpointPart) -> None:
     content.actions += part.actions
     content.files += part.files
     content.tombstones += part.tombstones
 
 
-def _read_all(store: Store, paths: Sequence[str]) -> Iterator[_Part]:
+def _read_all(store: Store, paths: Sequence[str]) -> Iterator[_CheckpointPart]:
     if len(paths) < 2:
         yield from (_read_file(store, path) for path in paths)
         return
@@ -134,12 +134,12 @@ def _sidecar_path(store: Store, sidecar: Sidecar) -> str:
     return resolve_log_path(store.root, sidecar.path).path
 
 
-def _read_file(store: Store, path: str) -> _Part:
+def _read_file(store: Store, path: str) -> _CheckpointPart:
     with _damage_named(path):
         if path.endswith(".json"):
-            return _from_actions(iter_actions(store, path, _size_of(store, path)))
+            return _collect_actions(iter_actions(store, path, _size_of(store, path)))
         with store.open_input(path) as source:
-            return _from_parquet(source, path)
+            return _read_parquet(source, path)
 
 
 def _size_of(store: Store, path: str) -> int:
@@ -147,10 +147,10 @@ def _size_of(store: Store, path: str) -> int:
     return 0 if status is None else status.size_bytes
 
 
-def _from_actions(actions: Iterable[Action]) -> _Part:
+def _collect_actions(actions: Iterable[Action]) -> _CheckpointPart:
     adds: list[AddFile] = []
     removes: list[RemoveFile] = []
-    content = _Part()
+    content = _CheckpointPart()
     for action in actions:
         match action:
             case AddFile():
@@ -166,15 +166,15 @@ def _from_actions(actions: Iterable[Action]) -> _Part:
     return content
 
 
-def _opened(source: pa.NativeFile) -> pq.ParquetFile:
+def _open_file(source: pa.NativeFile) -> pq.ParquetFile:
     """Open Parquet of any engine: INT96, which Spark writes, would overflow as nanoseconds."""
     return pq.ParquetFile(
         source, buffer_size=1 << 20, pre_buffer=False, coerce_int96_timestamp_unit="us"
     )
 
 
-def _from_parquet(source: pa.NativeFile, path: str) -> _Part:
-    file = _opened(source)
+def _read_parquet(source: pa.NativeFile, path: str) -> _CheckpointPart:
+    file = _open_file(source)
     if is_inflated(file.metadata.num_rows, source.size()):
         msg = f"{path} says it holds {file.metadata.num_rows} actions, which its bytes cannot."
         raise MalformedLogError(msg, _REMEDY)
@@ -182,7 +182,7 @@ def _from_parquet(source: pa.NativeFile, path: str) -> _Part:
     if not present:
         msg = f"{path} is no checkpoint: it has no column of an action."
         raise MalformedLogError(msg, _REMEDY)
-    content = _Part(_small_actions_of(file, path))
+    content = _CheckpointPart(_small_actions_of(file, path))
     if "add" in present:
         content.files.append(_file_rows(file, "add", FILES))
     if "remove" in present:
@@ -279,7 +279,7 @@ def _conform(leaves: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
             columns[part.name] = leaf if leaf.type == part.type else leaf.cast(part.type)
     columns["dv_id"] = _unique_ids(columns["deletion_vector"])
     if "stats" in columns:
-        columns["stats"] = _without_null_texts(columns["stats"])
+        columns["stats"] = _drop_null_texts(columns["stats"])
     table = pa.table([columns[name] for name in schema.names], schema=schema)
     table.validate(full=True)  # text that is no UTF-8 among it
     return table
@@ -292,7 +292,7 @@ def _nulls(count: int, kind: pa.DataType) -> pa.ChunkedArray:
     return pa.chunked_array([*[chunk] * whole, chunk.slice(0, rest)], kind)
 
 
-def _without_null_texts(stats: pa.ChunkedArray) -> pa.ChunkedArray:
+def _drop_null_texts(stats: pa.ChunkedArray) -> pa.ChunkedArray:
     """Some writers say that there are no statistics by the text `null`."""
     said = pc.equal(stats, "null")
     return pc.if_else(said, None, stats) if pc.any(said).as_py() else stats

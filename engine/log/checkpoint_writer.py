@@ -17,7 +17,7 @@ from engine.actions.checkpoint import CheckpointMetadata, Sidecar
 from engine.actions.codec import Action, encode
 from engine.clock import surely_ms
 from engine.log.file_table import DELETION_VECTOR, FILES, TOMBSTONES, camel
-from engine.log.parsed_columns import parsed_partition_values, parsed_statistics
+from engine.log.parsed_columns import parse_partition_columns, parse_statistics
 from engine.log.paths import (
     LAST_CHECKPOINT,
     SIDECAR_DIRECTORY,
@@ -95,7 +95,7 @@ def write_checkpoint(
     Raises:
         StorageError: it could not be written; the table is as good without it.
     """
-    tombstones = retained_tombstones(state, properties, now_ms)
+    tombstones = keep_tombstones(state, properties, now_ms)
     if properties.checkpoint_policy == "v2" and has_feature(state.protocol, "v2Checkpoint"):
         written = _write_v2(store, state, properties, tombstones)
     else:
@@ -104,7 +104,7 @@ def write_checkpoint(
     return written
 
 
-def retained_tombstones(state: TableState, properties: TableProperties, now_ms: int) -> pa.Table:
+def keep_tombstones(state: TableState, properties: TableProperties, now_ms: int) -> pa.Table:
     """The tombstones that are younger than `delta.deletedFileRetentionDuration`.
 
     They are dated by the clocks of their writers.
@@ -121,7 +121,7 @@ def _write_classic(
     columns = _small_columns(state)
     columns["add"] = add_structs(state, properties)
     columns["remove"] = remove_structs(tombstones)
-    table = _stacked(columns)
+    table = _stack_rows(columns)
     path = checkpoint_path(state.version)
     data = _parquet(table)
     store.put(path, data)
@@ -133,7 +133,7 @@ def _write_v2(
 ) -> WrittenCheckpoint:
     """File actions in one sidecar, the others as JSON lines in the manifest."""
     adds = add_structs(state, properties)
-    rows = _stacked({"add": adds, "remove": remove_structs(tombstones)})
+    rows = _stack_rows({"add": adds, "remove": remove_structs(tombstones)})
     sidecar_data = _parquet(rows)
     place = sidecar_path()
     put_fresh(store, place, sidecar_data)
@@ -184,9 +184,9 @@ def add_structs(state: TableState, properties: TableProperties) -> pa.Array:
     if properties.write_stats_as_struct:
         stats = state.files.column("stats")
         values = state.files.column("partition_values")
-        columns["partitionValues_parsed"] = parsed_partition_values(values, state.metadata)
+        columns["partitionValues_parsed"] = parse_partition_columns(values, state.metadata)
         clustering = clustering_paths(state.domains.get(CLUSTERING_DOMAIN))
-        columns["stats_parsed"] = parsed_statistics(stats, state.metadata, properties, clustering)
+        columns["stats_parsed"] = parse_statistics(stats, state.metadata, properties, clustering)
     present = {name: array for name, array in columns.items() if array is not None}
     return pa.StructArray.from_arrays(list(present.values()), names=list(present))
 
@@ -238,7 +238,7 @@ def _fields(action: msgspec.Struct) -> dict[str, Any]:
     return {encoded: getattr(action, name) for name, encoded in names}
 
 
-def _stacked(columns: Mapping[str, pa.Array]) -> pa.Table:
+def _stack_rows(columns: Mapping[str, pa.Array]) -> pa.Table:
     """One row an action: each kind's rows under its own column, null in the others."""
     total = sum(len(array) for array in columns.values())
     stacked, before = [], 0

@@ -95,7 +95,7 @@ def read_checksum(store: Store, version: int) -> VersionChecksum | None:
     """The checksum of a version; None where there is none, or none that can be understood."""
     try:
         data = store.read(checksum_path(version), 0, _MAX_BYTES)
-        return msgspec.convert(_without_nulls(msgspec.json.decode(data)), VersionChecksum)
+        return msgspec.convert(_drop_nulls(msgspec.json.decode(data)), VersionChecksum)
     except (EngineError, msgspec.MsgspecError, RecursionError, UnicodeError, ValueError):
         return None
 
@@ -153,8 +153,8 @@ def _body(action: Metadata | Protocol) -> Any:  # noqa: ANN401 - JSON
     return body
 
 
-def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
+def _drop_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Fields that are null, at any depth, taken as absent."""
     if isinstance(value, dict):
-        return {k: _without_nulls(item) for k, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {k: _drop_nulls(item) for k, item in value.items() if item is not None}
+    return [_drop_nulls(item) for item in value] if isinstance(value, list) else value

@@ -21,7 +21,7 @@ from engine.protocol.properties import DAY_MS
 from engine.storage.base import FileStatus, Store
 
 _LISTED_FOR_MS, _MOST_SEEN = 3_600_000, 1_000
-_seen: dict[str, "_Seen"] = {}
+_seen: dict[str, "_OldestFile"] = {}
 """By the root of the table."""
 _TEMPORARY = re.compile(r"\.[\w.\-]+\.[0-9a-f]{32}\.tmp")  # as engine.storage.local names them
 
@@ -65,18 +65,18 @@ def clean_log_again(
     cleaned = _clean(store, files, cutoff_ms, now_ms, protected_before)
     if files and not cleaned:
         oldest = min((file.status for file in files), key=lambda status: status.modified_ms)
-        _remember(store, _Seen(oldest, now_ms))
+        _remember(store, _OldestFile(oldest, now_ms))
     return cleaned
 
 
-def _remember(store: Store, seen: "_Seen") -> None:
+def _remember(store: Store, seen: "_OldestFile") -> None:
     for former in list(_seen)[: len(_seen) + 1 - _MOST_SEEN]:
         _seen.pop(former, None)
     _seen[store.root] = seen
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _OldestFile:
     """The oldest file of a log that was listed at a time, in ms."""
 
     oldest: FileStatus
@@ -96,32 +96,34 @@ def _clean(
     store: Store, files: Sequence[LogFile], cutoff_ms: int, now_ms: int, protected_before: int
 ) -> list[str]:
     _clean_temporaries(store, now_ms)
-    expired = _expired(store, files, cutoff_ms, protected_before)
+    expired = _find_expired(store, files, cutoff_ms, protected_before)
     for log_file in expired:
         store.delete(log_file.path)
     if not expired:
         return []
     left = [file for file in files if file not in expired]
-    sidecars = _unused_sidecars(store, left, min(cutoff_ms, now_ms - surely_ms(DAY_MS)))
+    sidecars = _find_unused_sidecars(store, left, min(cutoff_ms, now_ms - surely_ms(DAY_MS)))
     for path in sidecars:
         store.delete(path)
     return [*(log_file.path for log_file in expired), *sidecars]
 
 
-def _expired(
+def _find_expired(
     store: Store, files: Sequence[LogFile], cutoff_ms: int, protected_before: int
 ) -> list[LogFile]:
     """What lies before the latest checkpoint that is older than the cutoff and can be read."""
     times = file_times(files)
     old = (whole for whole in complete_checkpoints(files) if times[whole.version] < cutoff_ms)
     for checkpoint in sorted(old, key=lambda candidate: candidate.version, reverse=True):
-        expired = _before(files, checkpoint.version, protected_before)
+        expired = _list_before(files, checkpoint.version, protected_before)
         if not expired or _is_whole(store, checkpoint):
             return expired
     return []
 
 
-def _before(files: Sequence[LogFile], keep_from: int, protected_before: int = 0) -> list[LogFile]:
+def _list_before(
+    files: Sequence[LogFile], keep_from: int, protected_before: int = 0
+) -> list[LogFile]:
     """The files before a version, oldest version first.
 
     None if it lies before a version whose predecessors are protected.
@@ -152,7 +154,7 @@ def _clean_temporaries(store: Store, now_ms: int) -> None:
             store.delete(file.path)
 
 
-def _unused_sidecars(store: Store, files: Sequence[LogFile], cutoff_ms: int) -> list[str]:
+def _find_unused_sidecars(store: Store, files: Sequence[LogFile], cutoff_ms: int) -> list[str]:
     """Sidecars that no checkpoint left names; none if one of those cannot be read.
 
     A young one may belong to a checkpoint that is being written.

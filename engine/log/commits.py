@@ -17,7 +17,7 @@ _PIECE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class LogCommit:
     """A version: what it did, who says so, and when (in-commit timestamp, or else the file's time)."""
 
     version: int
@@ -37,7 +37,9 @@ class Commit:
         return self.file.size_bytes
 
 
-def read_commit(store: Store, version: int, passed_over: bytes | tuple[bytes, ...] = ()) -> Commit:
+def read_commit(
+    store: Store, version: int, passed_over: bytes | tuple[bytes, ...] = ()
+) -> LogCommit:
     """The commit of a version, without the actions of lines that begin with `passed_over`.
 
     Raises:
@@ -52,7 +54,7 @@ def read_commit(store: Store, version: int, passed_over: bytes | tuple[bytes, ..
     return _commit(version, status, iter_actions(store, path, status.size_bytes, passed_over))
 
 
-def read_commit_and_text(store: Store, file: LogFile, length: int) -> tuple[Commit, bytes]:
+def read_commit_and_text(store: Store, file: LogFile, length: int) -> tuple[LogCommit, bytes]:
     """A commit that was listed, and the first `length` bytes of it; one request where they are all of it.
 
     Raises:
@@ -62,16 +64,16 @@ def read_commit_and_text(store: Store, file: LogFile, length: int) -> tuple[Comm
     status = file.status
     if status.size_bytes != len(text):  # it is longer, or another one by now
         return read_commit(store, file.version), text
-    with _naming(file.path):
+    with _name_path_in_errors(file.path):
         return _commit(file.version, status, decode_lines(text)), text
 
 
-def _commit(version: int, file: FileStatus, lines: Iterable[Action]) -> Commit:
+def _commit(version: int, file: FileStatus, lines: Iterable[Action]) -> LogCommit:
     actions = tuple(lines)
     info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     in_commit = info.in_commit_timestamp if info else None
     timestamp_ms = file.modified_ms if in_commit is None else in_commit
-    return Commit(version, actions, info, timestamp_ms, file)
+    return LogCommit(version, actions, info, timestamp_ms, file)
 
 
 def iter_actions(
@@ -85,13 +87,13 @@ def iter_actions(
         FileMissingError: the file is gone.
         MalformedLogError: a line is no action, or too long to be one; the file is named.
     """
-    with _naming(path):
+    with _name_path_in_errors(path):
         lines = _iter_lines(store, path, size_bytes)
         yield from (decode(line) for line in lines if not line.startswith(passed_over))
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _name_path_in_errors(path: str) -> Iterator[None]:
     try:
         yield
     except MalformedLogError as error:

@@ -12,7 +12,7 @@ from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.errors import FileExistsAlreadyError
 from engine.log.commits import iter_commits
-from engine.log.paths import LogFileKind, compacted_path
+from engine.log.paths import LogFileKind, compaction_path
 from engine.log.segment import LogFile, complete_checkpoints, list_log_files
 from engine.log.subjects import subject_of
 from engine.storage.base import Store
@@ -36,10 +36,10 @@ def write_compaction(store: Store, end_version: int, interval: int) -> str | Non
     actions: list[Action] = []
     for content in iter_commits(store, [commit.status for commit in commits]):
         actions += content
-    kept = reconciled(actions)
+    kept = reconcile_actions(actions)
     if kept is None:
         return None
-    path = compacted_path(commits[0].version, end_version)
+    path = compaction_path(commits[0].version, end_version)
     try:
         store.put_if_absent(path, "".join(f"{encode(action)}\n" for action in kept).encode())
     except FileExistsAlreadyError:
@@ -47,7 +47,7 @@ def write_compaction(store: Store, end_version: int, interval: int) -> str | Non
     return path
 
 
-def reconciled(actions: Iterable[Action]) -> list[Action] | None:
+def reconcile_actions(actions: Iterable[Action]) -> list[Action] | None:
     """The latest action of each subject, removals among them: what came before may need them.
 
     None where there is an action whose reconciliation is not known.
@@ -61,7 +61,7 @@ def reconciled(actions: Iterable[Action]) -> list[Action] | None:
             return None
         newest.pop(subject, None)  # the newest also comes last
         newest[subject] = action
-    return [_without_change(newest_action) for newest_action in newest.values()]
+    return [_clear_data_change(newest_action) for newest_action in newest.values()]
 
 
 def _window(files: Sequence[LogFile], end_version: int) -> list[LogFile]:
@@ -77,7 +77,7 @@ def _window(files: Sequence[LogFile], end_version: int) -> list[LogFile]:
     return window
 
 
-def _without_change(action: Action) -> Action:
+def _clear_data_change(action: Action) -> Action:
     """State, not change: a compaction must not be taken for what a commit did."""
     if isinstance(action, AddFile | RemoveFile):
         return msgspec.structs.replace(action, data_change=False)

@@ -10,7 +10,7 @@ from engine.log.checkpoint_reader import read_manifest
 from engine.log.commits import iter_actions
 from engine.log.replay import load_table_state
 from engine.log.segment import LogSegment, list_segment
-from engine.log.subjects import without_repeats
+from engine.log.subjects import remove_repeats
 from engine.storage.base import Store
 
 _OF_FILES = (b'{"add"', b'{"remove"', b'{"cdc"', b'{"commitInfo"', b'{"txn"')
@@ -58,6 +58,6 @@ def _actions(store: Store, segment: LogSegment) -> Iterator[Action]:
     if segment.checkpoint is not None:
         paths = [file.path for file in segment.checkpoint.files]
         said = [action for path in paths for action in read_manifest(store, path)]
-        yield from without_repeats(said, paths[0], "Delete the checkpoint.")
+        yield from remove_repeats(said, paths[0], "Delete the checkpoint.")
     for commit in segment.commits:
         yield from iter_actions(store, commit.path, commit.status.size_bytes, _OF_FILES)

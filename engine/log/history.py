@@ -78,7 +78,7 @@ def _iter_infos(store: Store, commits: Sequence[LogFile]) -> Iterator[tuple[LogF
     """
     tip: Tip | None = None
     for start in range(0, len(commits), _BATCH):
-        batch = _with_infos(store, commits[start : start + _BATCH])
+        batch = _read_infos(store, commits[start : start + _BATCH])
         if tip is None and batch:
             newest, info = batch[0]
             tip = Tip(newest.version, newest.status, info)
@@ -110,7 +110,7 @@ def commit_timestamp_ms(store: Store, state: TableState) -> int:
 
     Times of files are made monotonic over the commits that were read for the state.
     """
-    since = in_commit_timestamps_since(state.metadata)
+    since = timestamp_enablement_version(state.metadata)
     if since is not None and state.version >= since:
         info = state.commit_info or _info_of(store, state.version)
         if info is not None and info.in_commit_timestamp is not None:
@@ -124,7 +124,7 @@ def commit_timestamp_ms(store: Store, state: TableState) -> int:
     return times.get(state.version) or max(times.values(), default=0)
 
 
-def in_commit_timestamps_since(metadata: Metadata) -> int | None:
+def timestamp_enablement_version(metadata: Metadata) -> int | None:
     """The version from which on commits carry their own time; None if they do not."""
     timestamps = {key: value for key, value in metadata.configuration.items() if key in _ICT_KEYS}
     properties = TableProperties.parse(timestamps)
@@ -142,8 +142,8 @@ def version_at(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
     """
     timeline = _timeline_of(store, metadata)
     timeline.check_until(timestamp_ms)
-    if timestamp_ms < timeline.at(timeline.versions[0]):
-        raise timeline.out_of_range(timestamp_ms)
+    if timestamp_ms < timeline.time_ms(timeline.versions[0]):
+        raise timeline.range_error(timestamp_ms)
     return timeline.newest_until(timestamp_ms)
 
 
@@ -158,7 +158,7 @@ def version_from(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
     timeline = _timeline_of(store, metadata)
     timeline.check_until(timestamp_ms)
     first = timeline.versions[0]
-    if timestamp_ms <= timeline.at(first):
+    if timestamp_ms <= timeline.time_ms(first):
         return first
     return timeline.newest_until(timestamp_ms - 1) + 1
 
@@ -175,7 +175,7 @@ def _timeline_of(store: Store, metadata: Metadata) -> "_Timeline":
     if not times:
         msg = f"There is no Delta table at {store.root}."
         raise TableNotFoundError(msg, "Check the location, or create the table.")
-    return _Timeline(store, times, in_commit_timestamps_since(metadata))
+    return _Timeline(store, times, timestamp_enablement_version(metadata))
 
 
 def file_times(files: Sequence[LogFile]) -> dict[int, int]:
@@ -209,7 +209,7 @@ class _Timeline:
         self._store, self._file_ms, self._since = store, file_ms, since
         self._own: dict[int, int] = {}
 
-    def at(self, version: int) -> int:
+    def time_ms(self, version: int) -> int:
         if self._since is None or version < self._since:
             return self._file_ms[version]
         if version not in self._own:
@@ -218,11 +218,11 @@ class _Timeline:
             self._own[version] = self._file_ms[version] if own is None else own
         return self._own[version]
 
-    def out_of_range(self, timestamp_ms: int) -> TimestampOutOfRangeError:
+    def range_error(self, timestamp_ms: int) -> TimestampOutOfRangeError:
         """Return the error of a time at which no version was current."""
-        first, last = self.at(self.versions[0]), self.at(self.versions[-1])
+        first, last = self.time_ms(self.versions[0]), self.time_ms(self.versions[-1])
         return TimestampOutOfRangeError(
-            self._store.root, _shown(timestamp_ms), _shown(first), _shown(last)
+            self._store.root, _format_time(timestamp_ms), _format_time(first), _format_time(last)
         )
 
     def check_until(self, timestamp_ms: int) -> None:
@@ -231,8 +231,8 @@ class _Timeline:
         Raises:
             TimestampOutOfRangeError: it is one.
         """
-        if timestamp_ms > self.at(self.versions[-1]):
-            raise self.out_of_range(timestamp_ms)
+        if timestamp_ms > self.time_ms(self.versions[-1]):
+            raise self.range_error(timestamp_ms)
 
     def newest_until(self, timestamp_ms: int) -> int:
         """Among the versions with their own time if the first is not too late, else among the others."""
@@ -240,20 +240,20 @@ class _Timeline:
         before = [v for v in self.versions if self._since is None or v < self._since]
         among = (
             with_own
-            if with_own and (not before or self.at(with_own[0]) <= timestamp_ms)
+            if with_own and (not before or self.time_ms(with_own[0]) <= timestamp_ms)
             else before
         )
         low, high = 0, len(among) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            if self.at(among[middle]) <= timestamp_ms:
+            if self.time_ms(among[middle]) <= timestamp_ms:
                 low = middle
             else:
                 high = middle - 1
         return among[low]
 
 
-def _with_infos(
+def _read_infos(
     store: Store, commits: Sequence[LogFile]
 ) -> list[tuple[LogFile, CommitInfo | None]]:
     """Commits with what they say of themselves, without those that were cleaned away meanwhile."""
@@ -271,7 +271,7 @@ def _info_of(store: Store, version: int) -> CommitInfo | None:
         return None
 
 
-def _shown(epoch_ms: int) -> str:
+def _format_time(epoch_ms: int) -> str:
     try:
         return utc_from_ms(epoch_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):

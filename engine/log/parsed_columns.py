@@ -39,7 +39,7 @@ _BATCH_ROWS = 32_768
 _FAILURES = (ValueError, TypeError, ArithmeticError, OverflowError, pa.ArrowException)
 
 
-def parsed_statistics(
+def parse_statistics(
     stats: pa.ChunkedArray,
     metadata: Metadata,
     properties: TableProperties,
@@ -49,12 +49,12 @@ def parsed_statistics(
 
     The number of rows is in it where no column has any, too: deletion vectors and row ids ask for it.
     """
-    columns = indexed_columns(metadata, properties, clustering)
+    columns = choose_statistics_columns(metadata, properties, clustering)
     batches = [_statistics(batch.to_pylist(), columns) for batch in _iter_batches(stats)]
     return pa.concat_arrays(batches) if batches else _statistics([], columns)
 
 
-def parsed_partition_values(values: pa.ChunkedArray, metadata: Metadata) -> pa.Array | None:
+def parse_partition_columns(values: pa.ChunkedArray, metadata: Metadata) -> pa.Array | None:
     """`partitionValues_parsed` of every row; None where the table is not partitioned."""
     mode = column_mapping_mode(metadata.configuration)
     schema = parse_schema(metadata.schema_string)
@@ -70,7 +70,7 @@ def parsed_partition_values(values: pa.ChunkedArray, metadata: Metadata) -> pa.A
     return pa.StructArray.from_arrays(columns, names=names)
 
 
-def indexed_columns(
+def choose_statistics_columns(
     metadata: Metadata, properties: TableProperties, clustering: Sequence[ColumnPath] = ()
 ) -> StructType:
     """Return the data columns that have statistics, under physical names."""
@@ -92,15 +92,15 @@ def _iter_batches(column: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 def _statistics(texts: Sequence[str | None], columns: StructType) -> pa.StructArray:
     decoder = _EXACT_DECODER if _has_decimals(columns) else _DECODER
-    rows = [_decoded(text, decoder) for text in texts]
-    bounded = _bounded(columns)
-    arrays = {"numRecords": _leaf(_under(rows, "numRecords"), PrimitiveType("long"))}
+    rows = [_decode_stats(text, decoder) for text in texts]
+    bounded = _columns_with_bounds(columns)
+    arrays = {"numRecords": _leaf(_values_of_field(rows, "numRecords"), PrimitiveType("long"))}
     if bounded.fields:
-        arrays["minValues"] = _struct(_under(rows, "minValues"), bounded)
-        arrays["maxValues"] = _struct(_under(rows, "maxValues"), bounded)
+        arrays["minValues"] = _struct(_values_of_field(rows, "minValues"), bounded)
+        arrays["maxValues"] = _struct(_values_of_field(rows, "maxValues"), bounded)
     if columns.fields:
-        arrays["nullCount"] = _struct(_under(rows, "nullCount"), _counted(columns))
-    arrays["tightBounds"] = _leaf(_under(rows, "tightBounds"), PrimitiveType("boolean"))
+        arrays["nullCount"] = _struct(_values_of_field(rows, "nullCount"), _count_columns(columns))
+    arrays["tightBounds"] = _leaf(_values_of_field(rows, "tightBounds"), PrimitiveType("boolean"))
     missing = pa.array([row is None for row in rows], pa.bool_())
     return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=missing)
 
@@ -111,7 +111,7 @@ def _has_decimals(data_type: DataType) -> bool:
     return isinstance(data_type, DecimalType)
 
 
-def _decoded(text: str | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any] | None:
+def _decode_stats(text: str | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
@@ -121,14 +121,14 @@ def _decoded(text: str | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, 
     return value if isinstance(value, dict) else None
 
 
-def _under(rows: Sequence[Any], name: str) -> list[Any]:
+def _values_of_field(rows: Sequence[Any], name: str) -> list[Any]:
     return [row.get(name) if type(row) is dict else None for row in rows]
 
 
 def _struct(rows: Sequence[Any], columns: StructType) -> pa.StructArray:
     arrays = []
     for column in columns:
-        values = _under(rows, column.name)
+        values = _values_of_field(rows, column.name)
         if isinstance(column.type, StructType):
             arrays.append(_struct(values, column.type))
         else:
@@ -138,14 +138,14 @@ def _struct(rows: Sequence[Any], columns: StructType) -> pa.StructArray:
 
 def _leaf(values: Sequence[Any], data_type: DataType) -> pa.Array:
     """Values of JSON as values of the type, null for those that are none."""
-    array = _taken_whole(values, data_type)
+    array = _convert_unchanged(values, data_type)
     if array is not None:
         return array
     clean = _decimal if isinstance(data_type, DecimalType) else _CLEANED[_name(data_type)]
-    return _typed([_cleaned(value, clean) for value in values], data_type)
+    return _build_array([_clean_value(value, clean) for value in values], data_type)
 
 
-def _taken_whole(values: Sequence[Any], data_type: DataType) -> pa.Array | None:
+def _convert_unchanged(values: Sequence[Any], data_type: DataType) -> pa.Array | None:
     """The values as an array, taken as they are; None where one of them needs cleaning."""
     name, kind = _name(data_type), to_arrow_type(data_type)
     present = set(map(type, values)) - {type(None)}
@@ -162,7 +162,7 @@ def _taken_whole(values: Sequence[Any], data_type: DataType) -> pa.Array | None:
     return array if name not in _FLOATS else pc.if_else(pc.is_finite(array), array, None)
 
 
-def _typed(values: Sequence[Any], data_type: DataType) -> pa.Array:
+def _build_array(values: Sequence[Any], data_type: DataType) -> pa.Array:
     kind = to_arrow_type(data_type)
     try:
         return pa.array(values, kind)
@@ -178,7 +178,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:  # noqa: ANN401 - any value
     return True
 
 
-def _cleaned(value: Any, clean: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - JSON to a value
+def _clean_value(value: Any, clean: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - JSON to a value
     if value is None:
         return None
     try:
@@ -187,21 +187,23 @@ def _cleaned(value: Any, clean: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - 
         return None
 
 
-def _bounded(columns: StructType) -> StructType:
+def _columns_with_bounds(columns: StructType) -> StructType:
     """The columns that have an order."""
-    return _mapped(columns, lambda kind: kind if _has_bounds(kind) else None)
+    return _map_leaf_types(columns, lambda kind: kind if _has_bounds(kind) else None)
 
 
-def _counted(columns: StructType) -> StructType:
+def _count_columns(columns: StructType) -> StructType:
     """The columns of the statistics, each as a count of nulls."""
-    return _mapped(columns, lambda _: PrimitiveType("long"))
+    return _map_leaf_types(columns, lambda _: PrimitiveType("long"))
 
 
-def _mapped(columns: StructType, change: Callable[[DataType], DataType | None]) -> StructType:
+def _map_leaf_types(
+    columns: StructType, change: Callable[[DataType], DataType | None]
+) -> StructType:
     fields = []
     for column in columns:
         inner = column.type
-        kind = _mapped(inner, change) if isinstance(inner, StructType) else change(inner)
+        kind = _map_leaf_types(inner, change) if isinstance(inner, StructType) else change(inner)
         if kind is not None and (not isinstance(kind, StructType) or kind.fields):
             fields.append(StructField(column.name, kind))
     return StructType(tuple(fields))
@@ -277,11 +279,11 @@ def _partition_column(values: pa.ChunkedArray, name: str, data_type: DataType) -
     """One partition column; each distinct text is parsed once."""
     chunks = [pc.map_lookup(chunk, name, "first") for chunk in values.chunks]
     encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
-    distinct = [_parsed(text, data_type) for text in encoded.dictionary.to_pylist()]
+    distinct = [_check_partition_text(text, data_type) for text in encoded.dictionary.to_pylist()]
     return partition_array(distinct, data_type).take(encoded.indices)
 
 
-def _parsed(text: str | None, data_type: DataType) -> str | None:
+def _check_partition_text(text: str | None, data_type: DataType) -> str | None:
     """The text, where it is a value of the type."""
     try:
         parse_stored_value(text, data_type)

@@ -88,7 +88,7 @@ def sidecar_path() -> str:
     return f"{SIDECAR_DIRECTORY}/{uuid.uuid4()}.parquet"
 
 
-def compacted_path(start_version: int, end_version: int) -> str:
+def compaction_path(start_version: int, end_version: int) -> str:
     """The path of a compaction of the commits from one version to another, both included."""
     return f"{LOG_DIRECTORY}/{start_version:020}.{end_version:020}.compacted.json"
 

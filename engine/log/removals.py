@@ -54,11 +54,11 @@ def _removals(store: Store, times: Mapping[int, int], commit: LogFile) -> Sequen
     stamps = [action.in_commit_timestamp for action in actions if isinstance(action, CommitInfo)]
     time_ms = next((stamp for stamp in stamps if stamp is not None), times[commit.version])
     return [
-        Removal(commit.version, action, max(_said_ms(action), time_ms))
+        Removal(commit.version, action, max(_deletion_ms(action), time_ms))
         for action in actions
         if isinstance(action, RemoveFile | AddCDCFile)
     ]
 
 
-def _said_ms(action: RemoveFile | AddCDCFile) -> int:
+def _deletion_ms(action: RemoveFile | AddCDCFile) -> int:
     return (action.deletion_timestamp or 0) if isinstance(action, RemoveFile) else 0

@@ -31,7 +31,7 @@ def distinct_files(files: pa.Table, tombstones: pa.Table, path: str, remedy: str
         MalformedLogError: it says two things of one file: that it lives and that it was removed, or
             two rows of it differ.
     """
-    ordered = _ordered(files.column("path"))
+    ordered = _sort_fingerprints(files.column("path"))
     once = files if _are_distinct(files.column("path"), ordered) else last_of_each(files)
     contradicted = _path_that_differs(files) if once.num_rows < files.num_rows else None
     contradicted = contradicted or _path_in_both(once, tombstones, ordered)
@@ -54,7 +54,7 @@ def _path_in_both(
     removed = tombstones
     fingerprints = _fingerprints_of(tombstones.column("path"))
     if ordered is not None and fingerprints is not None:
-        shared = _shared(ordered, np.sort(fingerprints))
+        shared = _intersect_sorted(ordered, np.sort(fingerprints))
         if not len(shared):
             return None
         removed = tombstones.filter(pa.array(np.isin(fingerprints, shared)))
@@ -90,12 +90,14 @@ def _are_distinct(paths: pa.ChunkedArray, ordered: NDArray[np.uint64] | None) ->
     return bool(pc.count_distinct(paths).as_py() == len(paths))
 
 
-def _ordered(paths: pa.ChunkedArray) -> NDArray[np.uint64] | None:
+def _sort_fingerprints(paths: pa.ChunkedArray) -> NDArray[np.uint64] | None:
     fingerprints = _fingerprints_of(paths)
     return None if fingerprints is None else np.sort(fingerprints)
 
 
-def _shared(ordered: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _intersect_sorted(
+    ordered: NDArray[np.uint64], others: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
     """The numbers that are in both of two ordered arrays."""
     places = np.searchsorted(ordered, others)
     inside = places < len(ordered)

@@ -27,7 +27,7 @@ from engine.errors import (
     MalformedLogError,
     VersionNotFoundError,
 )
-from engine.log.commits import Commit, iter_commits
+from engine.log.commits import LogCommit, iter_commits
 from engine.log.file_table import (
     FILES,
     NO_FILES,
@@ -127,18 +127,18 @@ def load_table_state(store: Store, version: int | None = None) -> TableState:
     """
     segment = list_segment(store, version)
     try:
-        return _loaded(store, version, segment)
+        return _load_with_fallback(store, version, segment)
     except FileMissingError:
-        return _loaded(store, version, list_segment(store, version))
+        return _load_with_fallback(store, version, list_segment(store, version))
     except MalformedLogError:
         with suppress(EngineError):  # the damage that was met first tells more
             listed_again = list_segment(store, version)
             if listed_again != segment:
-                return _loaded(store, version, listed_again)
+                return _load_with_fallback(store, version, listed_again)
         raise
 
 
-def _loaded(store: Store, version: int | None, segment: LogSegment) -> TableState:
+def _load_with_fallback(store: Store, version: int | None, segment: LogSegment) -> TableState:
     try:
         return load_state(store, segment)
     except MalformedLogError as damage:
@@ -174,7 +174,7 @@ def list_newer(store: Store, state: TableState) -> LogSegment | None:
     return newer_segment(files, state.version)
 
 
-def replay(store: Store, files: Sequence[LogFile], commits: Iterable[Commit]) -> TableState:
+def replay(store: Store, files: Sequence[LogFile], commits: Iterable[LogCommit]) -> TableState:
     """The state after commits that are read elsewhere: every one of a log, from its first.
 
     Args:
@@ -187,11 +187,11 @@ def replay(store: Store, files: Sequence[LogFile], commits: Iterable[Commit]) ->
         MalformedLogError: as `load_state`.
     """
     segment = LogSegment(files[-1].version, None, tuple(files))
-    return _replayed(store, segment, None, _each_of(store, files, commits))
+    return _replay_commits(store, segment, None, _each_of(store, files, commits))
 
 
 def _each_of(
-    store: Store, files: Sequence[LogFile], commits: Iterable[Commit]
+    store: Store, files: Sequence[LogFile], commits: Iterable[LogCommit]
 ) -> Iterator[Iterable[Action]]:
     following = iter(commits)
     for file in files:
@@ -209,12 +209,12 @@ def load_state(store: Store, segment: LogSegment, previous: TableState | None = 
         MalformedLogError: the log breaks the protocol, or lacks the protocol or the metadata.
     """
     try:
-        return _replayed(store, segment, previous)
+        return _replay_commits(store, segment, previous)
     except (MalformedLogError, FileMissingError) as damage:
         if not segment.compactions:
             raise
         try:
-            state = _replayed(store, replace(segment, compactions=()), previous)
+            state = _replay_commits(store, replace(segment, compactions=()), previous)
         except FileMissingError as gone:
             msg = f"{damage.what} The commits that could stand in for it are gone: {gone.what}"
             raise MalformedLogError(msg, "Restore the files of the log from a backup.") from damage
@@ -222,7 +222,7 @@ def load_state(store: Store, segment: LogSegment, previous: TableState | None = 
         return state
 
 
-def _replayed(
+def _replay_commits(
     store: Store,
     segment: LogSegment,
     previous: TableState | None,
@@ -230,7 +230,7 @@ def _replayed(
 ) -> TableState:
     replay, latest_ms = _Replay(), None
     if previous is not None and previous.version <= segment.version and segment.checkpoint is None:
-        segment, latest_ms = segment.since(previous.version), previous.file_time_ms
+        segment, latest_ms = segment.tail(previous.version), previous.file_time_ms
         replay.start_from(previous)
     elif segment.checkpoint is not None:
         replay.start_from_checkpoint(store, segment)
@@ -380,12 +380,12 @@ def _merge(
 ) -> pa.Table:
     """The base without what was touched since, and the newer rows behind it."""
     if base.num_rows and touched:
-        base = _without(base, touched)
+        base = _remove_touched_files(base, touched)
     merged = pa.concat_tables([base, newer]) if newer.num_rows else base
     return merged.combine_chunks() if merged.column("path").num_chunks > _MAX_CHUNKS else merged
 
 
-def _without(base: pa.Table, touched: dict[FileKey, AddFile | RemoveFile]) -> pa.Table:
+def _remove_touched_files(base: pa.Table, touched: dict[FileKey, AddFile | RemoveFile]) -> pa.Table:
     """An anti-join on (path, dv_id): by path first, exactly where a path was touched."""
     paths = pa.array([path for path, _ in touched], pa.string())
     maybe = pc.is_in(base.column("path"), value_set=paths)

@@ -75,7 +75,7 @@ class LogSegment:
     compactions: tuple[LogFile, ...] = ()
     tip: LogFile | None = None
 
-    def since(self, version: int) -> "LogSegment":
+    def tail(self, version: int) -> "LogSegment":
         """The segment without the commits up to a version that is known, and without its checkpoint."""
         later = tuple(commit for commit in self.commits if commit.version > version)
         compactions = tuple(
@@ -83,7 +83,7 @@ class LogSegment:
         )
         return LogSegment(self.version, None, later, compactions)
 
-    def until(self, version: int) -> "LogSegment":
+    def truncate(self, version: int) -> "LogSegment":
         """The segment of an earlier version, one that is not before the checkpoint."""
         commits = tuple(commit for commit in self.commits if commit.version <= version)
         compactions = tuple(
@@ -119,9 +119,9 @@ def list_segment(
         LogGapError: commits are missing between the checkpoint and the version.
     """
     try:
-        return _listed(store, version, checkpoint_before)
+        return _list_segment(store, version, checkpoint_before)
     except LogGapError:  # a directory that is read while commits come may show the later one alone
-        return _listed(store, version, checkpoint_before)
+        return _list_segment(store, version, checkpoint_before)
 
 
 def check_log(store: Store) -> None:
@@ -143,7 +143,7 @@ def _no_table(store: Store) -> TableNotFoundError:
     return TableNotFoundError(msg, "Check the location, or create the table.")
 
 
-def _listed(store: Store, version: int | None, checkpoint_before: int | None) -> LogSegment:
+def _list_segment(store: Store, version: int | None, checkpoint_before: int | None) -> LogSegment:
     hint = read_hint(store) if checkpoint_before is None else None
     if hint is not None and (version is None or hint <= version):
         files = list_log_files(store, hint)

@@ -47,7 +47,7 @@ def _text(array: pa.Array) -> pa.Array:
             [None if text is None else json.dumps(text) for text in array.to_pylist()], pa.string()
         )
     escaped = pc.replace_substring(pc.replace_substring(array, "\\", "\\\\"), '"', '\\"')
-    return _quoted(escaped)
+    return _quote_texts(escaped)
 
 
 def _moment(array: pa.Array) -> pa.Array:
@@ -56,12 +56,12 @@ def _moment(array: pa.Array) -> pa.Array:
     wall = pc.floor_temporal(array, unit="microsecond").cast(pa.int64())
     scale = {"s": 1_000_000, "ms": 1000, "us": 1}.get(array.type.unit)
     micros = pc.multiply(wall, scale) if scale else pc.divide(wall, 1000)
-    in_range = _where(micros, _FIRST_DAY * DAY_MICROS, _LAST_DAY * DAY_MICROS)
+    in_range = _null_outside_range(micros, _FIRST_DAY * DAY_MICROS, _LAST_DAY * DAY_MICROS)
     text = pc.strftime(in_range.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
     return pc.binary_join_element_wise('"', text, f'{zone}"', "")
 
 
-def _quoted(array: pa.Array) -> pa.Array:
+def _quote_texts(array: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise('"', array, '"', "")
 
 
@@ -69,16 +69,16 @@ def _plain(array: pa.Array) -> pa.Array:
     return array.cast(pa.string())
 
 
-def _floating(array: pa.Array) -> pa.Array:
+def _render_floats(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_finite(array), array.cast(pa.string()), None)
 
 
 def _date(array: pa.Array) -> pa.Array:
-    days = _where(array.cast(pa.date32()).cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
-    return _quoted(days.cast(pa.date32()).cast(pa.string()))
+    days = _null_outside_range(array.cast(pa.date32()).cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
+    return _quote_texts(days.cast(pa.date32()).cast(pa.string()))
 
 
-def _where(numbers: pa.Array, first: int, last: int) -> pa.Array:
+def _null_outside_range(numbers: pa.Array, first: int, last: int) -> pa.Array:
     """The numbers from the first to before the last, null in the place of others.
 
     Bounds of other years are left out: no text that is read again says them.
@@ -90,7 +90,7 @@ def _where(numbers: pa.Array, first: int, last: int) -> pa.Array:
 _WRITERS = (
     (pa.types.is_struct, _struct),
     (pa.types.is_string, _text),
-    (pa.types.is_floating, _floating),
+    (pa.types.is_floating, _render_floats),
     (pa.types.is_timestamp, _moment),
     (pa.types.is_date, _date),
     (pa.types.is_integer, _plain),

@@ -37,13 +37,13 @@ def each_once(actions: Iterable[Action], path: str, remedy: str) -> Iterator[Act
     for action in actions:
         subject = subject_of(action)
         if subject is not None and subject in subjects:
-            msg = f"{path} contradicts itself: it has two actions of {_shown_subject(action)}."
+            msg = f"{path} contradicts itself: it has two actions of {_describe_subject(action)}."
             raise MalformedLogError(msg, remedy)
         subjects.add(subject)
         yield action
 
 
-def without_repeats(actions: Iterable[Action], path: str, remedy: str) -> list[Action]:
+def remove_repeats(actions: Iterable[Action], path: str, remedy: str) -> list[Action]:
     """The actions of a state, those that are there twice once.
 
     Raises:
@@ -57,12 +57,12 @@ def without_repeats(actions: Iterable[Action], path: str, remedy: str) -> list[A
             seen[subject] = action
             kept.append(action)
         elif seen[subject] != action:
-            msg = f"{path} contradicts itself: it says two things of {_shown_subject(action)}."
+            msg = f"{path} contradicts itself: it says two things of {_describe_subject(action)}."
             raise MalformedLogError(msg, remedy)
     return kept
 
 
-def _shown_subject(action: Action) -> str:
+def _describe_subject(action: Action) -> str:
     """The subject of an action, for messages."""
     match action:
         case AddFile() | RemoveFile():

@@ -11,7 +11,7 @@ import msgspec
 
 from engine.actions.commit_info import CommitInfo
 from engine.errors import FileMissingError
-from engine.log.commits import Commit, read_commit_info
+from engine.log.commits import LogCommit, read_commit_info
 from engine.log.paths import commit_path
 from engine.storage.base import FileStatus, Store
 
@@ -28,7 +28,7 @@ class Tip:
     info: CommitInfo | None
 
     @classmethod
-    def of(cls, commit: Commit) -> "Tip":
+    def from_commit(cls, commit: LogCommit) -> "Tip":
         """The tip of a log that ends with a commit."""
         return cls(commit.version, commit.file, commit.commit_info)
 
@@ -74,8 +74,8 @@ def _says_the_same(store: Store, tip: Tip, file: FileStatus) -> bool | None:
         other = read_commit_info(store, file.path)
     except FileMissingError:
         return None
-    return other is not None and _unnumbered(other) == _unnumbered(info)
+    return other is not None and _drop_version(other) == _drop_version(info)
 
 
-def _unnumbered(info: CommitInfo) -> CommitInfo:
+def _drop_version(info: CommitInfo) -> CommitInfo:
     return msgspec.structs.replace(info, version=None)

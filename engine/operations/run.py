@@ -48,7 +48,7 @@ from engine.errors import (
     RequestError,
     TableNotFoundError,
 )
-from engine.log.commits import Commit
+from engine.log.commits import LogCommit
 from engine.operations.active import running, running_writers
 from engine.operations.alter_columns import (
     add_columns,
@@ -338,7 +338,7 @@ def _applied_before(table: DeltaTable, app_id: str, version: int) -> bool:
 class _LandedBeforeError(Exception):
     """Another run of the same job has committed."""
 
-    def __init__(self, commit: Commit) -> None:
+    def __init__(self, commit: LogCommit) -> None:
         super().__init__(commit.version)
         self.commit = commit
 
@@ -352,7 +352,7 @@ class _OwnCommit(TransactionObserver):
     def __init__(self, store: Store, txn_id: str, since_version: int) -> None:
         self._store, self._txn_id, self._looked_at = store, txn_id, since_version
 
-    def find(self, version: int) -> Commit | None:
+    def find(self, version: int) -> LogCommit | None:
         """The commit among those that came by a version, and have not been looked at."""
         own = find_own_commit(self._store, self._txn_id, self._looked_at, version)
         self._looked_at = max(self._looked_at, version)
@@ -384,7 +384,7 @@ def _landed_before(
     return None, replace(options, observer=Observers([runs, options.observer or NO_OBSERVER]))
 
 
-def _result_of(own: Commit) -> OperationResult:
+def _result_of(own: LogCommit) -> OperationResult:
     metrics = dict(own.commit_info.operation_metrics or {}) if own.commit_info else {}
     return OperationResult(
         own.version, metrics, recognised=True, versions=(own.version,), message=_LANDED

@@ -33,7 +33,7 @@ from engine.errors import (
     OperationCancelledError,
 )
 from engine.expressions.parse import parse_condition
-from engine.log.commits import Commit, read_commit
+from engine.log.commits import LogCommit, read_commit
 from engine.log.paths import commit_path
 from engine.operations.needs_spark import NeedsSparkError
 from engine.operations.options import Resolve, RunOptions
@@ -143,7 +143,7 @@ class _Trial:
             return self._aborted(conflict)
         return _passed(result)
 
-    def _winners(self) -> list[Commit]:
+    def _winners(self) -> list[LogCommit]:
         if len(self._write.winners) > MOST_COMMITS:
             msg = f"it overlapped with more than {MOST_COMMITS} commits"
             raise CannotTryError(msg)
@@ -153,7 +153,7 @@ class _Trial:
                 self._check_again(commit)
         return commits
 
-    def _check_again(self, commit: Commit) -> None:
+    def _check_again(self, commit: LogCommit) -> None:
         if (
             ROW_TRACKING_PROPERTY in self._change.properties
             and not WinningCommit.of(commit).changes_data
@@ -169,7 +169,7 @@ class _Trial:
             )
             raise CannotTryError(msg)
 
-    def _copy(self, winners: Sequence[Commit], command: Command) -> None:
+    def _copy(self, winners: Sequence[LogCommit], command: Command) -> None:
         """The version that the write read as version 0, and the files that it and the others open."""
         snapshot = self._write.table.snapshot(version=self._write.read_version)
         if self._change.condition:  # without subqueries: it is not of the person who wrote the rest
@@ -214,7 +214,7 @@ class _Trial:
             places.append(locate(root, vector, self._write.table.allowed_roots))
         yield from (place.path for place in places if place.inside)
 
-    def _land(self, winners: Sequence[Commit]) -> None:
+    def _land(self, winners: Sequence[LogCommit]) -> None:
         """The other commits, each at its place: as they were, or by their commands."""
         for commit in winners:
             self._check_time()
@@ -224,7 +224,7 @@ class _Trial:
             else:
                 self._put(self._table().version() + 1, self._moved(commit))
 
-    def _moved(self, commit: Commit) -> Iterator[Action]:
+    def _moved(self, commit: LogCommit) -> Iterator[Action]:
         """A commit as it was, at another version."""
         for action in commit.actions:
             if isinstance(action, CommitInfo) and action.read_version is not None:
@@ -344,7 +344,7 @@ def _files(actions: Iterable[Action]) -> Iterator[AddFile]:
     return (action for action in actions if isinstance(action, AddFile))
 
 
-def _writes_otherwise(commit: Commit) -> bool:
+def _writes_otherwise(commit: LogCommit) -> bool:
     """Whether a commit would have written other files, had the table been another one."""
     winner = WinningCommit.of(commit)
     return winner.changes_data and not winner.is_blind_append

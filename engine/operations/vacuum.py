@@ -14,7 +14,7 @@ from engine.clock import CLOCK_SLACK_MS, surely_ms
 from engine.commands.maintenance import HOUR_MS
 from engine.commands.model import Vacuum
 from engine.errors import EngineError, FileMissingError, TableReplacedError
-from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.commits import LogCommit, list_versions, read_commit
 from engine.log.tip import is_replaced
 from engine.operations.active import oldest_start_ms
 from engine.operations.execution import Execution
@@ -182,7 +182,7 @@ def _delete(
     return deleted
 
 
-def _named_by(root: str, commit: Commit) -> Iterator[str]:
+def _named_by(root: str, commit: LogCommit) -> Iterator[str]:
     for action in commit.actions:
         if isinstance(action, AddFile | AddCDCFile):
             yield from paths_of(root, action)

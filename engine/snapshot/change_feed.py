@@ -24,7 +24,7 @@ from engine.errors import (
     RequestError,
     VersionNotFoundError,
 )
-from engine.log.commits import Commit, read_commit
+from engine.log.commits import LogCommit, read_commit
 from engine.log.history import version_times
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import STRING, StructField, StructType, parse_schema
@@ -131,7 +131,7 @@ def _check_columns(last: Snapshot, metadata: Metadata, version: int) -> None:
     raise RequestError(msg, f"Read the changes up to version {version} by themselves.", field="end")
 
 
-def _commits(table: ChangeSource, start: int, end: int, *, enabled: bool) -> Iterator[Commit]:
+def _commits(table: ChangeSource, start: int, end: int, *, enabled: bool) -> Iterator[LogCommit]:
     """The commits of a range, as long as the feed is enabled."""
     for version in range(start, end + 1):
         try:
@@ -162,14 +162,14 @@ def _enabled_after(action: object, *, before: bool) -> bool:
     return str(configuration.get(ENABLED_KEY, "false")).lower() == "true"
 
 
-def _files_of_changes(commit: Commit) -> list[AddCDCFile | AddFile | RemoveFile]:
+def _files_of_changes(commit: LogCommit) -> list[AddCDCFile | AddFile | RemoveFile]:
     """The files that `_changes` reads, a restated one twice."""
     told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     kinds = (AddFile, RemoveFile)
     return [*told] or [a for a in commit.actions if isinstance(a, kinds) and a.data_change]
 
 
-def _replaced_by(table: ChangeSource, commit: Commit) -> Snapshot | None:
+def _replaced_by(table: ChangeSource, commit: LogCommit) -> Snapshot | None:
     """The version before a commit that says anew what the table is, and removes files of what it was.
 
     Of later commits of a range `_check_columns` has seen that nothing of that changed.
@@ -192,7 +192,7 @@ def _replaced_by(table: ChangeSource, commit: Commit) -> Snapshot | None:
 
 
 def _changes(
-    snapshot: Snapshot, commit: Commit, before: Snapshot | None, batch_bytes: int | None
+    snapshot: Snapshot, commit: LogCommit, before: Snapshot | None, batch_bytes: int | None
 ) -> Iterator[pa.Table]:
     """The changed rows of a commit, with `_change_type`; files that are gone are read as `before` has them."""
     told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
@@ -293,7 +293,7 @@ def _typed(rows: pa.Table, change_type: str) -> pa.Table:
     return rows.append_column(CHANGE_TYPE, pa.repeat(pa.scalar(change_type), rows.num_rows))
 
 
-def _stamped(rows: pa.Table, commit: Commit, times: Mapping[int, int]) -> pa.Table:
+def _stamped(rows: pa.Table, commit: LogCommit, times: Mapping[int, int]) -> pa.Table:
     moment = typed_moment(commit_time_ms(commit, times))
     stamped = rows.append_column(
         COMMIT_VERSION, pa.repeat(pa.scalar(commit.version, pa.int64()), rows.num_rows)
@@ -301,7 +301,7 @@ def _stamped(rows: pa.Table, commit: Commit, times: Mapping[int, int]) -> pa.Tab
     return stamped.append_column(COMMIT_TIMESTAMP, pa.repeat(moment, rows.num_rows))
 
 
-def commit_time_ms(commit: Commit, times: Mapping[int, int]) -> int:
+def commit_time_ms(commit: LogCommit, times: Mapping[int, int]) -> int:
     """Return the time that history gives a commit; `times` are those of the files (`version_times`)."""
     own = commit.commit_info.in_commit_timestamp if commit.commit_info else None
     return times.get(commit.version, commit.timestamp_ms) if own is None else own

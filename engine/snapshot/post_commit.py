@@ -114,5 +114,5 @@ def _at(store: Store, version: int, previous: Snapshot | None) -> Snapshot:
     newer = commits_until(store, previous.state.tip, version) or list_newer(store, previous.state)
     if newer is None or not previous.version < version <= newer.version:
         return load_snapshot(store, version)
-    state = load_state(store, newer.until(version), previous.state)
+    state = load_state(store, newer.truncate(version), previous.state)
     return Snapshot(store, state, previous.allowed_roots)

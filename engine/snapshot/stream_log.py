@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
 from engine.errors import FileMissingError, LogGapError, VersionNotFoundError
-from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.commits import LogCommit, list_versions, read_commit
 from engine.log.definition import load_definition
 from engine.log.replay import SchemaNotSaidError
 from engine.log.tip import Tip, is_replaced
@@ -284,13 +284,13 @@ class StreamLog:
             self._initial = version, files
         return self._initial[1]
 
-    def _commit(self, version: int) -> Commit:
+    def _commit(self, version: int) -> LogCommit:
         try:
             commit = read_commit(self.store, version)
         except FileMissingError as error:
             raise self._cleaned(version) from error
         if self._last_read is None or version > self._last_read.version:
-            self._last_read = Tip.of(commit)
+            self._last_read = Tip.from_commit(commit)
         return commit
 
     def _check_in_place(self) -> None:
@@ -321,7 +321,7 @@ class StreamLog:
             self._added[version] = self._checked(commit)
         return self._added[version]
 
-    def _checked(self, commit: Commit) -> list[AddFile]:
+    def _checked(self, commit: LogCommit) -> list[AddFile]:
         """The files that a version gives to the stream, once nothing speaks against it."""
         for action in commit.actions:
             if isinstance(action, Metadata):

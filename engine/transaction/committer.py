@@ -26,7 +26,7 @@ from engine.errors import (
     StorageError,
     StorageOutcomeUnknownError,
 )
-from engine.log.commits import Commit
+from engine.log.commits import LogCommit
 from engine.log.paths import commit_path
 from engine.log.replay import TableState
 from engine.log.tip import Tip
@@ -99,7 +99,7 @@ class Committer:
 
     def _meet_in_turn(
         self, txn: ObservedTransaction, pending_commit: PendingCommit, turn: Turn
-    ) -> tuple[Commit | None, PendingCommit]:
+    ) -> tuple[LogCommit | None, PendingCommit]:
         """As `_meet_vacuums`, with the turn taken: what landed while it was waited for is met too."""
         own, pending_commit = self._meet_vacuums(txn, pending_commit)
         if own is None and turn.take():
@@ -108,7 +108,7 @@ class Committer:
 
     def _meet_vacuums(
         self, txn: ObservedTransaction, pending_commit: PendingCommit
-    ) -> tuple[Commit | None, PendingCommit]:
+    ) -> tuple[LogCommit | None, PendingCommit]:
         """As `_meet_winners`, once no VACUUM is under way that may delete what is staged."""
         pauses = pauses_s()
         while True:
@@ -123,7 +123,7 @@ class Committer:
 
     def _meet_winners(
         self, txn: ObservedTransaction, pending_commit: PendingCommit
-    ) -> tuple[Commit | None, PendingCommit]:
+    ) -> tuple[LogCommit | None, PendingCommit]:
         """Every winning commit since the last one checked, in order, unless one is the pending commit itself."""
         for commit in iter_newer(self.store, pending_commit.validated_version):
             if is_own(commit, txn.txn_id):
@@ -132,12 +132,12 @@ class Committer:
             passed = validate(pending_commit, WinningCommit.of(commit), self.rows)
             for conflict in passed.resolved[len(pending_commit.resolved) :]:
                 self.observer.conflict_resolved(txn, conflict)
-            pending_commit = replace(passed, winner_tip=Tip.of(commit))
+            pending_commit = replace(passed, winner_tip=Tip.from_commit(commit))
             self.files.meet(commit)
         return None, pending_commit
 
     def _recognise(
-        self, own: Commit, pending_commit: PendingCommit, attempts: int, *, landed_now: bool
+        self, own: LogCommit, pending_commit: PendingCommit, attempts: int, *, landed_now: bool
     ) -> CommitOutcome:
         """Its own commit, found in the log; one that has just been written is checked like any other."""
         if landed_now:
@@ -215,7 +215,7 @@ def _landed(attempt: Attempt, pending_commit: PendingCommit, attempts: int) -> C
     )
 
 
-def _recognised(own: Commit, pending_commit: PendingCommit, attempts: int) -> CommitOutcome:
+def _recognised(own: LogCommit, pending_commit: PendingCommit, attempts: int) -> CommitOutcome:
     return CommitOutcome(
         own.version, own.timestamp_ms, attempts, pending_commit.resolved, recognised=True
     )

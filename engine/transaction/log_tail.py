@@ -19,7 +19,7 @@ from engine.errors import (
     TableReplacedError,
     VersionNotFoundError,
 )
-from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.commits import LogCommit, list_versions, read_commit
 from engine.log.paths import commit_path
 from engine.log.replay import TableState, load_state, load_table_state
 from engine.log.segment import STATES, LogFile, is_latest, list_log_files, newer_segment
@@ -30,7 +30,7 @@ from engine.storage.presence import read_ahead
 _BACKLOG = 4
 
 
-def iter_newer(store: Store, version: int) -> Iterator[Commit]:
+def iter_newer(store: Store, version: int) -> Iterator[LogCommit]:
     """Every commit after a version, in order, until there is none. A backlog is read ahead.
 
     Raises:
@@ -46,7 +46,7 @@ def iter_newer(store: Store, version: int) -> Iterator[Commit]:
                 version = later.version
 
 
-def next_commit(store: Store, version: int) -> Commit | None:
+def next_commit(store: Store, version: int) -> LogCommit | None:
     """The commit that followed a version, None where that version is the latest.
 
     Raises:
@@ -142,7 +142,7 @@ def newest_version(store: Store, from_version: int = 0) -> int:
     return max((state.version for state in _states(store, from_version)), default=-1)
 
 
-def _read_ahead(store: Store, version: int) -> Iterator[Commit]:
+def _read_ahead(store: Store, version: int) -> Iterator[LogCommit]:
     """The commits that follow a version without a gap, as far as they are there now."""
     listed = list_versions(store, version + 1)
     run = [number for place, number in enumerate(listed) if number == version + 1 + place]
@@ -183,7 +183,7 @@ def _continued(store: Store, read: TableState, version: int) -> TableState:
             " whether it is still the same table cannot be told. Nothing was written."
         )
         raise LogCleanedError(what, "Run it again.")
-    return load_state(store, later.until(version), read)
+    return load_state(store, later.truncate(version), read)
 
 
 def _states(store: Store, from_version: int) -> list[LogFile]:
@@ -192,12 +192,12 @@ def _states(store: Store, from_version: int) -> list[LogFile]:
     ]
 
 
-def is_own(commit: Commit, txn_id: str) -> bool:
+def is_own(commit: LogCommit, txn_id: str) -> bool:
     """Whether a commit is that of the transaction with this id."""
     return commit.commit_info is not None and commit.commit_info.txn_id == txn_id
 
 
-def find_own_commit(store: Store, txn_id: str, after_version: int, up_to: int) -> Commit | None:
+def find_own_commit(store: Store, txn_id: str, after_version: int, up_to: int) -> LogCommit | None:
     """The commit of a transaction among the versions after one, up to and with another.
 
     Raises:
@@ -211,7 +211,7 @@ def find_own_commit(store: Store, txn_id: str, after_version: int, up_to: int) -
     return None
 
 
-def _read(store: Store, version: int) -> Commit:
+def _read(store: Store, version: int) -> LogCommit:
     try:
         return read_commit(store, version)
     except FileMissingError as gone:

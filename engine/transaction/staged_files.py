@@ -15,7 +15,7 @@ from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.clock import Clock
 from engine.deletion_vectors.files import locate
 from engine.errors import EngineError, FileMissingError, PathOutsideRootError
-from engine.log.commits import Commit
+from engine.log.commits import LogCommit
 from engine.storage.base import Store
 from engine.storage.presence import find_missing_files, is_remote
 from engine.storage.uri import resolve_log_path
@@ -84,7 +84,7 @@ class StagedFiles:
             raise StagedFilesGoneError(self._store.root, missing, len(paths))
         self._seen_s = now_s
 
-    def meet(self, commit: Commit) -> None:
+    def meet(self, commit: LogCommit) -> None:
         """A winning commit: after a VACUUM's the next check looks for all files."""
         if commit.operation in (VACUUM_START, VACUUM_END):
             self._vacuums.meet(commit)

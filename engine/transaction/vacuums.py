@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from engine.actions.commit_info import VACUUM_END, VACUUM_START, CommitInfo
 from engine.errors import EngineError
-from engine.log.commits import Commit
+from engine.log.commits import LogCommit
 
 SPARED_FROM = "sparedFromMillis"
 """What VACUUM START says of when the oldest writer that it knows of began: younger files stay."""
@@ -41,7 +41,7 @@ class VacuumsUnderWay:
 
     _under_way: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def meet(self, commit: Commit) -> None:
+    def meet(self, commit: LogCommit) -> None:
         """A winning commit, which may be the beginning or the end of one."""
         if commit.operation == VACUUM_START:
             self._under_way[_key(commit)] = commit.version, _takes_before_ms(commit)
@@ -71,13 +71,13 @@ def pauses_s() -> Iterator[float]:
         yield pause
 
 
-def _key(commit: Commit) -> str:
+def _key(commit: LogCommit) -> str:
     """What the beginning and the end of one VACUUM of this engine share; others say nothing."""
     txn_id = commit.commit_info.txn_id if commit.commit_info else None
     return (txn_id or "").rpartition(":")[0] or f"version {commit.version}"
 
 
-def _takes_before_ms(commit: Commit) -> int:
+def _takes_before_ms(commit: LogCommit) -> int:
     """Files younger than this it leaves; 0 where it does not say for how long files are retained."""
     info = commit.commit_info or CommitInfo()
     given = info.operation_parameters or {}

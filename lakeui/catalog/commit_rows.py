@@ -9,7 +9,7 @@ from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
 from engine.actions.written_files import file_changes
-from engine.log.commits import Commit as LogCommit
+from engine.log.commits import LogCommit
 from lakeui.catalog import log_values
 from lakeui.catalog.models import CommitFile, Table
 from lakeui.catalog.new_rows import NewRow

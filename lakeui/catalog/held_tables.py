@@ -20,7 +20,7 @@ from django.conf import settings
 from engine.actions.files import AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol
 from engine.errors import FileMissingError
-from engine.log.commits import Commit, read_commit
+from engine.log.commits import LogCommit, read_commit
 from engine.log.file_table import files_table
 from engine.log.paths import commit_path
 from engine.log.replay import keep_newest
@@ -120,7 +120,7 @@ class HeldTable:
             "live_files_mirrored": len(self.mirrored),
         }
 
-    def commits_since(self, store: Store) -> list[Commit]:
+    def commits_since(self, store: Store) -> list[LogCommit]:
         """The commits after its version.
 
         Raises:
@@ -147,7 +147,7 @@ class HeldTable:
         except FileMissingError as error:
             raise UnfitError from error
 
-    def advance(self, commits: Sequence[Commit]) -> LiveChanges:
+    def advance(self, commits: Sequence[LogCommit]) -> LiveChanges:
         """Bring it to the version of the last of the commits that follow its own.
 
         Raises:
@@ -168,7 +168,7 @@ class HeldTable:
                 restated.add(path)
         self._check()
         if commits:
-            self.tip = Tip.of(commits[-1])
+            self.tip = Tip.from_commit(commits[-1])
         leaving, coming = self._choose(came, left, files_before)
         restated = {path for path in restated if self._mirrors(path)}
         rows = [row for row, add in enumerate(adds) if add.path in coming | restated]
@@ -267,7 +267,7 @@ HELD_TABLES = HeldTables()
 """Of this process."""
 
 
-def _newest(commits: Iterable[Commit]) -> dict[FileKey, _FileAction]:
+def _newest(commits: Iterable[LogCommit]) -> dict[FileKey, _FileAction]:
     newest: dict[FileKey, _FileAction] = {}
     for action in (action for commit in commits for action in commit.actions):
         if isinstance(action, _DEFINING):

@@ -17,8 +17,7 @@ from django.db.models.functions import Substr
 from django.utils import timezone
 
 from engine.errors import EngineError, FileMissingError
-from engine.log.commits import Commit as LogCommit
-from engine.log.commits import list_versions, read_commit_and_text
+from engine.log.commits import LogCommit, list_versions, read_commit_and_text
 from engine.log.paths import LogFileKind, commit_path
 from engine.log.replay import TableState, replay
 from engine.log.segment import LogFile, list_log_files, whole_log

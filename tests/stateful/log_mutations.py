@@ -61,7 +61,7 @@ LOG_RULES = (
     Mutation(
         "what commits touched stays as the checkpoint has it",
         REPLAY,
-        "        base = _without(base, touched)\n",
+        "        base = _remove_touched_files(base, touched)\n",
         "        base = base.slice(0)\n",
     ),
     Mutation(

@@ -91,8 +91,8 @@ VACUUM_RULES = (
     Mutation(
         "a file was removed when its writer says",
         "log/removals.py",
-        "action, max(_said_ms(action), time_ms))",
-        "action, _said_ms(action) or time_ms)",
+        "action, max(_deletion_ms(action), time_ms))",
+        "action, _deletion_ms(action) or time_ms)",
     ),
     Mutation(
         "ages need no slack between two clocks",
@@ -103,8 +103,8 @@ VACUUM_RULES = (
     Mutation(
         "a version is the newest one before its own time",
         "log/history.py",
-        "if self.at(among[middle]) <= timestamp_ms:",
-        "if self.at(among[middle]) < timestamp_ms:",
+        "if self.time_ms(among[middle]) <= timestamp_ms:",
+        "if self.time_ms(among[middle]) < timestamp_ms:",
     ),
     Mutation(
         "staged files need not be there",

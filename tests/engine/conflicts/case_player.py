@@ -28,7 +28,7 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.clock import SystemClock
 from engine.errors import EngineError
-from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.commits import LogCommit, list_versions, read_commit
 from engine.log.paths import commit_path
 from engine.protocol.features import upgrade
 from engine.schema.types import PrimitiveType, StructField, StructType
@@ -47,7 +47,7 @@ class Played:
     committed_version: int | None
     winning_version: int
     log_before: dict[int, bytes]
-    commit: Commit | None
+    commit: LogCommit | None
 
     @property
     def name(self) -> str:

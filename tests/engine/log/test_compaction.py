@@ -17,8 +17,8 @@ from engine.actions.files import AddCDCFile
 from engine.actions.table import DomainMetadata, Protocol, SetTransaction
 from engine.errors import MalformedLogError
 from engine.log.checkpoint_writer import write_checkpoint
-from engine.log.compaction import reconciled, write_compaction
-from engine.log.paths import commit_path, compacted_path
+from engine.log.compaction import reconcile_actions, write_compaction
+from engine.log.paths import commit_path, compaction_path
 from engine.log.replay import TableState, load_table_state
 from engine.protocol.properties import TableProperties
 from engine.snapshot.post_commit import after_commit
@@ -68,7 +68,7 @@ def content(state: TableState) -> tuple[object, ...]:
 
 
 def lines(store: Store, start: int, end: int) -> list[Action]:
-    return list(decode_lines(store.read(compacted_path(start, end))))
+    return list(decode_lines(store.read(compaction_path(start, end))))
 
 
 ACTIONS = st.one_of(
@@ -107,7 +107,7 @@ def test_the_commits_that_are_covered_are_not_read():
     write_first(store)
     for version in range(1, 6):
         write_commit(store, version, CommitInfo(operation="WRITE"), add(f"f{version}"))
-    assert write_compaction(store, 4, 4) == compacted_path(1, 4)
+    assert write_compaction(store, 4, 4) == compaction_path(1, 4)
     store.reads.clear()
     state = load_table_state(store)
     assert (state.files.num_rows, state.version) == (5, 5)
@@ -132,7 +132,7 @@ def test_removals_are_kept_and_nothing_counts_as_change():
 
 
 def test_an_action_that_is_not_known_is_not_compacted():
-    assert reconciled([add("a"), UnknownAction(name="future", json="{}")]) is None
+    assert reconcile_actions([add("a"), UnknownAction(name="future", json="{}")]) is None
 
 
 def test_a_compaction_does_not_reach_over_a_checkpoint_or_a_gap():
@@ -141,10 +141,10 @@ def test_a_compaction_does_not_reach_over_a_checkpoint_or_a_gap():
     for version in range(1, 9):
         write_commit(store, version, add(f"f{version}"))
     write_checkpoint(store, load_table_state(store, 3), TableProperties(), now_ms=0)
-    assert write_compaction(store, 6, 6) == compacted_path(4, 6)
+    assert write_compaction(store, 6, 6) == compaction_path(4, 6)
     assert write_compaction(store, 4, 4) is None
     store.delete(commit_path(6))
-    assert write_compaction(store, 8, 8) == compacted_path(7, 8)
+    assert write_compaction(store, 8, 8) == compaction_path(7, 8)
 
 
 def test_a_compaction_that_is_there_stays():
@@ -162,7 +162,7 @@ def test_a_damaged_compaction_is_passed_over(data: bytes, caplog: pytest.LogCapt
     for version in range(1, 5):
         write_commit(store, version, add(f"f{version}"))
     first = load_snapshot(store, 0)
-    store.put(compacted_path(1, 3), data)
+    store.put(compaction_path(1, 3), data)
     assert load_table_state(store).files.num_rows == 4
     assert first.update().file_count == 4
     assert "passed over" in caplog.text
@@ -197,7 +197,7 @@ def test_commits_are_compacted_every_interval_unless_a_checkpoint_is_due(
         gone = [remove(f"f{version - 3}.parquet")] if version > 3 else []
         write_commit(store, version, write_rows(store, f"f{version}.parquet", rows), *gone)
         after_commit(store, version, before, now_ms=0)
-    assert compactions(store) == [Path(compacted_path(*span)).name for span in expected]
+    assert compactions(store) == [Path(compaction_path(*span)).name for span in expected]
     for version in (6, 9, 12):
         ids = sorted(load_snapshot(store, version).to_arrow().column("id").to_pylist())
         assert ids == [version - 2, version - 1, version]
@@ -236,10 +236,10 @@ def test_a_compaction_that_names_one_subject_twice_is_ignored(
     write_commit(store, 3, add("b"))
     first = load_snapshot(store, 0)
     expected = content(load_table_state(store))
-    store.put(compacted_path(1, 2), newest_first(twice))
+    store.put(compaction_path(1, 2), newest_first(twice))
     assert content(load_table_state(store)) == expected
     assert content(first.update().state) == expected
-    assert compacted_path(1, 2) in caplog.text
+    assert compaction_path(1, 2) in caplog.text
     assert "passed over" in caplog.text
 
 
@@ -251,7 +251,7 @@ def test_rows_that_a_compaction_brings_back_from_the_dead_stay_dead():
     for version, actions in enumerate(commits, start=1):
         write_commit(store, version, *actions)
     write_commit(store, 25, add("last"))
-    store.put(compacted_path(1, 24), newest_first(commits))
+    store.put(compaction_path(1, 24), newest_first(commits))
     paths = load_table_state(store).files.column("path").to_pylist()
     assert sorted(paths) == ["f24", "last"]
 
@@ -267,7 +267,7 @@ def test_a_compaction_that_contradicts_itself_is_refused_by_name_where_its_commi
     write_first(store)
     for version in range(1, 4):
         write_commit(store, version, add("a"))
-    store.put(compacted_path(1, 2), newest_first([[add("a")], [remove("a")]]))
+    store.put(compaction_path(1, 2), newest_first([[add("a")], [remove("a")]]))
     with pytest.raises(MalformedLogError, match=r"1\.0{19}2\.compacted\.json contradicts itself"):
         load_table_state(store)
 
@@ -279,7 +279,7 @@ def test_the_same_path_with_two_vectors_is_two_files():
     write_commit(store, 1, add("a"))
     write_commit(store, 2, remove("a"), add("a", deletion_vector=vector))
     write_commit(store, 3, add("b"))
-    assert write_compaction(store, 2, 2) == compacted_path(1, 2)
+    assert write_compaction(store, 2, 2) == compaction_path(1, 2)
     store.reads.clear()
     assert load_table_state(store).files.num_rows == 2
     assert commit_path(1) not in store.reads

@@ -17,7 +17,11 @@ from deltalake import QueryBuilder
 
 from engine.actions.table import Metadata, Protocol
 from engine.log.checkpoint_writer import write_checkpoint
-from engine.log.parsed_columns import indexed_columns, parsed_partition_values, parsed_statistics
+from engine.log.parsed_columns import (
+    choose_statistics_columns,
+    parse_partition_columns,
+    parse_statistics,
+)
 from engine.log.paths import SIDECAR_DIRECTORY, checkpoint_path, commit_path
 from engine.log.replay import load_table_state
 from engine.protocol.properties import TableProperties
@@ -50,7 +54,7 @@ def parsed(data_type: DataType, *values: Any) -> list[Any]:
     """What the lower bound of a column becomes."""
     texts = [json.dumps({"numRecords": 1, "minValues": {"c": value}}) for value in values]
     schema = StructType((StructField("c", data_type),))
-    statistics = parsed_statistics(
+    statistics = parse_statistics(
         pa.chunked_array([texts], pa.string()), metadata(schema), TableProperties()
     )
     return [row["minValues"]["c"] for row in statistics.to_pylist()]
@@ -98,14 +102,14 @@ def test_one_bad_bound_leaves_the_others():
 @pytest.mark.parametrize("text", [None, "", "null", "[]", "{", "7"])
 def test_what_is_no_statistics_is_null(text: str | None):
     column = pa.chunked_array([[text, '{"numRecords":3}']], pa.string())
-    statistics = parsed_statistics(column, metadata(), TableProperties())
+    statistics = parse_statistics(column, metadata(), TableProperties())
     first, second = statistics.to_pylist()
     assert first is None
     assert (second["numRecords"], second["tightBounds"]) == (3, None)
 
 
 def columns_of(table: Metadata, **properties: Any) -> list[str]:
-    return indexed_columns(table, replace(TableProperties(), **properties)).names
+    return choose_statistics_columns(table, replace(TableProperties(), **properties)).names
 
 
 def test_the_indexed_columns_are_the_first_leaves_or_those_named():
@@ -122,7 +126,7 @@ def test_the_indexed_columns_are_the_first_leaves_or_those_named():
     assert columns_of(table, data_skipping_num_indexed_cols=-1) == ["a", "in", "b.c"]
     assert columns_of(table, data_skipping_num_indexed_cols=2) == ["a", "in"]
     assert columns_of(table, data_skipping_num_indexed_cols=0) == []
-    named = indexed_columns(
+    named = choose_statistics_columns(
         table, TableProperties(data_skipping_stats_columns=(("in", "x"), ("p",)))
     )
     assert [field.name for field in named] == ["in"]
@@ -133,7 +137,7 @@ def test_a_column_without_order_has_a_null_count_alone():
     schema = StructType((StructField("b", BINARY), StructField("in", INNER)))
     text = '{"numRecords":2,"nullCount":{"b":1,"in":{"x":0,"tags":2}},"minValues":{"in":{"x":7}}}'
     column = pa.chunked_array([[text]], pa.string())
-    statistics = parsed_statistics(column, metadata(schema), TableProperties())
+    statistics = parse_statistics(column, metadata(schema), TableProperties())
     (row,) = statistics.to_pylist()
     assert row["nullCount"] == {"b": 1, "in": {"x": 0, "tags": 2}}
     assert row["minValues"] == {"in": {"x": 7}}
@@ -148,10 +152,10 @@ def test_names_are_physical_and_partition_values_typed():
     )
     pairs = [[("col-1", "2024-01-02")], [("col-1", None)], [], [("col-1", "soon")]]
     column = pa.chunked_array([pa.array(pairs, pa.map_(pa.string(), pa.string()))])
-    values = parsed_partition_values(column, table)
+    values = parse_partition_columns(column, table)
     expected = [date(2024, 1, 2), None, None, None]
     assert [row["col-1"] for row in values.to_pylist()] == expected
-    assert parsed_partition_values(column, metadata()) is None
+    assert parse_partition_columns(column, metadata()) is None
 
 
 # --- whole checkpoints ---

@@ -7,7 +7,7 @@ from engine.log.paths import (
     checkpoint_path,
     checksum_path,
     commit_path,
-    compacted_path,
+    compaction_path,
     parse_name,
     v2_checkpoint_path,
 )
@@ -24,7 +24,7 @@ def test_a_path_is_understood_as_what_it_was_made_for(version: int, other: int):
         v2_checkpoint_path(version, "json"): (LogFileKind.CHECKPOINT_V2, version, version),
         v2_checkpoint_path(version): (LogFileKind.CHECKPOINT_V2, version, version),
         checksum_path(version): (LogFileKind.CHECKSUM, version, version),
-        compacted_path(start, end): (LogFileKind.COMPACTED, start, end),
+        compaction_path(start, end): (LogFileKind.COMPACTED, start, end),
     }
     for path, expected in made.items():
         name = parse_name(path.rpartition("/")[2])

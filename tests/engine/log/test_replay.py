@@ -17,7 +17,7 @@ from engine.errors import LogGapError, MalformedLogError
 from engine.log.checkpoint_writer import write_checkpoint
 from engine.log.commits import read_commit, read_commit_and_text
 from engine.log.file_table import adds_of
-from engine.log.paths import commit_path, compacted_path
+from engine.log.paths import commit_path, compaction_path
 from engine.log.replay import TableState, list_newer, load_state, replay
 from engine.log.segment import list_log_files, list_segment, whole_log
 from engine.protocol.properties import TableProperties
@@ -196,7 +196,7 @@ def test_a_log_compaction_changes_nothing(commits: list[list[Action]], data: Any
     compacted = [*model.files.values(), *model.transactions.values(), *model.domains.values()]
     first = [LEGACY, metadata()] if start == 0 else []
     lines = "".join(f"{encode(action)}\n" for action in [*first, *compacted])
-    store.put(compacted_path(start, end), lines.encode())
+    store.put(compaction_path(start, end), lines.encode())
     if end < len(commits) and start < end:
         for version in range(start, end + 1):
             write_lines(store, version, "this commit is not read")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import LogGapError, TableNotFoundError, VersionNotFoundError
-from engine.log.paths import checkpoint_path, commit_path, compacted_path
+from engine.log.paths import checkpoint_path, commit_path, compaction_path
 from engine.log.segment import list_log_files, list_segment, newer_segment, read_hint
 from engine.storage.base import Store
 from engine.storage.memory import MemoryStore
@@ -133,7 +133,7 @@ def test_a_known_version_that_was_cleaned_past_must_be_listed_anew(store: Store)
 def test_compactions_inside_the_segment_are_found(store: Store):
     make(store, range(8))
     for start, end in ((1, 3), (2, 9)):
-        store.put(compacted_path(start, end), b"")
+        store.put(compaction_path(start, end), b"")
     assert [compaction.version for compaction in list_segment(store).compactions] == [1]
 
 

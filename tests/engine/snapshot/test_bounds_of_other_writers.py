@@ -9,7 +9,7 @@ import pytest
 
 from engine.actions.statistics import may_lack_seconds
 from engine.errors import MalformedLogError
-from engine.log.parsed_columns import parsed_statistics
+from engine.log.parsed_columns import parse_statistics
 from engine.protocol.properties import TableProperties
 from engine.schema.types import TIMESTAMP, StructField, StructType
 from engine.snapshot.snapshot import load_snapshot
@@ -116,7 +116,7 @@ def test_a_bound_that_may_lack_seconds_is_not_made_a_typed_one():
     made = metadata(StructType((StructField("at", TIMESTAMP),)))
     bounds = ["1900-01-01T00:00:00.000+00:09", "2020-01-01T00:00:00.000+05:30"]
     texts = [json.dumps({"numRecords": 1, "minValues": {"at": bound}}) for bound in bounds]
-    typed = parsed_statistics(pa.chunked_array([texts]), made, TableProperties.parse({}))
+    typed = parse_statistics(pa.chunked_array([texts]), made, TableProperties.parse({}))
     assert [row["minValues"]["at"] is None for row in typed.to_pylist()] == [True, False]
 
 

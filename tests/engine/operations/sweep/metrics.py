@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from engine.actions.codec import Action
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
-from engine.log.commits import Commit
+from engine.log.commits import LogCommit
 
 _VECTORS = ("numDeletionVectorsAdded", "numDeletionVectorsRemoved", "numDeletionVectorsUpdated")
 _WRITE = {"numFiles", "numOutputBytes", "numOutputRows"}
@@ -49,7 +49,7 @@ NAMES: Mapping[str, Sequence[set[str]]] = {
 """The names of `operationMetrics`: one set for each way an operation can be done."""
 
 
-def check_metrics(commit: Commit) -> None:
+def check_metrics(commit: LogCommit) -> None:
     """The names are delta-spark's, and what counts files and bytes agrees with the actions."""
     info = commit.commit_info
     assert info is not None
