@@ -24,8 +24,8 @@ from pyiceberg.table.update import (
 from engine.actions.files import AddFile, RemoveFile
 from engine.clock import surely_ms
 from engine.errors import FileMissingError
-from engine.iceberg.data_files import FileShape, data_file
-from engine.iceberg.metadata_tree import MetadataTree, TreeVersion, by_path
+from engine.iceberg.data_files import IcebergFileShape, data_file
+from engine.iceberg.metadata_tree import MetadataTree, TreeVersion, index_by_path
 from engine.iceberg.schema import iceberg_schema, partition_spec
 from engine.log.commits import read_commit
 from engine.log.file_table import adds_of
@@ -48,13 +48,13 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True)
-class _Source:
+class _ConvertedVersion:
     """The version of the table that is converted."""
 
     store: Store
     state: TableState
     schema: StructType
-    shape: FileShape
+    shape: IcebergFileShape
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,13 @@ def convert(
         CommitFailedException: other writers were faster, again and again.
     """
     schema = parse_schema(state.metadata.schema_string)
-    shape = FileShape.of(store.root, schema, state.metadata.partition_columns, allowed_roots)
-    source, tree = _Source(store, state, schema, shape), MetadataTree(store)
+    shape = IcebergFileShape.build(
+        store.root, schema, state.metadata.partition_columns, allowed_roots
+    )
+    source, tree = _ConvertedVersion(store, state, schema, shape), MetadataTree(store)
     for left in range(_TRIES - 1, -1, -1):
         base = tree.newest()
-        if base is not None and _converted(base.metadata) >= state.version:
+        if base is not None and _version_of(base.metadata) >= state.version:
             return None
         try:
             return _write_next(tree, base, source, now_ms)
@@ -90,11 +92,15 @@ def convert(
     return None
 
 
-def _write_next(tree: MetadataTree, base: TreeVersion | None, source: _Source, now_ms: int) -> int:
+def _write_next(
+    tree: MetadataTree, base: TreeVersion | None, source: _ConvertedVersion, now_ms: int
+) -> int:
     number = base.number if base else 0
     first = _first(tree, source)
     continues = base is not None and _partitions(base.metadata) == _partitions(first)
-    version = TreeVersion(number, _evolved(base.metadata, source) if base and continues else first)
+    version = TreeVersion(
+        number, _evolve_metadata(base.metadata, source) if base and continues else first
+    )
     changes = _changes(tree, version.metadata, source)
     table = tree.table(version)
     stamps = {VERSION_KEY: str(source.state.version), "delta-timestamp": str(now_ms)}
@@ -120,7 +126,7 @@ def _write_next(tree: MetadataTree, base: TreeVersion | None, source: _Source, n
     return number
 
 
-def _first(tree: MetadataTree, source: _Source) -> TableMetadata:
+def _first(tree: MetadataTree, source: _ConvertedVersion) -> TableMetadata:
     schema = iceberg_schema(source.schema)
     spec = partition_spec(source.schema, source.state.metadata.partition_columns)
     return TableMetadataV2.model_validate(
@@ -153,7 +159,7 @@ def _partitions(metadata: TableMetadata) -> list[tuple[int, str]]:
     return [(field.source_id, str(schema.find_type(field.source_id))) for field in fields]
 
 
-def _evolved(base: TableMetadata, source: _Source) -> TableMetadata:
+def _evolve_metadata(base: TableMetadata, source: _ConvertedVersion) -> TableMetadata:
     """The metadata under the table's schema of now, without the snapshots that are no longer kept."""
     updates: list[TableUpdate] = []
     target = iceberg_schema(source.schema)
@@ -177,23 +183,23 @@ def _current(schema_id: int) -> SetCurrentSchemaUpdate:
     return SetCurrentSchemaUpdate.model_validate({"schema-id": schema_id})
 
 
-def _changes(tree: MetadataTree, base: TableMetadata, source: _Source) -> _Changes:
+def _changes(tree: MetadataTree, base: TableMetadata, source: _ConvertedVersion) -> _Changes:
     snapshot = base.current_snapshot()
     summary = snapshot.summary if snapshot else None
     before = int(summary["total-data-files"] or 0) if summary else 0
-    changes = _from_commits(base, source) if snapshot else None
+    changes = _read_changes(base, source) if snapshot else None
     live = source.state.files.num_rows
     if changes is not None and before + len(changes.added) - len(changes.removed) == live:
         return changes
     adds = {source.shape.uri(add.path): add for add in adds_of(source.state.files)}
-    have = frozenset(by_path(tree.iter_data_files(base)))
+    have = frozenset(index_by_path(tree.iter_data_files(base)))
     added = {place: add for place, add in adds.items() if place not in have}
     return _Changes(added, have - adds.keys())
 
 
-def _from_commits(base: TableMetadata, source: _Source) -> _Changes | None:
+def _read_changes(base: TableMetadata, source: _ConvertedVersion) -> _Changes | None:
     """What the commits since say, None where they cannot all be read."""
-    first, last = _converted(base) + 1, source.state.version
+    first, last = _version_of(base) + 1, source.state.version
     if last - first >= _MOST_COMMITS:
         return None
     added: dict[str, AddFile] = {}
@@ -219,6 +225,6 @@ def _data_files(
     return [file for file in tree.iter_data_files(metadata) if file.file_path in places]
 
 
-def _converted(metadata: TableMetadata) -> int:
+def _version_of(metadata: TableMetadata) -> int:
     text = metadata.properties.get(VERSION_KEY, "")
     return int(text) if text.isdecimal() else -1

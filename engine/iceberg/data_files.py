@@ -33,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class FileShape:
+class IcebergFileShape:
     """What turning files of one table needs: its place, its columns, how it is partitioned."""
 
     root: str
@@ -43,13 +43,13 @@ class FileShape:
     allowed_roots: tuple[str, ...] = field(default=())
 
     @classmethod
-    def of(
+    def build(
         cls,
         root: str,
         schema: StructType,
         partition_columns: Iterable[str],
         allowed_roots: Iterable[str] = (),
-    ) -> "FileShape":
+    ) -> "IcebergFileShape":
         """The shape of a table's files."""
         columns = (schema.get(name) for name in partition_columns)
         partitions = tuple(column for column in columns if column is not None)
@@ -72,7 +72,7 @@ def location_of(root: str) -> str:
     return root if "://" in root else f"file://{root}"
 
 
-def data_file(add: AddFile, shape: FileShape) -> DataFile:
+def data_file(add: AddFile, shape: IcebergFileShape) -> DataFile:
     """The data file of a live file.
 
     Raises:
@@ -110,7 +110,7 @@ def _partition(values: Mapping[str, str | None], column: StructField) -> Any:  #
 
 
 def _null_counts(stats: Mapping[str, Any], leaves: Iterable[Leaf]) -> dict[int, int]:
-    counts = ((leaf.field_id, _at(stats.get("nullCount"), leaf.path)) for leaf in leaves)
+    counts = ((leaf.field_id, _value_at_path(stats.get("nullCount"), leaf.path)) for leaf in leaves)
     return {number: count for number, count in counts if type(count) is int}
 
 
@@ -118,12 +118,13 @@ def _bounds(stats: Mapping[str, Any], name: str, leaves: Iterable[Leaf]) -> dict
     """The bounds of one side; what cannot be carried over is left out, and prunes nothing."""
     is_upper = name == "maxValues"
     bounds = (
-        (leaf.field_id, _bound(_at(stats.get(name), leaf.path), leaf, is_upper)) for leaf in leaves
+        (leaf.field_id, _encode_bound(_value_at_path(stats.get(name), leaf.path), leaf, is_upper))
+        for leaf in leaves
     )
     return {number: bound for number, bound in bounds if bound is not None}
 
 
-def _bound(value: Any, leaf: Leaf, is_upper: bool) -> bytes | None:  # noqa: ANN401 - JSON
+def _encode_bound(value: Any, leaf: Leaf, is_upper: bool) -> bytes | None:  # noqa: ANN401 - JSON
     if value is None:
         return None
     try:
@@ -165,7 +166,7 @@ def _micros(text: str, *, is_upper: bool) -> int | None:
     return None if bound is None else (bound - _EPOCH) // timedelta(microseconds=1)
 
 
-def _at(tree: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
+def _value_at_path(tree: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
     for part in path:
         tree = tree.get(part) if isinstance(tree, dict) else None
     return tree

@@ -100,13 +100,13 @@ class MetadataTree(NoopCatalog):
 
     def clean(self, metadata: TableMetadata, before_ms: int) -> None:
         """Delete metadata that no snapshot of a version names any more, if it is older than a time."""
-        kept = set(self._named(metadata)) | {_HINT}
+        kept = set(self._iter_named_files(metadata)) | {_HINT}
         for file in list(self._store.list_all(DIRECTORY)):
             stale = file.modified_ms < before_ms and file.path not in kept
             if stale and file.name.endswith((".avro", ".json")):
                 self._store.delete(file.path)
 
-    def _named(self, metadata: TableMetadata) -> Iterator[str]:
+    def _iter_named_files(self, metadata: TableMetadata) -> Iterator[str]:
         yield _path(self.numbers()[-1])
         prefix = f"{self.location}/"
         for snapshot in metadata.snapshots:
@@ -120,7 +120,7 @@ def _path(number: int) -> str:
     return f"{DIRECTORY}/v{number}.metadata.json"
 
 
-def by_path(files: Iterable[DataFile]) -> dict[str, Any]:
+def index_by_path(files: Iterable[DataFile]) -> dict[str, Any]:
     """Data files by where they are."""
     return {file.file_path: file for file in files}
 
@@ -188,10 +188,10 @@ class _Output(OutputFile):
         return _Input(self.location, self._store, self._path)
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        return _Written(self._store, self._path, overwrite=overwrite)
+        return _OutputStream(self._store, self._path, overwrite=overwrite)
 
 
-class _Written(io.BytesIO):
+class _OutputStream(io.BytesIO):
     """Bytes that go to the store when it is closed, and not after an error."""
 
     def __init__(self, store: Store, path: str, *, overwrite: bool) -> None:

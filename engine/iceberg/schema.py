@@ -129,15 +129,15 @@ def _type(data_type: DataType, ids: Mapping[str, int], path: str) -> IcebergType
             return IcebergStruct(*(_field(field) for field in fields))
         case ArrayType(element, contains_null):
             return ListType(
-                element_id=_below(ids, f"{path}.element"),
+                element_id=_require_id(ids, f"{path}.element"),
                 element=_type(element, ids, f"{path}.element"),
                 element_required=not contains_null,
             )
         case MapType(key, value, contains_null):
             return IcebergMap(
-                key_id=_below(ids, f"{path}.key"),
+                key_id=_require_id(ids, f"{path}.key"),
                 key_type=_type(key, ids, f"{path}.key"),
-                value_id=_below(ids, f"{path}.value"),
+                value_id=_require_id(ids, f"{path}.value"),
                 value_type=_type(value, ids, f"{path}.value"),
                 value_required=not contains_null,
             )
@@ -146,17 +146,17 @@ def _type(data_type: DataType, ids: Mapping[str, int], path: str) -> IcebergType
 def _id_of(column: StructField) -> int:
     number = field_id(column)
     if number is None:
-        raise _unnumbered(column.name)
+        raise _no_id_error(column.name)
     return number
 
 
-def _below(ids: Mapping[str, int], path: str) -> int:
+def _require_id(ids: Mapping[str, int], path: str) -> int:
     number = ids.get(path)
     if number is None:
-        raise _unnumbered(path)
+        raise _no_id_error(path)
     return number
 
 
-def _unnumbered(name: str) -> InvalidSchemaError:
+def _no_id_error(name: str) -> InvalidSchemaError:
     msg = f"The column {name} has no id for Iceberg."
     return InvalidSchemaError(msg, "Upgrade the table with REORG … APPLY (UPGRADE UNIFORM …).")

@@ -5,7 +5,7 @@ import json
 from pyiceberg.conversions import from_bytes
 from pyiceberg.types import StringType, TimestamptzType
 
-from engine.iceberg.data_files import FileShape, data_file
+from engine.iceberg.data_files import IcebergFileShape, data_file
 from engine.schema.column_mapping import assign_mapping
 from engine.schema.types import STRING, TIMESTAMP, StructField, StructType
 from tests.engine.made_tables import add
@@ -13,7 +13,7 @@ from tests.engine.made_tables import add
 SCHEMA, _ = assign_mapping(
     StructType((StructField("name", STRING), StructField("at", TIMESTAMP))), keep_names=True
 )
-SHAPE = FileShape.of("/t", SCHEMA, ())
+SHAPE = IcebergFileShape.build("/t", SCHEMA, ())
 HOUR = 3_600_000_000
 
 
