@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from engine.schema.types import StructType
 from engine.snapshot.column_profile import ColumnProfile
 from engine.snapshot.row_difference import RowDifference
-from engine.snapshot.row_pairs import changed_cells
+from engine.snapshot.row_pairs import find_changed_cells
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Preview
 from lakeui.catalog.previews import DIFFERENT_ROWS, PREVIEW_COLUMNS
@@ -28,7 +28,7 @@ def write_difference(preview: Preview, difference: RowDifference, schema: Struct
     before, after = (
         rows.slice(0, DIFFERENT_ROWS) for rows in (difference.before, difference.after)
     )
-    cells = changed_cells(before, after)
+    cells = find_changed_cells(before, after)
     shown = _shown_columns(schema, preview.keys, cells)
     fields = [schema.fields[place] for place in shown]
     names = [log_values.text(field.name) for field in fields]

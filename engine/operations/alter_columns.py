@@ -29,7 +29,7 @@ from engine.schema.assignment import is_storable
 from engine.schema.column_mapping import column_mapping_mode, map_columns
 from engine.schema.types import STRING, StructField, StructType, type_to_json
 from engine.snapshot.definition import check_change_feed, check_default
-from engine.snapshot.new_table import check_names, clustering_domain
+from engine.snapshot.new_table import build_clustering_domain, check_names
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
@@ -84,7 +84,7 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
 def _same_clustering(snapshot: Snapshot) -> DomainMetadata:
     """The clustering as it is, restated: it conflicts with clustering by a column that is dropped."""
     domain = snapshot.domains.get(CLUSTERING_DOMAIN)
-    return domain or clustering_domain(snapshot.schema, (), snapshot.mapping_mode)
+    return domain or build_clustering_domain(snapshot.schema, (), snapshot.mapping_mode)
 
 
 def rename_column(command: RenameColumn, execution: Execution) -> OperationResult:

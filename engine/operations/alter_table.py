@@ -11,7 +11,7 @@ from engine.operations.write_rows import Terms, under
 from engine.protocol.features import list_supported_features, upgrade
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.write_errors import ConstraintExistsError, NewConstraintViolatedError
-from engine.snapshot.new_table import clustering_domain
+from engine.snapshot.new_table import build_clustering_domain
 from engine.spark.columns import is_true
 from engine.spark.reader import ScanRequest, scan
 
@@ -81,7 +81,7 @@ def cluster_by(command: ClusterBy, execution: Execution) -> OperationResult:
     if snapshot.partition_columns:
         msg = f"{snapshot.table_uri} is partitioned: a table is partitioned or clustered, not both."
         raise RequestError(msg, "Load it into a clustered table.", field="columns")
-    domain = clustering_domain(snapshot.schema, command.columns, snapshot.mapping_mode)
+    domain = build_clustering_domain(snapshot.schema, command.columns, snapshot.mapping_mode)
     if snapshot.clustering_columns == command.columns:
         return OperationResult(message="The table is clustered like this already.")
     if execution.options.dry_run:

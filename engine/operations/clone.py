@@ -32,7 +32,7 @@ from engine.operations.vacuum_plan import paths_of
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import has_feature, list_supported_features, upgrade
 from engine.schema.column_mapping import MODE_KEY
-from engine.snapshot.new_table import with_defaults
+from engine.snapshot.new_table import add_defaults
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.file_writer import PATH_SAFE
 from engine.spark.identity import with_latest_marks
@@ -246,7 +246,7 @@ def _configuration(source: Snapshot, own: Mapping[str, str]) -> dict[str, str]:
     theirs = source.metadata.configuration
     taken = {key: value for key, value in theirs.items() if key not in (*_OF_ITS_OWN, _FORMATS)}
     kept = {key: own[key] for key in _KEPT if key in own}
-    return with_defaults({**taken, **kept}, ["-"], ())
+    return add_defaults({**taken, **kept}, ["-"], ())
 
 
 def _without_protection(protocol: Protocol) -> Protocol:

@@ -32,7 +32,7 @@ from engine.operations.reorg import reorg
 from engine.operations.result import OperationResult, Plan
 from engine.operations.set_properties import commit_properties
 from engine.protocol.features import FEATURES, list_supported_features, remove_features, upgrade
-from engine.snapshot.post_commit import checkpoint, protected_before
+from engine.snapshot.post_commit import checkpoint, protection_version
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.spark.file_writer import PATH_SAFE
 
@@ -216,7 +216,7 @@ def _cut_history(execution: Execution, name: str) -> None:
         retention_ms,
         execution.now_ms,
         granularity_ms=_MINUTE_MS,
-        protected_before=protected_before(snapshot),
+        protected_before=protection_version(snapshot),
     )
     last = _last_trace(snapshot, name)
     if last is not None:
@@ -242,7 +242,7 @@ def _last_trace(snapshot: Snapshot, name: str) -> int | None:
         own = [file.version for file in files if file.name.kind is LogFileKind.CHECKPOINT_V2]
         return max(own, default=None)
     if name == _PROTECTION:
-        guarded = [listed for listed in versions if listed < protected_before(snapshot)]
+        guarded = [listed for listed in versions if listed < protection_version(snapshot)]
         return max(guarded, default=None)
     for version in reversed(versions):
         if version > first or first == 0:

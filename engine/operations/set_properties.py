@@ -35,8 +35,8 @@ from engine.snapshot.definition import (
 from engine.snapshot.new_table import (
     READER_VERSION,
     WRITER_VERSION,
+    add_defaults,
     speaks_of_protocol,
-    with_defaults,
 )
 from engine.snapshot.snapshot import Snapshot
 
@@ -249,7 +249,7 @@ def _tracked(snapshot: Snapshot, configuration: dict[str, str]) -> dict[str, str
         )
         remedy = "Run it again once that writer is done."
         raise InvalidPropertyError(msg, remedy, field="delta.enableRowTracking")
-    return with_defaults(configuration, ["-"], [])
+    return add_defaults(configuration, ["-"], [])
 
 
 def _asks_for_no_rows(snapshot: Snapshot, configuration: Mapping[str, str]) -> bool:

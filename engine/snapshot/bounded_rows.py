@@ -132,7 +132,7 @@ def _row_sizes(array: Any) -> np.ndarray:  # noqa: ANN401 - an array of any type
     if isinstance(array, pa.ExtensionArray):
         sizes = _row_sizes(array.storage)
     elif pa.types.is_dictionary(kind):
-        sizes = _referenced_sizes(array)
+        sizes = _measure_referenced(array)
     elif pa.types.is_struct(kind):
         sizes = _widths(len(array), 1)
         for values in array.flatten():
@@ -156,7 +156,7 @@ def _is_large(kind: pa.DataType) -> bool:
     return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
 
 
-def _referenced_sizes(array: Any) -> np.ndarray:  # noqa: ANN401 - a dictionary array
+def _measure_referenced(array: Any) -> np.ndarray:  # noqa: ANN401 - a dictionary array
     lengths = _row_sizes(array.dictionary)
     if not len(lengths):
         return _widths(len(array), 4)

@@ -29,7 +29,7 @@ from engine.log.history import version_times
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import STRING, StructField, StructType, parse_schema
 from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
-from engine.snapshot.column_lineage import Modes, rows_as_later, sources_of
+from engine.snapshot.column_lineage import MappingModes, rows_as_later, sources_of
 from engine.snapshot.conform import target_type
 from engine.snapshot.data_files import check_within
 from engine.snapshot.read_limit import ReadLimitError
@@ -95,11 +95,11 @@ def read_changes(
             raise ReadLimitError(start - 1, last.version, most_bytes)
         commits.append(commit)
     batch_bytes = None if most_row_bytes is None else PERSON_BATCH_BYTES
-    row_bytes, replaced = 0, _replaced_by(table, commits[0])
+    row_bytes, replaced = 0, _load_replaced_snapshot(table, commits[0])
     terms = [replaced, *[None] * (len(commits) - 1)]
     times = version_times(table.store)
     for rows in (
-        _stamped(rows, commit, times)
+        _add_commit_columns(rows, commit, times)
         for commit, before in zip(commits, terms, strict=True)
         for rows in _changes(last, commit, before, batch_bytes)
     ):
@@ -139,7 +139,7 @@ def _commits(table: ChangeSource, start: int, end: int, *, enabled: bool) -> Ite
         except FileMissingError as error:
             raise VersionNotFoundError(table.store.root, version, start, end) from error
         for action in commit.actions:
-            enabled = _enabled_after(action, before=enabled)
+            enabled = _is_enabled_after(action, before=enabled)
         if not enabled:
             msg = (
                 f"The change data feed of {table.store.root} was not enabled at version {version}."
@@ -155,7 +155,7 @@ def is_enabled(snapshot: Snapshot) -> bool:
     return snapshot.properties.enable_change_data_feed
 
 
-def _enabled_after(action: object, *, before: bool) -> bool:
+def _is_enabled_after(action: object, *, before: bool) -> bool:
     configuration = getattr(action, "configuration", None)
     if not isinstance(configuration, dict):
         return before
@@ -169,7 +169,7 @@ def _files_of_changes(commit: LogCommit) -> list[AddCDCFile | AddFile | RemoveFi
     return [*told] or [a for a in commit.actions if isinstance(a, kinds) and a.data_change]
 
 
-def _replaced_by(table: ChangeSource, commit: LogCommit) -> Snapshot | None:
+def _load_replaced_snapshot(table: ChangeSource, commit: LogCommit) -> Snapshot | None:
     """The version before a commit that says anew what the table is, and removes files of what it was.
 
     Of later commits of a range `_check_columns` has seen that nothing of that changed.
@@ -201,8 +201,10 @@ def _changes(
         for file in told:
             yield from iter_physical(snapshot, file, schema, _BATCH_ROWS, batch_bytes)
         return
-    for change in _changed_files(commit.actions):
-        yield from _changed_rows(snapshot, change, None if change.added else before, batch_bytes)
+    for change in _iter_changed_files(commit.actions):
+        yield from _iter_changed_rows(
+            snapshot, change, None if change.added else before, batch_bytes
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ class _ChangedFile:
     added: AddFile | None
 
 
-def _changed_files(actions: Iterable[object]) -> Iterator[_ChangedFile]:
+def _iter_changed_files(actions: Iterable[object]) -> Iterator[_ChangedFile]:
     removes: dict[str, RemoveFile] = {}
     adds: dict[str, AddFile] = {}
     for action in actions:
@@ -225,18 +227,21 @@ def _changed_files(actions: Iterable[object]) -> Iterator[_ChangedFile]:
         yield _ChangedFile(removes.get(path), adds.get(path))
 
 
-def _changed_rows(
+def _iter_changed_rows(
     snapshot: Snapshot, change: _ChangedFile, replaced: Snapshot | None, batch_bytes: int | None
 ) -> Iterator[pa.Table]:
-    file = change.added or _as_add(replaced or snapshot, change.removed)
-    before, after = _deleted_in(snapshot, change.removed), _deleted_in(snapshot, change.added)
+    file = change.added or _restore_add(replaced or snapshot, change.removed)
+    before, after = (
+        _read_deleted_rows(snapshot, change.removed),
+        _read_deleted_rows(snapshot, change.added),
+    )
     start = 0
     for rows in _physical_rows(snapshot, file, replaced, batch_bytes):
         stop = start + rows.num_rows
         was = _live(before, start, stop)
         now = _live(after, start, stop)
-        yield _typed(rows.filter(pc.and_not(was, now)), "delete")
-        yield _typed(rows.filter(pc.and_not(now, was)), "insert")
+        yield _add_change_type(rows.filter(pc.and_not(was, now)), "delete")
+        yield _add_change_type(rows.filter(pc.and_not(now, was)), "insert")
         start = stop
     for deleted in (before, after):
         if deleted is not None:
@@ -250,7 +255,7 @@ def _physical_rows(
     if replaced is None:
         yield from iter_physical(snapshot, file, snapshot.schema, _BATCH_ROWS, batch_bytes)
         return
-    modes = Modes(replaced.mapping_mode, snapshot.mapping_mode)
+    modes = MappingModes(replaced.mapping_mode, snapshot.mapping_mode)
     sources = sources_of(snapshot.schema, replaced.schema, modes)
     held = {source.name: source for source in sources.values() if source is not None}
     schema = StructType((*held.values(),))
@@ -258,7 +263,7 @@ def _physical_rows(
         yield rows_as_later(rows, sources, snapshot.schema, modes, "start")
 
 
-def _as_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:
+def _restore_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:
     values = None if remove is None else remove.partition_values
     if remove is None or (values is None and snapshot.partition_columns):
         path = "" if remove is None else remove.path
@@ -273,7 +278,7 @@ def _as_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:
     )
 
 
-def _deleted_in(snapshot: Snapshot, file: AddFile | RemoveFile | None) -> BitMap64 | None:
+def _read_deleted_rows(snapshot: Snapshot, file: AddFile | RemoveFile | None) -> BitMap64 | None:
     """The rows that a state of a file deletes; None where the file does not exist."""
     if file is None:
         return None
@@ -289,12 +294,12 @@ def _live(deleted: BitMap64 | None, start: int, stop: int) -> pa.Array:
     return live_between(deleted, start, stop)
 
 
-def _typed(rows: pa.Table, change_type: str) -> pa.Table:
+def _add_change_type(rows: pa.Table, change_type: str) -> pa.Table:
     return rows.append_column(CHANGE_TYPE, pa.repeat(pa.scalar(change_type), rows.num_rows))
 
 
-def _stamped(rows: pa.Table, commit: LogCommit, times: Mapping[int, int]) -> pa.Table:
-    moment = typed_moment(commit_time_ms(commit, times))
+def _add_commit_columns(rows: pa.Table, commit: LogCommit, times: Mapping[int, int]) -> pa.Table:
+    moment = commit_time_scalar(commit_time_ms(commit, times))
     stamped = rows.append_column(
         COMMIT_VERSION, pa.repeat(pa.scalar(commit.version, pa.int64()), rows.num_rows)
     )
@@ -307,7 +312,7 @@ def commit_time_ms(commit: LogCommit, times: Mapping[int, int]) -> int:
     return times.get(commit.version, commit.timestamp_ms) if own is None else own
 
 
-def typed_moment(time_ms: int) -> pa.Scalar:
+def commit_time_scalar(time_ms: int) -> pa.Scalar:
     """A time as `_commit_timestamp` holds it."""
     return pa.scalar(time_ms * 1000, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
 

@@ -16,7 +16,7 @@ from engine.snapshot.conform import list_of, map_of, struct_of, target_type
 
 
 @dataclass(frozen=True, slots=True)
-class Modes:
+class MappingModes:
     """The column mapping of the earlier version and of the later one."""
 
     earlier: str
@@ -24,7 +24,7 @@ class Modes:
 
 
 def sources_of(
-    later: Iterable[StructField], earlier: Iterable[StructField], modes: Modes
+    later: Iterable[StructField], earlier: Iterable[StructField], modes: MappingModes
 ) -> dict[str, StructField | None]:
     """Of each column of the later version the one that holds it in the earlier; None: it had none.
 
@@ -43,7 +43,7 @@ def rows_as_later(
     rows: pa.Table,
     sources: Mapping[str, StructField | None],
     later: StructType,
-    modes: Modes,
+    modes: MappingModes,
     field: str,
 ) -> pa.Table:
     """Rows in the columns and types of a later version; null in those that have no source.
@@ -58,24 +58,28 @@ def rows_as_later(
         columns.append(
             pa.chunked_array([pa.nulls(rows.num_rows, target_type(column.type))])
             if source is None
-            else _typed(rows.column(at[source.name]), source, column, modes, field)
+            else _convert_values(rows.column(at[source.name]), source, column, modes, field)
         )
     return pa.Table.from_arrays(columns, names=later.names)
 
 
-def _typed(
-    values: pa.ChunkedArray, source: StructField, column: StructField, modes: Modes, field: str
+def _convert_values(
+    values: pa.ChunkedArray,
+    source: StructField,
+    column: StructField,
+    modes: MappingModes,
+    field: str,
 ) -> pa.ChunkedArray:
     try:
-        return as_later(values, source.type, column.type, modes)
+        return convert_to_later_type(values, source.type, column.type, modes)
     except pa.ArrowException as error:
         msg = f"The column {column.name} has another type in the earlier version, which its values do not fit."
         way = "Compare versions before the type was changed, or versions after it."
         raise RequestError(msg, way, field=field) from error
 
 
-def as_later(
-    values: pa.ChunkedArray, earlier: DataType, later: DataType, modes: Modes
+def convert_to_later_type(
+    values: pa.ChunkedArray, earlier: DataType, later: DataType, modes: MappingModes
 ) -> pa.ChunkedArray:
     """Values of a column as the type that it has later.
 
@@ -85,30 +89,34 @@ def as_later(
     kind = target_type(later)
     if earlier == later and values.type == kind:
         return values
-    chunks = [_as_later(chunk, earlier, later, modes) for chunk in values.chunks]
+    chunks = [_convert_array(chunk, earlier, later, modes) for chunk in values.chunks]
     return pa.chunked_array(chunks, type=kind)
 
 
-def _as_later(array: pa.Array, earlier: DataType, later: DataType, modes: Modes) -> pa.Array:
+def _convert_array(
+    array: pa.Array, earlier: DataType, later: DataType, modes: MappingModes
+) -> pa.Array:
     match earlier, later:
         case StructType(), StructType():
             return _struct_as_later(array, earlier, later, modes)
         case ArrayType(element, _), ArrayType(later_element, _):
             return list_of(
-                array, lambda inner: _as_later(inner, element, later_element, modes), later_element
+                array,
+                lambda inner: _convert_array(inner, element, later_element, modes),
+                later_element,
             )
         case MapType(key, value, _), MapType(later_key, later_value, _):
             return map_of(
                 array,
-                lambda keys: _as_later(keys, key, later_key, modes),
-                lambda items: _as_later(items, value, later_value, modes),
+                lambda keys: _convert_array(keys, key, later_key, modes),
+                lambda items: _convert_array(items, value, later_value, modes),
             )
         case _:
             return array.cast(target_type(later))
 
 
 def _struct_as_later(
-    array: pa.Array, earlier: StructType, later: StructType, modes: Modes
+    array: pa.Array, earlier: StructType, later: StructType, modes: MappingModes
 ) -> pa.Array:
     sources = sources_of(later, earlier, modes)
     children = dict(zip(earlier.names, array.flatten(), strict=True))
@@ -118,6 +126,6 @@ def _struct_as_later(
         columns.append(
             pa.nulls(len(array), target_type(column.type))
             if source is None
-            else _as_later(children[source.name], source.type, column.type, modes)
+            else _convert_array(children[source.name], source.type, column.type, modes)
         )
     return struct_of(array, columns, later)

@@ -206,7 +206,7 @@ def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, An
     stats = msgspec.defstruct("_Stats", [("numRecords", Any, None), *of_kinds])
     decoder = msgspec.json.Decoder(stats, float_hook=Decimal)
 
-    def named(bounds: Any) -> dict[str, Any]:  # noqa: ANN401 - made above
+    def rename_bounds(bounds: Any) -> dict[str, Any]:  # noqa: ANN401 - made above
         return {column: getattr(bounds, name) for name, column in rename.items()}
 
     def parse(text: str | None) -> Mapping[str, Any] | None:
@@ -214,7 +214,9 @@ def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, An
             stats: Any = decoder.decode(text or "")
         except MALFORMED:
             return parse_stats(text)
-        shown = {kind: named(getattr(stats, kind)) for kind in kinds if getattr(stats, kind)}
+        shown = {
+            kind: rename_bounds(getattr(stats, kind)) for kind in kinds if getattr(stats, kind)
+        }
         return {"numRecords": stats.numRecords, **shown}
 
     return parse
@@ -227,7 +229,7 @@ def deterministic_part(expression: Expression) -> Expression:
 
 def _partition_reader(path: Sequence[str], data_type: DataType) -> Read:
     @lru_cache(maxsize=_BATCH_FILES)
-    def parsed(text: str | None) -> ValueRange:
+    def parse_partition(text: str | None) -> ValueRange:
         try:
             value = parse_partition_value(text, data_type)
         except MalformedLogError:
@@ -241,7 +243,7 @@ def _partition_reader(path: Sequence[str], data_type: DataType) -> Read:
             return [UNKNOWN] * len(files)
         (name,) = path
         values = (file.partition_values for file in files)
-        return [parsed(value[name]) if name in value else UNKNOWN for value in values]
+        return [parse_partition(value[name]) if name in value else UNKNOWN for value in values]
 
     return read
 
@@ -249,17 +251,17 @@ def _partition_reader(path: Sequence[str], data_type: DataType) -> Read:
 def _statistics_reader(
     path: Sequence[str], data_type: DataType, *, was_float: bool = False
 ) -> Read:
-    typed = _typed_as(data_type)
+    typed = _build_bound_converter(data_type)
     nan, top = data_type in FLOATS, len(path) == 1
 
     def one(file: FileFacts) -> ValueRange:
         stats = file.stats
         if stats is None:
             return UNKNOWN
-        nulls = _at(stats, "nullCount", path)
+        nulls = _read_bound(stats, "nullCount", path)
         counted = top and type(nulls) is int
         claimed = parse_row_count(stats.get("numRecords"))
-        low, high = _at(stats, "minValues", path), _at(stats, "maxValues", path)
+        low, high = _read_bound(stats, "minValues", path), _read_bound(stats, "maxValues", path)
         if counted and claimed and nulls == claimed and low is None and high is None:
             return NULL
         least = None if low is None else _lower(typed(low), low, data_type, was_float=was_float)
@@ -295,7 +297,7 @@ def _was_float(schema: StructType, path: Sequence[str]) -> bool:
     return inside == DOUBLE and "float" in str(changes)
 
 
-def _at(stats: Mapping[str, Any], kind: str, path: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
+def _read_bound(stats: Mapping[str, Any], kind: str, path: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
     value: Any = stats.get(kind)
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
@@ -325,7 +327,7 @@ def _upper(bound: Any, written: Any, data_type: DataType, *, was_float: bool = F
     return text_bounds.upper_bound(bound) if isinstance(bound, str) else bound
 
 
-def _typed_as(data_type: DataType) -> Callable[[Any], Any]:
+def _build_bound_converter(data_type: DataType) -> Callable[[Any], Any]:
     """From a JSON value to one of the column's type, None for what is none."""
     convert = _CONVERSIONS.get(data_type)
     if isinstance(data_type, DecimalType):

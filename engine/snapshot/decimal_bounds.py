@@ -12,15 +12,15 @@ _SMALLEST, _LARGEST = Decimal(-(2**63)), Decimal(2**63 - 1)  # deltalake says no
 
 def lower_bound(value: Decimal, data_type: DecimalType) -> Decimal | None:
     """A value at or below everything that a minimum stands for; None where there is no bound."""
-    return None if value <= _SMALLEST else _moved(value, -1, data_type)
+    return None if value <= _SMALLEST else _widen_bound(value, -1, data_type)
 
 
 def upper_bound(value: Decimal, data_type: DecimalType) -> Decimal | None:
     """A value at or above everything that a maximum stands for; None where there is no bound."""
-    return None if value >= _LARGEST else _moved(value, 1, data_type)
+    return None if value >= _LARGEST else _widen_bound(value, 1, data_type)
 
 
-def _moved(value: Decimal, side: int, data_type: DecimalType) -> Decimal | None:
+def _widen_bound(value: Decimal, side: int, data_type: DecimalType) -> Decimal | None:
     """Some writers take decimals through a double, which rounds; what is bounded has the type's scale."""
     lost = abs(value) * _ROUNDING if data_type.precision > _EXACT_DIGITS else Decimal(0)
     rounding = ROUND_CEILING if side < 0 else ROUND_FLOOR

@@ -32,14 +32,14 @@ class LegacyTimes:
     dates: bool
     int96: frozenset[str]
 
-    def corrected(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    def correct_column(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """A column of the file, by its name there, in the calendar of today."""
         if not self.dates and name not in self.int96:
             return column
-        chunks = [self._corrected(chunk, int96=name in self.int96) for chunk in column.chunks]
+        chunks = [self._correct_array(chunk, int96=name in self.int96) for chunk in column.chunks]
         return pa.chunked_array(chunks, column.type)
 
-    def _corrected(self, array: pa.Array, *, int96: bool) -> pa.Array:
+    def _correct_array(self, array: pa.Array, *, int96: bool) -> pa.Array:
         kind = array.type
         if pa.types.is_date32(kind):
             return _days(array) if self.dates else array
@@ -48,19 +48,19 @@ class LegacyTimes:
         if not pa.types.is_nested(kind):
             return array
         if pa.types.is_struct(kind):
-            inside = [self._corrected(child, int96=int96) for child in array.flatten()]
+            inside = [self._correct_array(child, int96=int96) for child in array.flatten()]
             return pa.StructArray.from_arrays(inside, fields=list(kind), mask=array.is_null())
-        return self._inside(array, int96=int96)
+        return self._correct_elements(array, int96=int96)
 
-    def _inside(self, array: pa.Array, *, int96: bool) -> pa.Array:
+    def _correct_elements(self, array: pa.Array, *, int96: bool) -> pa.Array:
         offsets = array.offsets.to_numpy()
         first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
         moved, gone = pa.array(offsets - first, pa.int32()), array.is_null()
         if pa.types.is_map(array.type):
             parts = [child.slice(first, count) for child in (array.keys, array.items)]
-            keys, items = (self._corrected(part, int96=int96) for part in parts)
+            keys, items = (self._correct_array(part, int96=int96) for part in parts)
             return pa.MapArray.from_arrays(moved, keys, items, type=array.type, mask=gone)
-        values = self._corrected(array.values.slice(first, count), int96=int96)
+        values = self._correct_array(array.values.slice(first, count), int96=int96)
         return pa.ListArray.from_arrays(moved, values, type=array.type, mask=gone)
 
 

@@ -56,7 +56,7 @@ def first_actions(
     parsed = parse_schema(schema, keeps_foreign=False)
     configuration = {key: _property_text(value) for key, value in properties.items()}
     validate_properties(configuration)
-    configuration = with_defaults(configuration, partition_columns, clustering_columns)
+    configuration = add_defaults(configuration, partition_columns, clustering_columns)
     parsed, configuration = map_columns(parsed, configuration)
     check_names(parsed, column_mapping_mode(configuration))
     _check_layout(parsed, partition_columns, clustering_columns)
@@ -71,14 +71,14 @@ def first_actions(
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=parsed.to_json(),
-        partition_columns=[_spelled(parsed, name) for name in partition_columns],
+        partition_columns=[_resolve_spelling(parsed, name) for name in partition_columns],
         configuration=kept,
         created_time=now_ms,
     )
     actions: list[Action] = [protocol, metadata]
     if clustering_columns:
         actions.append(
-            clustering_domain(parsed, clustering_columns, column_mapping_mode(configuration))
+            build_clustering_domain(parsed, clustering_columns, column_mapping_mode(configuration))
         )
     return actions
 
@@ -88,7 +88,7 @@ def speaks_of_protocol(key: str) -> bool:
     return key.startswith(_FEATURE_PREFIX) or key in {READER_VERSION, WRITER_VERSION}
 
 
-def with_defaults(
+def add_defaults(
     configuration: Mapping[str, str],
     partition_columns: Sequence[str],
     clustering_columns: Sequence[str],
@@ -122,7 +122,9 @@ def _is_old_protocol(configuration: Mapping[str, str]) -> bool:
     )
 
 
-def clustering_domain(schema: StructType, columns: Sequence[str], mode: str) -> DomainMetadata:
+def build_clustering_domain(
+    schema: StructType, columns: Sequence[str], mode: str
+) -> DomainMetadata:
     """The metadata domain that names the clustering columns, physically.
 
     Raises:
@@ -216,7 +218,7 @@ def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Seq
         resolve_column(schema, name)
 
 
-def _spelled(schema: StructType, name: str) -> str:
+def _resolve_spelling(schema: StructType, name: str) -> str:
     column = schema.get(name)
     return name if column is None else column.name
 

@@ -20,7 +20,7 @@ from engine.storage.base import Store
 _log = logging.getLogger(__name__)
 
 
-def after_commit(
+def run_post_commit(
     store: Store, committed_version: int, previous: Snapshot | None, now_ms: int
 ) -> WrittenCheckpoint | None:
     """Write the version's checksum; every so many commits a checkpoint, or a log compaction.
@@ -39,7 +39,7 @@ def after_commit(
     if previous is None and committed_version > 0 and not is_due:
         return None  # the whole log would have to be read
     try:
-        snapshot = _at(store, committed_version, previous)
+        snapshot = _load_committed(store, committed_version, previous)
         _write_checksum(snapshot)
         _refresh_iceberg(snapshot, now_ms)
         if is_due:
@@ -66,13 +66,13 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
         snapshot.store.delete(written.path)
         raise TableReplacedError(snapshot.table_uri, snapshot.version)
     if snapshot.properties.enable_expired_log_cleanup:
-        protected = protected_before(snapshot)
+        protected = protection_version(snapshot)
         retention_ms = snapshot.properties.log_retention_ms
         clean_log_again(snapshot.store, retention_ms, now_ms, protected_before=protected)
     return written
 
 
-def protected_before(snapshot: Snapshot) -> int:
+def protection_version(snapshot: Snapshot) -> int:
     """The version before which the log is cleaned at once or not at all; 0 where it is free."""
     protected = has_feature(snapshot.protocol, "checkpointProtection")
     return snapshot.properties.checkpoint_protection_version if protected else 0
@@ -107,7 +107,7 @@ def _compact_log(snapshot: Snapshot) -> None:
             snapshot.store.delete(written)  # its commits may be those of two tables
 
 
-def _at(store: Store, version: int, previous: Snapshot | None) -> Snapshot:
+def _load_committed(store: Store, version: int, previous: Snapshot | None) -> Snapshot:
     """The snapshot of a version, from an earlier one and the commits since where that can be."""
     if previous is None:
         return load_snapshot(store, version)

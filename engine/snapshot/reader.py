@@ -143,7 +143,7 @@ def iter_physical(
             rows = (
                 stored_rows
                 if legacy is None or stored_rows is None
-                else _corrected(stored_rows, legacy)
+                else _correct_times(stored_rows, legacy)
             )
             at = {} if rows is None else {name: i for i, name in enumerate(rows.column_names)}
             columns = []
@@ -154,8 +154,8 @@ def iter_physical(
                 place = places[column.name]
                 name = None if place is None else fields[place].name
                 values = None if rows is None or name is None else rows.column(at[name])
-                columns.append(_stored_column(values, column, mode, count))
-            yield _as_table(schema, columns, count)
+                columns.append(_read_stored_column(values, column, mode, count))
+            yield _build_table(schema, columns, count)
 
 
 def live_between(deleted: BitMap64, start: int, stop: int) -> pa.Array:
@@ -200,13 +200,13 @@ def _iter_stored(
             yield pa.Table.from_batches([batch]), batch.num_rows
 
 
-def _corrected(rows: pa.Table, legacy: LegacyTimes) -> pa.Table:
+def _correct_times(rows: pa.Table, legacy: LegacyTimes) -> pa.Table:
     columns = zip(rows.column_names, rows.columns, strict=True)
-    corrected = [legacy.corrected(name, column) for name, column in columns]
+    corrected = [legacy.correct_column(name, column) for name, column in columns]
     return pa.Table.from_arrays(corrected, schema=rows.schema)
 
 
-def _stored_column(
+def _read_stored_column(
     values: pa.ChunkedArray | None, column: StructField, mode: str, count: int
 ) -> pa.ChunkedArray:
     if values is None:
@@ -214,7 +214,7 @@ def _stored_column(
     return conform_column(values, column, mode)
 
 
-def _as_table(
+def _build_table(
     schema: StructType, columns: list[pa.ChunkedArray | pa.Array], count: int
 ) -> pa.Table:
     if not columns:

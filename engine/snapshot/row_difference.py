@@ -25,12 +25,12 @@ from engine.log.file_table import adds_of
 from engine.schema.types import StructField, StructType
 from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.change_feed import CHANGE_TYPE, ChangeSource, is_enabled, read_changes
-from engine.snapshot.column_lineage import Modes, rows_as_later, sources_of
+from engine.snapshot.column_lineage import MappingModes, rows_as_later, sources_of
 from engine.snapshot.conform import target_type
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import ROW_INDEX, iter_file
 from engine.snapshot.row_counts import num_records
-from engine.snapshot.row_pairs import paired, without_common
+from engine.snapshot.row_pairs import pair_by_keys, remove_common_rows
 from engine.snapshot.scan import prune
 from engine.snapshot.snapshot import Snapshot
 
@@ -106,15 +106,15 @@ def compare_rows(
     names = _key_names(newer.schema, keys)
     where = parse_condition(condition, newer.schema) if condition else None
     pushed = where if where is None or not names or _is_on(where, names) else None
-    asked = _Asked(where, pushed)
-    candidates = _found(table, older, newer, asked, limits)
-    removed, added = without_common(candidates.removed, candidates.added)
+    asked = _RowCondition(where, pushed)
+    candidates = _find_difference(table, older, newer, asked, limits)
+    removed, added = remove_common_rows(candidates.removed, candidates.added)
     before, after = removed.slice(0, 0), added.slice(0, 0)
     repeated = False
     if names:
-        removed, added, before, after, repeated = paired(removed, added, names)
+        removed, added, before, after, repeated = pair_by_keys(removed, added, names)
     if where is not None:
-        removed, added = _matching(where, removed), _matching(where, added)
+        removed, added = _filter_rows(where, removed), _filter_rows(where, added)
         both = pc.or_(find_matches(where, before), find_matches(where, after))
         before, after = before.filter(both), after.filter(both)
     gone, came = candidates.counts
@@ -130,12 +130,12 @@ def compare_rows(
         file_count=candidates.file_count,
         is_whole=is_whole,
         repeated_keys=repeated,
-        dropped=_dropped(older, newer),
+        dropped=_list_dropped_columns(older, newer),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RowCondition:
     """The condition of rows, and what of it holds for both sides of a changed row alike."""
 
     where: Expression | None
@@ -143,7 +143,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _DifferenceRows:
     """Rows that may differ; some are in both."""
 
     compared_by: ComparedBy
@@ -153,28 +153,28 @@ class _Found:
     counts: tuple[int | None, int | None]  # of removed and added rows, where not all were read too
 
 
-def _found(
+def _find_difference(
     table: ChangeSource,
     older: Snapshot,
     newer: Snapshot,
-    asked: _Asked,
+    asked: _RowCondition,
     limits: ReadLimits,
-) -> _Found:
+) -> _DifferenceRows:
     if is_enabled(older) and is_enabled(newer):
         try:
-            return _by_feed(table, older, newer, asked.pushed, limits)
+            return _compare_by_feed(table, older, newer, asked.pushed, limits)
         except (RequestError, VersionNotFoundError, DataFileError):
             pass  # not enabled all the time, cleaned up, too much: the files may still tell
-    return _by_files(older, newer, asked, limits)
+    return _compare_by_files(older, newer, asked, limits)
 
 
-def _by_feed(
+def _compare_by_feed(
     table: ChangeSource,
     older: Snapshot,
     newer: Snapshot,
     condition: Expression | None,
     limits: ReadLimits,
-) -> _Found:
+) -> _DifferenceRows:
     changes = read_changes(
         table,
         older.version + 1,
@@ -187,11 +187,13 @@ def _by_feed(
     gone = pc.is_in(kinds, value_set=pa.array(_GONE))
     removed, added = rows.filter(gone), rows.filter(pc.invert(gone))
     if condition is not None:
-        removed, added = _matching(condition, removed), _matching(condition, added)
-    return _Found(ComparedBy.FEED, removed, added, 0, (removed.num_rows, added.num_rows))
+        removed, added = _filter_rows(condition, removed), _filter_rows(condition, added)
+    return _DifferenceRows(ComparedBy.FEED, removed, added, 0, (removed.num_rows, added.num_rows))
 
 
-def _by_files(older: Snapshot, newer: Snapshot, asked: _Asked, limits: ReadLimits) -> _Found:
+def _compare_by_files(
+    older: Snapshot, newer: Snapshot, asked: _RowCondition, limits: ReadLimits
+) -> _DifferenceRows:
     gone, came = _files_apart(older, newer)
     # rows of one side alone are no changed rows: each is what the condition says of it
     condition = asked.pushed if gone.num_rows and came.num_rows else asked.where
@@ -199,7 +201,7 @@ def _by_files(older: Snapshot, newer: Snapshot, asked: _Asked, limits: ReadLimit
     if _are_alike(older, newer):
         gone = prune(newer, gone, condition)
     if not gone.num_rows or not came.num_rows:
-        return _of_one_side(older, newer, gone, came, condition, limits)
+        return _read_one_side(older, newer, gone, came, condition, limits)
     old, new = adds_of(gone), adds_of(came)
     sizes = {file.path: file.size for file in (*old, *new)}
     if sum(sizes.values()) > limits.file_bytes:
@@ -209,29 +211,29 @@ def _by_files(older: Snapshot, newer: Snapshot, asked: _Asked, limits: ReadLimit
     if not (all_removed and all_added):
         raise ReadLimitError(older.version, newer.version, limits.row_bytes)
     counts = (removed.num_rows, added.num_rows)
-    return _Found(ComparedBy.FILES, removed, added, len(sizes), counts)
+    return _DifferenceRows(ComparedBy.FILES, removed, added, len(sizes), counts)
 
 
-def _of_one_side(
+def _read_one_side(
     older: Snapshot,
     newer: Snapshot,
     gone: pa.Table,
     came: pa.Table,
     condition: Expression | None,
     limits: ReadLimits,
-) -> _Found:
+) -> _DifferenceRows:
     """Where one version has all files of the other, every row of the rest differs: the first are enough."""
     most = limits.rows_of_one_side
     removed, all_removed = _read(_Side(older, newer, adds_of(gone), ()), condition, limits, most)
     added, all_added = _read(_Side(newer, newer, adds_of(came), ()), condition, limits, most)
     counts = (
-        removed.num_rows if all_removed else _recorded_rows(gone, condition),
-        added.num_rows if all_added else _recorded_rows(came, condition),
+        removed.num_rows if all_removed else _count_recorded_rows(gone, condition),
+        added.num_rows if all_added else _count_recorded_rows(came, condition),
     )
-    return _Found(ComparedBy.FILES, removed, added, gone.num_rows + came.num_rows, counts)
+    return _DifferenceRows(ComparedBy.FILES, removed, added, gone.num_rows + came.num_rows, counts)
 
 
-def _recorded_rows(files: pa.Table, condition: Expression | None) -> int | None:
+def _count_recorded_rows(files: pa.Table, condition: Expression | None) -> int | None:
     """How many rows files hold that were not all read; None where nothing records how many match."""
     recorded = num_records(files.column("stats"))
     if condition is not None or recorded.null_count:
@@ -282,7 +284,7 @@ def _read(
     fields = [pa.field(column.name, target_type(column.type)) for column in schema]
     parts, size_bytes, count = [pa.schema(fields).empty_table()], 0, 0
     for rows in _batches(side):
-        matching = rows if condition is None else _matching(condition, rows)
+        matching = rows if condition is None else _filter_rows(condition, rows)
         parts.append(matching)
         size_bytes, count = size_bytes + matching.nbytes, count + matching.num_rows
         if size_bytes > limits.row_bytes // 2 or (most_rows is not None and count > most_rows):
@@ -297,7 +299,7 @@ def _batches(side: _Side) -> Iterator[pa.Table]:
     for file in side.files:
         positions = None
         if file.path in others:
-            positions = _deleted_elsewhere(side.snapshot, file, others[file.path])
+            positions = _find_newly_deleted(side.snapshot, file, others[file.path])
             if not len(positions):
                 continue
         batches = iter_file(
@@ -312,16 +314,16 @@ def _batches(side: _Side) -> Iterator[pa.Table]:
             live = batch
             if positions is not None:
                 live = batch.filter(pc.is_in(batch.column(ROW_INDEX), value_set=positions))
-            yield _as_later(side, live, sources)
+            yield _convert_to_later_schema(side, live, sources)
 
 
-def _deleted_elsewhere(snapshot: Snapshot, file: AddFile, other: AddFile) -> pa.Array:
+def _find_newly_deleted(snapshot: Snapshot, file: AddFile, other: AddFile) -> pa.Array:
     """The positions of a file that are live in one version and deleted in the other."""
-    deleted = _deleted(snapshot, other) - _deleted(snapshot, file)
+    deleted = _read_deleted_rows(snapshot, other) - _read_deleted_rows(snapshot, file)
     return pa.array(np.asarray(deleted.to_array(), dtype=np.int64), pa.int64())
 
 
-def _deleted(snapshot: Snapshot, file: AddFile) -> BitMap64:
+def _read_deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
     if file.deletion_vector is None:
         return BitMap64()
     return read_deletion_vector(snapshot.store, file.deletion_vector, snapshot.allowed_roots)
@@ -330,17 +332,19 @@ def _deleted(snapshot: Snapshot, file: AddFile) -> BitMap64:
 def _sources(snapshot: Snapshot, later: Snapshot) -> dict[str, StructField | None]:
     """Of each compared column the one that holds it in a version."""
     return sources_of(
-        later.schema, snapshot.schema, Modes(snapshot.mapping_mode, later.mapping_mode)
+        later.schema, snapshot.schema, MappingModes(snapshot.mapping_mode, later.mapping_mode)
     )
 
 
-def _as_later(side: _Side, rows: pa.Table, sources: dict[str, StructField | None]) -> pa.Table:
+def _convert_to_later_schema(
+    side: _Side, rows: pa.Table, sources: dict[str, StructField | None]
+) -> pa.Table:
     """Rows in the columns and types of the later version; null in those that the earlier lacked."""
-    modes = Modes(side.snapshot.mapping_mode, side.later.mapping_mode)
+    modes = MappingModes(side.snapshot.mapping_mode, side.later.mapping_mode)
     return rows_as_later(rows, sources, side.later.schema, modes, "older")
 
 
-def _matching(condition: Expression, rows: pa.Table) -> pa.Table:
+def _filter_rows(condition: Expression, rows: pa.Table) -> pa.Table:
     return rows.filter(find_matches(condition, rows))
 
 
@@ -360,6 +364,6 @@ def _is_on(condition: Expression, names: Sequence[str]) -> bool:
     return all(path[0].lower() in key_columns for path in columns_of(condition))
 
 
-def _dropped(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
+def _list_dropped_columns(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
     used = {source.name for source in _sources(older, newer).values() if source is not None}
     return tuple(name for name in older.schema.names if name not in used)

@@ -24,13 +24,13 @@ def value_numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kind = array.type
     if not pa.types.is_nested(kind) or isinstance(array, pa.ChunkedArray):
-        return _encoded(array)  # chunks are left where there are more bytes than one can hold
+        return _encode_values(array)  # chunks are left where there are more bytes than one can hold
     if pa.types.is_struct(kind):
-        return _of_parts(array, array.flatten())
+        return _number_structs(array, array.flatten())
     if pa.types.is_map(kind):
         entries, _ = _together(value_numbers(array.keys), value_numbers(array.items))
-        return _of_sequences(array, entries)
-    return _of_sequences(array, value_numbers(array.values))
+        return _number_lists(array, entries)
+    return _number_lists(array, value_numbers(array.values))
 
 
 def occurrences(numbers: np.ndarray) -> np.ndarray:
@@ -43,7 +43,7 @@ def occurrences(numbers: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def normalized(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def normalise_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Values with one zero and one NaN, as Spark groups them; Arrow goes by their bits."""
     if not pa.types.is_floating(array.type):
         return array
@@ -51,8 +51,8 @@ def normalized(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return pc.if_else(pc.is_nan(array), nan, pc.add(array, pa.scalar(0.0, array.type)))
 
 
-def _encoded(array: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    encoded = normalized(array).dictionary_encode()
+def _encode_values(array: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    encoded = normalise_floats(array).dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries()
         indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks], pa.int32())
@@ -62,7 +62,7 @@ def _encoded(array: pa.Array | pa.ChunkedArray) -> np.ndarray:
     return np.asarray(places, dtype=np.int64) + 1
 
 
-def _of_parts(array: pa.StructArray, parts: list[pa.Array]) -> np.ndarray:
+def _number_structs(array: pa.StructArray, parts: list[pa.Array]) -> np.ndarray:
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     numbers = np.asarray(valid, dtype=np.int64)
     for part in parts:
@@ -70,13 +70,13 @@ def _of_parts(array: pa.StructArray, parts: list[pa.Array]) -> np.ndarray:
     return numbers
 
 
-def _of_sequences(array: pa.ListArray | pa.MapArray, elements: np.ndarray) -> np.ndarray:
+def _number_lists(array: pa.ListArray | pa.MapArray, elements: np.ndarray) -> np.ndarray:
     """Lists are equal if their elements' numbers are, one after the other."""
     offsets = array.offsets.to_numpy()
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     spans = zip(offsets[:-1], offsets[1:], valid, strict=True)
     held = [elements[start:stop].tobytes() if there else None for start, stop, there in spans]
-    return _encoded(pa.array(held, pa.large_binary()))
+    return _encode_values(pa.array(held, pa.large_binary()))
 
 
 def _together(numbers: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int]:

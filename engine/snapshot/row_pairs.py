@@ -8,7 +8,7 @@ import pyarrow as pa
 from engine.snapshot.row_numbers import occurrences, row_numbers, value_numbers
 
 
-def without_common(removed: pa.Table, added: pa.Table) -> tuple[pa.Table, pa.Table]:
+def remove_common_rows(removed: pa.Table, added: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Removed and added rows without those that both hold, as often as both do."""
     if not removed.num_rows or not added.num_rows:
         return removed, added
@@ -20,7 +20,7 @@ def without_common(removed: pa.Table, added: pa.Table) -> tuple[pa.Table, pa.Tab
     return removed.filter(pa.array(kept_old)), added.filter(pa.array(kept_new))
 
 
-def paired(
+def pair_by_keys(
     removed: pa.Table, added: pa.Table, keys: Sequence[str]
 ) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table, bool]:
     """Removed and added rows of equal keys as changed rows; the n-th of a key with the n-th.
@@ -52,7 +52,7 @@ def _all_but(places: np.ndarray, count: int) -> pa.Array:
     return pa.array(kept)
 
 
-def changed_cells(before: pa.Table, after: pa.Table) -> list[np.ndarray]:
+def find_changed_cells(before: pa.Table, after: pa.Table) -> list[np.ndarray]:
     """For each column, which rows hold another value after than before."""
     cells = []
     for old, new in zip(before.columns, after.columns, strict=True):

@@ -28,7 +28,7 @@ from engine.snapshot.conform import target_type
 from engine.snapshot.data_skipping import FileFacts, Skipper
 from engine.snapshot.data_skipping import prune as may_match_each
 from engine.snapshot.reader import TableShape, iter_file, read_file
-from engine.snapshot.simple_comparisons import as_comparison, prune_by
+from engine.snapshot.simple_comparisons import parse_comparison, prune_by
 
 _LIMITED_BATCH_ROWS = 16_384
 _THREADS = min(8, 2 * (os.cpu_count() or 1))
@@ -64,7 +64,7 @@ def _prune_by_statistics(
     """Comparisons with constants first, since they are quick; then what is left to ask."""
     simple, others = [], []
     for part in conjuncts:
-        comparison = as_comparison(part, table.schema, table.mapping_mode)
+        comparison = parse_comparison(part, table.schema, table.mapping_mode)
         if comparison is None:
             others.append(part)
         else:
@@ -189,7 +189,7 @@ def prune_partitions(
         return files
     keys = [physical_name(field, mode) for field in fields]
     columns = [_values_of(files.column("partition_values"), key) for key in keys]
-    samples, partition_of = _numbered(columns)
+    samples, partition_of = _number_combinations(columns)
     sampled = [column.take(samples).to_pylist() for column in columns]
     facts = [
         FileFacts(dict(zip(keys, values, strict=True)), None)
@@ -223,7 +223,7 @@ def _lookup(maps: pa.MapArray, key: str) -> pa.Array:
     return pc.map_lookup(maps, key, "first")
 
 
-def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
+def _number_combinations(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
     """A row of each distinct combination, and the number of the combination of every row."""
     samples = np.zeros(1, dtype=np.int64)
     numbers = np.zeros(len(columns[0]), dtype=np.int64)

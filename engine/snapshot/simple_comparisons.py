@@ -34,7 +34,7 @@ _MAY_HOLD: dict[str, Callable[[Any, Any, Any], bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ColumnComparison:
     """A column against one value, or several for IN. Dates are ISO texts, as in statistics."""
 
     name: str  # physical
@@ -44,7 +44,7 @@ class Comparison:
 
     def may_hold(self, low: Any, high: Any) -> bool:  # noqa: ANN401 - JSON
         """Whether a value between two bounds of statistics may make it true."""
-        low, high = self._bound(low), self._bound(high)
+        low, high = self._check_bound(low), self._check_bound(high)
         if low is None or high is None or low > high:
             return True
         if self.kind == STRING and may_be_cut(high):
@@ -52,7 +52,7 @@ class Comparison:
         test = _MAY_HOLD[self.operator]
         return any(test(low, high, value) for value in self.values)
 
-    def _bound(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+    def _check_bound(self, value: Any) -> Any:  # noqa: ANN401 - JSON
         """The bound if it is a value of the column's type, else None: no bound."""
         if self.kind in INTEGRALS:
             return value if type(value) is int else None
@@ -61,21 +61,23 @@ class Comparison:
         return value if self.kind == STRING or _ISO_DATE.fullmatch(value) else None
 
 
-def as_comparison(condition: Expression, schema: StructType, mode: str) -> Comparison | None:
+def parse_comparison(
+    condition: Expression, schema: StructType, mode: str
+) -> ColumnComparison | None:
     """The condition as a comparison, None if it is more than that."""
     if not isinstance(condition, Call):
         return None
     if condition.function == "in":
-        return _compared(condition.arguments[0], "=", condition.arguments[1:], schema, mode)
+        return _build_comparison(condition.arguments[0], "=", condition.arguments[1:], schema, mode)
     if condition.function not in _MIRRORED:
         return None
     left, right = condition.arguments
     if isinstance(left, Literal):
-        return _compared(right, _MIRRORED[condition.function], (left,), schema, mode)
-    return _compared(left, condition.function, (right,), schema, mode)
+        return _build_comparison(right, _MIRRORED[condition.function], (left,), schema, mode)
+    return _build_comparison(left, condition.function, (right,), schema, mode)
 
 
-def prune_by(files: pa.Table, comparisons: Sequence[Comparison]) -> pa.Table:
+def prune_by(files: pa.Table, comparisons: Sequence[ColumnComparison]) -> pa.Table:
     """The files whose statistics leave every comparison possible."""
     names = list(dict.fromkeys(comparison.name for comparison in comparisons))
     decode = _decoder(tuple(names))
@@ -93,7 +95,7 @@ def prune_by(files: pa.Table, comparisons: Sequence[Comparison]) -> pa.Table:
     return files if keep.all() else files.filter(pa.array(keep))
 
 
-def _all_possible(stats: Any, comparisons: Sequence[tuple[str, Comparison]]) -> bool:  # noqa: ANN401 - generated
+def _all_possible(stats: Any, comparisons: Sequence[tuple[str, ColumnComparison]]) -> bool:  # noqa: ANN401 - generated
     lows, highs, nulls = stats.minValues, stats.maxValues, stats.nullCount
     for field, comparison in comparisons:
         low = None if lows is None else getattr(lows, field)
@@ -126,9 +128,9 @@ def _decoder(names: tuple[str, ...]) -> Callable[[str], Any]:
     return msgspec.json.Decoder(stats).decode
 
 
-def _compared(
+def _build_comparison(
     column: Expression, operator: str, values: Sequence[Expression], schema: StructType, mode: str
-) -> Comparison | None:
+) -> ColumnComparison | None:
     if not isinstance(column, Column) or len(column.path) != 1 or column.relation:
         return None
     field = schema.get(column.path[0])
@@ -138,7 +140,7 @@ def _compared(
     if not constants or any(constant is None for constant in constants):
         return None
     name = physical_name(field, mode)
-    return Comparison(name, field.type, operator, constants) if can_be_decoded(name) else None
+    return ColumnComparison(name, field.type, operator, constants) if can_be_decoded(name) else None
 
 
 def _constant(expression: Expression, kind: DataType) -> int | str | None:

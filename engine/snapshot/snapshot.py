@@ -125,7 +125,9 @@ class Snapshot:
         """Logical names of the clustering columns, nested ones with dots; empty if not clustered."""
         domain = self.domains.get(CLUSTERING_DOMAIN)
         return (
-            () if domain is None else clustering_columns_in(domain, self.schema, self.mapping_mode)
+            ()
+            if domain is None
+            else read_clustering_columns(domain, self.schema, self.mapping_mode)
         )
 
     @property
@@ -190,18 +192,18 @@ class Snapshot:
         Columns: path, size, partition_values, modification_time, num_records, stats, deletion_vector
         (its descriptor or null), base_row_id. Paths and partition values are as in the log.
         """
-        return listed_files(self._may_match(self._parsed(condition)))
+        return list_files(self._may_match(self._parse_condition(condition)))
 
     def add_files(
         self, condition: str | Expression | None = None, paths: Iterable[str] | None = None
     ) -> list[AddFile]:
         """The live files that may match, as whole actions; with `paths`, only files of these paths."""
         if paths is None:
-            return adds_of(self._may_match(self._parsed(condition)))
+            return adds_of(self._may_match(self._parse_condition(condition)))
         listed_paths = pa.array(list(paths), pa.string())
         rows = self.state.files
         rows = rows.filter(pc.is_in(rows.column("path"), value_set=listed_paths))
-        return adds_of(prune(self, rows, self._parsed(condition)))
+        return adds_of(prune(self, rows, self._parse_condition(condition)))
 
     def to_arrow(
         self,
@@ -221,7 +223,7 @@ class Snapshot:
             PathOutsideRootError: one lies outside the table and the allowed roots.
             UnknownColumnError: the schema has no such column.
         """
-        return scan(self, self._parsed(condition), columns=columns, limit=limit)
+        return scan(self, self._parse_condition(condition), columns=columns, limit=limit)
 
     def iter_first_rows(
         self, columns: Sequence[str], condition: str | None, limit: int, batch_bytes: int
@@ -231,7 +233,7 @@ class Snapshot:
         Raises:
             CellLimitError: a row holds more; otherwise as `to_arrow`.
         """
-        return iter_scan(self, self._parsed(condition), columns, limit, batch_bytes)
+        return iter_scan(self, self._parse_condition(condition), columns, limit, batch_bytes)
 
     def update(self) -> "Snapshot":
         """The latest version, read from this one on; itself if there is none newer.
@@ -266,11 +268,11 @@ class Snapshot:
             self._left = (condition, rows)
         return rows
 
-    def _parsed(self, condition: str | Expression | None) -> Expression | None:
+    def _parse_condition(self, condition: str | Expression | None) -> Expression | None:
         return parse_condition(condition, self.schema) if isinstance(condition, str) else condition
 
 
-def listed_files(rows: pa.Table) -> pa.Table:
+def list_files(rows: pa.Table) -> pa.Table:
     """Rows of a state's files as `Snapshot.files` lists them."""
     listed = rows.select([*_LISTED, "stats", "deletion_vector", "base_row_id"])
     return listed.add_column(len(_LISTED), "num_records", num_records(rows.column("stats")))
@@ -309,7 +311,9 @@ def _schema_of(table: str, metadata: Metadata) -> StructType:
     return schema
 
 
-def clustering_columns_in(domain: DomainMetadata, schema: StructType, mode: str) -> tuple[str, ...]:
+def read_clustering_columns(
+    domain: DomainMetadata, schema: StructType, mode: str
+) -> tuple[str, ...]:
     """The logical names behind the physical ones that the domain lists."""
     return tuple(".".join(_logical(path, schema, mode)) for path in clustering_paths(domain))
 

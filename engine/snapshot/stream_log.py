@@ -240,7 +240,7 @@ class StreamLog:
             changes = schema_changes(before, after) if before is not None else []
             lost = [change for change in changes if not change.additive]
             if lost and version > self.terms.accepted_version:
-                raise self._changed(version, lost, self.terms.accept_remedy)
+                raise self._schema_changed_error(version, lost, self.terms.accept_remedy)
             before = after
 
     def files(self, start: Position, end: Position) -> list[AddFile]:
@@ -266,10 +266,14 @@ class StreamLog:
         """Files with the position after each; None for a version that has none to give."""
         version, index = start.version, start.index
         if start.initial:
-            yield from _placed(self._files_of_snapshot(version), version, index, initial=True)
+            yield from _iter_positions(
+                self._files_of_snapshot(version), version, index, initial=True
+            )
             version, index = version + 1, 0
         while version <= last_version:
-            yield from _placed(self._files_of_commit(version), version, index, initial=False)
+            yield from _iter_positions(
+                self._files_of_commit(version), version, index, initial=False
+            )
             version, index = version + 1, 0
 
     def _files_of_snapshot(self, version: int) -> list[AddFile]:
@@ -278,7 +282,7 @@ class StreamLog:
             try:
                 snapshot = load_snapshot(self.store, version)
             except (VersionNotFoundError, LogGapError, FileMissingError) as error:
-                raise self._cleaned(version) from error
+                raise self._log_cleaned_error(version) from error
             self._check_metadata(version, snapshot.metadata)
             files = sorted(snapshot.add_files(), key=lambda add: (add.modification_time, add.path))
             self._initial = version, files
@@ -288,7 +292,7 @@ class StreamLog:
         try:
             commit = read_commit(self.store, version)
         except FileMissingError as error:
-            raise self._cleaned(version) from error
+            raise self._log_cleaned_error(version) from error
         if self._last_read is None or version > self._last_read.version:
             self._last_read = Tip.from_commit(commit)
         return commit
@@ -301,15 +305,15 @@ class StreamLog:
         """
         tips = (recent for recent in (self.terms.tip, self._last_read) if recent is not None)
         if any(is_replaced(self.store, tip) for tip in tips):
-            raise self._replaced()
+            raise self._source_replaced_error()
 
     def _check_reached(self, start: Position) -> None:
         """Make sure that the log leads up to a position."""
         latest = self.latest_version(0)
         if latest is None or start.version > latest + 1:
-            raise self._replaced()
+            raise self._source_replaced_error()
 
-    def _replaced(self) -> SourceReplacedError:
+    def _source_replaced_error(self) -> SourceReplacedError:
         table_id = load_definition(self.store).metadata.id
         return SourceReplacedError(self.store.root, self.terms.metadata.id, table_id)
 
@@ -318,10 +322,10 @@ class StreamLog:
             commit = self._commit(version)
             if len(self._added) >= _KEPT_VERSIONS:
                 self._added.clear()
-            self._added[version] = self._checked(commit)
+            self._added[version] = self._check_commit(commit)
         return self._added[version]
 
-    def _checked(self, commit: LogCommit) -> list[AddFile]:
+    def _check_commit(self, commit: LogCommit) -> list[AddFile]:
         """The files that a version gives to the stream, once nothing speaks against it."""
         for action in commit.actions:
             if isinstance(action, Metadata):
@@ -352,7 +356,7 @@ class StreamLog:
         if terms.heeds_properties:
             changes += property_changes(terms.metadata, metadata)
         if changes:
-            raise self._changed(version, changes, terms.remedy)
+            raise self._schema_changed_error(version, changes, terms.remedy)
 
     def _metadata_before(self, start: Position) -> Metadata | None:
         """As of the position, None where the log does not reach back so far."""
@@ -362,18 +366,18 @@ class StreamLog:
         except (VersionNotFoundError, LogGapError, FileMissingError, SchemaNotSaidError):
             return None
 
-    def _changed(
+    def _schema_changed_error(
         self, version: int, changes: list[MetadataChange], remedy: str
     ) -> SourceSchemaChangedError:
         texts = [change.text for change in changes]
         return SourceSchemaChangedError(self.store.root, version, texts, remedy)
 
-    def _cleaned(self, version: int) -> StreamLogCleanedError:
+    def _log_cleaned_error(self, version: int) -> StreamLogCleanedError:
         earliest = min(list_versions(self.store), default=None)
         return StreamLogCleanedError(self.store.root, version, earliest)
 
 
-def _placed(
+def _iter_positions(
     files: list[AddFile], version: int, index: int, *, initial: bool
 ) -> Iterator[tuple[AddFile | None, Position]]:
     for place in range(index, len(files)):

@@ -17,7 +17,7 @@ def timestamp_to_ms(timestamp: datetime | date | int | str) -> int:
     """
     if isinstance(timestamp, int) and not isinstance(timestamp, bool):
         return timestamp
-    moment = _parsed(timestamp) if isinstance(timestamp, str) else timestamp
+    moment = _parse_timestamp(timestamp) if isinstance(timestamp, str) else timestamp
     if isinstance(moment, datetime):
         aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(milliseconds=1)
@@ -27,7 +27,7 @@ def timestamp_to_ms(timestamp: datetime | date | int | str) -> int:
     raise RequestError(msg, "Use ISO 8601 such as 2026-11-02T10:00:00Z.", field="timestamp")
 
 
-def _parsed(text: str) -> datetime:
+def _parse_timestamp(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError as error:

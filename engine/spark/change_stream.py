@@ -14,8 +14,8 @@ from engine.snapshot.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
+    commit_time_scalar,
     read_changes,
-    typed_moment,
 )
 from engine.snapshot.change_log import ChangeLog
 from engine.snapshot.stream_log import StreamLog
@@ -128,7 +128,7 @@ def _inserted(batch: pa.RecordBatch, piece: ChangePiece) -> pa.Table:
     for name, value in (
         (CHANGE_TYPE, pa.scalar("insert")),
         (COMMIT_VERSION, pa.scalar(piece.first, pa.int64())),
-        (COMMIT_TIMESTAMP, typed_moment(piece.timestamp_ms)),
+        (COMMIT_TIMESTAMP, commit_time_scalar(piece.timestamp_ms)),
     ):
         rows = rows.append_column(name, pa.repeat(value, count))
     return rows

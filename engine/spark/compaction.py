@@ -205,7 +205,7 @@ def _columns(
             arrays.append(None)
             continue
         column = pa.chunked_array([batch.column(name)])
-        column = column if legacy is None else legacy.corrected(name, column)
+        column = column if legacy is None else legacy.correct_column(name, column)
         arrays.append(conform_column(column, field, job.mapping_mode).chunk(0))
     return arrays
 

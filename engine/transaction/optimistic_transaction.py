@@ -23,7 +23,7 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
 from engine.snapshot.data_files import count_rows
-from engine.snapshot.post_commit import after_commit
+from engine.snapshot.post_commit import run_post_commit
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 from engine.transaction.committer import Committer
@@ -242,7 +242,7 @@ class OptimisticTransaction:
         if self.outcome.committed:
             tell_committed(self._observer, self, self.outcome.version)
             now_ms = self._clock.now_ms()
-            after_commit(self.table.store, self.outcome.version, self.snapshot, now_ms)
+            run_post_commit(self.table.store, self.outcome.version, self.snapshot, now_ms)
         return self.outcome.version
 
     def _commit(self, provenance: Provenance) -> CommitOutcome:

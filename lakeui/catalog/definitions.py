@@ -11,7 +11,7 @@ from engine.actions.table import DomainMetadata, Metadata, Protocol
 from engine.errors import EngineError
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.schema.types import StructType, parse_schema
-from engine.snapshot.snapshot import clustering_columns_in
+from engine.snapshot.snapshot import read_clustering_columns
 from lakeui.catalog.line_differences import Section, section
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import schema_lines
@@ -87,7 +87,7 @@ def clustering_said_in(commit: Commit, metadata: Metadata) -> tuple[str, ...]:
         schema = parse_schema(metadata.schema_string)
         mode = metadata.configuration.get("delta.columnMapping.mode", "none")
         return tuple(
-            f"clustered by {', '.join(clustering_columns_in(action, schema, mode))}"
+            f"clustered by {', '.join(read_clustering_columns(action, schema, mode))}"
             for action in actions
             if isinstance(action, DomainMetadata) and action.domain == CLUSTERING_DOMAIN
         )

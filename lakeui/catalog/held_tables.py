@@ -26,7 +26,7 @@ from engine.log.paths import commit_path
 from engine.log.replay import keep_newest
 from engine.log.segment import complete_checkpoints, list_log_files, newer_segment, read_hint
 from engine.log.tip import Tip
-from engine.snapshot.snapshot import Snapshot, listed_files
+from engine.snapshot.snapshot import Snapshot, list_files
 from engine.storage.base import Store
 from lakeui.catalog import log_values
 from lakeui.catalog.dead_files import DeadFiles, Tombstone
@@ -155,7 +155,7 @@ class HeldTable:
         """
         newest = _newest(commits)
         adds = [action for action in newest.values() if isinstance(action, AddFile)]
-        listed = listed_files(files_table(adds))
+        listed = list_files(files_table(adds))
         numbers = dict(zip((add.key for add in adds), _numbers(listed), strict=True))
         files_before, came, left, restated = self.sums.files, set[str](), set[str](), set[str]()
         for path, actions in _by_path(newest).items():

@@ -13,7 +13,7 @@ from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import list_supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping
 from engine.schema.types import INTEGER, StructField, StructType
-from engine.snapshot.new_table import clustering_domain
+from engine.snapshot.new_table import build_clustering_domain
 from engine.snapshot.reader import read_file
 from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
@@ -307,7 +307,9 @@ class _Work(Files):
                 self._set(dict([command.term]))
             case "cluster":
                 mode = self.snapshot.mapping_mode
-                self.staged.append(clustering_domain(self.snapshot.schema, [command.value], mode))
+                self.staged.append(
+                    build_clustering_domain(self.snapshot.schema, [command.value], mode)
+                )
             case "feature":
                 self._support(command.value)
             case _:

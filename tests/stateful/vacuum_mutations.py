@@ -218,8 +218,8 @@ VACUUM_RULES = (
     Mutation(
         "a file that was removed gives no row to the change feed",
         FEED,
-        '        yield _typed(rows.filter(pc.and_not(was, now)), "delete")\n',
+        '        yield _add_change_type(rows.filter(pc.and_not(was, now)), "delete")\n',
         "        if change.added is not None:\n"
-        '            yield _typed(rows.filter(pc.and_not(was, now)), "delete")\n',
+        '            yield _add_change_type(rows.filter(pc.and_not(was, now)), "delete")\n',
     ),
 )

@@ -15,7 +15,7 @@ from engine.log.checksum import checksum_of, differences, read_checksum, write_c
 from engine.log.paths import checksum_path
 from engine.log.replay import load_table_state
 from engine.protocol.properties import TableProperties
-from engine.snapshot.post_commit import after_commit
+from engine.snapshot.post_commit import run_post_commit
 from engine.snapshot.snapshot import load_snapshot
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
@@ -57,7 +57,7 @@ def written(store: MemoryStore, version: int = 2) -> dict[str, Any]:
 
 def test_a_commit_leaves_the_checksum_of_its_version():
     store = made()
-    after_commit(store, 2, load_snapshot(store, 1), now_ms=0)
+    run_post_commit(store, 2, load_snapshot(store, 1), now_ms=0)
     checksum = written(store)
     assert checksum.pop("metadata")["configuration"] == {}
     assert checksum.pop("protocol")["readerFeatures"] == ["deletionVectors"]
@@ -77,7 +77,7 @@ def test_a_commit_leaves_the_checksum_of_its_version():
 
 def test_a_checksum_tells_of_its_own_version_whoever_committed_since():
     store = made()
-    after_commit(store, 1, load_snapshot(store, 0), now_ms=0)
+    run_post_commit(store, 1, load_snapshot(store, 0), now_ms=0)
     assert written(store, 1)["txnId"] == "one"
     assert written(store, 1)["numDeletionVectorsOpt"] == 0
     assert store.stat(checksum_path(2)) is None
@@ -134,7 +134,7 @@ def test_a_checksum_that_cannot_be_written_leaves_commit_and_checkpoint_standing
     store = WithoutChecksums(f"memory://{uuid.uuid4()}")
     write_first(store, configuration={"delta.checkpointInterval": "1"})
     write_commit(store, 1, add("a"))
-    assert after_commit(store, 1, load_snapshot(store, 0), now_ms=0) is not None
+    assert run_post_commit(store, 1, load_snapshot(store, 0), now_ms=0) is not None
     assert "No space left" in caplog.text
 
 

@@ -21,7 +21,7 @@ from engine.log.compaction import reconcile_actions, write_compaction
 from engine.log.paths import commit_path, compaction_path
 from engine.log.replay import TableState, load_table_state
 from engine.protocol.properties import TableProperties
-from engine.snapshot.post_commit import after_commit
+from engine.snapshot.post_commit import run_post_commit
 from engine.snapshot.snapshot import load_snapshot
 from engine.storage.base import Store
 from engine.storage.local import LocalStore
@@ -196,7 +196,7 @@ def test_commits_are_compacted_every_interval_unless_a_checkpoint_is_due(
         rows = {"id": [version], "name": ["x"]}
         gone = [remove(f"f{version - 3}.parquet")] if version > 3 else []
         write_commit(store, version, write_rows(store, f"f{version}.parquet", rows), *gone)
-        after_commit(store, version, before, now_ms=0)
+        run_post_commit(store, version, before, now_ms=0)
     assert compactions(store) == [Path(compaction_path(*span)).name for span in expected]
     for version in (6, 9, 12):
         ids = sorted(load_snapshot(store, version).to_arrow().column("id").to_pylist())

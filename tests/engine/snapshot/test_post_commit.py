@@ -7,7 +7,7 @@ from engine.errors import StorageError
 from engine.log.cleanup import clean_log
 from engine.log.paths import checkpoint_path, commit_path
 from engine.protocol.properties import DAY_MS
-from engine.snapshot.post_commit import after_commit
+from engine.snapshot.post_commit import run_post_commit
 from engine.snapshot.snapshot import load_snapshot
 from engine.storage.memory import MemoryStore
 from tests.engine.made_tables import LEGACY, add, write_commit, write_first
@@ -36,7 +36,7 @@ def made(kind: type[MemoryStore] = MemoryStore, interval: str = "3") -> MemorySt
 )
 def test_a_checkpoint_is_written_every_interval(version: int, due: bool):
     store = made()
-    written = after_commit(store, version, load_snapshot(store, version - 1), now_ms=0)
+    written = run_post_commit(store, version, load_snapshot(store, version - 1), now_ms=0)
     assert (written is not None) == due
     assert (store.stat(checkpoint_path(version)) is not None) == due
     assert load_snapshot(store).file_count == 7
@@ -44,7 +44,7 @@ def test_a_checkpoint_is_written_every_interval(version: int, due: bool):
 
 def test_a_checkpoint_that_fails_leaves_the_commit_standing(caplog: pytest.LogCaptureFixture):
     store = made(FullStore)
-    assert after_commit(store, 3, load_snapshot(store, 2), now_ms=0) is None
+    assert run_post_commit(store, 3, load_snapshot(store, 2), now_ms=0) is None
     assert "No space left" in caplog.text
     assert load_snapshot(store).version == 7
 
@@ -77,7 +77,7 @@ def test_the_log_is_cleaned_where_the_table_wants_and_allows_it(
     for version in (1, 2):
         write_commit(store, version, add(f"f{version}"))
     in_three_days = load_snapshot(store).timestamp_ms + 3 * DAY_MS
-    assert after_commit(store, 2, load_snapshot(store, 1), in_three_days) is not None
+    assert run_post_commit(store, 2, load_snapshot(store, 1), in_three_days) is not None
     assert (store.stat(commit_path(0)) is None) is cleaned
     assert load_snapshot(store).file_count == 2
 
@@ -99,8 +99,8 @@ def test_sidecars_go_with_the_last_checkpoint_that_names_them():
     for version in range(1, 5):
         write_commit(store, version, add(f"f{version}"))
     now_ms = load_snapshot(store).timestamp_ms
-    after_commit(store, 2, load_snapshot(store, 1), now_ms)
-    after_commit(store, 4, load_snapshot(store, 3), now_ms)
+    run_post_commit(store, 2, load_snapshot(store, 1), now_ms)
+    run_post_commit(store, 4, load_snapshot(store, 3), now_ms)
     assert len(list(store.list_all("_delta_log/_sidecars"))) == 2
     clean_log(store, DAY_MS, now_ms + 3 * DAY_MS)
     assert len(list(store.list_all("_delta_log/_sidecars"))) == 1

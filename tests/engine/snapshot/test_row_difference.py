@@ -24,7 +24,7 @@ from engine.schema.types import DOUBLE, LONG, STRING, StructField, StructType
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.row_difference import ComparedBy, ReadLimits, compare_rows
-from engine.snapshot.row_pairs import changed_cells
+from engine.snapshot.row_pairs import find_changed_cells
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from tests.engine.made_tables import (
@@ -86,7 +86,7 @@ def test_with_keys_a_removed_and_an_added_row_are_one_that_changed(store):
     found = difference(store, keys=["ID"])
     assert (pairs(found.before), pairs(found.after)) == ([(1, "a")], [(1, "x")])
     assert (pairs(found.removed), pairs(found.added)) == ([], [(4, "d")])
-    assert [cells.tolist() for cells in changed_cells(found.before, found.after)] == [[False], [True]]  # fmt: skip
+    assert [cells.tolist() for cells in find_changed_cells(found.before, found.after)] == [[False], [True]]  # fmt: skip
     assert not found.repeated_keys
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.expressions.evaluate import find_matches
 from engine.expressions.parse import parse_condition
 from engine.schema.types import DATE, LONG, STRING, StructField, StructType
-from engine.snapshot.simple_comparisons import as_comparison, prune_by
+from engine.snapshot.simple_comparisons import parse_comparison, prune_by
 from engine.snapshot.snapshot import load_snapshot
 from engine.storage.memory import MemoryStore
 from tests.engine.made_tables import add, write_commit, write_first, write_rows
@@ -70,7 +70,7 @@ def test_a_file_with_a_match_is_never_ruled_out(rows: list[dict[str, Any]], text
     write_commit(store, 1, add("f", stats=json.dumps(statistics(rows), default=str)))
     snapshot = load_snapshot(store)
     tree = parse_condition(text, SCHEMA)
-    comparison = as_comparison(tree, SCHEMA, "none")
+    comparison = parse_comparison(tree, SCHEMA, "none")
     assert comparison is not None
     kept = prune_by(snapshot.files(), [comparison]).num_rows == 1
     data = load_data(rows)
@@ -125,7 +125,7 @@ def test_statistics_rule_out_what_they_prove(stats: str | None, kept: bool):
     ],
 )
 def test_what_is_more_than_a_comparison_is_left_to_others(text: str):
-    assert as_comparison(parse_condition(text, SCHEMA), SCHEMA, "none") is None
+    assert parse_comparison(parse_condition(text, SCHEMA), SCHEMA, "none") is None
 
 
 @pytest.mark.parametrize("high", ["\U0001f600" * 16, "m\ufffd"])
