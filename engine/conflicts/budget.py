@@ -25,7 +25,7 @@ class Budget:
         self._since: float | None = None
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def measure(self) -> Iterator[None]:
         """Let the time run."""
         self._since = self._clock.monotonic_s()
         try:

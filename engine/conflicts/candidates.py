@@ -25,7 +25,7 @@ class Candidate:
     version: int
 
 
-def added_candidates(
+def list_candidates(
     current: CurrentTransaction, winner: WinningCommit, exempted: Sequence[WinningCommit]
 ) -> tuple[Candidate, ...]:
     """The files to hold against this transaction's reads when it is checked against this winning commit.
@@ -33,13 +33,13 @@ def added_candidates(
     `exempted` are the blind appends among the winning commits before this one.
     """
     if current.replaces_state:
-        return tuple(_added_by(winner))
+        return tuple(_iter_candidates(winner))
     if current.level is IsolationLevel.SNAPSHOT or current.reads_nothing:
         return ()
     if not _may_be_ordered_later(current, winner):
         again = (commit for commit in exempted if ends_exemption(current, winner, commit))
         return (
-            *(file for commit in again for file in _added_by(commit)),
+            *(file for commit in again for file in _iter_candidates(commit)),
             *_new_to(current, winner),
         )
     return ()
@@ -94,7 +94,7 @@ def ends_exemption(
     return any(may_have_read(winner, add, schema, columns, mode) for add in append.adds)
 
 
-def matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:
+def find_matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:
     """The reads of this transaction that a file may hold rows of. What is left out is proved to match none."""
     return tuple(read for read, skipper in current.tested_reads if may_hold(skipper, add))
 
@@ -125,11 +125,11 @@ def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Cand
     another file.
     """
     if winner.operation in STATE_REPLACING_OPERATIONS:
-        yield from _added_by(winner)
+        yield from _iter_candidates(winner)
         return
     removed = winner.removed_paths
     ours = {remove.path: remove.key for remove in current.removes}
-    for candidate in _added_by(winner):
+    for candidate in _iter_candidates(winner):
         add = candidate.add
         same = ours.get(add.path, add.key) == add.key
         stated = same and not add.data_change and add.path not in removed
@@ -138,5 +138,5 @@ def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Cand
             yield candidate
 
 
-def _added_by(winner: WinningCommit) -> Iterator[Candidate]:
+def _iter_candidates(winner: WinningCommit) -> Iterator[Candidate]:
     return (Candidate(add, winner.version) for add in winner.adds)

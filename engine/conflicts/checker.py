@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from engine.actions.files import AddFile
 from engine.conflict_facts import Remedy, RemedyKind, Rule
-from engine.conflicts.candidates import added_candidates, matching_reads
-from engine.conflicts.explanation import Finding, explain
+from engine.conflicts.candidates import find_matching_reads, list_candidates
+from engine.conflicts.explanation import CheckFinding, explain
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN, TABLE_REPLACING_OPERATIONS
 from engine.conflicts.overlap import Overlap
-from engine.conflicts.remedies import OF_FILES, OF_NO_CHECK, remedies_for, with_retry
+from engine.conflicts.remedies import OF_FILES, OF_NO_CHECK, add_retry, remedies_for
 from engine.conflicts.situation import Situation
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import (
@@ -30,7 +30,7 @@ from engine.errors import (
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ConflictCheck:
     """One rule: where it finds that the two sides overlap, what that raises, and how it is called.
 
     `looks_at` gives what of a winning commit the rule is about: nothing there, nothing to find.
@@ -41,7 +41,7 @@ class Check:
 
     rule: Rule
     looks_at: Callable[[WinningCommit], object]
-    find: Callable[[Overlap], Finding | None]
+    find: Callable[[Overlap], CheckFinding | None]
     error: type[ConflictError]
     title: str
     headline: str
@@ -50,47 +50,47 @@ class Check:
     remedies: tuple[RemedyKind, ...]
 
 
-def protocol_changed(overlap: Overlap) -> Finding | None:
+def protocol_changed(overlap: Overlap) -> CheckFinding | None:
     """The winning commit changed the protocol, or created or replaced the table that this one would."""
     changed = overlap.winner.protocol is not None
-    return Finding() if changed or overlap.both_create or overlap.both_replace else None
+    return CheckFinding() if changed or overlap.both_create or overlap.both_replace else None
 
 
-def metadata_changed(overlap: Overlap) -> Finding | None:
+def metadata_changed(overlap: Overlap) -> CheckFinding | None:
     """The winning commit changed the schema, the properties, the partitioning or an identity mark."""
-    return Finding() if overlap.winner.metadata is not None else None
+    return CheckFinding() if overlap.winner.metadata is not None else None
 
 
-def domain_written(overlap: Overlap) -> Finding | None:
+def domain_written(overlap: Overlap) -> CheckFinding | None:
     """Both wrote one metadata domain; row tracking's is reconciled instead.
 
     What sets the whole state of the table sets every domain, those that it leaves alone too.
     """
     theirs = {domain.domain for domain in overlap.winner.domains} - {ROW_TRACKING_DOMAIN}
     shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs
-    return Finding(names=tuple(sorted(shared))) if shared else None
+    return CheckFinding(names=tuple(sorted(shared))) if shared else None
 
 
-def application_committed(overlap: Overlap) -> Finding | None:
+def application_committed(overlap: Overlap) -> CheckFinding | None:
     """The winning commit committed for an application id that this transaction reads or writes."""
     shared = overlap.current.app_ids & overlap.winner.app_ids
-    return Finding(names=tuple(sorted(shared))) if shared else None
+    return CheckFinding(names=tuple(sorted(shared))) if shared else None
 
 
-def data_added(overlap: Overlap) -> Finding | None:
+def data_added(overlap: Overlap) -> CheckFinding | None:
     """A winning commit added files that may hold rows this transaction should have read."""
     current, evidence = overlap.current, overlap.evidence
-    candidates = added_candidates(current, overlap.winner, overlap.exempted)
+    candidates = list_candidates(current, overlap.winner, overlap.exempted)
     unread = [
         candidate
         for candidate in candidates
         if candidate.add.key not in evidence.cleared_adds
         and _should_be_read(overlap, candidate.add)
     ]
-    return Finding(added=tuple(unread)) if unread else None
+    return CheckFinding(added=tuple(unread)) if unread else None
 
 
-def read_file_removed(overlap: Overlap) -> Finding | None:
+def read_file_removed(overlap: Overlap) -> CheckFinding | None:
     """The winning commit removed or rewrote a file that this transaction read."""
     current = overlap.current
     reads_all = current.read_whole_table or current.replaces_state
@@ -99,18 +99,18 @@ def read_file_removed(overlap: Overlap) -> Finding | None:
         for remove in overlap.unresolved_removes
         if reads_all or remove.path in current.read_files
     ]
-    return Finding(removed=tuple(removed)) if removed else None
+    return CheckFinding(removed=tuple(removed)) if removed else None
 
 
-def removed_file_removed(overlap: Overlap) -> Finding | None:
+def find_double_remove(overlap: Overlap) -> CheckFinding | None:
     """Both removed one file."""
     ours = {remove.path for remove in overlap.current.removes}
     removed = [remove for remove in overlap.unresolved_removes if remove.path in ours]
-    return Finding(removed=tuple(removed)) if removed else None
+    return CheckFinding(removed=tuple(removed)) if removed else None
 
 
-CHECKS: tuple[Check, ...] = (
-    Check(
+CHECKS: tuple[ConflictCheck, ...] = (
+    ConflictCheck(
         Rule.PROTOCOL_CHANGED,
         lambda winner: winner.protocol or winner.operation in TABLE_REPLACING_OPERATIONS,
         protocol_changed,
@@ -126,7 +126,7 @@ CHECKS: tuple[Check, ...] = (
             RemedyKind.QUIET_WINDOW,
         ),
     ),
-    Check(
+    ConflictCheck(
         Rule.METADATA_CHANGED,
         lambda winner: winner.metadata,
         metadata_changed,
@@ -137,7 +137,7 @@ CHECKS: tuple[Check, ...] = (
         deed="changed the metadata of the table after {current} began",
         remedies=(RemedyKind.READ_AGAIN, RemedyKind.IDENTITY, RemedyKind.QUIET_WINDOW),
     ),
-    Check(
+    ConflictCheck(
         Rule.DOMAIN_WRITTEN,
         lambda winner: winner.domains,
         domain_written,
@@ -148,7 +148,7 @@ CHECKS: tuple[Check, ...] = (
         deed="wrote the metadata domain {names}, which {current} writes too",
         remedies=(RemedyKind.ONE_WRITER,),
     ),
-    Check(
+    ConflictCheck(
         Rule.APPLICATION_COMMITTED,
         lambda winner: winner.app_ids,
         application_committed,
@@ -159,7 +159,7 @@ CHECKS: tuple[Check, ...] = (
         deed="committed for the application {names}, whose progress {current} depends on",
         remedies=(RemedyKind.OWN_CHECKPOINT,),
     ),
-    Check(
+    ConflictCheck(
         Rule.DATA_ADDED,
         lambda winner: winner.adds,
         data_added,
@@ -170,7 +170,7 @@ CHECKS: tuple[Check, ...] = (
         deed="{added}{where} that {current} should have seen",
         remedies=OF_FILES,
     ),
-    Check(
+    ConflictCheck(
         Rule.READ_FILE_REMOVED,
         lambda winner: winner.removes,
         read_file_removed,
@@ -181,10 +181,10 @@ CHECKS: tuple[Check, ...] = (
         deed="{removed}{where} that {current} had read",
         remedies=OF_FILES,
     ),
-    Check(
+    ConflictCheck(
         Rule.REMOVED_FILE_REMOVED,
         lambda winner: winner.removes,
-        removed_file_removed,
+        find_double_remove,
         ConcurrentDeleteDeleteException,
         title="Both delete the same files",
         headline="Two writes that delete the same files",
@@ -193,7 +193,7 @@ CHECKS: tuple[Check, ...] = (
         remedies=OF_FILES,
     ),
 )
-CHECK_OF: Mapping[Rule, Check] = {check.rule: check for check in CHECKS}
+CHECK_OF: Mapping[Rule, ConflictCheck] = {check.rule: check for check in CHECKS}
 RULE_OF_ERROR: Mapping[str, Rule] = {check.error.__name__: check.rule for check in CHECKS}
 RULE_OF_CODE: Mapping[str, Rule] = {check.error.code: check.rule for check in CHECKS}
 """The rule that an exception or its code most often stands for: of two with one, the last."""
@@ -201,7 +201,9 @@ FILE_RULES = frozenset({Rule.DATA_ADDED, Rule.READ_FILE_REMOVED, Rule.REMOVED_FI
 """The rules about files, which rows may resolve."""
 
 
-def find_conflict(overlap: Overlap, checks: tuple[Check, ...] = CHECKS) -> ConflictError | None:
+def find_conflict(
+    overlap: Overlap, checks: tuple[ConflictCheck, ...] = CHECKS
+) -> ConflictError | None:
     """The first check that finds the two sides overlap, as the error it raises; None if none."""
     for check in checks:
         finding = check.find(overlap)
@@ -214,10 +216,10 @@ def remedies_of_report(code: str, situation: Situation) -> tuple[Remedy, ...]:
     """What helps against a conflict of which only a message is known, best first, with the retry."""
     rule = RULE_OF_CODE.get(code)
     kinds = CHECK_OF[rule].remedies if rule is not None else OF_NO_CHECK.get(code, ())
-    return with_retry(remedies_for(kinds, situation), situation)
+    return add_retry(remedies_for(kinds, situation), situation)
 
 
 def _should_be_read(overlap: Overlap, add: AddFile) -> bool:
     current = overlap.current
     reads_all = current.read_whole_table or current.replaces_state
-    return reads_all or bool(matching_reads(current, add))
+    return reads_all or bool(find_matching_reads(current, add))

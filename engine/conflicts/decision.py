@@ -20,9 +20,9 @@ from engine.conflict_facts import (
     WinnerVerdicts,
 )
 from engine.conflicts.candidates import is_exempt
-from engine.conflicts.checker import CHECKS, FILE_RULES, Check
-from engine.conflicts.footprint import Change, changes_of, is_rearrangement, rearranges
-from engine.conflicts.layout import Layout
+from engine.conflicts.checker import CHECKS, FILE_RULES, ConflictCheck
+from engine.conflicts.footprint import PathChange, changes_of, is_rearrangement, rearranges
+from engine.conflicts.layout import LayoutColumn
 from engine.conflicts.overlap import FILES_ALONE, Overlap
 from engine.conflicts.row_counts import live_rows, physical_rows
 from engine.conflicts.transaction_info import CurrentTransaction
@@ -31,7 +31,7 @@ from engine.errors import ConflictFacts
 WINNERS_KEPT = 50
 
 
-def remembered(
+def append_verdicts(
     trail: tuple[WinnerVerdicts, ...], latest: WinnerVerdicts
 ) -> tuple[WinnerVerdicts, ...]:
     """The verdicts on the last winning commits, this one the latest."""
@@ -73,18 +73,20 @@ def decision_of(
 _ROW_MAP = "row map"
 
 
-def passed_by_files(overlap: Overlap) -> WinnerVerdicts:
+def pass_at_file_level(overlap: Overlap) -> WinnerVerdicts:
     """Of a winning commit that files alone let this transaction pass."""
-    return _of(overlap, {check.rule: _nothing_found(overlap, check) for check in CHECKS})
+    return _build_verdicts(
+        overlap, {check.rule: _nothing_found(overlap, check) for check in CHECKS}
+    )
 
 
-def passed_by_rows(overlap: Overlap, how: str, duration_ms: int) -> WinnerVerdicts:
+def pass_at_row_level(overlap: Overlap, how: str, duration_ms: int) -> WinnerVerdicts:
     """Of a winning commit that files would have stopped this transaction at, and rows did not."""
-    verdicts = {check.rule: _with_rows(overlap, check) for check in CHECKS}
-    return _of(overlap, verdicts, how, duration_ms)
+    verdicts = {check.rule: _row_level_verdict(overlap, check) for check in CHECKS}
+    return _build_verdicts(overlap, verdicts, how, duration_ms)
 
 
-def stopped(overlap: Overlap, rule: Rule, duration_ms: int | None = None) -> WinnerVerdicts:
+def stop_at_rule(overlap: Overlap, rule: Rule, duration_ms: int | None = None) -> WinnerVerdicts:
     """Of the winning commit for which this transaction was aborted, by this rule."""
     verdicts: dict[Rule, Verdict] = {}
     for check in CHECKS:
@@ -93,20 +95,20 @@ def stopped(overlap: Overlap, rule: Rule, duration_ms: int | None = None) -> Win
         elif check.rule is rule:
             verdicts[check.rule] = Verdict.CONFLICT
         else:
-            verdicts[check.rule] = _with_rows(overlap, check)
+            verdicts[check.rule] = _row_level_verdict(overlap, check)
     moved = is_rearrangement(overlap.winner) or rearranges(overlap.current)
     resolved = Verdict.RESOLVED in verdicts.values()
-    return _of(overlap, verdicts, _ROW_MAP if moved and resolved else "", duration_ms)
+    return _build_verdicts(overlap, verdicts, _ROW_MAP if moved and resolved else "", duration_ms)
 
 
-def _of(
+def _build_verdicts(
     overlap: Overlap, verdicts: dict[Rule, Verdict], how: str = "", duration_ms: int | None = None
 ) -> WinnerVerdicts:
     winner = overlap.winner
     return WinnerVerdicts(winner.version, winner.operation, verdicts, how, duration_ms)
 
 
-def _with_rows(overlap: Overlap, check: Check) -> Verdict:
+def _row_level_verdict(overlap: Overlap, check: ConflictCheck) -> Verdict:
     """Where files alone would have found something, rows resolved it."""
     if check.rule not in FILE_RULES or overlap.evidence is FILES_ALONE:
         return _nothing_found(overlap, check)
@@ -115,7 +117,7 @@ def _with_rows(overlap: Overlap, check: Check) -> Verdict:
     return Verdict.RESOLVED
 
 
-def _nothing_found(overlap: Overlap, check: Check) -> Verdict:
+def _nothing_found(overlap: Overlap, check: ConflictCheck) -> Verdict:
     """Of a check that let the winning commit pass: whether there was anything for it to examine."""
     if not check.looks_at(overlap.winner):
         return Verdict.NOTHING
@@ -144,7 +146,7 @@ def changes_made(
     )
 
 
-def rows_changed(change: Change, vectors: Mapping[str, BitMap64] = _NOTHING) -> int | None:
+def rows_changed(change: PathChange, vectors: Mapping[str, BitMap64] = _NOTHING) -> int | None:
     """The rows of a file that a commit took from it; None where the log does not say.
 
     Only to be shown: a vector's own count is taken at its word.
@@ -164,7 +166,7 @@ def rows_changed(change: Change, vectors: Mapping[str, BitMap64] = _NOTHING) -> 
 
 def files_touched(
     actions: Iterable[Action],
-    layout: Layout,
+    layout: LayoutColumn,
     shared: Sequence[AddFile | RemoveFile] = (),
     vectors: Mapping[str, BitMap64] = _NOTHING,
     read_files: frozenset[str] = frozenset(),
@@ -179,15 +181,15 @@ def files_touched(
     touched = [_side_file(change, layout, vectors) for change in changes.values()]
     drawn = [side_file for side_file in touched if side_file.path in paths]
     drawn += [
-        SideFile(file.path, _seen(file.path in read_files), *layout.bounds(file))
+        SideFile(file.path, _read_or_matched(file.path in read_files), *layout.bounds(file))
         for file in shared
         if file.path not in changes
     ]
     others = sorted(
-        (side_file for side_file in touched if side_file.path not in paths), key=_in_order
+        (side_file for side_file in touched if side_file.path not in paths), key=_file_sort_key
     )
     left = max(0, FILES_DRAWN - len(drawn))
-    return tuple(sorted([*drawn[:FILES_DRAWN], *spread(others, left)], key=_in_order))
+    return tuple(sorted([*drawn[:FILES_DRAWN], *spread(others, left)], key=_file_sort_key))
 
 
 def reads_made(current: CurrentTransaction) -> SideReads:
@@ -207,7 +209,9 @@ def spread(values: Sequence[SideFile], count: int) -> Sequence[SideFile]:
     return [values[place * len(values) // count] for place in range(count)]
 
 
-def _side_file(change: Change, layout: Layout, vectors: Mapping[str, BitMap64]) -> SideFile:
+def _side_file(
+    change: PathChange, layout: LayoutColumn, vectors: Mapping[str, BitMap64]
+) -> SideFile:
     actions = [action for action in (change.add, change.remove) if action is not None]
     bounds = next((b for b in map(layout.bounds, actions) if b[0] is not None), (None, None))
     if change.remove is None:
@@ -216,11 +220,11 @@ def _side_file(change: Change, layout: Layout, vectors: Mapping[str, BitMap64]) 
     return SideFile(change.path, "changed", *bounds, rows_changed(change, vectors))
 
 
-def _seen(was_read: bool) -> str:
+def _read_or_matched(was_read: bool) -> str:
     return "read" if was_read else "matched"
 
 
-def _in_order(file: SideFile) -> tuple[int, float, str, str]:
+def _file_sort_key(file: SideFile) -> tuple[int, float, str, str]:
     """Numbers by size, then texts, then what has no bounds."""
     if file.low is None:
         return 2, 0.0, "", file.path

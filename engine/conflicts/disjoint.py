@@ -29,7 +29,7 @@ def _bounds(parts: Iterable[Expression]) -> Callable[[Column], ValueRange]:
         match part:
             case Call(function, (Column() as column, *options)):
                 narrower = _range(function, column, options)
-                ranges[column.path] = _narrowed(ranges.get(column.path, UNKNOWN), narrower)
+                ranges[column.path] = _intersect_ranges(ranges.get(column.path, UNKNOWN), narrower)
             case _:
                 continue
     return lambda column: ranges.get(column.path, UNKNOWN)
@@ -37,7 +37,7 @@ def _bounds(parts: Iterable[Expression]) -> Callable[[Column], ValueRange]:
 
 def _range(function: str, column: Column, options: Sequence[Expression]) -> ValueRange:
     """The values of a column for which a comparison with literals can be true."""
-    values = [_in_type_of(column, option) for option in options]
+    values = [_convert_option(column, option) for option in options]
     bounds = [value for value in values if value is not None]
     if not bounds or len(bounds) < len(values):
         return UNKNOWN
@@ -53,7 +53,7 @@ def _range(function: str, column: Column, options: Sequence[Expression]) -> Valu
             return UNKNOWN
 
 
-def _in_type_of(column: Column, option: Expression) -> ValueRange | None:
+def _convert_option(column: Column, option: Expression) -> ValueRange | None:
     """A literal as the column's type; None where the two would be compared in another type."""
     if not isinstance(option, Literal) or option.value is None:
         return None
@@ -66,7 +66,7 @@ def _in_type_of(column: Column, option: Expression) -> ValueRange | None:
     return value if value.known and not value.null and not value.nan else None
 
 
-def _narrowed(one: ValueRange, other: ValueRange) -> ValueRange:
+def _intersect_ranges(one: ValueRange, other: ValueRange) -> ValueRange:
     lows = [side.low for side in (one, other) if side.low is not None]
     highs = [side.high for side in (one, other) if side.high is not None]
     return ValueRange(

@@ -15,7 +15,7 @@ _NO_VECTORS = "deletion vectors are not enabled"
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class EligibilityCondition:
     """One thing that row-level concurrency asks of a table: what was seen, and how to mend it.
 
     `lack` says in general what a table is without it.
@@ -56,7 +56,7 @@ class Eligibility:
     of a clustered table and ZORDER BY do: that needs row tracking too.
     """
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[EligibilityCondition, ...]
     traces_moves: bool
     traces_order: bool = False
     is_clustered: bool = False
@@ -94,7 +94,7 @@ def table_eligibility(
     enabled = (setting or "").lower() == "true"
     no_identity = _no_identity(metadata.schema_string)
     conditions = (
-        _unpartitioned(metadata, clustering_columns),
+        _check_partitioning(metadata, clustering_columns),
         _vectors_supported(supported),
         _vectors_enabled(setting),
         no_identity,
@@ -119,48 +119,54 @@ def _tracks_rows(metadata: Metadata) -> bool:
     return metadata.configuration.get(ROW_TRACKING_PROPERTY, "").lower() == "true"
 
 
-def _unpartitioned(metadata: Metadata, clustering_columns: Sequence[str]) -> Condition:
+def _check_partitioning(
+    metadata: Metadata, clustering_columns: Sequence[str]
+) -> EligibilityCondition:
     name = "unpartitioned or liquid-clustered"
     if clustering_columns:
-        return Condition(name, True, f"clustered by {', '.join(clustering_columns)}")
+        return EligibilityCondition(name, True, f"clustered by {', '.join(clustering_columns)}")
     if not metadata.partition_columns:
-        return Condition(name, True, "the table is not partitioned")
+        return EligibilityCondition(name, True, "the table is not partitioned")
     columns = ", ".join(metadata.partition_columns)
     fix = "Cluster the table by those columns instead (CLUSTER BY), which means rewriting it."
     evidence = f"the table is partitioned by {columns}"
-    return Condition(name, False, evidence, fix, "the table is partitioned")
+    return EligibilityCondition(name, False, evidence, fix, "the table is partitioned")
 
 
-def _vectors_supported(supported: bool) -> Condition:
+def _vectors_supported(supported: bool) -> EligibilityCondition:
     name = "deletion vectors supported"
     if supported:
-        return Condition(name, True, "the protocol lists deletionVectors")
+        return EligibilityCondition(name, True, "the protocol lists deletionVectors")
     evidence = "the protocol does not list deletionVectors"
     fix = (
         f"Set {VECTORS_PROPERTY} to true: this upgrades the protocol, and old readers lose access."
     )
-    return Condition(name, False, evidence, fix, _NO_VECTORS)
+    return EligibilityCondition(name, False, evidence, fix, _NO_VECTORS)
 
 
-def _vectors_enabled(setting: str | None) -> Condition:
+def _vectors_enabled(setting: str | None) -> EligibilityCondition:
     name = "deletion vectors enabled"
     if setting is None:
         evidence = f"{VECTORS_PROPERTY} is not set"
-        return Condition(name, False, evidence, f"Set {VECTORS_PROPERTY} to true.", _NO_VECTORS)
+        return EligibilityCondition(
+            name, False, evidence, f"Set {VECTORS_PROPERTY} to true.", _NO_VECTORS
+        )
     evidence = f"{VECTORS_PROPERTY} is {setting}"
     if setting.lower() == "true":
-        return Condition(name, True, evidence)
-    return Condition(name, False, evidence, f"Set {VECTORS_PROPERTY} to true.", _NO_VECTORS)
+        return EligibilityCondition(name, True, evidence)
+    return EligibilityCondition(
+        name, False, evidence, f"Set {VECTORS_PROPERTY} to true.", _NO_VECTORS
+    )
 
 
-def _no_identity(schema_string: str) -> Condition:
+def _no_identity(schema_string: str) -> EligibilityCondition:
     name = "no identity columns"
     columns = []
     if IDENTITY_KEY in schema_string or "\\u" in schema_string:  # else it need not be parsed
         schema = parse_schema(schema_string)
         columns = [column.name for column in schema if IDENTITY_KEY in column.metadata]
     if not columns:
-        return Condition(name, True, "no column is an identity column")
+        return EligibilityCondition(name, True, "no column is an identity column")
     evidence = f"{', '.join(columns)} is an identity column: inserts change the metadata"
     fix = "Give out the ids elsewhere, and drop the identity."
-    return Condition(name, False, evidence, fix, "the table has an identity column")
+    return EligibilityCondition(name, False, evidence, fix, "the table has an identity column")

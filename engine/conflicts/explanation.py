@@ -19,7 +19,7 @@ _CREATES = frozenset({"CREATE TABLE", "CREATE TABLE AS SELECT"})
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """Where a check found the two sides overlap: files, or names of applications or domains."""
 
     added: tuple[Candidate, ...] = ()
@@ -28,7 +28,7 @@ class Finding:
 
 
 def explain(
-    overlap: Overlap, rule: Rule, finding: Finding, deed: str, remedies: Iterable[RemedyKind]
+    overlap: Overlap, rule: Rule, finding: CheckFinding, deed: str, remedies: Iterable[RemedyKind]
 ) -> ConflictFacts:
     """Everything a person needs to see why this transaction was aborted for this winning commit by this rule.
 
@@ -71,7 +71,7 @@ def can_retry(overlap: Overlap, rule: Rule) -> bool:
     return not (overlap.current.read_version < 0 and overlap.current.operation in _CREATES)
 
 
-def _files(overlap: Overlap, finding: Finding) -> Iterable[ConflictFile]:
+def _files(overlap: Overlap, finding: CheckFinding) -> Iterable[ConflictFile]:
     rows = overlap.evidence.matched_rows
     again = {add.path for add in overlap.winner.adds}
     for candidate in finding.added:
@@ -98,18 +98,18 @@ def _file(file: AddFile | RemoveFile, role: str, rows: MatchedRows | None) -> Co
 
 def _partitions(files: tuple[ConflictFile, ...]) -> tuple[str, ...]:
     named = {
-        "/".join(f"{name}={_shown(value)}" for name, value in file.partition_values.items())
+        "/".join(f"{name}={_display_value(value)}" for name, value in file.partition_values.items())
         for file in files
         if file.partition_values
     }
     return tuple(sorted(named)[:PARTITIONS_SHOWN])
 
 
-def _shown(value: str | None) -> str:
+def _display_value(value: str | None) -> str:
     return value if value else "null"
 
 
-def _subclass(overlap: Overlap, rule: Rule, finding: Finding) -> Subclass | None:
+def _subclass(overlap: Overlap, rule: Rule, finding: CheckFinding) -> Subclass | None:
     if not (finding.added or finding.removed):
         creates = rule is Rule.PROTOCOL_CHANGED and overlap.both_create
         return Subclass.WRITE_TO_EMPTY_DIRECTORY if creates else None
@@ -127,7 +127,7 @@ def _subclass(overlap: Overlap, rule: Rule, finding: Finding) -> Subclass | None
     return Subclass.WITH_PARTITION_HINT if partitioned and has_values else Subclass.WITHOUT_HINT
 
 
-def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding, deed: str) -> str:
+def _sentence(overlap: Overlap, facts: ConflictFacts, finding: CheckFinding, deed: str) -> str:
     winner = f"Version {overlap.winner.version} ({overlap.winner.operation}) of {facts.table}"
     if overlap.both_create:
         return (
@@ -140,43 +140,43 @@ def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding, deed: st
         )
     did = deed.format(
         current=f"this {overlap.current.operation}, reading version {facts.read_version},",
-        names=_listed(finding.names),
-        added=_added_words(overlap, finding),
-        removed=_removed_words(overlap, finding),
-        where=_where(facts),
+        names=_join_names(finding.names),
+        added=_describe_added(overlap, finding),
+        removed=_describe_removed(overlap, finding),
+        where=_describe_place(facts),
     )
     return f"{winner} {did.removesuffix(',')}."
 
 
-def _added_words(overlap: Overlap, finding: Finding) -> str:
+def _describe_added(overlap: Overlap, finding: CheckFinding) -> str:
     count = count_noun(len(finding.added), "file")
     if overlap.level_decides:
         return f"is a blind append, which counts at Serializable: it added {count}"
     earlier = {candidate.version for candidate in finding.added} - {overlap.winner.version}
     if earlier:
-        versions = _listed(tuple(f"version {number}" for number in sorted(earlier)))
+        versions = _join_names(tuple(f"version {number}" for number in sorted(earlier)))
         return f"may have read what {versions} appended, so the order is settled: there are {count}"
     return f"added {count}"
 
 
-def _removed_words(overlap: Overlap, finding: Finding) -> str:
+def _describe_removed(overlap: Overlap, finding: CheckFinding) -> str:
     again = {add.path for add in overlap.winner.adds}
     verb = "rewrote" if any(file.path in again for file in finding.removed) else "removed"
     return f"{verb} {count_noun(len(finding.removed), 'file')}"
 
 
-def _where(facts: ConflictFacts) -> str:
+def _describe_place(facts: ConflictFacts) -> str:
     """The partitions, or the rows where they are what the two sides overlap at."""
     if facts.subclass is Subclass.ROW_LEVEL_CHANGES:
         file = next((touched for touched in facts.files if touched.row_count), None)
         if file is not None:
             count = file.row_count or len(file.rows)
-            rows = _listed(tuple(map(str, file.rows)), count)
+            rows = _join_names(tuple(map(str, file.rows)), count)
             return f" ({'row' if count == 1 else 'rows'} {rows} of {file.path})"
-    return f" in {_listed(facts.partitions)}" if facts.partitions else ""
+    return f" in {_join_names(facts.partitions)}" if facts.partitions else ""
 
 
-def _listed(names: tuple[str, ...], count: int | None = None) -> str:
+def _join_names(names: tuple[str, ...], count: int | None = None) -> str:
     """The first three, and how many more there are of `count`, or of those given."""
     shown, more = ", ".join(names[:3]), (count or len(names)) - min(3, len(names))
     return f"{shown} and {more:,} more" if more else shown

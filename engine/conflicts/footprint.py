@@ -16,7 +16,7 @@ _WRITES_NEW_ROWS = frozenset({"WRITE", "STREAMING UPDATE"})
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PathChange:
     """One path in one commit.
 
     `add` alone is a new file (or one added again), `remove` alone takes it away, both give it
@@ -28,7 +28,7 @@ class Change:
     add: AddFile | None = None
 
 
-def changes_of(actions: Iterable[Action]) -> dict[str, Change]:
+def changes_of(actions: Iterable[Action]) -> dict[str, PathChange]:
     """The file actions of a commit by path."""
     removes: dict[str, RemoveFile] = {}
     adds: dict[str, AddFile] = {}
@@ -37,7 +37,9 @@ def changes_of(actions: Iterable[Action]) -> dict[str, Change]:
             removes[action.path] = action
         elif isinstance(action, AddFile):
             adds[action.path] = action
-    return {path: Change(path, removes.get(path), adds.get(path)) for path in {**removes, **adds}}
+    return {
+        path: PathChange(path, removes.get(path), adds.get(path)) for path in {**removes, **adds}
+    }
 
 
 def is_rearrangement(winner: WinningCommit) -> bool:
@@ -84,7 +86,7 @@ def both_delete(current: CurrentTransaction, winner: WinningCommit) -> bool:
     return only_takes and bool(winner.removes) and _deletes_by_its_record(winner.info)
 
 
-def removed_for_good(current: CurrentTransaction, winner: WinningCommit) -> frozenset[str]:
+def find_fully_deleted(current: CurrentTransaction, winner: WinningCommit) -> frozenset[str]:
     """Return the paths of the files of which a winning DELETE left no row for this DELETE."""
     if not both_delete(current, winner):
         return frozenset()

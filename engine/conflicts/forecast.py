@@ -25,13 +25,13 @@ from engine.conflicts.rebase import NOTHING_PENDING, file_of
 from engine.conflicts.replay_history import RecordedTable
 from engine.conflicts.row_level import resolve_by_rows
 from engine.conflicts.row_map import trace
-from engine.conflicts.sample_table import SampleTable, Setting
+from engine.conflicts.sample_table import SampleTable, TableSetting
 from engine.conflicts.statements import (
     COMPACTIONS,
     Statement,
     StatementKind,
-    as_current,
-    as_winner,
+    build_current,
+    build_winner,
 )
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import ConflictError
@@ -105,7 +105,7 @@ class Forecast:
 
 
 def forecast(
-    setting: Setting, current: Operation, winner: Operation, table: RecordedTable | None = None
+    setting: TableSetting, current: Operation, winner: Operation, table: RecordedTable | None = None
 ) -> Forecast:
     """What becomes of `current`, which commits second and did not see `winner`.
 
@@ -120,34 +120,34 @@ def forecast(
     places = _places(setting, _statement(current, setting), _statement(winner, setting))
     proof = _proof(current, winner, table)
     if proof is not None:
-        places = proof.narrowed(places)
-    return _told(places, proof, may_miss=_may_miss(current, winner))
+        places = proof.narrow(places)
+    return _decide_forecast(places, proof, may_miss=_may_miss(current, winner))
 
 
 def first_conflict(
-    current: Statement, winners: Sequence[Statement], setting: Setting
+    current: Statement, winners: Sequence[Statement], setting: TableSetting
 ) -> ConflictError | None:
     """What stops a statement that commits after others which it did not see; None if nothing does.
 
     A second winning commit has read what the first one left.
     """
     sample_table = SampleTable(setting)
-    staged = as_current(current, sample_table)
+    staged = build_current(current, sample_table)
     exempted: tuple[WinningCommit, ...] = ()
     for number, statement in enumerate(winners):
         version = staged.read_version + 1 + number
-        winner = as_winner(statement, sample_table, version, f"winner{number}")
+        winner = build_winner(statement, sample_table, version, f"winner{number}")
         if number:
             info = msgspec.structs.replace(winner.info, read_version=version - 1)
             winner = replace(winner, info=info)
-        conflict = _resolved(Overlap(staged, winner, exempted), sample_table)
+        conflict = _resolve_rows(Overlap(staged, winner, exempted), sample_table)
         if conflict is not None:
             return conflict
         exempted = (*exempted, winner) if winner.is_blind_append else exempted
     return None
 
 
-def _resolved(overlap: Overlap, sample_table: SampleTable) -> ConflictError | None:
+def _resolve_rows(overlap: Overlap, sample_table: SampleTable) -> ConflictError | None:
     conflict = find_conflict(overlap)
     if conflict is None or conflict.conflict.rule not in FILE_RULES:
         return conflict
@@ -182,12 +182,12 @@ class _Proof:
     why: str
     is_of_files: bool
 
-    def narrowed(self, places: _Places) -> _Places:
+    def narrow(self, places: _Places) -> _Places:
         others = () if self.is_of_files else places.other_rows
         return replace(places, other_rows=others, same_row=())
 
 
-def _statement(side: Operation, setting: Setting) -> Statement:
+def _statement(side: Operation, setting: TableSetting) -> Statement:
     """About a row of the first file, unless it is about every row."""
     everywhere = side.conditions == ()
     return Statement(
@@ -205,7 +205,7 @@ def _statement(side: Operation, setting: Setting) -> Statement:
 
 
 @lru_cache(maxsize=4096)
-def _places(setting: Setting, current: Statement, winner: Statement) -> _Places:
+def _places(setting: TableSetting, current: Statement, winner: Statement) -> _Places:
     elsewhere = replace(winner, date="d2") if setting.partitioned else replace(winner, id=5)
     if winner.id is None:
         elsewhere = winner
@@ -221,7 +221,7 @@ def _places(setting: Setting, current: Statement, winner: Statement) -> _Places:
 
 
 def _conflicts(
-    setting: Setting, current: Statement, winner: Statement
+    setting: TableSetting, current: Statement, winner: Statement
 ) -> tuple[ConflictFacts, ...]:
     """Of the two as they are, and, if they conflict so, with all rows of a file on either side."""
     sides = product(
@@ -234,10 +234,10 @@ def _conflicts(
     return tuple(error.conflict for error in (as_they_are, *errors) if error is not None)
 
 
-def _is_exempt(setting: Setting, current: Statement, winner: Statement) -> bool:
+def _is_exempt(setting: TableSetting, current: Statement, winner: Statement) -> bool:
     sample_table = SampleTable(setting)
-    staged = as_current(current, sample_table)
-    return not staged.reads_nothing and is_exempt(staged, as_winner(winner, sample_table))
+    staged = build_current(current, sample_table)
+    return not staged.reads_nothing and is_exempt(staged, build_winner(winner, sample_table))
 
 
 def _may_miss(current: Operation, winner: Operation) -> bool:
@@ -252,7 +252,7 @@ def _may_miss(current: Operation, winner: Operation) -> bool:
     return current.kind in _OF_SOME_FILES and winner.kind in _TOUCH_SOME_FILES
 
 
-def _told(places: _Places, proof: _Proof | None, *, may_miss: bool) -> Forecast:
+def _decide_forecast(places: _Places, proof: _Proof | None, *, may_miss: bool) -> Forecast:
     exceptions = _exceptions(places.all)
     by_files = (*places.other_files, *places.other_rows)
     anywhere = places.other_files
@@ -293,7 +293,7 @@ def _proof(current: Operation, winner: Operation, table: RecordedTable | None) -
     if not current.conditions or current.reads_all or current.opens_all:
         return None
     if table is not None and winner.actions is not None:
-        mine = _conditioned(table, current.conditions)
+        mine = _build_skipper(table, current.conditions)
         files = (action for action in winner.actions if isinstance(action, AddFile | RemoveFile))
         if not any(_may_hold(mine, file, table) for file in files):
             why = "no file that it added or removed can hold a row of the condition"
@@ -306,7 +306,7 @@ def _proof(current: Operation, winner: Operation, table: RecordedTable | None) -
     return None
 
 
-def _conditioned(table: RecordedTable, parts: Sequence[Expression]) -> Skipper:
+def _build_skipper(table: RecordedTable, parts: Sequence[Expression]) -> Skipper:
     return Skipper(
         conjunction(list(parts)), table.schema, table.partition_columns, table.mapping_mode
     )
@@ -327,15 +327,17 @@ def _are_apart(
     mine: Sequence[Expression], winner: Operation, columns: Sequence[str] | None
 ) -> bool:
     """Whether no row that the winning commit took or wrote fits; of these `columns` alone, None for all."""
-    taken = _about(winner.conditions or (), columns)
-    written = _written(winner, taken)
+    taken = _filter_by_columns(winner.conditions or (), columns)
+    written = _derive_row_conditions(winner, taken)
     if not taken or written is None:
         return False
-    own = _about(mine, columns)
+    own = _filter_by_columns(mine, columns)
     return disjoint(own, taken) and (written == () or disjoint(own, written))
 
 
-def _written(winner: Operation, taken: Sequence[Expression]) -> tuple[Expression, ...] | None:
+def _derive_row_conditions(
+    winner: Operation, taken: Sequence[Expression]
+) -> tuple[Expression, ...] | None:
     """What holds of the rows that the winning commit wrote: empty where it writes none; None: not known."""
     if winner.kind is StatementKind.DELETE:
         return ()
@@ -345,7 +347,9 @@ def _written(winner: Operation, taken: Sequence[Expression]) -> tuple[Expression
     return kept or None
 
 
-def _about(parts: Sequence[Expression], columns: Sequence[str] | None) -> tuple[Expression, ...]:
+def _filter_by_columns(
+    parts: Sequence[Expression], columns: Sequence[str] | None
+) -> tuple[Expression, ...]:
     if columns is None:
         return tuple(parts)
     only = {name.lower() for name in columns}

@@ -11,7 +11,7 @@ Bounds = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LayoutColumn:
     """The first partition or clustering column, as people and as files name it.
 
     `file_count` is how many files the table had, None where nobody looked.
@@ -27,19 +27,19 @@ class Layout:
         if not self.physical_name:
             return None, None
         if self.is_partition:
-            value = _shown((file.partition_values or {}).get(self.physical_name))
+            value = _shorten_value((file.partition_values or {}).get(self.physical_name))
             return value, value
         stats = parse_stats(file.stats) or {}
         low, high = (stats.get(kind) for kind in ("minValues", "maxValues"))
-        return self._of(low), self._of(high)
+        return self._read_value(low), self._read_value(high)
 
-    def _of(self, values: object) -> str | None:
-        return _shown(values.get(self.physical_name)) if isinstance(values, dict) else None
-
-
-NO_LAYOUT = Layout()
+    def _read_value(self, values: object) -> str | None:
+        return _shorten_value(values.get(self.physical_name)) if isinstance(values, dict) else None
 
 
-def _shown(value: object) -> str | None:
+NO_LAYOUT = LayoutColumn()
+
+
+def _shorten_value(value: object) -> str | None:
     plain = isinstance(value, str | int | Decimal)
     return str(value)[:_SHOWN] if plain else None

@@ -6,7 +6,7 @@ from itertools import product
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import Operation, forecast
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import StatementKind
 
 INSERT, CHANGE, OPTIMIZE, ZORDER, DEFINITION = (
@@ -46,7 +46,7 @@ STATEMENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MatrixCell:
     """Two statements or groups of them: when they conflict, and every exception that it can raise."""
 
     current: str
@@ -55,14 +55,14 @@ class Cell:
     exceptions: tuple[str, ...] = ()
 
 
-def conflict_matrix(setting: Setting) -> Iterator[Cell]:
+def conflict_matrix(setting: TableSetting) -> Iterator[MatrixCell]:
     """Every pair of groups on one kind of table. `current` is the one that commits second."""
     for current, mine in GROUPS.items():
         for winner, theirs in GROUPS.items():
             yield _cell(current, winner, mine, theirs, setting)
 
 
-def statement_matrix(setting: Setting) -> Iterator[Cell]:
+def statement_matrix(setting: TableSetting) -> Iterator[MatrixCell]:
     """Every pair of statements, and each behind the changes of what the table is."""
     for current in STATEMENTS:
         for winner in STATEMENTS:
@@ -75,8 +75,8 @@ def _cell(
     winner: str,
     mine: Iterable[StatementKind],
     theirs: Iterable[StatementKind],
-    setting: Setting,
-) -> Cell:
+    setting: TableSetting,
+) -> MatrixCell:
     """The worst verdict of its pairs. That an append is exempt is one way never to conflict."""
     forecasts = [
         forecast(setting, Operation(kind=second), Operation(kind=first))
@@ -84,7 +84,7 @@ def _cell(
     ]
     verdicts = {pair.verdict for pair in forecasts}
     names = (name for pair in forecasts for name in pair.exceptions)
-    return Cell(
+    return MatrixCell(
         current,
         winner,
         next(

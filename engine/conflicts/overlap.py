@@ -7,7 +7,7 @@ from functools import cached_property
 from engine.actions.files import FileKey, RemoveFile
 from engine.conflict_facts import SharedFile, Subclass
 from engine.conflicts.candidates import counts_appends
-from engine.conflicts.footprint import removed_for_good
+from engine.conflicts.footprint import find_fully_deleted
 from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS, IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
@@ -86,7 +86,7 @@ class Overlap:
     @cached_property
     def removed_for_good(self) -> frozenset[str]:
         """The files that a winning DELETE removed whole, and whose loss does not concern this DELETE."""
-        return removed_for_good(self.current, self.winner)
+        return find_fully_deleted(self.current, self.winner)
 
     @cached_property
     def unresolved_removes(self) -> tuple[RemoveFile, ...]:

@@ -18,18 +18,18 @@ from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingVectors:
     """Deletion vectors that staged files are to have, by path: rows decided, bytes not yet written."""
 
     vectors: Mapping[str, BitMap64] = field(default_factory=dict)
 
 
-NOTHING_PENDING = Pending()
+NOTHING_PENDING = PendingVectors()
 
 
 def restage(
-    current: CurrentTransaction, pending: Pending, row_resolution: RowResolution
-) -> tuple[CurrentTransaction, Pending]:
+    current: CurrentTransaction, pending: PendingVectors, row_resolution: RowResolution
+) -> tuple[CurrentTransaction, PendingVectors]:
     """This transaction as it is to be staged on the state after a winning commit that rows let it pass."""
     anew = row_resolution.restaged
     kept = tuple(
@@ -42,17 +42,17 @@ def restage(
     vectors |= {
         path: restaged.vector for path, restaged in anew.items() if restaged.vector is not None
     }
-    carried = current.staging(
+    carried = current.restage(
         (*kept, *fresh),
-        read_files=_moved(current.read_files, row_resolution.moved),
-        read_entirely=_moved(current.read_entirely, row_resolution.moved),
+        read_files=_follow_moves(current.read_files, row_resolution.moved),
+        read_entirely=_follow_moves(current.read_entirely, row_resolution.moved),
     )
-    return carried, Pending(vectors)
+    return carried, PendingVectors(vectors)
 
 
-def without_files(
-    current: CurrentTransaction, pending: Pending, paths: frozenset[str]
-) -> tuple[CurrentTransaction, Pending]:
+def drop_files(
+    current: CurrentTransaction, pending: PendingVectors, paths: frozenset[str]
+) -> tuple[CurrentTransaction, PendingVectors]:
     """Return this transaction without its changes of some files."""
     kept = tuple(
         action
@@ -60,15 +60,15 @@ def without_files(
         if not (isinstance(action, AddFile | RemoveFile) and action.path in paths)
     )
     vectors = {path: rows for path, rows in pending.vectors.items() if path not in paths}
-    return current.staging(kept), Pending(vectors)
+    return current.restage(kept), PendingVectors(vectors)
 
 
-def _moved(paths: frozenset[str], moved: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _follow_moves(paths: frozenset[str], moved: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The paths, and where their rows are now."""
     return paths.union(*(moved[path] for path in paths & moved.keys()))
 
 
-def naming(remove: RemoveFile, latest: AddFile) -> RemoveFile:
+def restate_remove(remove: RemoveFile, latest: AddFile) -> RemoveFile:
     """A `remove` of a file as its latest `add` left it; its tags stay."""
     return msgspec.structs.replace(
         remove,
@@ -78,12 +78,12 @@ def naming(remove: RemoveFile, latest: AddFile) -> RemoveFile:
     )
 
 
-def taking(add: AddFile) -> RemoveFile:
+def build_remove(add: AddFile) -> RemoveFile:
     """The `remove` of a file, without its tags."""
     return msgspec.structs.replace(tombstone(add), tags=None)
 
 
-def staged_over(latest: AddFile, stats: str | None, *, data_change: bool) -> AddFile:
+def restage_add(latest: AddFile, stats: str | None, *, data_change: bool) -> AddFile:
     """A file as its latest `add` left it, to be staged again.
 
     A deletion vector asks for the number of rows: `stats` are for where the latest do not say it.
@@ -107,7 +107,7 @@ def file_of(remove: RemoveFile) -> AddFile:
     )
 
 
-def refreshed(current: CurrentTransaction, winner: WinningCommit) -> CurrentTransaction:
+def refresh_transaction(current: CurrentTransaction, winner: WinningCommit) -> CurrentTransaction:
     """This transaction with the row ids that the winning commit gave to files it stages again, or removes.
 
     Row ids and statistics come from the latest `add`: a winning commit may have filled in either
@@ -117,20 +117,20 @@ def refreshed(current: CurrentTransaction, winner: WinningCommit) -> CurrentTran
     staged = {add.path for add in current.adds} | {remove.path for remove in current.removes}
     if staged.isdisjoint(latest):
         return current
-    actions = tuple(_refreshed(action, latest) for action in current.actions)
-    return current.staging(actions)
+    actions = tuple(_refresh_action(action, latest) for action in current.actions)
+    return current.restage(actions)
 
 
-def _refreshed(action: Action, latest: Mapping[str, AddFile]) -> Action:
+def _refresh_action(action: Action, latest: Mapping[str, AddFile]) -> Action:
     if isinstance(action, AddFile) and action.path in latest:
-        return with_identity_of(action, latest[action.path])
+        return restore_identity(action, latest[action.path])
     if isinstance(action, RemoveFile) and action.path in latest:
         newest = latest[action.path]
-        return naming(action, newest) if newest.key == action.key else action
+        return restate_remove(action, newest) if newest.key == action.key else action
     return action
 
 
-def with_identity_of(add: AddFile, latest: AddFile) -> AddFile:
+def restore_identity(add: AddFile, latest: AddFile) -> AddFile:
     """A file staged again, with the row ids and statistics of its latest `add`, where that has any.
 
     What bounds the rows tightly there no longer does where more of them are deleted here. The number

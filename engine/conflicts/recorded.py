@@ -13,8 +13,8 @@ from engine.conflicts.candidates import counts_appends
 from engine.conflicts.checker import FILE_RULES
 from engine.conflicts.forecast import Operation, forecast
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.replay_history import WhatIf
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.replay_history import CommitReplay
+from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import COMPACTIONS, StatementKind
 
 JUDGED = (Verdict.PASSES, Verdict.CONFLICT, Verdict.UNDECIDABLE)
@@ -34,7 +34,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplaySetting:
     """The setting that is asked about.
 
     `row_level` says whether rows decide under it, `rows_decided` whether they did when the writes
@@ -45,7 +45,7 @@ class Asked:
     level: IsolationLevel
     row_level: bool
     rows_decided: bool
-    eligible: Setting
+    eligible: TableSetting
     traces_moves: bool = False
 
 
@@ -67,21 +67,21 @@ class RecordedConflict:
     winner: Operation | None = None
 
 
-def judge_conflict(record: RecordedConflict, asked: Asked) -> Judgement:
+def judge_conflict(record: RecordedConflict, asked: ReplaySetting) -> Judgement:
     """A recorded conflict under another setting."""
     if record.resolved:
-        return _of_resolved(record, asked)
+        return _judge_resolved(record, asked)
     if record.rule is not None and record.rule not in FILE_RULES:
         return Judgement(Verdict.CONFLICT, "it has nothing to do with the level or with rows")
-    spared = _spared(record, asked)
+    spared = _judge_blind_append(record, asked)
     if spared is not None:
         return spared
     if asked.row_level and not asked.rows_decided:
-        return by_rows(record, asked.eligible)
+        return judge_at_row_level(record, asked.eligible)
     return Judgement(Verdict.CONFLICT, "it was aborted at this level, or at one that asks for less")
 
 
-def _spared(record: RecordedConflict, asked: Asked) -> Judgement | None:
+def _judge_blind_append(record: RecordedConflict, asked: ReplaySetting) -> Judgement | None:
     """What was aborted for added data at Serializable, where blind appends do not count now.
 
     They count at every level for what sets the whole table, or changes its metadata.
@@ -98,12 +98,12 @@ def _spared(record: RecordedConflict, asked: Asked) -> Judgement | None:
     return Judgement(Verdict.PASSES, why) if record.winner_is_blind else None
 
 
-def _counts_all(current: Operation, asked: Asked) -> bool:
+def _counts_all(current: Operation, asked: ReplaySetting) -> bool:
     told = forecast(asked.eligible, Operation(kind=current.kind), _APPEND)
     return told.verdict is Verdict.ALWAYS
 
 
-def by_rows(record: RecordedConflict, eligible: Setting) -> Judgement:
+def judge_at_row_level(record: RecordedConflict, eligible: TableSetting) -> Judgement:
     """A conflict that files decided, had rows decided it on such a table."""
     if record.rows_compared or record.subclass == Subclass.ROW_LEVEL_CHANGES:
         return Judgement(Verdict.CONFLICT, "rows were compared, and both had changed the same")
@@ -118,8 +118,8 @@ def by_rows(record: RecordedConflict, eligible: Setting) -> Judgement:
 
 
 def judge_commit(
-    replayed: WhatIf,
-    asked: Asked,
+    replayed: CommitReplay,
+    asked: ReplaySetting,
     *,
     recorded_level: str | None,
     resolved: Sequence[int] = (),
@@ -134,7 +134,7 @@ def judge_commit(
     it was checked as strictly as is asked.
     """
     alike = asked.row_level or not (asked.rows_decided or replayed.certain or resolved)
-    if alike and _as_strict(recorded_level, asked.level):
+    if alike and _is_as_strict(recorded_level, asked.level):
         return Judgement(Verdict.PASSES, "it landed at this level or a stricter one")
     conflict = replayed.conflict
     stopping = [version for version in resolved if version not in traced]
@@ -144,16 +144,16 @@ def judge_commit(
     if conflict is None:
         return _not_stopped(unseen=unseen)
     if conflict.winner.version in traced:
-        return _past_traced(recorded_level, asked)
+        return _judge_past_compaction(recorded_level, asked)
     judgement = judge_replay(
         conflict.rule, conflict.what, replayed.certain, row_level=asked.row_level
     )
     return Judgement(judgement.verdict, judgement.why, conflict.winner.version, conflict.rule)
 
 
-def _past_traced(recorded_level: str | None, asked: Asked) -> Judgement:
+def _judge_past_compaction(recorded_level: str | None, asked: ReplaySetting) -> Judgement:
     """The replay goes no further than the compaction that files alone would stop it at."""
-    if _as_strict(recorded_level, asked.level):
+    if _is_as_strict(recorded_level, asked.level):
         return Judgement(Verdict.PASSES, "rows that a compaction moved are traced, and it landed")
     return Judgement(Verdict.UNDECIDABLE, "what came after a compaction is not replayed")
 
@@ -169,13 +169,13 @@ def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Ju
     return Judgement(Verdict.CONFLICT, what)
 
 
-def passes_by_tracing(record: RecordedConflict, asked: Asked) -> bool:
+def passes_by_tracing(record: RecordedConflict, asked: ReplaySetting) -> bool:
     """Whether a conflict with a compaction, which was resolved, is also resolved where files decide."""
     kinds = {side.kind for side in (record.current, record.winner) if side is not None}
     return record.resolved and asked.traces_moves and bool(kinds & COMPACTIONS)
 
 
-def _of_resolved(record: RecordedConflict, asked: Asked) -> Judgement:
+def _judge_resolved(record: RecordedConflict, asked: ReplaySetting) -> Judgement:
     if not (asked.row_level or passes_by_tracing(record, asked)):
         return Judgement(Verdict.CONFLICT, _BY_FILES)
     if counts_appends(asked.level) and record.level != asked.level:
@@ -192,23 +192,23 @@ def _not_stopped(*, unseen: bool) -> Judgement:
     return Judgement(Verdict.PASSES, "no check of the engine stops it")
 
 
-def _as_strict(recorded: str | None, asked: IsolationLevel) -> bool:
+def _is_as_strict(recorded: str | None, asked: IsolationLevel) -> bool:
     """Whether a commit passed checks as strict as asked. What moves no data has its own level."""
     if recorded in (IsolationLevel.SERIALIZABLE, IsolationLevel.SNAPSHOT):
         return True
     return recorded == IsolationLevel.WRITE_SERIALIZABLE == asked
 
 
-def _forecast(current: Operation, winner: Operation, eligible: Setting) -> Judgement:
+def _forecast(current: Operation, winner: Operation, eligible: TableSetting) -> Judgement:
     told = forecast(eligible, current, winner)
     if not told.exceptions:
         return Judgement(Verdict.PASSES, told.why)
     if told.verdict is Verdict.ALWAYS:
         return Judgement(Verdict.CONFLICT, told.why)
-    return Judgement(Verdict.UNDECIDABLE, _unknown(current, winner))
+    return Judgement(Verdict.UNDECIDABLE, _explain_unknown(current, winner))
 
 
-def _unknown(current: Operation, winner: Operation) -> str:
+def _explain_unknown(current: Operation, winner: Operation) -> str:
     if {current.kind, winner.kind} & COMPACTIONS:
         return "whether the compaction's rows can be traced is not recorded"
     if current.conditions is None:

@@ -101,7 +101,7 @@ def _understood(texts: tuple[str, ...], schema: StructType) -> Expression | None
     """Return a condition that holds of every row that the texts select; None where none is certain."""
     parts: list[Expression] = []
     for text in texts:
-        tree = _parsed(text, schema)
+        tree = _parse_stable(text, schema)
         if tree is None:
             return None
         conjuncts = split_conjuncts(tree)
@@ -113,7 +113,7 @@ def _understood(texts: tuple[str, ...], schema: StructType) -> Expression | None
     return conjunction(parts)
 
 
-def _parsed(text: str, schema: StructType) -> Expression | None:
+def _parse_stable(text: str, schema: StructType) -> Expression | None:
     """Return the tree of a text if it means the same in every engine at any time; else None."""
     if _QUOTES & set(text):  # an identifier for one engine, a text for another
         return None

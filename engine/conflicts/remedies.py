@@ -64,7 +64,7 @@ def remedies_for(kinds: Iterable[RemedyKind], situation: Situation) -> tuple[Rem
     return tuple(_remedy(kind, situation) for kind in shown)
 
 
-def with_retry(remedies: tuple[Remedy, ...], situation: Situation) -> tuple[Remedy, ...]:
+def add_retry(remedies: tuple[Remedy, ...], situation: Situation) -> tuple[Remedy, ...]:
     """With the retry itself, for who has only a message; where it can succeed it is tried first."""
     if not situation.can_retry:
         return remedies

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.actions.commit_info import VACUUM_END, VACUUM_START
-from engine.conflicts.candidates import exempt_after, matching_reads
+from engine.conflicts.candidates import exempt_after, find_matching_reads
 from engine.conflicts.checker import find_conflict
 from engine.conflicts.isolation import IsolationLevel, level_used
 from engine.conflicts.overlap import Overlap
@@ -36,7 +36,7 @@ class RecordedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIf:
+class CommitReplay:
     """One commit of the history at the level requested.
 
     `overlapping_versions` landed between its read version and itself. `conflict` is what would have
@@ -63,20 +63,22 @@ class PassedOver:
 
 def replay_history(
     commits: Sequence[WinningCommit], table: RecordedTable, level: IsolationLevel
-) -> Iterator[WhatIf]:
+) -> Iterator[CommitReplay]:
     """What would have become of each commit at a level, oldest first; those without overlaps too."""
     ordered = sorted(commits, key=lambda winner: winner.version)
     for commit in ordered:
-        current, certain = as_current(commit, table, level)
+        current, certain = rebuild_transaction(commit, table, level)
         winners = [
             later for later in ordered if current.read_version < later.version < commit.version
         ]
         conflict = _first_conflict(current, winners, commit.version)
         versions = tuple(later.version for later in winners)
-        yield WhatIf(commit.version, commit.operation, versions, conflict, certain)
+        yield CommitReplay(commit.version, commit.operation, versions, conflict, certain)
 
 
-def passed_over(commits: Sequence[WinningCommit], table: RecordedTable) -> Iterator[PassedOver]:
+def find_passed_over(
+    commits: Sequence[WinningCommit], table: RecordedTable
+) -> Iterator[PassedOver]:
     """The out-of-order versions of a WriteSerializable history, with each append that they passed over."""
     ordered = sorted(commits, key=lambda commit: commit.version)
     for position, append in enumerate(ordered):
@@ -91,11 +93,11 @@ def passed_over(commits: Sequence[WinningCommit], table: RecordedTable) -> Itera
                 yield PassedOver(append.version, later.version)
 
 
-def as_current(
+def rebuild_transaction(
     commit: WinningCommit, table: RecordedTable, level: IsolationLevel
 ) -> tuple[CurrentTransaction, bool]:
     """A commit as the transaction it was, and whether the log says what it read."""
-    reads, certain = _recorded_reads(commit, table.schema)
+    reads, certain = _rebuild_reads(commit, table.schema)
     current = CurrentTransaction(
         table=table.name,
         read_version=_read_version(commit),
@@ -129,8 +131,8 @@ def _passes_over(later: WinningCommit, append: WinningCommit, table: RecordedTab
     """Whether a later writer should have read an append that it did not see."""
     if _read_version(later) >= append.version:  # before its reads are parsed: most pairs end here
         return False
-    current, _ = as_current(later, table, IsolationLevel.WRITE_SERIALIZABLE)
-    return any(matching_reads(current, add) for add in append.adds)
+    current, _ = rebuild_transaction(later, table, IsolationLevel.WRITE_SERIALIZABLE)
+    return any(find_matching_reads(current, add) for add in append.adds)
 
 
 def _read_version(commit: WinningCommit) -> int:
@@ -138,7 +140,7 @@ def _read_version(commit: WinningCommit) -> int:
     return commit.version - 1 if recorded is None else recorded
 
 
-def _recorded_reads(
+def _rebuild_reads(
     commit: WinningCommit, schema: StructType
 ) -> tuple[tuple[ReadPredicate, ...], bool]:
     if commit.is_blind_append or commit.operation in _READ_NOTHING or not commit.changes_data:

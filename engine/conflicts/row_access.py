@@ -29,7 +29,7 @@ class RowAccess(Protocol):
         """Return the physical rows of a file: as it proves them, whatever the log claims."""
         ...
 
-    def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
+    def select_rows(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
         """The rows, of these physical positions in a file, that one read of this transaction selects."""
         ...
 

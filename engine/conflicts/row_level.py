@@ -14,7 +14,7 @@ from engine.conflict_facts import Subclass
 from engine.conflicts.budget import BudgetSpentError
 from engine.conflicts.footprint import is_rearrangement, rearranges
 from engine.conflicts.overlap import Overlap, RowEvidence
-from engine.conflicts.rebase import Pending, restage
+from engine.conflicts.rebase import PendingVectors, restage
 from engine.conflicts.row_access import RowAccess
 from engine.conflicts.row_map import RowMap
 from engine.conflicts.row_moves import carry_own_output, follow_rows
@@ -25,12 +25,12 @@ from engine.errors import EngineError
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class RowLevelOutcome:
     """What rows made of one winning commit, and this transaction on the state after it, should the checks agree."""
 
     evidence: RowEvidence
     current: CurrentTransaction
-    pending: Pending
+    pending: PendingVectors
     row_count: int = 0
     gone_count: int = 0
     rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -48,12 +48,12 @@ def row_fallback(overlap: Overlap) -> str | None:
 
 
 def resolve_by_rows(
-    overlap: Overlap, pending: Pending, rows: RowAccess, own_map: Callable[[], RowMap]
-) -> Settled:
+    overlap: Overlap, pending: PendingVectors, rows: RowAccess, own_map: Callable[[], RowMap]
+) -> RowLevelOutcome:
     """What rows say of one winning commit. `own_map` tells where this transaction itself moved rows."""
     reason = row_fallback(overlap)
     if reason is not None:
-        return _unsettled(overlap, pending, RowEvidence(note=reason))
+        return _keep_conflict(overlap, pending, RowEvidence(note=reason))
     out = RowResolution()
     try:
         if rearranges(overlap.current):
@@ -70,15 +70,19 @@ def resolve_by_rows(
             is_partial=True,
             compared=compared,
         )
-        return _unsettled(overlap, pending, evidence)
+        return _keep_conflict(overlap, pending, evidence)
     except EngineError as error:
         note = f"the rows could not be read: {error.what}"
         evidence = RowEvidence(note=note, is_partial=True, compared=tuple(out.compared))
-        return _unsettled(overlap, pending, evidence)
+        return _keep_conflict(overlap, pending, evidence)
     current, carried = restage(overlap.current, pending, out)
     how = ", ".join(sorted(out.means))
-    return Settled(out.evidence(), current, carried, out.row_count, out.gone_count, out.rows, how)
+    return RowLevelOutcome(
+        out.evidence(), current, carried, out.row_count, out.gone_count, out.rows, how
+    )
 
 
-def _unsettled(overlap: Overlap, pending: Pending, evidence: RowEvidence) -> Settled:
-    return Settled(evidence, overlap.current, pending)
+def _keep_conflict(
+    overlap: Overlap, pending: PendingVectors, evidence: RowEvidence
+) -> RowLevelOutcome:
+    return RowLevelOutcome(evidence, overlap.current, pending)

@@ -20,7 +20,7 @@ from engine.conflicts.row_counts import live_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class MovedRows:
     """Rows of one source, ascending, and the row of `target` that holds each."""
 
     target: str
@@ -32,7 +32,7 @@ class Segment:
 class RowMap:
     """The traced part of a rearrangement: source paths, and target files all of whose rows are known."""
 
-    segments: Mapping[str, tuple[Segment, ...]] = field(default_factory=dict)
+    segments: Mapping[str, tuple[MovedRows, ...]] = field(default_factory=dict)
     targets: Mapping[str, AddFile] = field(default_factory=dict)
     how: str = "row map"
 
@@ -64,13 +64,13 @@ def trace(
     Raises:
         EngineError: something it had to read cannot be read.
     """
-    tagged = _by_tags(removes, adds, rows, asked)
+    tagged = _map_by_tags(removes, adds, rows, asked)
     if len(tagged.targets) == len(adds) and tagged.targets:
         return tagged
-    return _by_row_ids(removes, adds, rows) or tagged
+    return _map_by_row_ids(removes, adds, rows) or tagged
 
 
-def _by_tags(
+def _map_by_tags(
     removes: Sequence[RemoveFile],
     adds: Sequence[AddFile],
     rows: RowAccess,
@@ -81,7 +81,7 @@ def _by_tags(
         info = CompactionInfo.from_remove(remove)
         if info is not None:
             by_target.setdefault(info.target, []).append((info, remove))
-    segments: dict[str, tuple[Segment, ...]] = {
+    segments: dict[str, tuple[MovedRows, ...]] = {
         removed.path: () for removed in removes if _is_empty(removed, rows)
     }
     targets: dict[str, AddFile] = {}
@@ -138,18 +138,18 @@ def _rows_between(first: int, end: int) -> BitMap64:
     return rows
 
 
-def _segment(info: CompactionInfo, rows: RowAccess) -> Segment:
+def _segment(info: CompactionInfo, rows: RowAccess) -> MovedRows:
     """Source row i, the k-th row live under the vector the source was read with, is `offset + k`."""
     live = positions(all_rows(info.row_count) - rows.vector(info.deletion_vector))
-    return Segment(info.target, live, np.arange(info.offset, info.offset + len(live)))
+    return MovedRows(info.target, live, np.arange(info.offset, info.offset + len(live)))
 
 
-def _by_row_ids(
+def _map_by_row_ids(
     removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess
 ) -> RowMap | None:
     """The map by row ids, None unless the live rows before and after are the same ones."""
-    before = _numbered((file_of(remove) for remove in removes), rows)
-    after = _numbered(adds, rows)
+    before = _number_rows((file_of(remove) for remove in removes), rows)
+    after = _number_rows(adds, rows)
     if before is None or after is None:
         return None
     paths, path_of, row_of, ids = before
@@ -158,18 +158,18 @@ def _by_row_ids(
     if not np.array_equal(np.sort(ids), new_ids[order]) or len(np.unique(ids)) != len(ids):
         return None
     places = order[np.searchsorted(new_ids[order], ids)]
-    segments: dict[str, tuple[Segment, ...]] = {}
+    segments: dict[str, tuple[MovedRows, ...]] = {}
     for number, path in enumerate(paths):
         own = path_of == number
         parts = []
         for target in np.unique(new_path_of[places[own]]):
             chosen = own & (new_path_of[places] == target)
-            parts.append(Segment(new_paths[target], row_of[chosen], new_row_of[places[chosen]]))
+            parts.append(MovedRows(new_paths[target], row_of[chosen], new_row_of[places[chosen]]))
         segments[path] = tuple(parts)
     return RowMap(segments, {add.path: add for add in adds}, "row ids")
 
 
-def _numbered(
+def _number_rows(
     files: Iterable[AddFile], rows: RowAccess
 ) -> tuple[list[str], Positions, Positions, Positions] | None:
     """Paths, and for every live row the number of its path, its position and its id."""

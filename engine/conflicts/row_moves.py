@@ -11,16 +11,18 @@ from collections.abc import Mapping
 from pyroaring import BitMap64
 
 from engine.actions.files import AddFile, RemoveFile
-from engine.conflicts.footprint import Change, changes_of, replaces_state
+from engine.conflicts.footprint import PathChange, changes_of, replaces_state
 from engine.conflicts.overlap import Overlap
-from engine.conflicts.rebase import Pending, naming, staged_over, taking
+from engine.conflicts.rebase import PendingVectors, build_remove, restage_add, restate_remove
 from engine.conflicts.row_access import NO_ROWS, RowAccess, all_rows
 from engine.conflicts.row_map import RowMap, trace
-from engine.conflicts.row_pairs import changed_by_current, removed_rows
-from engine.conflicts.row_resolution import Restaged, RowResolution, union
+from engine.conflicts.row_pairs import find_own_changes, find_removed_rows
+from engine.conflicts.row_resolution import RestagedFile, RowResolution, union
 
 
-def follow_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: RowResolution) -> None:
+def follow_rows(
+    overlap: Overlap, pending: PendingVectors, rows: RowAccess, out: RowResolution
+) -> None:
     """Carry what this transaction changes onto the files that the winning commit moved the rows to.
 
     Raises:
@@ -31,23 +33,23 @@ def follow_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: RowRes
     arrivals: dict[str, BitMap64] = {}
     for remove in winner.removes:
         own = ours.get(remove.path)
-        changed = _changed_there(own, remove, pending, rows)
+        changed = _find_own_changes(own, remove, pending, rows)
         carried = None if changed is None else row_map.carry(remove.path, changed)
         if changed is None or carried is None:
             continue
         _gather(arrivals, carried)
         out.moved[remove.path] = frozenset(carried)
         if own is not None:
-            out.restaged[remove.path] = Restaged()
+            out.restaged[remove.path] = RestagedFile()
         out.settle(remove.path, changed, row_map.how)
     for target in row_map.targets.values():
         out.clear(target, NO_ROWS, row_map.how)
         if arrivals.get(target.path):
-            out.restaged[target.path] = _deleting(target, arrivals[target.path], rows)
+            out.restaged[target.path] = _delete_more_rows(target, arrivals[target.path], rows)
 
 
 def carry_own_output(
-    overlap: Overlap, pending: Pending, own_map: RowMap, rows: RowAccess, out: RowResolution
+    overlap: Overlap, pending: PendingVectors, own_map: RowMap, rows: RowAccess, out: RowResolution
 ) -> None:
     """Mask in this transaction's output the rows that the winning commit removed from this transaction's sources.
 
@@ -62,29 +64,29 @@ def carry_own_output(
         if own is None:  # a compaction depends on the files it moves alone
             out.settle(change.path, NO_ROWS, own_map.how)
             continue
-        carried = _carried(change, own, overlap, own_map, rows)
+        carried = _locate_in_output(change, own, overlap, own_map, rows)
         if carried is None or not all(target in ours for target in carried):
             continue
         _gather(masked, carried)
-        out.restaged[change.path] = Restaged(_still_removed(own, change.add))
+        out.restaged[change.path] = RestagedFile(_still_removed(own, change.add))
         out.settle(change.path, union(carried.values()), own_map.how)
     for path, gone in masked.items():
-        out.restaged[path] = _masking(ours[path].add, gone, pending, rows)
+        out.restaged[path] = _mask_rows(ours[path].add, gone, pending, rows)
 
 
-def _changed_there(
-    ours: Change | None, remove: RemoveFile, pending: Pending, rows: RowAccess
+def _find_own_changes(
+    ours: PathChange | None, remove: RemoveFile, pending: PendingVectors, rows: RowAccess
 ) -> BitMap64 | None:
     """The rows that this transaction changes in a file that the winning commit took; None if it cannot be said."""
     if ours is None:
         return NO_ROWS
     same_file = ours.remove is not None and ours.remove.key == remove.key
-    return changed_by_current(ours, pending, rows) if same_file else None
+    return find_own_changes(ours, pending, rows) if same_file else None
 
 
-def _still_removed(ours: Change, latest: AddFile | None) -> RemoveFile | None:
+def _still_removed(ours: PathChange, latest: AddFile | None) -> RemoveFile | None:
     """This transaction's `remove` of a source, of the file as the winning commit left it; None if it is gone."""
-    return None if latest is None or ours.remove is None else naming(ours.remove, latest)
+    return None if latest is None or ours.remove is None else restate_remove(ours.remove, latest)
 
 
 def _gather(into: dict[str, BitMap64], parts: Mapping[str, BitMap64]) -> None:
@@ -92,35 +94,37 @@ def _gather(into: dict[str, BitMap64], parts: Mapping[str, BitMap64]) -> None:
         into[path] = into.get(path, NO_ROWS) | moved
 
 
-def _carried(
-    theirs: Change, ours: Change, overlap: Overlap, own_map: RowMap, rows: RowAccess
+def _locate_in_output(
+    theirs: PathChange, ours: PathChange, overlap: Overlap, own_map: RowMap, rows: RowAccess
 ) -> Mapping[str, BitMap64] | None:
     """Where the rows that a winning commit removed are in this transaction's output; None if that cannot be said."""
     if theirs.remove is None or ours.remove is None or replaces_state(overlap.winner):
         return None
     if ours.remove.key != theirs.remove.key:
         return None
-    gone, brought_back = removed_rows(theirs, rows)
+    gone, brought_back = find_removed_rows(theirs, rows)
     carried = None if brought_back else own_map.carry(theirs.path, gone)
     return None if carried is None else {path: bits for path, bits in carried.items() if bits}
 
 
-def _deleting(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Restaged:
+def _delete_more_rows(target: AddFile, deleted: BitMap64, rows: RowAccess) -> RestagedFile:
     """A file of the winning commit with more rows deleted; no file where none is left."""
     vector = rows.vector(target.deletion_vector) | deleted
-    remove = taking(target)
+    remove = build_remove(target)
     count = rows.row_count(target.path)
     if all_rows(count) <= vector:
-        return Restaged(remove)
+        return RestagedFile(remove)
     stats = f'{{"numRecords":{count}}}'
-    return Restaged(remove, staged_over(target, stats, data_change=True), vector)
+    return RestagedFile(remove, restage_add(target, stats, data_change=True), vector)
 
 
-def _masking(output: AddFile | None, gone: BitMap64, pending: Pending, rows: RowAccess) -> Restaged:
+def _mask_rows(
+    output: AddFile | None, gone: BitMap64, pending: PendingVectors, rows: RowAccess
+) -> RestagedFile:
     """A file that this transaction stages with rows that are gone masked; no file where none is left."""
     if output is None:
-        return Restaged()
+        return RestagedFile()
     updated = pending.vectors.get(output.path)
     vector = (rows.vector(output.deletion_vector) if updated is None else updated) | gone
     is_empty = all_rows(rows.row_count(output.path)) <= vector
-    return Restaged() if is_empty else Restaged(add=output, vector=vector)
+    return RestagedFile() if is_empty else RestagedFile(add=output, vector=vector)

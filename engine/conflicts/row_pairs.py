@@ -14,19 +14,21 @@ from dataclasses import dataclass
 from pyroaring import BitMap64
 
 from engine.actions.files import AddFile, RemoveFile
-from engine.conflicts.candidates import Candidate, added_candidates, matching_reads
-from engine.conflicts.footprint import Change, both_delete, changes_of, may_hold_copies
+from engine.conflicts.candidates import Candidate, find_matching_reads, list_candidates
+from engine.conflicts.footprint import PathChange, both_delete, changes_of, may_hold_copies
 from engine.conflicts.overlap import Overlap
-from engine.conflicts.rebase import Pending, file_of, naming, staged_over
+from engine.conflicts.rebase import PendingVectors, file_of, restage_add, restate_remove
 from engine.conflicts.row_access import NO_ROWS, RowAccess, all_rows
-from engine.conflicts.row_resolution import Compared, Restaged, RowResolution, union
+from engine.conflicts.row_resolution import ComparedFile, RestagedFile, RowResolution, union
 from engine.conflicts.transaction_info import CurrentTransaction
 
 _MERGED = "deletion vectors merged"
 _READ = "rows read"
 
 
-def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: RowResolution) -> None:
+def compare_rows(
+    overlap: Overlap, pending: PendingVectors, rows: RowAccess, out: RowResolution
+) -> None:
     """Resolve what rows can, between this transaction and a winning commit that both change data.
 
     Raises:
@@ -42,7 +44,9 @@ def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: RowRe
         if not (reads_all or remove.path in ours or remove.path in current.read_files):
             continue
         change = theirs[remove.path]
-        taken = Taken(remove, change.add, winner.version - 1, *_taken(change, rows))
+        taken = ChangedFileRows(
+            remove, change.add, winner.version - 1, *_compare_vectors(change, rows)
+        )
         if remove.path in ours:
             own = ours[remove.path]
             if share_rows and not taken.brought_back:
@@ -51,12 +55,12 @@ def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: RowRe
                 _settle_changed(current, taken, own, (pending, rows), out)
         else:
             _settle_read(current, taken, rows, out)
-    for candidate in added_candidates(current, winner, overlap.exempted):
+    for candidate in list_candidates(current, winner, overlap.exempted):
         own_commit = candidate.version == winner.version
         _clear_added(current, candidate, theirs if own_commit else {}, rows, out)
 
 
-def changed_by_current(ours: Change, pending: Pending, rows: RowAccess) -> BitMap64 | None:
+def find_own_changes(ours: PathChange, pending: PendingVectors, rows: RowAccess) -> BitMap64 | None:
     """The rows of a file that this transaction deletes or rewrites; None if it cannot be said."""
     if ours.remove is None:
         return None
@@ -68,14 +72,14 @@ def changed_by_current(ours: Change, pending: Pending, rows: RowAccess) -> BitMa
     return None if base - staged else staged - base
 
 
-def removed_rows(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64]:
+def find_removed_rows(change: PathChange, rows: RowAccess) -> tuple[BitMap64, BitMap64]:
     """The rows that a commit took from a file, and those it brought back."""
-    gone, brought_back, _ = _taken(change, rows)
+    gone, brought_back, _ = _compare_vectors(change, rows)
     return gone, brought_back
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ChangedFileRows:
     """A file of which the winning commit took rows: its `remove`, the file as it is now, the rows.
 
     `before` are the rows that were deleted when the winning commit came; `version` is the one
@@ -90,7 +94,7 @@ class Taken:
     before: BitMap64
 
 
-def _taken(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64, BitMap64]:
+def _compare_vectors(change: PathChange, rows: RowAccess) -> tuple[BitMap64, BitMap64, BitMap64]:
     """The rows that a commit took, those it brought back, and those that were gone before it."""
     if change.remove is None:
         return NO_ROWS, NO_ROWS, NO_ROWS
@@ -102,11 +106,11 @@ def _taken(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64, BitMap6
 
 
 def _settle_read(
-    current: CurrentTransaction, taken: Taken, rows: RowAccess, out: RowResolution
+    current: CurrentTransaction, taken: ChangedFileRows, rows: RowAccess, out: RowResolution
 ) -> None:
     """A file that this transaction read and does not touch."""
     read = _read_among(current, taken, rows)
-    compared = Compared(
+    compared = ComparedFile(
         taken.remove, taken.version, read, taken.gone, read, taken.before, read=True
     )
     out.compare(compared)
@@ -118,93 +122,101 @@ def _settle_read(
 
 def _settle_changed(
     current: CurrentTransaction,
-    taken: Taken,
-    ours: Change,
-    io: tuple[Pending, RowAccess],
+    taken: ChangedFileRows,
+    ours: PathChange,
+    io: tuple[PendingVectors, RowAccess],
     out: RowResolution,
 ) -> None:
     """A file that both change: other rows of it, or a conflict."""
     pending, rows = io
     if ours.remove is None or ours.remove.key != taken.remove.key:
         return
-    changed = changed_by_current(ours, pending, rows)
+    changed = find_own_changes(ours, pending, rows)
     if changed is None:
         return
     shared = taken.gone & changed or _read_among(current, taken, rows)
-    compared = Compared(taken.remove, taken.version, changed, taken.gone, shared, taken.before)
+    compared = ComparedFile(taken.remove, taken.version, changed, taken.gone, shared, taken.before)
     out.compare(compared)
     if shared:
         out.conflict(ours.path, shared, is_whole_file=taken.latest is None)
     elif taken.latest is not None and (ours.add is not None or not taken.brought_back):
-        out.restaged[ours.path] = _over(ours.remove, ours.add, taken.latest, changed, rows)
+        out.restaged[ours.path] = _restage_change(
+            ours.remove, ours.add, taken.latest, changed, rows
+        )
         out.settle(ours.path, taken.gone | changed, _MERGED)
 
 
 def _delete_what_is_left(
-    taken: Taken, ours: Change, pending: Pending, rows: RowAccess, out: RowResolution
+    taken: ChangedFileRows,
+    ours: PathChange,
+    pending: PendingVectors,
+    rows: RowAccess,
+    out: RowResolution,
 ) -> None:
     """Stage this DELETE's rows of a file without those that the winning DELETE took from it."""
     if ours.remove is None or ours.remove.key != taken.remove.key or taken.latest is None:
         return
-    changed = changed_by_current(ours, pending, rows)
+    changed = find_own_changes(ours, pending, rows)
     if changed is None:
         return
     shared, left = taken.gone & changed, changed - taken.gone
-    out.compare(Compared(taken.remove, taken.version, changed, taken.gone, shared, taken.before))
+    out.compare(
+        ComparedFile(taken.remove, taken.version, changed, taken.gone, shared, taken.before)
+    )
     out.gone_count += len(shared)
     out.restaged[ours.path] = (
-        _over(ours.remove, ours.add, taken.latest, left, rows) if left else Restaged()
+        _restage_change(ours.remove, ours.add, taken.latest, left, rows) if left else RestagedFile()
     )
     out.settle(ours.path, taken.gone | changed, _MERGED)
 
 
-def _over(
+def _restage_change(
     remove: RemoveFile, add: AddFile | None, latest: AddFile, changed: BitMap64, rows: RowAccess
-) -> Restaged:
+) -> RestagedFile:
     """This transaction's change of a file on top of the winning commit's: it removes what is there now."""
     if add is None:
-        return Restaged(naming(remove, latest))
+        return RestagedFile(restate_remove(remove, latest))
     vector = rows.vector(latest.deletion_vector) | changed
-    staged = staged_over(latest, add.stats, data_change=add.data_change)
-    return Restaged(naming(remove, latest), staged, vector)
+    staged = restage_add(latest, add.stats, data_change=add.data_change)
+    return RestagedFile(restate_remove(remove, latest), staged, vector)
 
 
-def _read_among(current: CurrentTransaction, taken: Taken, rows: RowAccess) -> BitMap64:
+def _read_among(current: CurrentTransaction, taken: ChangedFileRows, rows: RowAccess) -> BitMap64:
     """Of the rows that are gone, those that this transaction read without changing them."""
     path, gone = taken.remove.path, taken.gone
     if not gone or current.read_whole_table or path in current.read_entirely:
         return gone
     file = taken.latest or file_of(taken.remove)
     reads = [predicate for predicate in current.reads if not predicate.every_match_changes]
-    return union(rows.selected(read, file, gone) for read in reads)
+    return union(rows.select_rows(read, file, gone) for read in reads)
 
 
 def _clear_added(
     current: CurrentTransaction,
     candidate: Candidate,
-    theirs: Mapping[str, Change],
+    theirs: Mapping[str, PathChange],
     rows: RowAccess,
     out: RowResolution,
 ) -> None:
     """An added file: statistics first, and rows only where those cannot rule it out."""
     add = candidate.add
-    reads = matching_reads(current, add)
+    reads = find_matching_reads(current, add)
     if not reads and not current.read_whole_table:
         out.clear(add, NO_ROWS, _READ)
         return
     change = theirs.get(add.path)
     new = _new_rows(add, change, rows)
-    matched = union(rows.selected(read, add, new) for read in reads)
+    matched = union(rows.select_rows(read, add, new) for read in reads)
     if new:
-        out.compare(Compared(add, candidate.version, matched, new, matched, read=True))
+        out.compare(ComparedFile(add, candidate.version, matched, new, matched, read=True))
     if matched:
         out.conflict(add.path, matched, is_whole_file=change is not None and change.remove is None)
     elif not (new and current.read_whole_table):
         out.clear(add, new, _READ)
 
 
-def _new_rows(add: AddFile, change: Change | None, rows: RowAccess) -> BitMap64:
+def _new_rows(add: AddFile, change: PathChange | None, rows: RowAccess) -> BitMap64:
     """All live rows, unless the file was there: then those that were brought back."""
     if change is not None and change.remove is not None:
-        return removed_rows(change, rows)[1]
+        return find_removed_rows(change, rows)[1]
     return all_rows(rows.row_count(add.path)) - rows.vector(add.deletion_vector)

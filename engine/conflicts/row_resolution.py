@@ -17,7 +17,7 @@ ROWS_DRAWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Restaged:
+class RestagedFile:
     """What this transaction stages for a path from now on: nothing, a `remove`, an `add`, or both.
 
     `vector` are the rows that the deletion vector of the `add` is to delete, None to leave it.
@@ -29,7 +29,7 @@ class Restaged:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedFile:
     """The rows of one file that each side was asked about; `read` where this transaction only read them.
 
     `version` is one in which the winning commit's rows are live: before it removed them, or that
@@ -52,7 +52,7 @@ class RowResolution:
     cleared_adds: set[FileKey] = field(default_factory=set)
     resolved_removes: set[str] = field(default_factory=set)
     matched_rows: dict[str, MatchedRows] = field(default_factory=dict)
-    restaged: dict[str, Restaged] = field(default_factory=dict)
+    restaged: dict[str, RestagedFile] = field(default_factory=dict)
     moved: dict[str, frozenset[str]] = field(default_factory=dict)
     row_count: int = 0
     gone_count: int = 0  # rows that this transaction deletes too, and finds gone
@@ -83,7 +83,7 @@ class RowResolution:
         if not (is_whole_file and self.may_hold_copies):
             self.matched_rows[path] = MatchedRows(tuple(rows[:ROWS_SHOWN]), len(rows))
 
-    def compare(self, compared: Compared) -> None:
+    def compare(self, compared: ComparedFile) -> None:
         """Keep in numbers what was compared, and the positions of the first file that has rows of both.
 
         As long as none has, those of the first file at all.
@@ -92,7 +92,7 @@ class RowResolution:
             return
         with_rows = not self.compared or (bool(compared.common) and not self._drawn)
         self._drawn = self._drawn or bool(compared.common)
-        self.compared.append(_in_numbers(compared, with_rows=with_rows))
+        self.compared.append(_summarize_file(compared, with_rows=with_rows))
 
     def _note(self, path: str, rows: BitMap64, means: str) -> None:
         self.row_count += len(rows)
@@ -112,7 +112,7 @@ class RowResolution:
         )
 
 
-def _in_numbers(compared: Compared, *, with_rows: bool) -> SharedFile:
+def _summarize_file(compared: ComparedFile, *, with_rows: bool) -> SharedFile:
     numbers = SharedFile(
         path=compared.file.path,
         version=compared.version,

@@ -60,7 +60,7 @@ def runtime_verdicts(table: Eligibility, *, clustered: bool) -> tuple[RuntimeVer
 
 
 def _verdict(runtime: Runtime, table: Eligibility, *, clustered: bool) -> RuntimeVerdict:
-    missing = _missing(runtime, table, clustered=clustered)
+    missing = _find_obstacle(runtime, table, clustered=clustered)
     if missing is not None:
         return RuntimeVerdict(runtime.name, False, missing, runtime.limits)
     asked = runtime.clustered_only and not clustered
@@ -68,7 +68,7 @@ def _verdict(runtime: Runtime, table: Eligibility, *, clustered: bool) -> Runtim
     return RuntimeVerdict(runtime.name, True, reason, runtime.limits)
 
 
-def _missing(runtime: Runtime, table: Eligibility, *, clustered: bool) -> str | None:
+def _find_obstacle(runtime: Runtime, table: Eligibility, *, clustered: bool) -> str | None:
     """What keeps a table out on a runtime, None if nothing does."""
     if not runtime.supported:
         return "files decide there, whatever the table is"

@@ -6,7 +6,7 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.conflicts.sample_table import Row, SampleTable
 
 
-def compacted(sample_table: SampleTable, name: str, *, tagged: bool) -> tuple[Action, ...]:
+def compact_sample(sample_table: SampleTable, name: str, *, tagged: bool) -> tuple[Action, ...]:
     """Both files rewritten into one, or, partitioned, each into one of its own.
 
     Rows keep their order where each source says where it went; else they are ordered anew.
@@ -16,11 +16,11 @@ def compacted(sample_table: SampleTable, name: str, *, tagged: bool) -> tuple[Ac
     return tuple(
         action
         for chosen in bins
-        for action in _rewritten(sample_table, chosen, name, tagged=tagged)
+        for action in _rewrite_files(sample_table, chosen, name, tagged=tagged)
     )
 
 
-def _rewritten(
+def _rewrite_files(
     sample_table: SampleTable, sources: list[AddFile], name: str, *, tagged: bool
 ) -> list[Action]:
     target = f"{name}-{sources[0].path}"
@@ -30,7 +30,7 @@ def _rewritten(
         info = CompactionInfo(
             target=target, offset=len(rows), row_count=len(sample_table.rows[source.path])
         )
-        removes.append(_moved(source, info if tagged else None))
+        removes.append(_remove_compacted(source, info if tagged else None))
         rows += zip(sample_table.rows[source.path], sample_table.origins[source.path], strict=True)
     rows = rows if tagged else sorted(rows, reverse=True)
     made = sample_table.file(
@@ -39,7 +39,7 @@ def _rewritten(
     return [*removes, made]
 
 
-def _moved(source: AddFile, info: CompactionInfo | None) -> RemoveFile:
+def _remove_compacted(source: AddFile, info: CompactionInfo | None) -> RemoveFile:
     return RemoveFile(
         path=source.path,
         data_change=False,

@@ -32,7 +32,7 @@ Row = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class TableSetting:
     """The table that two statements overlap on: its level, its features and its layout.
 
     `supports_clustering`: its protocol has the feature, also where no columns are named.
@@ -73,7 +73,7 @@ class Setting:
 
 
 @lru_cache(maxsize=256)
-def _scope_on(setting: Setting) -> RowScope:
+def _scope_on(setting: TableSetting) -> RowScope:
     features = ["deletionVectors"] if setting.vectors else []
     protocol = Protocol(
         min_reader_version=3,
@@ -107,7 +107,7 @@ class SampleTable:
     ids 1 to 4, the other 5 to 8. `origins` number the rows across rewrites.
     """
 
-    setting: Setting
+    setting: TableSetting
     rows: dict[str, list[Row]] = field(default_factory=dict)
     origins: dict[str, list[int]] = field(default_factory=dict)
     vectors: dict[str, BitMap64] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class SampleTable:
             stats=msgspec.json.encode(stats).decode(),
         )
 
-    def masked(self, file: AddFile, rows: BitMap64, name: str) -> AddFile:
+    def mask_rows(self, file: AddFile, rows: BitMap64, name: str) -> AddFile:
         """The file with rows deleted by a vector of that name."""
         vector = DeletionVectorDescriptor("u", f"{name}-{file.path}", 1, len(rows))
         self.vectors[vector.unique_id] = rows
@@ -159,7 +159,7 @@ class SampleTable:
         """Return the rows of a file of this sample table."""
         return len(self.rows[path])
 
-    def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
+    def select_rows(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
         """The rows that a condition selects, as on a real table."""
         if read.condition is None:
             return among

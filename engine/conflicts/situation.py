@@ -172,7 +172,9 @@ def situation_of(facts: ConflictFacts, overlap: Overlap) -> Situation:
         creates_table=facts.read_version < 0,
         has_condition=_has_condition(reads, whole_table=current.read_whole_table),
         condition_columns=frozenset(named) if is_narrowed else None,
-        pinned_columns=_pinned(conditions, operation) if is_narrowed else frozenset(),
+        pinned_columns=_common_pinned_columns(conditions, operation)
+        if is_narrowed
+        else frozenset(),
         partitions=facts.partitions,
         obstacle=current.rows.command_obstacle or "",
         level_decides=overlap.level_decides,
@@ -192,7 +194,7 @@ def _has_condition(reads: Sequence[ReadPredicate], *, whole_table: bool) -> bool
     return all(read.condition is not None for read in reads)
 
 
-def _pinned(conditions: Sequence[Expression], operation: str) -> frozenset[str]:
+def _common_pinned_columns(conditions: Sequence[Expression], operation: str) -> frozenset[str]:
     """The columns that each of its conditions gives a value.
 
     The bounds of a MERGE's source are conditions too: those between two values leave room for a

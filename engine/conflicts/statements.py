@@ -11,12 +11,12 @@ from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
-from engine.conflicts.candidates import matching_reads
+from engine.conflicts.candidates import find_matching_reads
 from engine.conflicts.isolation import level_used
 from engine.conflicts.reads import read_predicate
-from engine.conflicts.rebase import taking
-from engine.conflicts.sample_compaction import compacted
-from engine.conflicts.sample_table import SCHEMA, Row, SampleTable, Setting
+from engine.conflicts.rebase import build_remove
+from engine.conflicts.sample_compaction import compact_sample
+from engine.conflicts.sample_table import SCHEMA, Row, SampleTable, TableSetting
 from engine.conflicts.transaction_info import (
     CurrentTransaction,
     ReadPredicate,
@@ -105,7 +105,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class StatementEffect:
     """What a statement comes to: its operation, its reads and the actions it stages."""
 
     operation: str
@@ -115,7 +115,7 @@ class Effect:
     app_ids: frozenset[str] = frozenset()
 
 
-def as_current(
+def build_current(
     statement: Statement, sample_table: SampleTable, name: str = "current"
 ) -> CurrentTransaction:
     """The statement as the transaction that tries to commit."""
@@ -137,7 +137,7 @@ def as_current(
     )
 
 
-def as_winner(
+def build_winner(
     statement: Statement,
     sample_table: SampleTable,
     version: int = WINNING_VERSION,
@@ -151,7 +151,7 @@ def as_winner(
     return WinningCommit(version=version, actions=effect.actions, info=info)
 
 
-def _effect(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _effect(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     effect = EFFECTS[statement.kind](statement, sample_table, name)
     inserts = statement.inserts and statement.kind in _INSERTS
     marks = sample_table.setting.identity and inserts
@@ -162,7 +162,7 @@ def _effect(statement: Statement, sample_table: SampleTable, name: str) -> Effec
 
 
 @lru_cache(maxsize=1024)
-def _files_read(reads: tuple[ReadPredicate, ...], setting: Setting) -> frozenset[str]:
+def _files_read(reads: tuple[ReadPredicate, ...], setting: TableSetting) -> frozenset[str]:
     probe = CurrentTransaction(
         table="t",
         read_version=READ_VERSION,
@@ -173,131 +173,145 @@ def _files_read(reads: tuple[ReadPredicate, ...], setting: Setting) -> frozenset
         reads=reads,
     )
     files = SampleTable(setting).files
-    return frozenset(file.path for file in files if matching_reads(probe, file))
+    return frozenset(file.path for file in files if find_matching_reads(probe, file))
 
 
-def _insert(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _insert(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     row = _new_row(statement)
     beside = (0 if row[0] < 5 else 9, row[1])  # statistics alone must not decide
-    return Effect("WRITE", (sample_table.file(f"{name}-new", [row, beside]),))
+    return StatementEffect("WRITE", (sample_table.file(f"{name}-new", [row, beside]),))
 
 
-def _insert_select(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _insert_select(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     """It reads the rows that its query selects, and changes none of them."""
     inserted = _insert(statement, sample_table, name).actions
-    return Effect("WRITE", inserted, (_read(statement, every_match_changes=False),))
+    return StatementEffect("WRITE", inserted, (_read(statement, every_match_changes=False),))
 
 
-def _delete(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
-    return Effect("DELETE", tuple(_taken(statement, sample_table, name)), (_read(statement),))
+def _delete(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
+    return StatementEffect(
+        "DELETE", tuple(_remove_rows(statement, sample_table, name)), (_read(statement),)
+    )
 
 
-def _update(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _update(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     """Writes another column: the new images keep their id."""
-    actions = (*_taken(statement, sample_table, name), *_images(statement, sample_table, name))
-    return Effect("UPDATE", actions, (_read(statement),))
+    actions = (
+        *_remove_rows(statement, sample_table, name),
+        *_images(statement, sample_table, name),
+    )
+    return StatementEffect("UPDATE", actions, (_read(statement),))
 
 
-def _merge(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _merge(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     """The bounds of its source narrow what it reads; a join on other columns alone reads all.
 
     A row that joins may match no clause: it is read then, and not changed.
     """
-    actions = (*_taken(statement, sample_table, name), *_images(statement, sample_table, name))
-    return Effect("MERGE", actions, (_read(statement, every_match_changes=False),))
+    actions = (
+        *_remove_rows(statement, sample_table, name),
+        *_images(statement, sample_table, name),
+    )
+    return StatementEffect("MERGE", actions, (_read(statement, every_match_changes=False),))
 
 
-def _overwrite(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
-    removes = (taking(file) for file in sample_table.files)
+def _overwrite(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
+    removes = (build_remove(file) for file in sample_table.files)
     actions = (*removes, *_insert(statement, sample_table, name).actions)
-    return Effect("WRITE", actions, reads_whole_table=True)
+    return StatementEffect("WRITE", actions, reads_whole_table=True)
 
 
-def _truncate(_statement: Statement, sample_table: SampleTable, _name: str) -> Effect:
-    removes = tuple(taking(file) for file in sample_table.files)
-    return Effect("TRUNCATE", removes, (read_predicate(None, every_match_changes=True),))
+def _truncate(_statement: Statement, sample_table: SampleTable, _name: str) -> StatementEffect:
+    removes = tuple(build_remove(file) for file in sample_table.files)
+    return StatementEffect("TRUNCATE", removes, (read_predicate(None, every_match_changes=True),))
 
 
-def _restore(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _restore(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     """A file is let go; unless it is new since then, another with the same rows comes back."""
     path = _path_of(statement, sample_table)
     file = next(add for add in sample_table.files if add.path == path)
     back = sample_table.file(f"{name}-before-{path}", sample_table.rows[path])
-    actions = (taking(file),) if statement.whole_file else (taking(file), back)
-    return Effect("RESTORE", actions, reads_whole_table=True)
+    actions = (build_remove(file),) if statement.whole_file else (build_remove(file), back)
+    return StatementEffect("RESTORE", actions, reads_whole_table=True)
 
 
-def _replace(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _replace(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     replaced = _overwrite(statement, sample_table, name).actions
     metadata = Metadata(id="t", schema_string=SCHEMA.to_json())
-    return Effect(
+    return StatementEffect(
         "CREATE OR REPLACE TABLE AS SELECT", (metadata, *replaced), reads_whole_table=True
     )
 
 
-def _optimize(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _optimize(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     """On a clustered table it orders rows by the clustering columns."""
     tagged = statement.traced and not sample_table.setting.clustered
-    return Effect("OPTIMIZE", compacted(sample_table, name, tagged=tagged))
+    return StatementEffect("OPTIMIZE", compact_sample(sample_table, name, tagged=tagged))
 
 
-def _zorder(_statement: Statement, sample_table: SampleTable, name: str) -> Effect:
-    return Effect("OPTIMIZE", compacted(sample_table, name, tagged=False))
+def _zorder(_statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
+    return StatementEffect("OPTIMIZE", compact_sample(sample_table, name, tagged=False))
 
 
-def _purge(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
-    return Effect("REORG", compacted(sample_table, name, tagged=statement.traced))
+def _purge(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
+    return StatementEffect("REORG", compact_sample(sample_table, name, tagged=statement.traced))
 
 
-def _restate(_statement: Statement, sample_table: SampleTable, _name: str) -> Effect:
+def _restate(_statement: Statement, sample_table: SampleTable, _name: str) -> StatementEffect:
     files = (
         sample_table.file(f.path, sample_table.rows[f.path], data_change=False)
         for f in sample_table.files
     )
-    return Effect("ROW TRACKING BACKFILL", tuple(files))
+    return StatementEffect("ROW TRACKING BACKFILL", tuple(files))
 
 
-def _alter(_statement: Statement, _sample_table: SampleTable, name: str) -> Effect:
-    return Effect("ADD COLUMNS", (Metadata(id=name, schema_string=SCHEMA.to_json()),))
+def _alter(_statement: Statement, _sample_table: SampleTable, name: str) -> StatementEffect:
+    return StatementEffect("ADD COLUMNS", (Metadata(id=name, schema_string=SCHEMA.to_json()),))
 
 
-def _checked_alter(_statement: Statement, _sample_table: SampleTable, name: str) -> Effect:
+def _alter_with_check(
+    _statement: Statement, _sample_table: SampleTable, name: str
+) -> StatementEffect:
     metadata = Metadata(id=name, schema_string=SCHEMA.to_json())
-    return Effect("ADD CONSTRAINT", (metadata,), reads_whole_table=True)
+    return StatementEffect("ADD CONSTRAINT", (metadata,), reads_whole_table=True)
 
 
-def _drop_columns(_statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _drop_columns(_statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     metadata = Metadata(id=name, schema_string=SCHEMA.to_json())
     restated = (_CLUSTERING,) if sample_table.setting.knows_clustering else ()
-    return Effect("DROP COLUMNS", (metadata, *restated))
+    return StatementEffect("DROP COLUMNS", (metadata, *restated))
 
 
-def _cluster_by(_statement: Statement, sample_table: SampleTable, _name: str) -> Effect:
+def _cluster_by(_statement: Statement, sample_table: SampleTable, _name: str) -> StatementEffect:
     """A domain alone, unless the protocol does not know clustering yet."""
     upgrade = () if sample_table.setting.knows_clustering else (_PROTOCOL,)
-    return Effect("CLUSTER BY", (*upgrade, _CLUSTERING))
+    return StatementEffect("CLUSTER BY", (*upgrade, _CLUSTERING))
 
 
-def _upgrade(_statement: Statement, _sample_table: SampleTable, _name: str) -> Effect:
-    return Effect("REORG TABLE UPGRADE UNIFORM", (_PROTOCOL,))
+def _upgrade(_statement: Statement, _sample_table: SampleTable, _name: str) -> StatementEffect:
+    return StatementEffect("REORG TABLE UPGRADE UNIFORM", (_PROTOCOL,))
 
 
-def _create(_statement: Statement, _sample_table: SampleTable, name: str) -> Effect:
-    return Effect("CREATE TABLE", (_PROTOCOL, Metadata(id=name, schema_string=SCHEMA.to_json())))
+def _create(_statement: Statement, _sample_table: SampleTable, name: str) -> StatementEffect:
+    return StatementEffect(
+        "CREATE TABLE", (_PROTOCOL, Metadata(id=name, schema_string=SCHEMA.to_json()))
+    )
 
 
-def _stream(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+def _stream(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     application = statement.application or name
     progress = SetTransaction(app_id=application, version=1)
     appended = _insert(statement, sample_table, name).actions
-    return Effect("STREAMING UPDATE", (progress, *appended), app_ids=frozenset({application}))
+    return StatementEffect(
+        "STREAMING UPDATE", (progress, *appended), app_ids=frozenset({application})
+    )
 
 
-def _vacuum(_statement: Statement, _sample_table: SampleTable, _name: str) -> Effect:
-    return Effect("VACUUM END", ())
+def _vacuum(_statement: Statement, _sample_table: SampleTable, _name: str) -> StatementEffect:
+    return StatementEffect("VACUUM END", ())
 
 
-EFFECTS: Mapping[StatementKind, Callable[[Statement, SampleTable, str], Effect]] = {
+EFFECTS: Mapping[StatementKind, Callable[[Statement, SampleTable, str], StatementEffect]] = {
     StatementKind.INSERT: _insert,
     StatementKind.INSERT_SELECT: _insert_select,
     StatementKind.STREAM: _stream,
@@ -315,7 +329,7 @@ EFFECTS: Mapping[StatementKind, Callable[[Statement, SampleTable, str], Effect]]
     StatementKind.UPGRADE: _upgrade,
     StatementKind.ALTER: _alter,
     StatementKind.DROP_COLUMNS: _drop_columns,
-    StatementKind.CHECKED_ALTER: _checked_alter,
+    StatementKind.CHECKED_ALTER: _alter_with_check,
     StatementKind.CLUSTER_BY: _cluster_by,
     StatementKind.CREATE: _create,
     StatementKind.VACUUM: _vacuum,
@@ -372,7 +386,7 @@ def _path_of(statement: Statement, sample_table: SampleTable) -> str:
     return "d1" if (statement.id or 1) < 5 else "d2"
 
 
-def _taken(statement: Statement, sample_table: SampleTable, name: str) -> list[Action]:
+def _remove_rows(statement: Statement, sample_table: SampleTable, name: str) -> list[Action]:
     """The rows of the statement taken out of their files, by vectors or by rewriting."""
     actions: list[Action] = []
     for file in sample_table.files:
@@ -381,9 +395,9 @@ def _taken(statement: Statement, sample_table: SampleTable, name: str) -> list[A
         left = [row for i, row in enumerate(rows) if i not in gone]
         if not gone:
             continue
-        actions.append(taking(file))
+        actions.append(build_remove(file))
         if left and sample_table.setting.vectors:
-            actions.append(sample_table.masked(file, gone, name))
+            actions.append(sample_table.mask_rows(file, gone, name))
         elif left:
             actions.append(sample_table.file(f"{name}-rest-{file.path}", left))
     return actions

@@ -15,7 +15,7 @@ from engine.conflicts.isolation import (
     STATE_REPLACING_OPERATIONS,
     IsolationLevel,
 )
-from engine.conflicts.layout import NO_LAYOUT, Layout
+from engine.conflicts.layout import NO_LAYOUT, LayoutColumn
 from engine.errors import ConflictSide
 from engine.expressions.tree import Expression
 from engine.log.commits import LogCommit
@@ -91,28 +91,28 @@ class CurrentTransaction:
     user: str | None = None
     source_is_fixed: bool = False
     rows: RowScope = FILES_DECIDE
-    layout: Layout = NO_LAYOUT
+    layout: LayoutColumn = NO_LAYOUT
 
     @cached_property
     def adds(self) -> tuple[AddFile, ...]:
         """The files it stages."""
-        return _of_kind(AddFile, self.actions)
+        return _filter_kind(AddFile, self.actions)
 
     @cached_property
     def removes(self) -> tuple[RemoveFile, ...]:
         """The files it removes."""
-        return _of_kind(RemoveFile, self.actions)
+        return _filter_kind(RemoveFile, self.actions)
 
     @cached_property
     def app_ids(self) -> frozenset[str]:
         """The application ids it read or writes."""
-        written = _of_kind(SetTransaction, self.actions)
+        written = _filter_kind(SetTransaction, self.actions)
         return self.read_app_ids | {transaction.app_id for transaction in written}
 
     @cached_property
     def domains(self) -> frozenset[str]:
         """The metadata domains it writes."""
-        return frozenset(domain.domain for domain in _of_kind(DomainMetadata, self.actions))
+        return frozenset(domain.domain for domain in _filter_kind(DomainMetadata, self.actions))
 
     @cached_property
     def changes_terms(self) -> bool:
@@ -144,7 +144,7 @@ class CurrentTransaction:
             for read in self.reads
         )
 
-    def staging(
+    def restage(
         self,
         actions: tuple[Action, ...],
         *,
@@ -199,7 +199,7 @@ class WinningCommit:
     timestamp_ms: int | None = None
 
     @classmethod
-    def of(cls, commit: LogCommit) -> "WinningCommit":
+    def from_commit(cls, commit: LogCommit) -> "WinningCommit":
         """The commit as a winning commit."""
         return cls(
             version=commit.version,
@@ -211,12 +211,12 @@ class WinningCommit:
     @cached_property
     def adds(self) -> tuple[AddFile, ...]:
         """The files it added."""
-        return _of_kind(AddFile, self.actions)
+        return _filter_kind(AddFile, self.actions)
 
     @cached_property
     def removes(self) -> tuple[RemoveFile, ...]:
         """The files it removed."""
-        return _of_kind(RemoveFile, self.actions)
+        return _filter_kind(RemoveFile, self.actions)
 
     @cached_property
     def removed_paths(self) -> frozenset[str]:
@@ -226,24 +226,24 @@ class WinningCommit:
     @cached_property
     def protocol(self) -> Protocol | None:
         """Its `protocol` action."""
-        return next(iter(_of_kind(Protocol, self.actions)), None)
+        return next(iter(_filter_kind(Protocol, self.actions)), None)
 
     @cached_property
     def metadata(self) -> Metadata | None:
         """Its `metaData` action."""
-        return next(iter(_of_kind(Metadata, self.actions)), None)
+        return next(iter(_filter_kind(Metadata, self.actions)), None)
 
     @cached_property
     def app_ids(self) -> frozenset[str]:
         """The application ids it wrote."""
         return frozenset(
-            transaction.app_id for transaction in _of_kind(SetTransaction, self.actions)
+            transaction.app_id for transaction in _filter_kind(SetTransaction, self.actions)
         )
 
     @cached_property
     def domains(self) -> tuple[DomainMetadata, ...]:
         """The metadata domains it wrote."""
-        return _of_kind(DomainMetadata, self.actions)
+        return _filter_kind(DomainMetadata, self.actions)
 
     @cached_property
     def is_blind_append(self) -> bool:
@@ -276,7 +276,7 @@ class WinningCommit:
             operation=self.operation,
             version=self.version,
             read_version=self.info.read_version,
-            predicate=_recorded_predicate(self.info),
+            predicate=_read_predicate_text(self.info),
             isolation_level=self.info.isolation_level,
             txn_id=self.info.txn_id,
             user=self.info.user_name or self.info.user_id,
@@ -291,14 +291,14 @@ def adds_files_only(actions: Iterable[Action]) -> bool:
     kinds = tuple(actions)
     if any(isinstance(kind, RemoveFile | AddCDCFile | Metadata | Protocol) for kind in kinds):
         return False
-    adds = _of_kind(AddFile, kinds)
+    adds = _filter_kind(AddFile, kinds)
     return bool(adds) and all(add.deletion_vector is None for add in adds)
 
 
-def _recorded_predicate(info: CommitInfo) -> str | None:
+def _read_predicate_text(info: CommitInfo) -> str | None:
     predicate = (info.operation_parameters or {}).get("predicate")
     return predicate if isinstance(predicate, str) and predicate not in {"", "[]"} else None
 
 
-def _of_kind(kind: type[Kind], actions: Iterable[Action]) -> tuple[Kind, ...]:
+def _filter_kind(kind: type[Kind], actions: Iterable[Action]) -> tuple[Kind, ...]:
     return tuple(action for action in actions if isinstance(action, kind))

@@ -156,7 +156,7 @@ class _Trial:
     def _check_again(self, commit: LogCommit) -> None:
         if (
             ROW_TRACKING_PROPERTY in self._change.properties
-            and not WinningCommit.of(commit).changes_data
+            and not WinningCommit.from_commit(commit).changes_data
         ):
             msg = (
                 f"the {commit.operation or 'commit'} of v{commit.version} needs Spark to run again"
@@ -346,7 +346,7 @@ def _files(actions: Iterable[Action]) -> Iterator[AddFile]:
 
 def _writes_otherwise(commit: LogCommit) -> bool:
     """Whether a commit would have written other files, had the table been another one."""
-    winner = WinningCommit.of(commit)
+    winner = WinningCommit.from_commit(commit)
     return winner.changes_data and not winner.is_blind_append
 
 

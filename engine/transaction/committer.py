@@ -129,7 +129,7 @@ class Committer:
             if is_own(commit, txn.txn_id):
                 return commit, pending_commit
             self.observer.winner_found(txn, commit.version)
-            passed = validate(pending_commit, WinningCommit.of(commit), self.rows)
+            passed = validate(pending_commit, WinningCommit.from_commit(commit), self.rows)
             for conflict in passed.resolved[len(pending_commit.resolved) :]:
                 self.observer.conflict_resolved(txn, conflict)
             pending_commit = replace(passed, winner_tip=Tip.from_commit(commit))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from engine.conflicts.checker import CHECKS, FILE_RULES, find_conflict
 from engine.conflicts.overlap import Overlap
-from engine.conflicts.rebase import Pending
+from engine.conflicts.rebase import PendingVectors
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import ConflictError
 from engine.storage.base import Store
@@ -25,7 +25,7 @@ class _Decided:
 
     rows: RowResolver
 
-    def resolve(self, overlap: Overlap, pending: Pending) -> Resolution:
+    def resolve(self, overlap: Overlap, pending: PendingVectors) -> Resolution:
         resolution = self.rows.resolve(overlap, pending)
         if resolution.settled.evidence.is_partial:
             raise _UndecidedError
@@ -50,7 +50,7 @@ def find_early_conflict(
     for commit in iter_newer(store, pending_commit.validated_version):
         if is_own(commit, pending_commit.provenance.txn_id):
             return None
-        winner = WinningCommit.of(commit)
+        winner = WinningCommit.from_commit(commit)
         if not pending_commit.staged:
             overlap = Overlap(pending_commit.current, winner, attempted_version=winner.version)
             conflict = find_conflict(overlap, _OF_THE_TABLE)

@@ -14,10 +14,10 @@ from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata
 from engine.conflict_facts import WinnerVerdicts
 from engine.conflicts.candidates import exempt_after
-from engine.conflicts.decision import remembered, rows_changed
-from engine.conflicts.footprint import changes_of, removed_for_good
+from engine.conflicts.decision import append_verdicts, rows_changed
+from engine.conflicts.footprint import changes_of, find_fully_deleted
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
-from engine.conflicts.rebase import NOTHING_PENDING, Pending, refreshed, without_files
+from engine.conflicts.rebase import NOTHING_PENDING, PendingVectors, drop_files, refresh_transaction
 from engine.conflicts.recorded_predicates import READS_PREDICATE_ONLY
 from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
@@ -68,7 +68,7 @@ class PendingCommit:
     last_numbered: AddFile | None = None
     exempted: tuple[WinningCommit, ...] = ()
     resolved: tuple[ResolvedConflict, ...] = ()
-    pending: Pending = NOTHING_PENDING
+    pending: PendingVectors = NOTHING_PENDING
     gone_count: int | None = 0
     staged: tuple[Action, ...] = ()
     trail: tuple[WinnerVerdicts, ...] = ()
@@ -92,13 +92,13 @@ class PendingCommit:
         left = self._without_removed_by(winner)
         return replace(
             left,
-            current=refreshed(left.current, winner),
+            current=refresh_transaction(left.current, winner),
             validated_version=winner.version,
             timestamp_ms=winner.timestamp_ms or self.timestamp_ms,
             row_id_high_water_mark=self._mark_after(winner),
             last_numbered=last_numbered_of((*winner.adds, self.last_numbered)),
             exempted=exempt_after(self.current, winner, self.exempted),
-            trail=remembered(self.trail, verdicts) if verdicts else self.trail,
+            trail=append_verdicts(self.trail, verdicts) if verdicts else self.trail,
         )
 
     def gone_count_with(self, count: int | None) -> int | None:
@@ -108,12 +108,12 @@ class PendingCommit:
     def _without_removed_by(self, winner: WinningCommit) -> "PendingCommit":
         """Return the pending DELETE without the files of which a winning DELETE left no row."""
         changes = changes_of(self.current.actions)
-        paths = changes.keys() & removed_for_good(self.current, winner)
+        paths = changes.keys() & find_fully_deleted(self.current, winner)
         if not paths:
             return self
         counts = [rows_changed(changes[path], self.pending.vectors) for path in paths]
         count = None if None in counts else sum(count or 0 for count in counts)
-        current, pending = without_files(self.current, self.pending, frozenset(paths))
+        current, pending = drop_files(self.current, self.pending, frozenset(paths))
         return replace(
             self, current=current, pending=pending, gone_count=self.gone_count_with(count)
         )

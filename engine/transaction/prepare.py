@@ -16,7 +16,7 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
 from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel, level_used
-from engine.conflicts.layout import NO_LAYOUT, Layout
+from engine.conflicts.layout import NO_LAYOUT, LayoutColumn
 from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, RowScope
 from engine.errors import RequestError
@@ -76,14 +76,14 @@ class ReadSet:
             of_command,
         )
 
-    def layout(self, snapshot: Snapshot | None) -> Layout:
+    def layout(self, snapshot: Snapshot | None) -> LayoutColumn:
         """What the files are laid out by; how many there are only where a condition was checked against them."""
         names = snapshot and (snapshot.partition_columns or snapshot.clustering_columns)
         if snapshot is None or not names:
             return NO_LAYOUT
         column = snapshot.schema.get(names[0])
         physical = None if column is None else physical_name(column, snapshot.mapping_mode)
-        return Layout(
+        return LayoutColumn(
             column=names[0],
             physical_name=physical or "",
             is_partition=bool(snapshot.partition_columns),

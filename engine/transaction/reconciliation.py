@@ -17,7 +17,7 @@ import msgspec
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata
-from engine.conflicts.footprint import Change, changes_of
+from engine.conflicts.footprint import PathChange, changes_of
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.row_counts import physical_rows
 from engine.transaction.pending_commit import PendingCommit, commit_info, last_row_id
@@ -201,7 +201,7 @@ def _counted(actions: Iterable[Action]) -> Counter[str]:
     return counters
 
 
-def _facts(change: Change) -> dict[str, int]:
+def _facts(change: PathChange) -> dict[str, int]:
     """A file that stays under another vector is neither added nor removed."""
     remove, add = change.remove, change.add
     had = remove is not None and remove.deletion_vector is not None

@@ -21,7 +21,7 @@ from engine.actions.statistics import loosen_bounds
 from engine.clock import Clock
 from engine.conflicts.budget import Budget
 from engine.conflicts.overlap import Overlap
-from engine.conflicts.rebase import Pending
+from engine.conflicts.rebase import PendingVectors
 from engine.conflicts.row_access import NO_ROWS, Positions, positions
 from engine.conflicts.row_level import resolve_by_rows
 from engine.conflicts.row_map import RowMap, trace
@@ -178,11 +178,11 @@ class SnapshotRowResolver:
         self._own_map: RowMap | None = None
         self._written: dict[tuple[str, bytes], DeletionVectorDescriptor] = {}
 
-    def resolve(self, overlap: Overlap, pending: Pending) -> Resolution:
+    def resolve(self, overlap: Overlap, pending: PendingVectors) -> Resolution:
         """What rows say of a winning commit that files alone would stop."""
         began = self._clock.monotonic_s()
         opened = set(self._rows.opened)
-        with self._budget.running():
+        with self._budget.measure():
             settled = resolve_by_rows(overlap, pending, self._rows, self._own)
         return Resolution(
             settled,
@@ -207,7 +207,7 @@ class SnapshotRowResolver:
         )
         named = {path: self._written[key] for path, key in keys.items()}
         actions = tuple(_with_vector(action, named) for action in pending_commit.current.actions)
-        return replace(pending_commit, current=pending_commit.current.staging(actions))
+        return replace(pending_commit, current=pending_commit.current.restage(actions))
 
     def _own(self) -> RowMap:
         if self._own_map is None:

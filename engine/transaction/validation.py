@@ -6,15 +6,15 @@ from typing import Protocol
 from engine.conflict_facts import Decision, WinnerVerdicts
 from engine.conflicts.checker import FILE_RULES, find_conflict
 from engine.conflicts.decision import (
+    append_verdicts,
     decision_of,
-    passed_by_files,
-    passed_by_rows,
-    remembered,
-    stopped,
+    pass_at_file_level,
+    pass_at_row_level,
+    stop_at_rule,
 )
 from engine.conflicts.overlap import Overlap
-from engine.conflicts.rebase import Pending
-from engine.conflicts.row_level import Settled
+from engine.conflicts.rebase import PendingVectors
+from engine.conflicts.row_level import RowLevelOutcome
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import ConflictError
 from engine.transaction.outcome import ResolvedConflict
@@ -25,7 +25,7 @@ from engine.transaction.pending_commit import PendingCommit
 class Resolution:
     """What rows made of a winning commit, how long it took of which budget, and how many files it read."""
 
-    settled: Settled
+    settled: RowLevelOutcome
     duration_ms: int
     files_opened: int = 0
     budget_ms: int | None = None
@@ -34,7 +34,7 @@ class Resolution:
 class RowResolver(Protocol):
     """How conflicts are resolved at row level, with whatever I/O that takes."""
 
-    def resolve(self, overlap: Overlap, pending: Pending) -> Resolution:
+    def resolve(self, overlap: Overlap, pending: PendingVectors) -> Resolution:
         """What rows say of a winning commit that files alone would stop. Never fails: then files decide."""
         ...
 
@@ -54,7 +54,7 @@ def validate(
     overlap = Overlap(pending_commit.current, winner, pending_commit.exempted)
     conflict = find_conflict(overlap)
     if conflict is None:
-        return pending_commit.past(winner, passed_by_files(overlap))
+        return pending_commit.past(winner, pass_at_file_level(overlap))
     if rows is None or conflict.conflict.rule not in FILE_RULES:
         raise _told(conflict, overlap, pending_commit)
     resolution = rows.resolve(overlap, pending_commit.pending)
@@ -63,7 +63,7 @@ def validate(
     aborted = find_conflict(evident)
     if aborted is not None:
         raise _told(aborted, evident, pending_commit, resolution)
-    verdicts = passed_by_rows(evident, settled.how, resolution.duration_ms)
+    verdicts = pass_at_row_level(evident, settled.how, resolution.duration_ms)
     resolved = ResolvedConflict(
         winner=winner.side,
         rule=conflict.conflict.rule,
@@ -93,7 +93,7 @@ def _told(
 ) -> ConflictError:
     """The conflict with the record of how it was decided."""
     facts = conflict.conflict
-    verdicts = stopped(overlap, facts.rule, resolution.duration_ms if resolution else None)
+    verdicts = stop_at_rule(overlap, facts.rule, resolution.duration_ms if resolution else None)
     decision = _decision(conflict, overlap, pending_commit, verdicts, resolution)
     return type(conflict)(replace(facts, decision=decision))
 
@@ -105,7 +105,7 @@ def _decision(
     verdicts: WinnerVerdicts,
     resolution: Resolution | None,
 ) -> Decision:
-    trail = remembered(pending_commit.trail, verdicts)
+    trail = append_verdicts(pending_commit.trail, verdicts)
     decision = decision_of(overlap, conflict.conflict, trail, pending_commit.pending.vectors)
     if resolution is None:
         return decision

@@ -18,15 +18,15 @@ from engine.conflicts.eligibility import (
     IDENTITY_KEY,
     UNKNOWN_TABLE,
     VECTORS_PROPERTY,
-    Condition,
     Eligibility,
+    EligibilityCondition,
     TableFacts,
     table_eligibility,
 )
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.recorded import Asked
+from engine.conflicts.recorded import ReplaySetting
 from engine.conflicts.runtimes import RuntimeVerdict, runtime_verdicts
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 
@@ -104,9 +104,9 @@ def setting_of(
     vectors: bool | None = None,
     row_tracking: bool | None = None,
     clustered: bool | None = None,
-) -> Setting:
+) -> TableSetting:
     """The kind of table this is, but for what is given."""
-    return Setting(
+    return TableSetting(
         level=level or level_of(None, table),
         vectors=table.deletion_vectors if vectors is None else vectors,
         partitioned=bool(table.partition_columns),
@@ -123,19 +123,19 @@ def level_of(recorded: str | None, table: Table) -> IsolationLevel:
     return _LEVELS.get(named, IsolationLevel.WRITE_SERIALIZABLE)
 
 
-def eligible_setting(table: Table, level: IsolationLevel | None = None) -> Setting:
+def eligible_setting(table: Table, level: IsolationLevel | None = None) -> TableSetting:
     """The table as it would be with all that row-level concurrency asks for."""
     return replace(setting_of(table, level, vectors=True), partitioned=False, identity=False)
 
 
-def asked_of(table: Table, level: IsolationLevel, *, row_level: bool) -> Asked:
+def asked_of(table: Table, level: IsolationLevel, *, row_level: bool) -> ReplaySetting:
     """The table under another level, with row-level concurrency or without.
 
     A table that takes part does not without deletion vectors; one that has vectors, and does not,
     keeps them.
     """
     kept = table.deletion_vectors and not table.row_level_eligible
-    return Asked(
+    return ReplaySetting(
         level,
         row_level,
         table.row_level_eligible,
@@ -180,7 +180,7 @@ def asked(table: Table) -> Eligibility:
     return table_eligibility(metadata, protocol_of(table), table.clustering_columns)
 
 
-def _step(condition: Condition, table: Table) -> Step:
+def _step(condition: EligibilityCondition, table: Table) -> Step:
     if condition.holds:
         return Step(condition.name, True, condition.evidence)
     cost, job = "", None

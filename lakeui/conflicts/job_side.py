@@ -9,7 +9,7 @@ from engine.actions.codec import Action
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import FORECASTS, Forecast, Operation, forecast
 from engine.conflicts.replay_history import RecordedTable
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from engine.schema.column_mapping import column_mapping_mode
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.assessment import setting_of
@@ -24,7 +24,7 @@ class JobSide:
     job: Job
 
     @cached_property
-    def setting(self) -> Setting:
+    def setting(self) -> TableSetting:
         return setting_of(self.job.table)
 
     @cached_property

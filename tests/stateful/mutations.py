@@ -24,7 +24,7 @@ CONFLICT_RULES = (
     Mutation(
         "new rows of the winning commit are not tested",
         PAIRS,
-        "    matched = union(rows.selected(read, add, new) for read in reads)",
+        "    matched = union(rows.select_rows(read, add, new) for read in reads)",
         "    matched = NO_ROWS",
     ),
     Mutation(
@@ -305,7 +305,7 @@ CONFLICT_RULES = (
     Mutation(
         "a change of metadata goes unnoticed",
         "conflicts/checker.py",
-        "return Finding() if overlap.winner.metadata is not None else None",
+        "return CheckFinding() if overlap.winner.metadata is not None else None",
         "return None",
     ),
     Mutation(

@@ -8,7 +8,7 @@ from engine.actions.files import AddCDCFile
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.matrix import conflict_matrix
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from engine.errors import ConflictError
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running
@@ -62,8 +62,8 @@ def group_of(command: c.Command, setup: Setup) -> str | None:
     return CHANGE
 
 
-def _setting(setup: Setup) -> Setting:
-    return Setting(
+def _setting(setup: Setup) -> TableSetting:
+    return TableSetting(
         IsolationLevel(setup.level),
         vectors=setup.vectors is not False,
         partitioned=setup.partitioned,
@@ -73,7 +73,7 @@ def _setting(setup: Setup) -> Setting:
 
 
 @cache
-def _matrix(setting: Setting) -> Mapping[tuple[str | None, str | None], str]:
+def _matrix(setting: TableSetting) -> Mapping[tuple[str | None, str | None], str]:
     return {(cell.current, cell.winner): cell.verdict for cell in conflict_matrix(setting)}
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from engine.conflict_facts import Rule, Verdict
-from engine.conflicts.recorded import Asked, judge_conflict
+from engine.conflicts.recorded import ReplaySetting, judge_conflict
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import eligible_setting, level_of
 from lakeui.conflicts.models import Conflict
@@ -65,7 +65,7 @@ def row_verdicts(table: Table) -> RowVerdicts:
     for conflict in conflicts:
         record = records[conflict.pk]
         level = level_of(record.level, table)
-        asked = Asked(level, True, False, eligible_setting(table, level))
+        asked = ReplaySetting(level, True, False, eligible_setting(table, level))
         judgement = judge_conflict(record, asked)
         judged.append(
             AbortedVerdict(

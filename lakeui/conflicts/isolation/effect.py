@@ -11,9 +11,9 @@ from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.candidates import counts_appends
 from engine.conflicts.forecast import Operation
 from engine.conflicts.recorded import (
-    Asked,
     Judgement,
     RecordedConflict,
+    ReplaySetting,
     judge_conflict,
     judge_replay,
 )
@@ -136,7 +136,9 @@ def _stricter(
             undecided.append(Undecided(kind, count, judged.why))
 
 
-def _of_aborted(table: Table, overlaps: Overlaps, asked: Asked) -> tuple[int, list[Undecided]]:
+def _of_aborted(
+    table: Table, overlaps: Overlaps, asked: ReplaySetting
+) -> tuple[int, list[Undecided]]:
     """How many aborted ones would pass, and of how many that cannot be told, in one query."""
     key = "facts__winner__is_blind_append"
     aborted = table.conflicts.filter(
@@ -168,7 +170,7 @@ def _of_aborted(table: Table, overlaps: Overlaps, asked: Asked) -> tuple[int, li
     return fewer, unsaid
 
 
-def _resolving_writes(table: Table, overlaps: Overlaps, asked: Asked) -> Mapping[str, int]:
+def _resolving_writes(table: Table, overlaps: Overlaps, asked: ReplaySetting) -> Mapping[str, int]:
     """Writes that would be aborted without row-level resolution, each counted once."""
     lately = _resolved(table).filter(occurred_at__gte=overlaps.since).order_by()
     rows = lately.values_list("current_operation", "isolation_level")

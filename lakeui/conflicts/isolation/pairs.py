@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import Cell, conflict_matrix, statement_matrix
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.matrix import MatrixCell, conflict_matrix, statement_matrix
+from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import StatementKind
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import setting_of
@@ -54,31 +54,31 @@ class PairCell:
 
 
 def table_matrix(
-    table: Table, other: Setting, overlaps: Overlaps, pairs: Iterable[Pair]
+    table: Table, other: TableSetting, overlaps: Overlaps, pairs: Iterable[Pair]
 ) -> tuple[PairCell, ...]:
     """Every pair on this table as it is and under another setting, beside the overlaps of its writes."""
     now, then = _by_statements(setting_of(table)), _by_statements(other)
     return tuple(_cells(now, then, overlaps, _seen(pairs)))
 
 
-def computed_matrix(table: Table, level: IsolationLevel | None = None) -> tuple[Cell, ...]:
+def computed_matrix(table: Table, level: IsolationLevel | None = None) -> tuple[MatrixCell, ...]:
     """Every pair of statements, computed for a table of this level, layout and features."""
     return _matrix(setting_of(table, level))
 
 
 @lru_cache(maxsize=32)
-def _matrix(setting: Setting) -> tuple[Cell, ...]:
+def _matrix(setting: TableSetting) -> tuple[MatrixCell, ...]:
     return tuple(conflict_matrix(setting))
 
 
 @lru_cache(maxsize=32)
-def _by_statements(setting: Setting) -> Mapping[tuple[str, str], Cell]:
+def _by_statements(setting: TableSetting) -> Mapping[tuple[str, str], MatrixCell]:
     return {(cell.current, cell.winner): cell for cell in statement_matrix(setting)}
 
 
 def _cells(
-    now: Mapping[tuple[str, str], Cell],
-    then: Mapping[tuple[str, str], Cell],
+    now: Mapping[tuple[str, str], MatrixCell],
+    then: Mapping[tuple[str, str], MatrixCell],
     overlaps: Overlaps,
     seen: Mapping[tuple[str, str], tuple[int, int]],
 ) -> Iterator[PairCell]:

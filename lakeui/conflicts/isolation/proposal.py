@@ -8,7 +8,7 @@ from engine.actions.table import Protocol
 from engine.commands.model import ClusterBy, Command, SetProperties, UnsetProperties
 from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from engine.protocol.features import FEATURES, find_required_features, upgrade
 from engine.schema.column_mapping import MODE_KEY
 from engine.schema.types import StructType
@@ -76,7 +76,7 @@ def proposal_of(
     return Proposal(changes, clustering if other else None)
 
 
-def setting_under(table: Table, proposal: Proposal) -> Setting:
+def setting_under(table: Table, proposal: Proposal) -> TableSetting:
     """The kind of table it would be."""
     named, level = proposal.properties, proposal.properties.get(LEVEL)
     vectors, tracking = named.get(VECTORS), named.get(ROW_TRACKING)

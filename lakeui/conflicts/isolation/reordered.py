@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from engine.conflicts.candidates import counts_appends, matching_reads
+from engine.conflicts.candidates import counts_appends, find_matching_reads
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.replay_history import as_current
+from engine.conflicts.replay_history import rebuild_transaction
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
@@ -184,7 +184,7 @@ class _Judge:
         added, reader = self._commits.get(append.version), self._reader(later.version)
         if added is None or reader is None:
             return None
-        return any(matching_reads(reader[0], add) for add in added.adds)
+        return any(find_matching_reads(reader[0], add) for add in added.adds)
 
     def reads_are_recorded(self, version: int) -> bool:
         reader = self._reader(version)
@@ -199,7 +199,7 @@ class _Judge:
         key = commit.operation, str(parameters.get("predicate")), commit.changes_data
         if key not in self._readers:
             level = IsolationLevel.WRITE_SERIALIZABLE
-            self._readers[key] = as_current(commit, self._recorded, level)
+            self._readers[key] = rebuild_transaction(commit, self._recorded, level)
         return self._readers[key]
 
 

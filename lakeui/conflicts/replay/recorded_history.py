@@ -8,7 +8,7 @@ from engine.conflicts.candidates import counts_appends
 from engine.conflicts.replay_history import (
     PassedOver,
     RecordedTable,
-    passed_over,
+    find_passed_over,
 )
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import EngineError
@@ -42,7 +42,7 @@ def out_of_order(
         for commit in history.commits
         if counts_appends(level_of(commit.info.isolation_level, table))
     }
-    pairs = passed_over(history.commits, history.table)
+    pairs = find_passed_over(history.commits, history.table)
     return tuple(pair for pair in pairs if pair.version not in serializable)
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.recorded import (
-    Asked,
     RecordedConflict,
+    ReplaySetting,
     judge_commit,
     judge_conflict,
     passes_by_tracing,
 )
-from engine.conflicts.replay_history import WhatIf, replay_history
+from engine.conflicts.replay_history import CommitReplay, replay_history
 from engine.conflicts.transaction_info import WinningCommit
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import asked_of
@@ -92,7 +92,7 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
     versions: tuple[int, int] | None = None,
     history: History | None = None,
     conflicts: Recorded | None = None,
-    replayed: Sequence[WhatIf] | None = None,
+    replayed: Sequence[CommitReplay] | None = None,
 ) -> Answer:
     """Judge a range of versions, the latest hundred by default, under another setting.
 
@@ -127,7 +127,7 @@ def recorded_conflicts(table: Table, first: int, last: int) -> Recorded:
 
 
 def _commits(
-    replayed: Sequence[WhatIf], history: History, recorded: Recorded, asked: Asked
+    replayed: Sequence[CommitReplay], history: History, recorded: Recorded, asked: ReplaySetting
 ) -> Iterator[CommitVerdict]:
     resolved = _resolved_by(recorded.conflicts)
     traced = _resolved_by(
@@ -161,7 +161,7 @@ def _commits(
         )
 
 
-def _conflicts(recorded: Recorded, asked: Asked) -> Iterator[ConflictVerdict]:
+def _conflicts(recorded: Recorded, asked: ReplaySetting) -> Iterator[ConflictVerdict]:
     for conflict in recorded.conflicts:
         judged = judge_conflict(recorded.records[conflict.pk], asked)
         yield ConflictVerdict(

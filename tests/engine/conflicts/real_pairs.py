@@ -12,7 +12,7 @@ from functools import cache
 from engine.actions.files import AddFile
 from engine.actions.statistics import parse_stats
 from engine.actions.table import SetTransaction
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import StatementKind
 from engine.errors import ConflictError
 from engine.protocol.clustering import CLUSTERING_DOMAIN
@@ -77,7 +77,7 @@ class Pair:
     winner: Running
 
     @classmethod
-    def opened(cls, setting: Setting, current: Statement, winner: Statement) -> "Pair":
+    def opened(cls, setting: TableSetting, current: Statement, winner: Statement) -> "Pair":
         """Both have staged what they do, and neither has committed."""
         table = _copy_of(setting)
         return cls(_opened(table, *current, 2), _opened(table, *winner, 3))
@@ -105,7 +105,9 @@ class Pair:
         return None
 
 
-def happens(setting: Setting, current: Statement, winner: Statement) -> type[ConflictError] | None:
+def happens(
+    setting: TableSetting, current: Statement, winner: Statement
+) -> type[ConflictError] | None:
     """What stops the first of two that opened together and committed in the other order."""
     pair = Pair.opened(setting, current, winner)
     pair.winner_commits()
@@ -127,7 +129,7 @@ def _commit(running: Running) -> None:
 
 
 @cache
-def _base(setting: Setting) -> str:
+def _base(setting: TableSetting) -> str:
     setup = Setup(
         level=str(setting.level),
         vectors=setting.vectors,
@@ -143,7 +145,7 @@ def _base(setting: Setting) -> str:
     return table.uri
 
 
-def _copy_of(setting: Setting) -> DeltaTable:
+def _copy_of(setting: TableSetting) -> DeltaTable:
     base = open_store(_base(setting))
     copy = open_store(f"memory://pairs/{uuid.uuid4()}")
     for file in base.list_all():

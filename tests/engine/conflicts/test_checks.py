@@ -7,7 +7,7 @@ import pytest
 from engine.actions.files import AddCDCFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.candidates import exempt_after
-from engine.conflicts.checker import CHECKS, Check, find_conflict
+from engine.conflicts.checker import CHECKS, ConflictCheck, find_conflict
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from tests.engine.conflicts.overlaps import add, current, remove, vector, winner
@@ -421,7 +421,7 @@ def test_every_check_owns_a_row_that_conflicts_and_one_that_does_not():
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.rule)
-def test_a_check_without_a_body_is_caught(check: Check):
+def test_a_check_without_a_body_is_caught(check: ConflictCheck):
     silenced = tuple(replace(c, find=lambda _: None) if c is check else c for c in CHECKS)
     lost = [
         row

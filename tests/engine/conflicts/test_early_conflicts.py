@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import StatementKind
 from engine.errors import (
     ConflictError,
@@ -20,8 +20,8 @@ SAME_ROW, OTHER_ROW, OTHER_FILE = Place(6), Place(5), Place(1)
 RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
 
 
-def _setting(layout: str, level: IsolationLevel = RELAXED) -> Setting:
-    return Setting(level=level, **LAYOUTS[layout])
+def _setting(layout: str, level: IsolationLevel = RELAXED) -> TableSetting:
+    return TableSetting(level=level, **LAYOUTS[layout])
 
 
 IN_EVERY_RUN = {("deletion vectors", RELAXED)}

@@ -12,7 +12,7 @@ from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import Forecast, Operation, forecast
 from engine.conflicts.matrix import GROUPS, conflict_matrix
 from engine.conflicts.replay_history import RecordedTable
-from engine.conflicts.sample_table import SCHEMA, Setting
+from engine.conflicts.sample_table import SCHEMA, TableSetting
 from engine.conflicts.statements import COMPACTIONS, EFFECTS, StatementKind
 from engine.errors import ConflictError
 from engine.expressions.parse import parse_condition
@@ -40,7 +40,7 @@ IN_THE_MATRIX = tuple(kind for group in GROUPS.values() for kind in group)
 
 
 def observed(
-    setting: Setting, current: StatementKind, winner: StatementKind, places: tuple[Place, ...]
+    setting: TableSetting, current: StatementKind, winner: StatementKind, places: tuple[Place, ...]
 ) -> dict[Place, type[ConflictError]]:
     """What stops `current` at its row, by where the winning commit was."""
     errors = {place: happens(setting, (current, MINE), (winner, place)) for place in places}
@@ -62,7 +62,7 @@ def _check(told: Forecast, seen: dict[Place, type[ConflictError]], claim: str) -
 @pytest.mark.parametrize("layout", one_in(2, LAYOUTS))
 def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLevel):
     """Every pair of its statements at every place; what it lists is raised, and nothing else."""
-    setting = Setting(level=level, **LAYOUTS[layout])
+    setting = TableSetting(level=level, **LAYOUTS[layout])
     raised: dict[tuple[str, str], set[str]] = {}
     group_of = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
     for current, winner in _pairs(IN_THE_MATRIX):
@@ -86,7 +86,7 @@ def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLe
     ],
 )
 def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: IsolationLevel):
-    setting = Setting(level=level, **LAYOUTS[layout])
+    setting = TableSetting(level=level, **LAYOUTS[layout])
     for current, winner in _pairs(KINDS):
         if {current, winner} <= set(IN_THE_MATRIX) or current is StatementKind.UPGRADE:
             continue  # an upgrade is several commits, see below
@@ -103,7 +103,7 @@ def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: Isol
 @pytest.mark.parametrize("kind", [StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE])
 def test_two_changes_by_files_raise_either_of_two_exceptions(kind: StatementKind):
     """A rewrite of the same rows or of others adds a file that may match; one of the whole file may not."""
-    setting = Setting(level=RELAXED, vectors=False)
+    setting = TableSetting(level=RELAXED, vectors=False)
     cells = {(cell.current, cell.winner): cell.exceptions for cell in conflict_matrix(setting)}
     [changes] = [name for name, kinds in GROUPS.items() if kind in kinds]
     both = ("ConcurrentAppendException", "ConcurrentDeleteReadException")
@@ -121,8 +121,8 @@ def test_every_kind_of_statement_is_played_or_named_here():
     assert StatementKind.PURGE in COMPACTIONS
 
 
-PLAIN = Setting(RELAXED, vectors=True)
-BY_FILES = Setting(RELAXED, vectors=False, partitioned=True)
+PLAIN = TableSetting(RELAXED, vectors=True)
+BY_FILES = TableSetting(RELAXED, vectors=False, partitioned=True)
 T = RecordedTable("t", SCHEMA, ("date",))
 
 
@@ -184,7 +184,7 @@ def test_a_compaction_that_does_not_say_where_rows_went_cannot_be_followed():
     mine = Operation(kind=StatementKind.DELETE)
     foreign = Operation(kind=StatementKind.OPTIMIZE, traced=False)
     assert forecast(PLAIN, mine, foreign).verdict is Verdict.SAME_FILES
-    tracked = Setting(RELAXED, vectors=True, row_tracking=True)
+    tracked = TableSetting(RELAXED, vectors=True, row_tracking=True)
     assert forecast(tracked, mine, foreign).verdict is Verdict.NEVER
 
 
@@ -202,7 +202,7 @@ def test_whatever_changes_the_terms_of_a_table_stops_every_write(change):
 
 
 def test_tables_with_identity_columns_take_no_two_inserts_at_once():
-    identity = Setting(RELAXED, vectors=True, identity=True)
+    identity = TableSetting(RELAXED, vectors=True, identity=True)
     insert, delete = Operation(kind=StatementKind.INSERT), Operation(kind=StatementKind.DELETE)
     assert forecast(identity, insert, insert).exceptions == ("MetadataChangedException",)
     assert forecast(identity, delete, delete).verdict is Verdict.SAME_FILES
@@ -216,7 +216,7 @@ def _after_winner(pair: Pair) -> type[ConflictError] | None:
 
 @pytest.mark.parametrize("layout", ["plain", "deletion vectors"])
 def test_a_subquery_over_the_table_itself_reads_every_row(layout: str):
-    setting = Setting(level=RELAXED, **LAYOUTS[layout])
+    setting = TableSetting(level=RELAXED, **LAYOUTS[layout])
     delete = StatementKind.DELETE
     pair = Pair.opened(setting, (delete, MINE), (delete, OTHER_FILE))
     pair.current.txn.read_whole_table()
@@ -231,7 +231,7 @@ def test_a_subquery_over_the_table_itself_reads_every_row(layout: str):
     ("layout", "verdict"), [("plain", Verdict.ALWAYS), ("deletion vectors", Verdict.SAME_ROW)]
 )
 def test_a_condition_that_rules_out_no_file_reads_every_file(layout: str, verdict: Verdict):
-    setting = Setting(level=RELAXED, **LAYOUTS[layout])
+    setting = TableSetting(level=RELAXED, **LAYOUTS[layout])
     pair = Pair.opened(setting, (StatementKind.MERGE, MINE), (StatementKind.DELETE, OTHER_FILE))
     pair.current.txn.read_where("x % 1000 = 6")
     mine = Operation(kind=StatementKind.MERGE, opens_all=True)
@@ -241,7 +241,7 @@ def test_a_condition_that_rules_out_no_file_reads_every_file(layout: str, verdic
 
 
 def test_what_changes_the_metadata_is_ordered_before_no_append():
-    setting = Setting(level=RELAXED, vectors=False)
+    setting = TableSetting(level=RELAXED, vectors=False)
     pair = Pair.opened(setting, (StatementKind.OVERWRITE, MINE), (StatementKind.INSERT, MINE))
     pair.current.txn.stage(pair.current.txn.snapshot.metadata)
     mine = Operation(kind=StatementKind.OVERWRITE, changes_metadata=True)
@@ -251,7 +251,7 @@ def test_what_changes_the_metadata_is_ordered_before_no_append():
 
 
 def test_row_ids_that_are_filled_in_stop_what_sets_the_whole_table():
-    setting = Setting(level=RELAXED, vectors=False)
+    setting = TableSetting(level=RELAXED, vectors=False)
     winner = Operation(kind=StatementKind.RESTATE)
     for kind in (StatementKind.RESTORE, StatementKind.DELETE):
         pair = Pair.opened(setting, (kind, MINE), (StatementKind.VACUUM, MINE))
@@ -276,7 +276,7 @@ def test_clustering_changes_without_the_protocol_where_that_knows_it():
 
 
 def test_a_merge_that_inserts_nothing_moves_no_identity():
-    identity = Setting(RELAXED, vectors=True, identity=True)
+    identity = TableSetting(RELAXED, vectors=True, identity=True)
     insert = Operation(kind=StatementKind.INSERT)
     for inserts, verdict in ((True, Verdict.ALWAYS), (False, Verdict.NEVER)):
         merge = Operation(kind=StatementKind.MERGE, inserts=inserts)
@@ -287,8 +287,8 @@ def test_a_merge_that_inserts_nothing_moves_no_identity():
     ("setting", "why"),
     [
         (BY_FILES, "the table is partitioned"),
-        (Setting(RELAXED, vectors=False), "deletion vectors are not enabled"),
-        (Setting(RELAXED, vectors=True, identity=True), "the table has an identity column"),
+        (TableSetting(RELAXED, vectors=False), "deletion vectors are not enabled"),
+        (TableSetting(RELAXED, vectors=True, identity=True), "the table has an identity column"),
     ],
 )
 def test_a_forecast_names_no_column_of_the_sample_table(setting, why):

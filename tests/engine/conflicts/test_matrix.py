@@ -10,7 +10,7 @@ from engine.conflicts.forecast import Operation, first_conflict, forecast
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.matrix import DEFINITION, conflict_matrix, statement_matrix
 from engine.conflicts.reads import SUBQUERY
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import Statement, StatementKind
 from tests.engine.conflicts.case_player import read_cases
 
@@ -35,7 +35,7 @@ KINDS = (
 
 
 def _cells(**setting: Any) -> dict[tuple[str, str], str]:
-    cells = conflict_matrix(Setting(**setting))
+    cells = conflict_matrix(TableSetting(**setting))
     return {(cell.current, cell.winner): cell.verdict for cell in cells}
 
 
@@ -117,9 +117,9 @@ def _statement(text: str) -> Statement:
     )
 
 
-def _setting(promise: dict[str, Any], *, row_tracking: bool = False) -> Setting:
+def _setting(promise: dict[str, Any], *, row_tracking: bool = False) -> TableSetting:
     traced = promise["row_level_concurrency"] or "DVs" in promise["name"].replace("no DVs", "")
-    return Setting(
+    return TableSetting(
         level=IsolationLevel(promise["isolation"]),
         vectors=traced,
         partitioned="date" in promise["partition_columns"],
@@ -159,7 +159,7 @@ def test_a_pair_conflicts_as_the_published_matrix_promises(promise: dict[str, An
 def test_a_change_of_the_table_conflicts_with_all_but_what_the_protocol_knows_of_clustering(
     clustered: bool,
 ):
-    setting = Setting(level=LEVELS[1], vectors=True, clustered=clustered)
+    setting = TableSetting(level=LEVELS[1], vectors=True, clustered=clustered)
     cells = [cell for cell in statement_matrix(setting) if cell.winner == DEFINITION]
     assert {cell.verdict for cell in cells} == {Verdict.ALWAYS}
     names = ("MetadataChangedException", "ProtocolChangedException")
@@ -167,7 +167,7 @@ def test_a_change_of_the_table_conflicts_with_all_but_what_the_protocol_knows_of
 
 
 def test_on_a_table_with_an_identity_column_each_statement_has_its_own_verdict():
-    setting = Setting(level=LEVELS[1], vectors=True, identity=True)
+    setting = TableSetting(level=LEVELS[1], vectors=True, identity=True)
     cells = {(cell.current, cell.winner): cell for cell in statement_matrix(setting)}
     kind = StatementKind
     for winner in (kind.UPDATE, kind.DELETE, kind.OPTIMIZE):
@@ -183,7 +183,7 @@ def test_on_a_table_with_an_identity_column_each_statement_has_its_own_verdict()
 
 
 def test_of_two_statements_that_replace_a_table_one_fails_by_the_protocol():
-    setting = Setting(level=LEVELS[1], vectors=True)
+    setting = TableSetting(level=LEVELS[1], vectors=True)
     replaces = Operation(kind=StatementKind.REPLACE)
     told = forecast(setting, replaces, Operation(kind=StatementKind.REPLACE, changes_metadata=True))
     assert (told.verdict, told.exceptions) == (Verdict.ALWAYS, ("ProtocolChangedException",))

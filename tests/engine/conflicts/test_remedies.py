@@ -16,7 +16,7 @@ from engine.conflicts.forecast import Operation, first_conflict, forecast
 from engine.conflicts.reads import READS_TARGET
 from engine.conflicts.remedies import OF_FILES, OF_NO_CHECK, remedies_for
 from engine.conflicts.remedy_texts import TEXTS
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.situation import Situation
 from engine.conflicts.statements import Statement, StatementKind
 from engine.errors import ConflictError
@@ -309,7 +309,7 @@ PAIRS = [
 ]
 
 
-def _followed(shown: set[RemedyKind], setting: Setting) -> Setting:
+def _followed(shown: set[RemedyKind], setting: TableSetting) -> TableSetting:
     """The table after all that is advised has been done to it."""
     if K.CLUSTER_INSTEAD in shown:
         setting = replace(setting, partitioned=False, clustered=True)
@@ -322,7 +322,9 @@ def _followed(shown: set[RemedyKind], setting: Setting) -> Setting:
     return setting
 
 
-def _beside(setting: Setting, mine: StatementKind, theirs: StatementKind) -> ConflictError | None:
+def _beside(
+    setting: TableSetting, mine: StatementKind, theirs: StatementKind
+) -> ConflictError | None:
     """Of two statements on different rows of one file."""
     date = "d1" if setting.partitioned else None
     return first_conflict(Statement(mine, 1, date), (Statement(theirs, 2, date),), setting)
@@ -335,7 +337,7 @@ def test_following_what_is_advised_ends_the_conflict(
     layout: str, level: IsolationLevel, identity: bool
 ):
     """Of different rows. Step by step: what is advised next counts too."""
-    start = Setting(level=level, identity=identity, **LAYOUTS[layout])
+    start = TableSetting(level=level, identity=identity, **LAYOUTS[layout])
     for mine, theirs in PAIRS:
         setting, advised = start, set[RemedyKind]()
         for _ in range(4):
@@ -359,7 +361,7 @@ def test_following_what_is_advised_ends_the_conflict(
 @pytest.mark.parametrize("level", SETTABLE_LEVELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_would_end_the_conflict_is_advised(layout: str, level: IsolationLevel):
-    setting = Setting(level=level, **LAYOUTS[layout])
+    setting = TableSetting(level=level, **LAYOUTS[layout])
     for mine, theirs in PAIRS:
         error = _beside(setting, mine, theirs)
         if error is None:
@@ -429,7 +431,7 @@ def test_a_truncate_is_told_to_run_alone():
 
 def test_who_lost_the_race_for_a_new_table_is_told_to_create_it_first():
     create = Statement(StatementKind.CREATE)
-    error = first_conflict(create, (create,), Setting(SETTABLE_LEVELS[0], vectors=True))
+    error = first_conflict(create, (create,), TableSetting(SETTABLE_LEVELS[0], vectors=True))
     assert error is not None
     assert [remedy.kind for remedy in error.conflict.remedies] == [K.CREATE_FIRST]
     assert "A retry cannot succeed: create the table first" in str(error)

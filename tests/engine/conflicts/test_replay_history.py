@@ -3,7 +3,7 @@
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import (
     RecordedTable,
-    passed_over,
+    find_passed_over,
     replay_history,
 )
 from engine.conflicts.transaction_info import WinningCommit
@@ -64,8 +64,8 @@ def test_a_condition_that_is_not_understood_reads_everything_and_says_so():
 
 
 def test_the_version_of_a_write_that_passed_an_append_over_is_out_of_order():
-    pairs = list(passed_over([APPEND, DELETE_A], TABLE))
+    pairs = list(find_passed_over([APPEND, DELETE_A], TABLE))
     assert [(pair.append_version, pair.version) for pair in pairs] == [
         (APPEND.version, DELETE_A.version)
     ]
-    assert not list(passed_over([APPEND, DELETE_B], TABLE))
+    assert not list(find_passed_over([APPEND, DELETE_B], TABLE))

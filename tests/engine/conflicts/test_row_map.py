@@ -9,14 +9,14 @@ from pyroaring import BitMap64
 from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.rebase import refreshed, taking, with_identity_of
+from engine.conflicts.rebase import build_remove, refresh_transaction, restore_identity
 from engine.conflicts.row_map import trace
-from engine.conflicts.sample_table import SampleTable, Setting
+from engine.conflicts.sample_table import SampleTable, TableSetting
 from tests.engine.conflicts.overlaps import add, current, remove, vector, winner
 
 
 def _sample_table(*, row_tracking: bool = False) -> SampleTable:
-    return SampleTable(Setting(IsolationLevel.SERIALIZABLE, True, row_tracking=row_tracking))
+    return SampleTable(TableSetting(IsolationLevel.SERIALIZABLE, True, row_tracking=row_tracking))
 
 
 def _traced(
@@ -24,7 +24,7 @@ def _traced(
 ):
     removes = [
         msgspec.structs.replace(
-            taking(file),
+            build_remove(file),
             tags=CompactionInfo(target="new", offset=offset, row_count=count).tags(),
         )
         for file, offset, count in zip(sample_table.files, offsets, counts, strict=True)
@@ -63,10 +63,10 @@ def test_a_source_may_be_missing_where_the_target_deletes_its_rows(
     sample_table = _sample_table()
     source = sample_table.files[kept]
     info = CompactionInfo(target="new", offset=offset, row_count=4)
-    remove = msgspec.structs.replace(taking(source), tags=info.tags())
+    remove = msgspec.structs.replace(build_remove(source), tags=info.tags())
     target = sample_table.file("new", sample_table.rows["d1"] + sample_table.rows["d2"])
     gone = BitMap64((4 - offset) + row for row in deleted)
-    traced = trace([remove], [sample_table.masked(target, gone, "rest")], sample_table)
+    traced = trace([remove], [sample_table.mask_rows(target, gone, "rest")], sample_table)
     assert bool(traced.targets) is trusted
     rows = {"new": BitMap64([offset + 1])} if trusted else None
     assert traced.carry(source.path, BitMap64([1])) == rows
@@ -81,7 +81,7 @@ def test_a_target_with_rows_of_its_own_is_not_traced():
 def test_row_ids_trace_what_tags_do_not_say():
     sample_table = _sample_table(row_tracking=True)
     rows = [*sample_table.rows["d2"], *sample_table.rows["d1"]]
-    removes = [taking(file) for file in sample_table.files]
+    removes = [build_remove(file) for file in sample_table.files]
     target = sample_table.file("new", rows, origins=[7, 6, 5, 4, 3, 2, 1, 0])
     traced = trace(removes, [target], sample_table)
     assert traced.how == "row ids"
@@ -93,7 +93,9 @@ def test_row_ids_that_differ_trace_nothing(origins: list[int]):
     sample_table = _sample_table(row_tracking=True)
     rows = [*sample_table.rows["d2"], *sample_table.rows["d1"]]
     target = sample_table.file("new", rows, origins=origins)
-    assert not trace([taking(file) for file in sample_table.files], [target], sample_table).targets
+    assert not trace(
+        [build_remove(file) for file in sample_table.files], [target], sample_table
+    ).targets
 
 
 def test_row_ids_and_statistics_come_from_the_latest_add():
@@ -102,17 +104,17 @@ def test_row_ids_and_statistics_come_from_the_latest_add():
         return AddFile(path="f", **(values | rest))
 
     staged = file(base_row_id=1, stats="old")
-    merged = with_identity_of(
+    merged = restore_identity(
         staged, file(base_row_id=5, default_row_commit_version=3, stats="new")
     )
     assert (merged.base_row_id, merged.default_row_commit_version, merged.stats) == (5, 3, "new")
-    assert with_identity_of(staged, file()) == staged
+    assert restore_identity(staged, file()) == staged
 
 
 def test_a_remove_names_the_row_ids_that_a_winner_filled_in():
     staged = current(remove("f"), remove("g"), remove("h", deletion_vector=vector("v")))
     filled = {"data_change": False, "base_row_id": 5, "default_row_commit_version": 6}
-    staged_again = refreshed(staged, winner(add("f", **filled), add("h", **filled)))
+    staged_again = refresh_transaction(staged, winner(add("f", **filled), add("h", **filled)))
     removes = {removed.path: removed for removed in staged_again.removes}
     assert (removes["f"].base_row_id, removes["f"].default_row_commit_version) == (5, 6)
     assert (removes["g"], removes["h"]) == staged.removes[1:], "another file, another vector"

@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 from engine.actions.codec import Action, encode
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile
-from engine.conflicts.rebase import taking
+from engine.conflicts.rebase import build_remove
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import ConflictError
 from engine.log.commits import read_commit
@@ -80,7 +80,7 @@ def _deleting(table: DeltaTable, condition: str, *rows: int) -> OptimisticTransa
     txn.read_where(condition, every_match_changes=True)
     assert txn.snapshot is not None
     (add,) = txn.snapshot.add_files()
-    stage(txn, taking(add), _masked(table, add, *rows))
+    stage(txn, build_remove(add), _masked(table, add, *rows))
     return txn
 
 
@@ -163,7 +163,7 @@ def test_copy_on_write_takes_every_row_of_its_file(info: dict[str, str]):
     stage(elsewhere, _file(table, {"id": 99}))
     (add,) = table.snapshot().add_files()
     anew = _file(table, *({"id": i, "v": float(i)} for i in range(1, 6)), stats=None)
-    _land(table, taking(add), anew, **info)
+    _land(table, build_remove(add), anew, **info)
     assert _lost(txn) == APPENDED
     assert _lost(elsewhere) is None
 
@@ -186,7 +186,7 @@ def test_a_vector_of_another_engine_is_merged_wherever_it_lies(
             masked.deletion_vector, storage_type="p", path_or_inline_dv=foreign.as_uri()
         )
         masked = msgspec.structs.replace(masked, deletion_vector=vector)
-    _land(table, taking(add), masked)
+    _land(table, build_remove(add), masked)
     assert _lost(txn) is None
     assert _lost(same) == REMOVED
     assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [0, 3, 4]
@@ -206,7 +206,7 @@ def test_a_vector_that_cannot_be_read_is_a_conflict():
     gone = msgspec.structs.replace(
         masked.deletion_vector, storage_type="u", path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k^"
     )
-    _land(table, taking(add), msgspec.structs.replace(masked, deletion_vector=gone))
+    _land(table, build_remove(add), msgspec.structs.replace(masked, deletion_vector=gone))
     assert _lost(txn) is not None
 
 
@@ -229,7 +229,7 @@ def test_a_vector_for_more_rows_than_the_file_has_is_a_conflict():
     reading.read_where("v >= 0")
     stage(reading, _file(table, {"id": 9}))
     (add,) = table.snapshot().add_files()
-    _land(table, taking(add), _masked(table, add, 7))
+    _land(table, build_remove(add), _masked(table, add, 7))
     assert _lost(reading) is not None
 
 
@@ -241,7 +241,7 @@ def test_change_files_are_those_of_the_rows_that_current_changed():
     cdc = AddCDCFile(path=change.path, partition_values={}, size=change.size, data_change=False)
     stage(txn, cdc)
     (add,) = table.snapshot().add_files()
-    _land(table, taking(add), _masked(table, add, 0))
+    _land(table, build_remove(add), _masked(table, add, 0))
     assert _lost(txn) is None
     landed = read_commit(table.store, table.version()).actions
     assert [action for action in landed if isinstance(action, AddCDCFile)] == [cdc]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from engine.actions.files import AddCDCFile
-from engine.conflicts.rebase import taking
+from engine.conflicts.rebase import build_remove
 from engine.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
@@ -308,7 +308,7 @@ def test_optimize_loses_to_any_writer_that_brings_rows_of_its_sources_back():
     running = run(c.Optimize(3, (0,)), table, stats=False)
     other = table.start_transaction()
     live = table.snapshot().add_files()[0]
-    stage(other, taking(live), msgspec.structs.replace(live, deletion_vector=None))
+    stage(other, build_remove(live), msgspec.structs.replace(live, deletion_vector=None))
     other.commit("Manual Update")
     assert _raised(running).conflict.rule == "removed_file_removed"
     assert len(rows_of(table.snapshot())) == 6

@@ -9,7 +9,7 @@ from engine.commands.sql import parse_request
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import Operation, forecast
 from engine.conflicts.reads import COMPLEX_VALUES, READS_TARGET, SUBQUERY
-from engine.conflicts.sample_table import Setting
+from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import StatementKind
 from engine.protocol.properties import IsolationLevel
 from engine.schema.types import parse_schema
@@ -26,7 +26,7 @@ SCHEMA = json.dumps({"type": "struct", "fields": [
          {"name": "x", "type": "integer", "nullable": True, "metadata": {}}]}},
 ]})  # fmt: skip
 TARGET = Target("sales", "memory://sales", parse_schema(SCHEMA), SCHEMA)
-SETTING = Setting(IsolationLevel.WRITE_SERIALIZABLE, vectors=True)
+SETTING = TableSetting(IsolationLevel.WRITE_SERIALIZABLE, vectors=True)
 
 
 def said(statement: str) -> Operation:
@@ -124,7 +124,7 @@ def test_a_clause_by_source_opens_every_file_and_rows_still_decide():
         "x", "t.id = s.id AND t.id < 3", "THEN DELETE WHEN NOT MATCHED BY SOURCE THEN DELETE"
     )
     assert forecast(SETTING, operation, DELETE_7).verdict is Verdict.SAME_ROW
-    by_files = Setting(IsolationLevel.WRITE_SERIALIZABLE, vectors=False)
+    by_files = TableSetting(IsolationLevel.WRITE_SERIALIZABLE, vectors=False)
     assert forecast(by_files, operation, DELETE_7).verdict is Verdict.ALWAYS
 
 

@@ -21,7 +21,7 @@ from engine.conflict_facts import (
     Subclass,
 )
 from engine.conflicts.checker import CHECKS, find_conflict
-from engine.conflicts.decision import decision_of, stopped
+from engine.conflicts.decision import decision_of, stop_at_rule
 from engine.errors import ConcurrentDeleteReadException
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
@@ -257,7 +257,7 @@ def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, people, lake, rule
     row = next(row for row in ROWS if row.check == rule and row.conflicts)
     conflict = find_conflict(row.overlap)
     assert conflict is not None
-    trail = (stopped(row.overlap, rule),)
+    trail = (stop_at_rule(row.overlap, rule),)
     decision = decision_of(row.overlap, conflict.conflict, trail, {})
     told = type(conflict)(replace(conflict.conflict, decision=decision))
     recorded = record_aborted(told, table=lake.table, origin=Origin(job_id=lake.job.pk, attempt=1))
