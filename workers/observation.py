@@ -12,8 +12,8 @@ from engine.transaction.log_tail import find_own_commit
 from engine.transaction.observer import (
     ObservedTransaction,
     TransactionObserver,
+    count_staged_bytes,
     new_files,
-    staged_bytes,
 )
 from engine.transaction.outcome import ResolvedConflict
 from lakeui.conflicts.recording import Origin, record_aborted, record_resolved
@@ -77,7 +77,9 @@ class JobObserver(TransactionObserver):
     def staged(self, txn: ObservedTransaction) -> None:
         """What comes next is held against whatever landed meanwhile."""
         self._heartbeat.progress.enter(CHECK)
-        self._update_attempt(bytes_written=staged_bytes(txn), files_written=len(new_files(txn)))
+        self._update_attempt(
+            bytes_written=count_staged_bytes(txn), files_written=len(new_files(txn))
+        )
 
     def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
         """Tell the job's log."""
@@ -126,7 +128,7 @@ class JobObserver(TransactionObserver):
             origin=self._origin,
             user_name=self._user_name,
             wasted_ms=span_ms(self._began(), now),
-            wasted_bytes=staged_bytes(txn),
+            wasted_bytes=count_staged_bytes(txn),
         )
         self._update_attempt(
             outcome=JobAttempt.Outcome.CONFLICTED, finished_at=now, message=str(error)

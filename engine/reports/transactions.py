@@ -16,7 +16,7 @@ from engine.transaction.observer import (
     ObservedTransaction,
     Observers,
     TransactionObserver,
-    staged_bytes,
+    count_staged_bytes,
 )
 from engine.transaction.outcome import ResolvedConflict
 
@@ -109,7 +109,7 @@ class ReportingObserver(TransactionObserver):
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
         """Report what aborted it; of other errors, that it ended."""
         if isinstance(error, ConflictError):
-            name, wasted = type(error).__name__, staged_bytes(txn)
+            name, wasted = type(error).__name__, count_staged_bytes(txn)
             self._report(
                 txn, "aborted", conflict=error.conflict, exception=name, wasted_bytes=wasted
             )

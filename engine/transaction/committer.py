@@ -35,8 +35,8 @@ from engine.transaction.log_tail import check_in_place, check_landed, is_own, it
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.outcome import CommitLimits, CommitOutcome
 from engine.transaction.pending_commit import PendingCommit, last_row_id
-from engine.transaction.reconciliation import Attempt, rebased_metrics, reconcile
-from engine.transaction.staged_files import StagedFiles, StagedFilesGoneError
+from engine.transaction.reconciliation import Attempt, rebase_metrics, reconcile
+from engine.transaction.staged_files import StagedFileCheck, StagedFilesGoneError
 from engine.transaction.turns import Turn
 from engine.transaction.vacuums import VacuumUnderWayError, pauses_s
 from engine.transaction.validation import RowResolver, validate
@@ -56,7 +56,7 @@ class Committer:
     clock: Clock
     observer: TransactionObserver
     limits: CommitLimits
-    files: StagedFiles
+    files: StagedFileCheck
     rows: RowResolver | None
     read: TableState | None = None
     count_rows: Callable[[str], int] | None = None
@@ -92,10 +92,10 @@ class Committer:
                         self.observer.before_commit(txn, attempt.version)
                         before = self._check_in_place(attempt, pending_commit)
                     if self._put(attempt, before):
-                        return _landed(attempt, pending_commit, attempts)
+                        return _build_outcome(attempt, pending_commit, attempts)
             except (StorageError, LogCleanedError, MalformedLogError) as error:
                 doubts = self._doubt_again(doubts, error, pending_commit)
-        raise _given_up(pending_commit, self.limits.attempts, in_doubt=bool(doubts))
+        raise _max_retries_error(pending_commit, self.limits.attempts, in_doubt=bool(doubts))
 
     def _meet_in_turn(
         self, txn: ObservedTransaction, pending_commit: PendingCommit, turn: Turn
@@ -113,7 +113,9 @@ class Committer:
         pauses = pauses_s()
         while True:
             own, pending_commit = self._meet_winners(txn, pending_commit)
-            version = None if own else self.files.taken_by(pending_commit.current.actions)
+            version = (
+                None if own else self.files.find_conflicting_vacuum(pending_commit.current.actions)
+            )
             if version is None:
                 return own, pending_commit
             pause = next(pauses, None)
@@ -142,7 +144,7 @@ class Committer:
         """Its own commit, found in the log; one that has just been written is checked like any other."""
         if landed_now:
             check_landed(self.store, own.version)
-        return _recognised(own, pending_commit, attempts)
+        return _build_recognised_outcome(own, pending_commit, attempts)
 
     def _prepare(self, pending_commit: PendingCommit) -> Attempt:
         """The next version's content; the files that rebasing called for are written by now."""
@@ -151,9 +153,9 @@ class Committer:
         except StorageOutcomeUnknownError as error:
             what = "The merged deletion vectors could not be written. Nothing was committed."
             raise StorageError(what, "Run it again.") from error
-        return reconcile(self._with_free_row_ids(named), self.clock.now_ms())
+        return reconcile(self._assign_free_row_ids(named), self.clock.now_ms())
 
-    def _with_free_row_ids(self, pending_commit: PendingCommit) -> PendingCommit:
+    def _assign_free_row_ids(self, pending_commit: PendingCommit) -> PendingCommit:
         """Return the pending commit with row ids above those in use, whatever the log claims.
 
         Where the file with the highest ids cannot be read, the log's word has to do.
@@ -170,16 +172,16 @@ class Committer:
     def _check_in_place(self, attempt: Attempt, pending_commit: PendingCommit) -> Tip | None:
         """The last look: at the files to be named, and at the version before, as it is now."""
         read, winner = self.read, pending_commit.winner_tip
-        with self.files.looked_for(attempt.actions):
+        with self.files.check_presence(attempt.actions):
             return None if read is None else check_in_place(self.store, read, winner)
 
     def _check_files_again(self, attempt: Attempt, pending_commit: PendingCommit) -> None:
         """Write no version again whose files are gone: it may have landed before they went."""
         try:
-            with self.files.looked_for(attempt.actions):
+            with self.files.check_presence(attempt.actions):
                 return
         except StagedFilesGoneError as error:
-            raise _unknown(pending_commit) from error
+            raise _outcome_unknown_error(pending_commit) from error
 
     def _put(self, attempt: Attempt, before: Tip | None) -> bool:
         """Write the version; False if another took it first."""
@@ -200,12 +202,12 @@ class Committer:
         if not doubts and not isinstance(error, StorageOutcomeUnknownError):
             raise error
         if doubts >= self.limits.unknown_outcomes:
-            raise _unknown(pending_commit) from error
+            raise _outcome_unknown_error(pending_commit) from error
         self.clock.pause(_FIRST_PAUSE_S * 2**doubts)
         return doubts + 1
 
 
-def _landed(attempt: Attempt, pending_commit: PendingCommit, attempts: int) -> CommitOutcome:
+def _build_outcome(attempt: Attempt, pending_commit: PendingCommit, attempts: int) -> CommitOutcome:
     return CommitOutcome(
         attempt.version,
         attempt.timestamp_ms,
@@ -215,7 +217,9 @@ def _landed(attempt: Attempt, pending_commit: PendingCommit, attempts: int) -> C
     )
 
 
-def _recognised(own: LogCommit, pending_commit: PendingCommit, attempts: int) -> CommitOutcome:
+def _build_recognised_outcome(
+    own: LogCommit, pending_commit: PendingCommit, attempts: int
+) -> CommitOutcome:
     return CommitOutcome(
         own.version, own.timestamp_ms, attempts, pending_commit.resolved, recognised=True
     )
@@ -228,11 +232,11 @@ def _nothing_to_commit(pending_commit: PendingCommit, attempts: int) -> CommitOu
         attempts,
         pending_commit.resolved,
         committed=False,
-        metrics=rebased_metrics(pending_commit),
+        metrics=rebase_metrics(pending_commit),
     )
 
 
-def _unknown(pending_commit: PendingCommit) -> CommitOutcomeUnknownError:
+def _outcome_unknown_error(pending_commit: PendingCommit) -> CommitOutcomeUnknownError:
     what = (
         f"Whether version {pending_commit.validated_version + 1} of {pending_commit.after.table} was"
         " committed is not known: the store failed, and did not say what became of the write."
@@ -243,9 +247,11 @@ def _unknown(pending_commit: PendingCommit) -> CommitOutcomeUnknownError:
     return CommitOutcomeUnknownError(what, remedy)
 
 
-def _given_up(pending_commit: PendingCommit, attempts: int, *, in_doubt: bool) -> EngineError:
+def _max_retries_error(
+    pending_commit: PendingCommit, attempts: int, *, in_doubt: bool
+) -> EngineError:
     if in_doubt:
-        return _unknown(pending_commit)
+        return _outcome_unknown_error(pending_commit)
     what = (
         f"This {pending_commit.current.operation} lost the race for a version of"
         f" {pending_commit.after.table} {attempts} times. Nothing was written."

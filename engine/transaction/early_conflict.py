@@ -20,7 +20,7 @@ class _UndecidedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
+class _DecidedResolver:
     """Resolves as the commit will, but has no conflict come of a spent budget or a failed read."""
 
     rows: RowResolver
@@ -46,7 +46,7 @@ def find_early_conflict(
     Raises:
         EngineError: the log cannot be read.
     """
-    decided = None if rows is None else _Decided(rows)
+    decided = None if rows is None else _DecidedResolver(rows)
     for commit in iter_newer(store, pending_commit.validated_version):
         if is_own(commit, pending_commit.provenance.txn_id):
             return None

@@ -164,7 +164,7 @@ def _check_continued(store: Store, read: TableState, validated_version: int) -> 
     except TableNotFoundError as error:
         raise TableReplacedError(store.root, read.version) from error
     try:
-        expected = _continued(store, read, validated_version)
+        expected = _apply_commits(store, read, validated_version)
         now = load_table_state(store, validated_version)
     except (TableNotFoundError, VersionNotFoundError, LogGapError) as error:
         raise TableReplacedError(store.root, read.version) from error
@@ -172,7 +172,7 @@ def _check_continued(store: Store, read: TableState, validated_version: int) -> 
         raise TableReplacedError(store.root, read.version)
 
 
-def _continued(store: Store, read: TableState, version: int) -> TableState:
+def _apply_commits(store: Store, read: TableState, version: int) -> TableState:
     """The version read, with the commits of the log since then applied to it."""
     if version == read.version:
         return read

@@ -126,6 +126,6 @@ def new_files(txn: ObservedTransaction) -> list[AddFile]:
     return list(file_changes(txn.operation, txn.actions).written)
 
 
-def staged_bytes(txn: ObservedTransaction) -> int:
+def count_staged_bytes(txn: ObservedTransaction) -> int:
     """The size of the data files that a transaction wrote: wasted if it is aborted."""
     return file_changes(txn.operation, txn.actions).bytes_written

@@ -38,7 +38,7 @@ from engine.transaction.snapshot_rows import (
     SnapshotRowResolver,
     SnapshotRows,
 )
-from engine.transaction.staged_files import StagedFiles, make_staged_durable
+from engine.transaction.staged_files import StagedFileCheck, make_staged_durable
 
 
 class TableHandle(Protocol):
@@ -121,8 +121,8 @@ class OptimisticTransaction:
         Raises:
             ExpressionError: the condition does not parse, or is not allowed.
         """
-        snapshot = self._existing()
-        tree = self._parsed(condition)
+        snapshot = self._require_snapshot()
+        tree = self._parse_condition(condition)
         read = read_predicate(tree, every_match_changes=every_match_changes)
         if reads_itself and tree is not None and has_subquery(tree):
             self._reads.whole_table = True
@@ -133,7 +133,7 @@ class OptimisticTransaction:
 
     def read_whole_table(self) -> None:
         """Read everything: any added or removed file is then a conflict."""
-        self._existing()
+        self._require_snapshot()
         self._reads.whole_table = True
 
     def read_earlier(self) -> None:
@@ -143,7 +143,7 @@ class OptimisticTransaction:
 
     def read_files(self, paths: Iterable[str]) -> None:
         """Read particular files, by their paths in the log."""
-        self._existing()
+        self._require_snapshot()
         self._reads.entirely.update(paths)
 
     def observe(self, observer: TransactionObserver) -> None:
@@ -255,7 +255,7 @@ class OptimisticTransaction:
         rows = self._row_resolver(pending_commit.current)
         read = self.snapshot.state if self.snapshot else None
         count = self.snapshot.file_count if self.snapshot else 0
-        files = StagedFiles(store, self._clock, current.read_entirely, count)
+        files = StagedFileCheck(store, self._clock, current.read_entirely, count)
         roots = self.snapshot.allowed_roots if self.snapshot else ()
         count_of = partial(count_rows, store, allowed_roots=roots)
         committer = Committer(
@@ -273,12 +273,16 @@ class OptimisticTransaction:
             self.table.store, staged, rows, budget, self._clock, prefix_length
         )
 
-    def _parsed(self, condition: str | Expression | None) -> Expression | None:
+    def _parse_condition(self, condition: str | Expression | None) -> Expression | None:
         if not isinstance(condition, str):
             return condition
-        return parse_condition(condition, self._existing().schema) if condition.strip() else None
+        return (
+            parse_condition(condition, self._require_snapshot().schema)
+            if condition.strip()
+            else None
+        )
 
-    def _existing(self) -> Snapshot:
+    def _require_snapshot(self) -> Snapshot:
         self._open()
         if self.snapshot is None:
             what = f"{self.table.uri} is being created: there is nothing to read."

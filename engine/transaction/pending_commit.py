@@ -85,11 +85,11 @@ class PendingCommit:
         """Whether there is nothing to write."""
         return not (self.current.actions or self.provenance.even_if_empty)
 
-    def past(
+    def advance(
         self, winner: WinningCommit, verdicts: WinnerVerdicts | None = None
     ) -> "PendingCommit":
         """The pending commit on the state that a winning commit left, once every check let it pass."""
-        left = self._without_removed_by(winner)
+        left = self._drop_removed_by(winner)
         return replace(
             left,
             current=refresh_transaction(left.current, winner),
@@ -101,11 +101,11 @@ class PendingCommit:
             trail=append_verdicts(self.trail, verdicts) if verdicts else self.trail,
         )
 
-    def gone_count_with(self, count: int | None) -> int | None:
+    def add_gone(self, count: int | None) -> int | None:
         """Return `gone_count` with more rows."""
         return None if self.gone_count is None or count is None else self.gone_count + count
 
-    def _without_removed_by(self, winner: WinningCommit) -> "PendingCommit":
+    def _drop_removed_by(self, winner: WinningCommit) -> "PendingCommit":
         """Return the pending DELETE without the files of which a winning DELETE left no row."""
         changes = changes_of(self.current.actions)
         paths = changes.keys() & find_fully_deleted(self.current, winner)
@@ -114,9 +114,7 @@ class PendingCommit:
         counts = [rows_changed(changes[path], self.pending.vectors) for path in paths]
         count = None if None in counts else sum(count or 0 for count in counts)
         current, pending = drop_files(self.current, self.pending, frozenset(paths))
-        return replace(
-            self, current=current, pending=pending, gone_count=self.gone_count_with(count)
-        )
+        return replace(self, current=current, pending=pending, gone_count=self.add_gone(count))
 
     def _mark_after(self, winner: WinningCommit) -> int:
         """The last row id given out, by the domain or, where a writer forgot that, by its files."""

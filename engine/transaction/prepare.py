@@ -91,7 +91,7 @@ class ReadSet:
         )
 
 
-class LiveFiles(typing.Protocol):
+class FileLookup(typing.Protocol):
     """The files of a version; a snapshot has them."""
 
     def add_files(
@@ -115,9 +115,9 @@ def prepare_commit(
         UnsupportedFeatureError, InvalidPropertyError, AppendOnlyError: as `check_staged`.
     """
     before = TableTerms(table, snapshot.metadata, snapshot.protocol) if snapshot else None
-    after = TableTerms.after(table, before, staged)
+    after = TableTerms.apply_actions(table, before, staged)
     live = find_restated_files(snapshot, staged, reads_nothing=reads.is_empty)
-    actions = with_known_identity(staged, live)
+    actions = restore_identity(staged, live)
     check_staged(actions, after, before)
     check_replaced(actions, live)
     check_iceberg_rules(actions, before, after)
@@ -176,7 +176,7 @@ def _level(terms: TableTerms, actions: Sequence[Action], operation: str) -> Isol
 
 
 def find_restated_files(
-    live: LiveFiles | None, actions: Iterable[Action], *, reads_nothing: bool
+    live: FileLookup | None, actions: Iterable[Action], *, reads_nothing: bool
 ) -> dict[str, AddFile]:
     """The live adds, by path, of what is staged again.
 
@@ -193,12 +193,10 @@ def find_restated_files(
     }
 
 
-def with_known_identity(
-    actions: Iterable[Action], live: Mapping[str, AddFile]
-) -> tuple[Action, ...]:
+def restore_identity(actions: Iterable[Action], live: Mapping[str, AddFile]) -> tuple[Action, ...]:
     """The actions, with the row ids and, where they have none, the statistics of the live files."""
     return tuple(
-        _identified(action, live[action.path])
+        _restore_row_ids(action, live[action.path])
         if isinstance(action, AddFile) and action.path in live
         else action
         for action in actions
@@ -235,7 +233,7 @@ def _is_new(add: AddFile) -> bool:
     return add.data_change and add.deletion_vector is None and add.base_row_id is None
 
 
-def _identified(add: AddFile, live: AddFile) -> AddFile:
+def _restore_row_ids(add: AddFile, live: AddFile) -> AddFile:
     """What is staged says nothing of these where it leaves them out: the file keeps them."""
     since = add.default_row_commit_version
     return msgspec.structs.replace(

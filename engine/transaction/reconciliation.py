@@ -57,20 +57,20 @@ class Attempt:
 def reconcile(pending_commit: PendingCommit, now_ms: int) -> Attempt:
     """The commit that continues the version the pending commit was last validated against."""
     version = pending_commit.validated_version + 1
-    in_commit_ms = _in_commit_timestamp(pending_commit, now_ms)
+    in_commit_ms = _choose_timestamp(pending_commit, now_ms)
     written_ms = now_ms if in_commit_ms is None else in_commit_ms
     staged = [
-        _settled(action, pending_commit, version, written_ms)
+        _complete_action(action, pending_commit, version, written_ms)
         for action in pending_commit.current.actions
     ]
     if pending_commit.after.gives_row_ids:
-        staged = list(_with_row_ids(staged, pending_commit.row_id_high_water_mark, version))
-    provenance = replace(pending_commit.provenance, metrics=rebased_metrics(pending_commit))
+        staged = list(_assign_row_ids(staged, pending_commit.row_id_high_water_mark, version))
+    provenance = replace(pending_commit.provenance, metrics=rebase_metrics(pending_commit))
     info = commit_info(provenance, pending_commit.current, written_ms, in_commit_ms)
     return Attempt(version, written_ms, (info, *staged), provenance.metrics)
 
 
-def rebased_metrics(pending_commit: PendingCommit) -> Mapping[str, Any]:
+def rebase_metrics(pending_commit: PendingCommit) -> Mapping[str, Any]:
     """Return the operation's metrics as they are after rebasing.
 
     Rows that a DELETE finds gone are not its own. Where their number is not known, that of its own
@@ -79,34 +79,34 @@ def rebased_metrics(pending_commit: PendingCommit) -> Mapping[str, Any]:
     metrics, gone = pending_commit.provenance.metrics, pending_commit.gone_count
     if not pending_commit.resolved and gone == 0:
         return metrics
-    settled = dict(settled_metrics(metrics, pending_commit.staged, pending_commit.current.actions))
+    settled = dict(adjust_metrics(metrics, pending_commit.staged, pending_commit.current.actions))
     if isinstance(settled.get(_DELETED), int):
         deleted = settled.pop(_DELETED)
         settled |= {} if gone is None else {_DELETED: deleted - gone}
     return settled
 
 
-def _in_commit_timestamp(pending_commit: PendingCommit, now_ms: int) -> int | None:
+def _choose_timestamp(pending_commit: PendingCommit, now_ms: int) -> int | None:
     """Later than the version before, whatever the clock says; None where not enabled."""
     if not pending_commit.after.stamps_commits:
         return None
     return max(now_ms, pending_commit.timestamp_ms + 1)
 
 
-def _settled(
+def _complete_action(
     action: Action, pending_commit: PendingCommit, version: int, timestamp_ms: int
 ) -> Action:
     match action:
         case RemoveFile(deletion_timestamp=None):
             return msgspec.structs.replace(action, deletion_timestamp=timestamp_ms)
         case Metadata():
-            stamped = _with_enablement(action, pending_commit, version, timestamp_ms)
-            return _with_protection(stamped, pending_commit, version)
+            stamped = _add_timestamp_enablement(action, pending_commit, version, timestamp_ms)
+            return _add_checkpoint_protection(stamped, pending_commit, version)
         case _:
             return action
 
 
-def _with_enablement(
+def _add_timestamp_enablement(
     metadata: Metadata, pending_commit: PendingCommit, version: int, timestamp_ms: int
 ) -> Metadata:
     """In-commit timestamps enabled on an existing table say since which version, and when.
@@ -122,7 +122,9 @@ def _with_enablement(
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **since})
 
 
-def _with_protection(metadata: Metadata, pending_commit: PendingCommit, version: int) -> Metadata:
+def _add_checkpoint_protection(
+    metadata: Metadata, pending_commit: PendingCommit, version: int
+) -> Metadata:
     """A version that drops a feature under checkpoint protection protects those before it."""
     after = pending_commit.after.features
     drops = pending_commit.before is not None and bool(pending_commit.before.features - after)
@@ -132,7 +134,7 @@ def _with_protection(metadata: Metadata, pending_commit: PendingCommit, version:
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **protected})
 
 
-def _with_row_ids(actions: list[Action], high_water_mark: int, version: int) -> Iterator[Action]:
+def _assign_row_ids(actions: list[Action], high_water_mark: int, version: int) -> Iterator[Action]:
     """Fresh row ids for files that have none, and the mark they move; other domains stay.
 
     Files that come with ids, as RESTORE brings them back, are counted before any is given out: the
@@ -163,7 +165,7 @@ def _mark(high_water_mark: int) -> DomainMetadata:
     return DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=configuration, removed=False)
 
 
-def settled_metrics(
+def adjust_metrics(
     metrics: Mapping[str, Any], staged: Iterable[Action], final: Iterable[Action]
 ) -> Mapping[str, Any]:
     """The metrics of an operation that staged some actions and commits others.
@@ -171,7 +173,7 @@ def settled_metrics(
     Only metrics that it gave as numbers are touched.
     """
     kept = tuple(final)
-    before, after = _counted(staged), _counted(kept)
+    before, after = _count_facts(staged), _count_facts(kept)
     moved = {
         name: metrics[name] + after[fact] - before[fact]
         for fact, names in _NAMES.items()
@@ -179,7 +181,9 @@ def settled_metrics(
         if isinstance(metrics.get(name), int)
     }
     sizes = sorted(add.size for add in _new_files(kept))
-    spread = {name: _at(sizes, share) for name, share in _SHARES.items() if name in metrics}
+    spread = {
+        name: _percentile_size(sizes, share) for name, share in _SHARES.items() if name in metrics
+    }
     return {**metrics, **moved, **spread}
 
 
@@ -189,12 +193,12 @@ def _new_files(actions: Iterable[Action]) -> Iterator[AddFile]:
             yield change.add
 
 
-def _at(sizes: Sequence[int], share: float) -> int:
+def _percentile_size(sizes: Sequence[int], share: float) -> int:
     """The size that this share of the files stays below, as OPTIMIZE counts it."""
     return sizes[min(len(sizes) - 1, int(share * len(sizes)))] if sizes else 0
 
 
-def _counted(actions: Iterable[Action]) -> Counter[str]:
+def _count_facts(actions: Iterable[Action]) -> Counter[str]:
     counters: Counter[str] = Counter()
     for change in changes_of(actions).values():
         counters.update(_facts(change))

@@ -85,22 +85,22 @@ class SnapshotRows:
             counted = self._row_counts[path] = count_rows(self._snapshot.store, path, roots)
         return counted
 
-    def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
+    def select_rows(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
         """The rows, of these physical positions in a file, that one read of this transaction selects."""
         if not among or (read.condition is None and self._matcher is None):
             return among
         self._budget.check()
         row_numbers = positions(among)
-        rows = self._physical(file, self._needed(read))
+        rows = self._physical(file, self._choose_columns(read))
         if row_numbers[-1] >= rows.num_rows:
             what = f"{file.path} has {rows.num_rows} rows, and the log speaks of row {row_numbers[-1]}."
             raise DataFileError(what)
         rows = rows.take(pa.array(row_numbers))
         if read.condition is not None:
-            mask = self._satisfying(read.condition, rows)
-            row_numbers, rows = row_numbers[_as_mask(mask)], rows.filter(mask)
+            mask = self._test_condition(read.condition, rows)
+            row_numbers, rows = row_numbers[_convert_to_mask(mask)], rows.filter(mask)
         if self._matcher is not None and rows.num_rows:  # it may ask Spark, so it comes last
-            row_numbers = row_numbers[_as_mask(self._matcher(rows))]
+            row_numbers = row_numbers[_convert_to_mask(self._matcher(rows))]
         return BitMap64(row_numbers.tolist())
 
     def row_ids(self, file: AddFile) -> Positions | None:
@@ -112,14 +112,14 @@ class SnapshotRows:
         place = StructField(column, LONG, metadata={PHYSICAL_NAME_KEY: column})
         kept = self._physical(file, StructType((place,))).column(0)
         if file.base_row_id is None:
-            snapshot_file = self._known(file.path)
+            snapshot_file = self._find_file(file.path)
             file = snapshot_file or file
         if file.base_row_id is None:
-            return None if kept.null_count else _as_positions(kept)
+            return None if kept.null_count else _convert_to_positions(kept)
         counted = pa.array(np.arange(len(kept)) + file.base_row_id)
-        return _as_positions(pc.coalesce(kept.cast(pa.int64()), counted))
+        return _convert_to_positions(pc.coalesce(kept.cast(pa.int64()), counted))
 
-    def _needed(self, read: ReadPredicate) -> StructType:
+    def _choose_columns(self, read: ReadPredicate) -> StructType:
         schema = self._snapshot.schema
         if self._matcher is not None or read.condition is None:
             return schema
@@ -129,13 +129,13 @@ class SnapshotRows:
     def _physical(self, file: AddFile, columns: StructType) -> pa.Table:
         """Every physical row. A file that its `remove` did not describe is as it was when read."""
         if not file.partition_values and self._snapshot.partition_columns:
-            file = self._known(file.path) or file
+            file = self._find_file(file.path) or file
         if not len(columns):
             columns = self._snapshot.schema
         self.opened.add(file.path)
         return read_physical(self._snapshot, file, columns)
 
-    def _satisfying(self, condition: Expression, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+    def _test_condition(self, condition: Expression, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
         try:
             return find_matches(condition, rows)
         except CannotEvaluateError:
@@ -143,15 +143,15 @@ class SnapshotRows:
                 raise
             return pc.fill_null(self._tester(condition, rows), False)
 
-    def _known(self, path: str) -> AddFile | None:
+    def _find_file(self, path: str) -> AddFile | None:
         return next(iter(self._snapshot.add_files(paths=[path])), None)
 
 
-def _as_mask(mask: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
+def _convert_to_mask(mask: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
     return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False), dtype=bool)
 
 
-def _as_positions(ids: pa.ChunkedArray | pa.Array) -> Positions:
+def _convert_to_positions(ids: pa.ChunkedArray | pa.Array) -> Positions:
     return np.asarray(ids.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
@@ -206,7 +206,7 @@ class SnapshotRowResolver:
             self._store, fresh, prefix_length=self._prefix_length
         )
         named = {path: self._written[key] for path, key in keys.items()}
-        actions = tuple(_with_vector(action, named) for action in pending_commit.current.actions)
+        actions = tuple(_replace_vector(action, named) for action in pending_commit.current.actions)
         return replace(pending_commit, current=pending_commit.current.restage(actions))
 
     def _own(self) -> RowMap:
@@ -216,7 +216,7 @@ class SnapshotRowResolver:
         return self._own_map
 
 
-def _with_vector(action: Action, named: dict[str, DeletionVectorDescriptor]) -> Action:
+def _replace_vector(action: Action, named: dict[str, DeletionVectorDescriptor]) -> Action:
     if not isinstance(action, AddFile) or action.path not in named:
         return action
     vector = named[action.path]

@@ -42,7 +42,7 @@ class StagedFilesGoneError(EngineError):
         self.table, self.files = table, tuple(missing[:_NAMED])
 
 
-class StagedFiles:
+class StagedFileCheck:
     """Looks for what a commit adds before each attempt that follows a long wait, the first included.
 
     `live` are paths of the log that the table has already, `neighbor_count` how many files it has.
@@ -57,7 +57,7 @@ class StagedFiles:
         self._vacuums = VacuumsUnderWay()
 
     @contextmanager
-    def looked_for(self, actions: Sequence[Action]) -> Iterator[None]:
+    def check_presence(self, actions: Sequence[Action]) -> Iterator[None]:
         """Make sure that the files are there, as far as that is not known.
 
         An object store is asked while the body runs, so that it takes no turn of its own.
@@ -70,7 +70,7 @@ class StagedFiles:
         if self._seen_s is not None and now_s - self._seen_s < LONG_WAIT_S:
             yield
             return
-        paths = staged_paths(self._store, actions, self._live)
+        paths = list_staged_paths(self._store, actions, self._live)
         look = partial(find_missing_files, self._store, paths, self._neighbor_count)
         if is_remote(self._store):
             with ThreadPoolExecutor(1) as pool:
@@ -90,15 +90,19 @@ class StagedFiles:
             self._vacuums.meet(commit)
             self._seen_s = None
 
-    def taken_by(self, actions: Sequence[Action]) -> int | None:
+    def find_conflicting_vacuum(self, actions: Sequence[Action]) -> int | None:
         """The version at which a VACUUM began that may be deleting one of the files; None for none.
 
         Files that are gone already are the next check's.
         """
         if not self._vacuums:
             return None
-        statuses = map(self._store.stat, sorted(staged_paths(self._store, actions, self._live)))
-        takers = (self._vacuums.taking(file.modified_ms) for file in statuses if file is not None)
+        statuses = map(
+            self._store.stat, sorted(list_staged_paths(self._store, actions, self._live))
+        )
+        takers = (
+            self._vacuums.find_vacuum(file.modified_ms) for file in statuses if file is not None
+        )
         return next((version for version in takers if version is not None), None)
 
 
@@ -110,7 +114,7 @@ def make_staged_durable(
     Paths in `live` are those of files that the table has already. One that does not exist has
     nothing to lose: it is looked for right before the commit.
     """
-    paths = sorted(staged_paths(store, actions, live))
+    paths = sorted(list_staged_paths(store, actions, live))
     if not paths:
         return
     try:
@@ -119,7 +123,9 @@ def make_staged_durable(
         store.make_durable([path for path in paths if store.stat(path) is not None])
 
 
-def staged_paths(store: Store, actions: Iterable[Action], live: Collection[str] = ()) -> set[str]:
+def list_staged_paths(
+    store: Store, actions: Iterable[Action], live: Collection[str] = ()
+) -> set[str]:
     """The files below the table that actions add to it, decoded.
 
     Not those in `live`, nor those that the same commit removes: the table has them, under another

@@ -29,7 +29,7 @@ class TableTerms:
     protocol: Protocol
 
     @classmethod
-    def after(
+    def apply_actions(
         cls, table: str, before: "TableTerms | None", actions: Iterable[Action]
     ) -> "TableTerms":
         """What the actions make of the terms that were read.
@@ -46,7 +46,7 @@ class TableTerms:
                 protocol = action
         if metadata is None or protocol is None:
             msg = f"The first commit of {table} needs a metaData and a protocol action."
-            raise _refused(msg)
+            raise _invalid_actions_error(msg)
         return cls(table, metadata, protocol)
 
     @property
@@ -105,14 +105,14 @@ def check_staged(
             _check_count(action, after, gives_row_ids=gives_row_ids)
         elif isinstance(action, DomainMetadata) and "domainMetadata" not in after.features:
             what = f"The protocol of {after.table} does not support metadata domains."
-            raise _refused(what, "Add the domainMetadata feature first.")
+            raise _invalid_actions_error(what, "Add the domainMetadata feature first.")
 
 
 def _check_kinds(actions: Sequence[Action]) -> None:
     for action in actions:
         if not isinstance(action, _STAGEABLE):
             msg = f"A {type(action).__name__} action cannot be staged."
-            raise _refused(msg)
+            raise _invalid_actions_error(msg)
 
 
 def _check_duplicates(actions: Sequence[Action]) -> None:
@@ -120,8 +120,8 @@ def _check_duplicates(actions: Sequence[Action]) -> None:
     for action in actions:
         for name in _names(action):
             if name in seen:
-                what = f"One commit cannot hold two actions for {_shown(name)}."
-                raise _refused(what, "Stage it once.")
+                what = f"One commit cannot hold two actions for {_display_name(name)}."
+                raise _invalid_actions_error(what, "Stage it once.")
             seen.add(name)
 
 
@@ -144,7 +144,7 @@ def _names(action: Action) -> tuple[object, ...]:
     return names
 
 
-def _shown(name: object) -> str:
+def _display_name(name: object) -> str:
     return " ".join(str(part) for part in name) if isinstance(name, tuple) else str(name)
 
 
@@ -158,11 +158,11 @@ def _check_table(actions: Sequence[Action], after: TableTerms) -> None:
     missing = find_required_features(schema, configuration) - _ASSUMED - after.features
     if missing:
         what = f"The protocol of {after.table} does not support {', '.join(sorted(missing))}."
-        raise _refused(what, "Stage a protocol action that adds it.")
+        raise _invalid_actions_error(what, "Stage a protocol action that adds it.")
     try:
         partition_fields(schema, after.metadata.partition_columns)
     except MalformedLogError as error:
-        raise _refused(error.what) from error
+        raise _invalid_actions_error(error.what) from error
 
 
 def _check_append_only(actions: Sequence[Action], terms: TableTerms) -> None:
@@ -175,25 +175,25 @@ def _check_append_only(actions: Sequence[Action], terms: TableTerms) -> None:
 
 def _check_add(add: AddFile, after: TableTerms, partitions: frozenset[str]) -> None:
     if add.partition_values.keys() != partitions:
-        named, expected = (_listed(values) for values in (add.partition_values, partitions))
+        named, expected = (_join_names(values) for values in (add.partition_values, partitions))
         msg = f"{add.path} is staged with partition values for {named}, the table has {expected}."
-        raise _refused(msg)
+        raise _invalid_actions_error(msg)
     vector = add.deletion_vector
     if vector is not None and "deletionVectors" not in after.features:
         what = f"{add.path} has a deletion vector, which the protocol of {after.table} does not support."
-        raise _refused(what, "Add the deletionVectors feature first.")
+        raise _invalid_actions_error(what, "Add the deletionVectors feature first.")
 
 
 def _check_count(add: AddFile, after: TableTerms, *, gives_row_ids: bool) -> None:
     """Deleted rows and row ids are counted by a file's number of rows."""
     if (gives_row_ids or add.deletion_vector is not None) and physical_rows(add) is None:
         what = f"{add.path} is staged without its number of rows, which {after.table} needs."
-        raise _refused(what, "Stage it with statistics that have numRecords.")
+        raise _invalid_actions_error(what, "Stage it with statistics that have numRecords.")
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _refused(what: str, remedy: str = "Correct what is staged.") -> RequestError:
+def _invalid_actions_error(what: str, remedy: str = "Correct what is staged.") -> RequestError:
     return RequestError(what, remedy, field="actions")

@@ -49,7 +49,7 @@ class VacuumsUnderWay:
             key = _key(commit)
             self._under_way.pop(key if key in self._under_way else next(iter(self._under_way)))
 
-    def taking(self, modified_ms: int) -> int | None:
+    def find_vacuum(self, modified_ms: int) -> int | None:
         """The version at which one began that may take a file of that time; None where none may."""
         takers = (
             version for version, before_ms in self._under_way.values() if modified_ms < before_ms

@@ -54,15 +54,15 @@ def validate(
     overlap = Overlap(pending_commit.current, winner, pending_commit.exempted)
     conflict = find_conflict(overlap)
     if conflict is None:
-        return pending_commit.past(winner, pass_at_file_level(overlap))
+        return pending_commit.advance(winner, pass_at_file_level(overlap))
     if rows is None or conflict.conflict.rule not in FILE_RULES:
-        raise _told(conflict, overlap, pending_commit)
+        raise _add_decision(conflict, overlap, pending_commit)
     resolution = rows.resolve(overlap, pending_commit.pending)
     settled = resolution.settled
     evident = replace(overlap, evidence=settled.evidence)
     aborted = find_conflict(evident)
     if aborted is not None:
-        raise _told(aborted, evident, pending_commit, resolution)
+        raise _add_decision(aborted, evident, pending_commit, resolution)
     verdicts = pass_at_row_level(evident, settled.how, resolution.duration_ms)
     resolved = ResolvedConflict(
         winner=winner.side,
@@ -79,13 +79,13 @@ def validate(
         pending_commit,
         current=settled.current,
         pending=settled.pending,
-        gone_count=pending_commit.gone_count_with(settled.gone_count),
+        gone_count=pending_commit.add_gone(settled.gone_count),
         resolved=(*pending_commit.resolved, resolved),
     )
-    return carried.past(winner, verdicts)
+    return carried.advance(winner, verdicts)
 
 
-def _told(
+def _add_decision(
     conflict: ConflictError,
     overlap: Overlap,
     pending_commit: PendingCommit,

@@ -16,7 +16,7 @@ from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.storage.base import Store
 from engine.storage.uri import open_store
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-from engine.transaction.staged_files import staged_paths
+from engine.transaction.staged_files import list_staged_paths
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
 LEGACY = Protocol(min_reader_version=1, min_writer_version=2)
@@ -77,7 +77,7 @@ def stage(txn: OptimisticTransaction, *actions: Action) -> None:
     A commit looks for what it adds.
     """
     store = open_store(txn.table.uri)
-    for path in staged_paths(store, actions):
+    for path in list_staged_paths(store, actions):
         if store.stat(path) is None:
             store.put(path, b"")
     txn.stage(*actions)

@@ -183,7 +183,7 @@ CONFLICT_RULES = (
     Mutation(
         "a file that a winning DELETE removed is removed again",
         "transaction/pending_commit.py",
-        "        left = self._without_removed_by(winner)\n",
+        "        left = self._drop_removed_by(winner)\n",
         "        left = self\n",
     ),
     Mutation(
@@ -226,7 +226,7 @@ CONFLICT_RULES = (
     Mutation(
         "a MERGE reads no row that a winning commit wrote or removed",
         ROWS,
-        "row_numbers = row_numbers[_as_mask(self._matcher(rows))]",
+        "row_numbers = row_numbers[_convert_to_mask(self._matcher(rows))]",
         "row_numbers = row_numbers[:0]",
     ),
     Mutation(
@@ -353,10 +353,10 @@ CONFLICT_RULES = (
     Mutation(
         "only the last winning commit is checked",
         "transaction/committer.py",
-        "passed = validate(pending_commit, WinningCommit.of(commit), self.rows)",
+        "passed = validate(pending_commit, WinningCommit.from_commit(commit), self.rows)",
         "last = self.store.stat(commit_path(commit.version + 1)) is None\n"
-        "            passed = validate(pending_commit, WinningCommit.of(commit), self.rows)"
-        " if last else pending_commit.past(WinningCommit.of(commit))",
+        "            passed = validate(pending_commit, WinningCommit.from_commit(commit), self.rows)"
+        " if last else pending_commit.past(WinningCommit.from_commit(commit))",
     ),
     Mutation(
         "nobody recognises himself",

@@ -6,7 +6,7 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.written_files import file_changes
 from engine.errors import ConflictError
-from engine.transaction.observer import TransactionObserver, staged_bytes
+from engine.transaction.observer import TransactionObserver, count_staged_bytes
 from tests.engine.transaction.test_decision import ROWS, _do, _table
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run
@@ -58,7 +58,7 @@ class _Wasted(TransactionObserver):
         self.bytes: int | None = None
 
     def failed(self, txn, error) -> None:  # noqa: ARG002
-        self.bytes = staged_bytes(txn)
+        self.bytes = count_staged_bytes(txn)
 
 
 @pytest.mark.parametrize(
