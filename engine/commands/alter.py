@@ -91,7 +91,7 @@ class AddColumns(_Alter):
                 what = f"{place[:100]!r} is no place of a column."
                 raise RequestError(what, "Use FIRST, or AFTER and a name.", field="places")
 
-    def added(self) -> list[tuple[StructField, str, bool, str]]:
+    def list_additions(self) -> list[tuple[StructField, str, bool, str]]:
         """Each column, the struct it goes into, whether it is first there, and what it comes after."""
         fields = self.columns.fields
         if not self.parents and not self.places:
@@ -111,7 +111,7 @@ class AddColumns(_Alter):
     def _change(self) -> str:
         shown = [
             (f"{parent}." if parent else "") + column_sql(field) + _place(after, first=first)
-            for field, parent, first, after in self.added()
+            for field, parent, first, after in self.list_additions()
         ]
         return f"ADD COLUMNS ({', '.join(shown)})"
 
@@ -191,9 +191,9 @@ class ChangeColumn(_Alter):
             what = f"{sum(map(bool, given))} changes of {self.column} are requested."
             raise RequestError(what, "Ask for one.", field="column")
         check_columns((self.column,), schema, "column")
-        self.parsed_type()
+        self.parse_new_type()
 
-    def parsed_type(self) -> DataType | None:
+    def parse_new_type(self) -> DataType | None:
         """The new type, None where the type stays.
 
         Raises:
@@ -201,7 +201,7 @@ class ChangeColumn(_Alter):
         """
         if not self.new_type:
             return None
-        cursor = StatementCursor.over(self.new_type)
+        cursor = StatementCursor.from_text(self.new_type)
         data_type = read_type(cursor)
         cursor.end()
         if has_limits(data_type):
@@ -240,9 +240,9 @@ class AddConstraint(_Alter):
             what = "A constraint has a name and a condition."
             raise RequestError(what, "Give both.", field="name")
         if schema is not None:
-            self.checked(schema)
+            self.parse_check(schema)
 
-    def checked(self, schema: StructType) -> Expression:
+    def parse_check(self, schema: StructType) -> Expression:
         """The condition as a tree.
 
         Raises:

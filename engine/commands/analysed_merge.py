@@ -48,7 +48,7 @@ def equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
     return (mine, theirs) if is_between else None
 
 
-def equated(part: Expression) -> tuple[Expression, Expression] | None:
+def plain_equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
     """As `equal_sides`, of `=` alone: what null joins nothing by."""
     return equal_sides(part) if isinstance(part, Call) and part.function == "=" else None
 
@@ -69,7 +69,7 @@ class AnalysedClause:
         """Which clause it is, for people."""
         return clause_words(self.number, self.when)
 
-    def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
+    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
         """This clause with every tree changed."""
         condition = None if self.condition is None else change(self.condition)
         values = {path: change(value) for path, value in self.assignments.items()}
@@ -88,7 +88,7 @@ class AnalysedMerge:
         """Whether NOT MATCHED BY SOURCE makes every target row count."""
         return any(clause.when == BY_SOURCE for clause in self.clauses)
 
-    def reached_without_source(self) -> tuple[Expression, ...] | None:
+    def collect_by_source_conditions(self) -> tuple[Expression, ...] | None:
         """The conditions of NOT MATCHED BY SOURCE; None where a clause without one reaches every row."""
         conditions = [clause.condition for clause in self.clauses if clause.when == BY_SOURCE]
         stated = tuple(condition for condition in conditions if condition is not None)
@@ -124,7 +124,7 @@ class AnalysedMerge:
         if self.reads_whole_target:
             return TRUE
         parts = split_conjuncts(self.on)
-        return conjunction(drop_relations(part) for part in parts if _of_target_alone(part))
+        return conjunction(drop_relations(part) for part in parts if _reads_only_target(part))
 
     def conditions(self) -> tuple[Expression, ...]:
         """ON, and what its clauses ask."""
@@ -135,10 +135,10 @@ class AnalysedMerge:
         """What its clauses set."""
         return tuple(value for clause in self.clauses for value in clause.assignments.values())
 
-    def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
+    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
         """This MERGE with every tree changed that a source row has a part in."""
         clauses = (
-            clause if clause.when == BY_SOURCE else clause.rewritten(change)
+            clause if clause.when == BY_SOURCE else clause.rewrite(change)
             for clause in self.clauses
         )
         return AnalysedMerge(change(self.on), tuple(clauses))
@@ -148,7 +148,7 @@ class AnalysedMerge:
         return (*self.conditions(), *self.values())
 
 
-def _of_target_alone(part: Expression) -> bool:
+def _reads_only_target(part: Expression) -> bool:
     if not is_deterministic(part) or has_subquery(part):
         return False
     return relations_of(part) <= {"target"}

@@ -26,7 +26,7 @@ def column_sql(field: StructField) -> str:
     parts = [name_sql(field.name), type_sql(read_declared_type(field))]
     if not field.nullable:
         parts.append("NOT NULL")
-    parts.extend(_described(field.metadata))
+    parts.extend(_render_metadata(field.metadata))
     return " ".join(parts)
 
 
@@ -34,7 +34,7 @@ def type_sql(data_type: DataType) -> str:
     """A type with the nullability and comments of the fields inside it."""
     match data_type:
         case StructType(fields):
-            return f"STRUCT<{', '.join(_nested(field) for field in fields)}>"
+            return f"STRUCT<{', '.join(_render_nested_field(field) for field in fields)}>"
         case ArrayType(element):
             return f"ARRAY<{type_sql(element)}>"
         case MapType(key, value):
@@ -43,14 +43,14 @@ def type_sql(data_type: DataType) -> str:
             return sql_name(data_type)
 
 
-def _nested(field: StructField) -> str:
+def _render_nested_field(field: StructField) -> str:
     null = "" if field.nullable else " NOT NULL"
     comment = field.metadata.get(COMMENT)
     shown = f" COMMENT {quote_string(str(comment))}" if comment else ""
     return f"{name_sql(field.name)}: {type_sql(field.type)}{null}{shown}"
 
 
-def _described(metadata: Any) -> list[str]:  # noqa: ANN401 - a field's metadata
+def _render_metadata(metadata: Any) -> list[str]:  # noqa: ANN401 - a field's metadata
     parts = []
     if GENERATION in metadata:
         parts.append(f"GENERATED ALWAYS AS ({metadata[GENERATION]})")

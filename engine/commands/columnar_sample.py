@@ -34,7 +34,7 @@ def columnar_head(
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         msg = f"{shown} cannot be read as {source.format.upper()}: {reason_of(error)}."
         raise RequestError(msg, "Check that it is whole.", field="file") from error
-    return _of_arrow(schema, shown), table
+    return _convert_schema(schema, shown), table
 
 
 def _parquet(
@@ -68,7 +68,7 @@ _SHOWN_BYTES = 1000
 _READERS = {"parquet": _parquet, "orc": _orc}
 
 
-def _of_arrow(schema: pa.Schema, shown: str) -> StructType:
+def _convert_schema(schema: pa.Schema, shown: str) -> StructType:
     fields = []
     for column in schema:
         try:

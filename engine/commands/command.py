@@ -52,7 +52,7 @@ class Command(ABC):
         return self.destructive
 
     @classmethod
-    def declared(cls) -> tuple[Parameter, ...]:
+    def list_parameters(cls) -> tuple[Parameter, ...]:
         """Its parameters, for forms, schemas and the command line."""
         return parameters_of(cls)
 

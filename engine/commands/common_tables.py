@@ -38,7 +38,7 @@ class CommonTables:
         tables = read_common(cursor)
         return cls(cursor.slice(start), frozenset(table.name.lower() for table in tables))
 
-    def given_to(self, command: Command) -> Command:
+    def apply_to(self, command: Command) -> Command:
         """The command, its queries with the definitions that they name.
 
         Raises:
@@ -76,9 +76,9 @@ class CommonTables:
     def _source(self, source: Source) -> Source:
         match source:
             case TableSource() if source.table.lower() in self.names:
-                return QuerySource(self._before(source.sql()), (), source.by_position)
+                return QuerySource(self._prepend_head(source.sql()), (), source.by_position)
             case QuerySource() if self._is_named(source.query):
-                return replace(source, query=self._before(source.query))
+                return replace(source, query=self._prepend_head(source.query))
             case _:
                 return source
 
@@ -106,7 +106,7 @@ class CommonTables:
             cursor.index += 1
         return "".join((*parts, given[at:]))
 
-    def _before(self, query: str) -> str:
+    def _prepend_head(self, query: str) -> str:
         first = tokenize(query)[0]
         rest = query[first.end :].lstrip() if first.value == "WITH" else query
         return self._head(first.value) + rest

@@ -131,10 +131,10 @@ def values_from_json(
     if missing:
         what = f"{parameters[missing[0]].label} is missing."
         raise RequestError(what, f"Give {missing[0]}.", field=missing[0])
-    return {name: _checked(parameters[name], value, parse) for name, value in present.items()}
+    return {name: _convert_value(parameters[name], value, parse) for name, value in present.items()}
 
 
-def _checked(
+def _convert_value(
     declared: Parameter,
     value: Any,  # noqa: ANN401
     parse: Mapping[str, Callable[[Any], Any]],
@@ -143,7 +143,7 @@ def _checked(
     try:
         converted = convert(value)
     except RequestError as error:
-        error.field = _inside(declared.name, error.field)
+        error.field = _join_path(declared.name, error.field)
         raise
     except (TypeError, ValueError) as error:
         what = f"{declared.label} is not {_WANTED.get(declared.kind, 'a text')}: {error}."
@@ -157,7 +157,7 @@ def _checked(
     return converted
 
 
-def _inside(outer: str, inner: str) -> str:
+def _join_path(outer: str, inner: str) -> str:
     return inner if inner.partition(".")[0] == outer else f"{outer}.{inner}".rstrip(".")
 
 
@@ -177,7 +177,7 @@ def _texts(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - JSON
     return tuple(_text(item) for item in value)
 
 
-def _mapping(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - JSON
+def _convert_mapping(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - JSON
     if not isinstance(value, Mapping) or len(value) > MAX_ITEMS:
         what = f"{str(value)[:60]!r}"
         raise TypeError(what)
@@ -196,7 +196,7 @@ def _expressions(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - JSON
 
 
 def _assignments(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - JSON
-    return {column: _expression(text) for column, text in _mapping(value).items()}
+    return {column: _expression(text) for column, text in _convert_mapping(value).items()}
 
 
 def _scalar(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -254,7 +254,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "assignments": _assignments,
     "columns": _texts,
     "texts": _texts,
-    "mapping": _mapping,
+    "mapping": _convert_mapping,
     "integer": _integer,
     "number": _number,
     "boolean": _boolean,

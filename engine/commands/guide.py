@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from engine.commands.sql import STATEMENTS, written_as
+from engine.commands.sql import STATEMENTS, describe_syntax
 from engine.commands.sql_alter import alter
-from engine.commands.sql_refusals import refused
+from engine.commands.sql_refusals import list_refusals
 from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
 from engine.expressions.functions import ALIASES, FOLDED, FUNCTIONS, GROUPS
 from engine.expressions.operands import RESERVED
@@ -20,7 +20,7 @@ from engine.expressions.queries.functions import (
 _PART = re.compile(r"(<!-- from the grammar: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def written(guide: str) -> str:
+def fill_guide(guide: str) -> str:
     """The guide with each part between its marks as grammar and tables have it now.
 
     Raises:
@@ -31,7 +31,7 @@ def written(guide: str) -> str:
 
 def _grammar() -> str:
     readers = sorted(dict.fromkeys(STATEMENTS.values()), key=lambda read: read is alter)
-    return "```\n" + "\n".join(map(written_as, readers)) + "\n```"
+    return "```\n" + "\n".join(map(describe_syntax, readers)) + "\n```"
 
 
 def _functions() -> str:
@@ -45,16 +45,16 @@ def _functions() -> str:
 
 
 def _line(title: str, names: Iterable[str]) -> str:
-    return f"- {title}: {_listed(names)}"
+    return f"- {title}: {_join_names(names)}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
 def _spark_alone() -> str:
     names = [name for name in FUNCTIONS if name not in FUNCTIONS_OF_ARROW]
-    return f"Evaluated by Spark alone: {_listed(names)}."
+    return f"Evaluated by Spark alone: {_join_names(names)}."
 
 
 def _other_names() -> str:
@@ -63,19 +63,19 @@ def _other_names() -> str:
     return f"Other names: {shown}."
 
 
-def _reserved() -> str:
-    return f"Reserved: {_listed(sorted(RESERVED))}."
+def _render_reserved() -> str:
+    return f"Reserved: {_join_names(sorted(RESERVED))}."
 
 
-def _refused() -> str:
+def _render_refusals() -> str:
     """One line for the words that are refused for one reason."""
     words: dict[str, list[str]] = {}
-    for word, (_, remedy) in refused().items():
+    for word, (_, remedy) in list_refusals().items():
         words.setdefault(remedy, []).append(word)
     lines = []
     for remedy, group in words.items():
-        what = refused()[group[0]][0]
-        lines.append(f"- {_listed(group)}: {what} {remedy}")
+        what = list_refusals()[group[0]][0]
+        lines.append(f"- {_join_names(group)}: {what} {remedy}")
     return "\n".join(lines)
 
 
@@ -84,8 +84,8 @@ _PARTS: dict[str, Callable[[], str]] = {
     "functions": _functions,
     "spark_alone": _spark_alone,
     "other_names": _other_names,
-    "reserved": _reserved,
-    "refused": _refused,
+    "reserved": _render_reserved,
+    "refused": _render_refusals,
 }
 
 
@@ -93,8 +93,8 @@ def main() -> int:
     """Write docs/sql.md anew; 1 where that changed it."""
     guide = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
     before = guide.read_text("utf-8")
-    guide.write_text(written(before), "utf-8")
-    return int(written(before) != before)
+    guide.write_text(fill_guide(before), "utf-8")
+    return int(fill_guide(before) != before)
 
 
 if __name__ == "__main__":

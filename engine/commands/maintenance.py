@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from engine.commands.command import Command, check_columns
 from engine.commands.fields import parameter
-from engine.commands.names import column_list, options_sql, table_sql, where_sql
+from engine.commands.names import column_list, options_sql, render_where, table_sql
 from engine.commands.time_travel import check_point, point_sql
 from engine.errors import RequestError, RetentionTooShortError
 from engine.schema.types import StructType
@@ -77,7 +77,7 @@ class Optimize(Command):
                 "minNumFiles": self.min_files,
             }
         )
-        return f"OPTIMIZE {table_sql(self.table)}{full}{where_sql(self.where)}{order}{options}"
+        return f"OPTIMIZE {table_sql(self.table)}{full}{render_where(self.where)}{order}{options}"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Reorg(Command):
         action = "PURGE"
         if self.upgrade_uniform is not None:
             action = f"UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = {self.upgrade_uniform})"
-        return f"REORG TABLE {table_sql(self.table)}{where_sql(self.where)} APPLY ({action})"
+        return f"REORG TABLE {table_sql(self.table)}{render_where(self.where)} APPLY ({action})"
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ class Merge(Command):
         inner = (name for text in texts for name in tables_in_condition(text))
         return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
-    def analysed(
+    def analyse(
         self,
         target: StructType,
         source: StructType,
@@ -161,13 +161,13 @@ class Merge(Command):
         Raises:
             ExpressionError: (`UnknownColumnError`) a part that does not fit the schemas.
         """
-        sides = _Sides(self, target, source, now_ms, tables)
+        sides = _MergeSides(self, target, source, now_ms, tables)
         return AnalysedMerge(
             row_condition(self.on, sides.scope(MATCHED), "ON", now_ms=now_ms),
             tuple(sides.clause(clause, i + 1) for i, clause in enumerate(self.clauses)),
         )
 
-    def taken(self, source: StructType) -> StructType:
+    def choose_new_columns(self, source: StructType) -> StructType:
         """The source's columns that the target is to have: those of `*`, and those set."""
         names = {self.target_alias.lower(), self.table.rpartition(".")[2].lower()}
         keys = (column_path(key.lower()) for clause in self.clauses for key in clause.assignments)
@@ -197,7 +197,7 @@ class Merge(Command):
         return f"({source.query() if isinstance(source, RowsSource) else source.sql()})"
 
 
-class _Sides:
+class _MergeSides:
     def __init__(
         self,
         merge: Merge,

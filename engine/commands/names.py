@@ -42,7 +42,7 @@ def table_sql(table: str) -> str:
     if not table:
         return ANY_TABLE
     if is_location(table):
-        return f"delta.{quoted(table)}"
+        return f"delta.{quote_name(table)}"
     return ".".join(name_sql(part) for part in table.split("."))
 
 
@@ -54,10 +54,10 @@ def is_location(table: str) -> bool:
 def name_sql(name: str) -> str:
     """One name, in backticks where it needs them."""
     plain = _PLAIN.match(name) and name.upper() not in KEYWORDS | RESERVED | _STATEMENT_WORDS
-    return name if plain else quoted(name)
+    return name if plain else quote_name(name)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name in backticks."""
     return f"`{name.replace('`', '``')}`"
 
@@ -83,7 +83,7 @@ def options_sql(options: Mapping[str, str | bool | int | None]) -> str:
     return f" WITH {properties_sql(given)}" if given else ""
 
 
-def where_sql(where: Given | None) -> str:
+def render_where(where: Given | None) -> str:
     """` WHERE condition`, or nothing."""
     return f" WHERE {where}" if where else ""
 

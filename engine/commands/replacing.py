@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.commands.command import check_columns
-from engine.commands.names import column_list, column_path, name_sql, quoted
+from engine.commands.names import column_list, column_path, name_sql, quote_name
 from engine.commands.sources import (
     ArrowSource,
     DataFrameSource,
@@ -23,7 +23,7 @@ _FEW = 1000
 
 
 @dataclass(frozen=True)
-class Replacing:
+class ReplaceClause:
     """What an overwrite says of the rows that it replaces: by columns (`using`), or by a condition."""
 
     source: Source
@@ -45,7 +45,7 @@ def check_matched(source: Source, using: tuple[str, ...], schema: StructType | N
     check_columns(using, schema, "replace_using")
 
 
-def match_condition(replacing: Replacing, columns: Sequence[str]) -> str:
+def match_condition(replacing: ReplaceClause, columns: Sequence[str]) -> str:
     """The rows of the table that a new row replaces, as a condition over them.
 
     Few rows that are written out are compared one by one, which statistics and row-level resolution
@@ -56,13 +56,15 @@ def match_condition(replacing: Replacing, columns: Sequence[str]) -> str:
     if using and isinstance(source, RowsSource) and len(source.rows) * len(using) <= _FEW:
         return _row_by_row(source, using, [name.lower() for name in columns])
     alias = replacing.source_alias or _name_of(source)
-    listed = f" ({', '.join(map(quoted, columns))})" if columns else ""
-    rows = f"({source.sql()}) AS {quoted(alias)}{listed}"
+    listed = f" ({', '.join(map(quote_name, columns))})" if columns else ""
+    rows = f"({source.sql()}) AS {quote_name(alias)}{listed}"
     if replacing.on:
         test = replacing.on
     else:
-        paths = [".".join(map(quoted, column_path(name))) for name in using]
-        test = " AND ".join(f"{quoted(alias)}.{path} = {quoted(TARGET)}.{path}" for path in paths)
+        paths = [".".join(map(quote_name, column_path(name))) for name in using]
+        test = " AND ".join(
+            f"{quote_name(alias)}.{path} = {quote_name(TARGET)}.{path}" for path in paths
+        )
     return f"EXISTS (SELECT 1 FROM {rows} WHERE {test})"  # noqa: S608 - parsed again by the engine
 
 
@@ -81,7 +83,7 @@ def _name_of(source: Source) -> str:
     return _SOURCE
 
 
-def replacing_sql(replacing: Replacing, into: str) -> str:
+def render_replace(replacing: ReplaceClause, into: str) -> str:
     """The statement; `into` is what stands between INSERT and REPLACE, a space before it."""
     if replacing.using:
         using = column_list(replacing.using)

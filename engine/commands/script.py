@@ -68,11 +68,13 @@ class Script(Command):
 
     def tables_changed(self) -> tuple[str, ...]:
         """The tables its steps name, "" for the one the job names, in order."""
-        return tuple(named(step) for step in self.steps)
+        return tuple(step_table(step) for step in self.steps)
 
     def statement(self) -> str:
         """SQL that says the same; `parse_statement` of it equals the command."""
-        steps = (step if named(step) else replace(step, table=self.table) for step in self.steps)
+        steps = (
+            step if step_table(step) else replace(step, table=self.table) for step in self.steps
+        )
         return ";\n".join(step.statement() for step in steps)
 
 
@@ -86,7 +88,7 @@ def makes_table(step: Command) -> bool:
     return isinstance(step, Create | Clone)
 
 
-def named(step: Command) -> str:
+def step_table(step: Command) -> str:
     """The table that a step names, "" where it is the job's."""
     return "" if step.table == ANY_TABLE else step.table
 

@@ -20,9 +20,9 @@ from engine.commands.sources import FileSource, source_from_json
 from engine.commands.text_sample import (
     HEAD_BYTES,
     INFERRED_ROWS,
-    Line,
     Misfit,
     TextHead,
+    TextLine,
     csv_head,
     json_head,
     json_value,
@@ -115,11 +115,12 @@ def sample_file(source: FileSource, path: Path, chosen: Mapping[str, str]) -> Fi
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
         look = csv_head if source.format == "csv" else json_head
-        return _of_text(source, look(source, head, path.stat().st_size), chosen)
+        return _sample_text(source, look(source, head, path.stat().st_size), chosen)
     inferred, first = columnar_head(source, str(path), SHOWN_ROWS, SHOWN_COLUMNS)
-    columns, fields = _chosen(inferred, chosen, stores=True)
+    columns, fields = _apply_chosen_types(inferred, chosen, stores=True)
     shown = [
-        _stored(first.column(i), inferred.fields[i], fields[i]) for i in range(len(first.columns))
+        _convert_to_stored(first.column(i), inferred.fields[i], fields[i])
+        for i in range(len(first.columns))
     ]
     rows = [_row([texts[at] for texts, _ in shown],
                  [i for i, (_, bad) in enumerate(shown) if at in bad], "fail")
@@ -127,8 +128,8 @@ def sample_file(source: FileSource, path: Path, chosen: Mapping[str, str]) -> Fi
     return _sample(columns, fields, rows, None, is_whole=False)
 
 
-def _of_text(source: FileSource, head: TextHead, chosen: Mapping[str, str]) -> FileSample:
-    columns, fields = _chosen(head.columns, chosen, stores=False)
+def _sample_text(source: FileSource, head: TextHead, chosen: Mapping[str, str]) -> FileSample:
+    columns, fields = _apply_chosen_types(head.columns, chosen, stores=False)
     columns = [
         replace(column, note=_LONG_NUMBERS) if column.name in head.long_numbers else column
         for column in columns
@@ -144,7 +145,7 @@ def _is_all(head: TextHead) -> bool:
 
 
 def _text_row(
-    line: Line,
+    line: TextLine,
     kinds: Sequence[DataType],
     value: Callable[[Any, DataType], str | None],
     source: FileSource,
@@ -175,7 +176,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_TEXT else f"{text[: _SHOWN_TEXT - 1]}…"
 
 
-def _stored(
+def _convert_to_stored(
     column: pa.ChunkedArray, source: StructField, target: StructField
 ) -> tuple[list[str | None], set[int]]:
     """Values as their column would store them, and the places of those that it cannot."""
@@ -206,7 +207,7 @@ def _cast_text(value: pa.Scalar, source: DataType, target: DataType) -> str | No
     return arrow_texts(pa.chunked_array([pa.array([stored.as_py()], arrow_type(target))]))[0]
 
 
-def _chosen(
+def _apply_chosen_types(
     inferred: StructType, chosen: Mapping[str, str], *, stores: bool
 ) -> tuple[list[SampleColumn], list[StructField]]:
     """The columns under the types that were chosen; `stores`: the file's values have types already."""
@@ -216,7 +217,7 @@ def _chosen(
         text = chosen.get(own.name, "").strip()
         if text:
             try:
-                declared = _declared(own, text, stores=stores)
+                declared = _declare_field(own, text, stores=stores)
             except StatementError:
                 problem = (
                     f"{text[:60]} is not a type. Types are BIGINT, DECIMAL(12,2), ARRAY<STRING> …"
@@ -229,9 +230,9 @@ def _chosen(
     return columns, fields
 
 
-def _declared(own: StructField, text: str, *, stores: bool) -> StructField:
+def _declare_field(own: StructField, text: str, *, stores: bool) -> StructField:
     kind = parse_type(text)
-    if VARIANT in _inside(kind):
+    if VARIANT in _list_inner_types(kind):
         msg = "A file has no values of the type VARIANT."
         raise RequestError(msg, "Load text, and parse it later.", field="types")
     if has_limits(kind):
@@ -242,11 +243,14 @@ def _declared(own: StructField, text: str, *, stores: bool) -> StructField:
     return StructField(own.name, kind)
 
 
-def _inside(kind: DataType) -> list[DataType]:
+def _list_inner_types(kind: DataType) -> list[DataType]:
     parts = [getattr(kind, name, None) for name in ("element", "key", "value")] + [
         field.type for field in (kind if isinstance(kind, StructType) else ())
     ]
-    return [kind, *(inner for part in parts if part is not None for inner in _inside(part))]
+    return [
+        kind,
+        *(inner for part in parts if part is not None for inner in _list_inner_types(part)),
+    ]
 
 
 def _sample(

@@ -6,7 +6,7 @@ from itertools import chain, islice
 from typing import Any, ClassVar, NoReturn, TypeAlias
 
 from engine.commands.fields import parameter, to_json, values_from_json
-from engine.commands.names import name_sql, plain_names, quoted, table_sql, where_sql
+from engine.commands.names import name_sql, plain_names, quote_name, render_where, table_sql
 from engine.errors import RequestError
 from engine.expressions.parse import parse_value
 from engine.expressions.queries.binder import read_query_text
@@ -142,10 +142,8 @@ class TableSource(_AsJson):
         """The rows as a SELECT."""
         columns = ", ".join(self.columns) or "*"
         version = "" if self.version is None else f" VERSION AS OF {self.version}"
-        alias = f" AS {quoted(self.alias)}" if self.alias else ""
-        return (
-            f"SELECT {columns} FROM {table_sql(self.table)}{version}{alias}{where_sql(self.where)}"  # noqa: S608
-        )
+        alias = f" AS {quote_name(self.alias)}" if self.alias else ""
+        return f"SELECT {columns} FROM {table_sql(self.table)}{version}{alias}{render_where(self.where)}"  # noqa: S608
 
     def tables_read(self) -> tuple[str, ...]:
         """The table it names."""

@@ -31,7 +31,9 @@ def optimize(cursor: StatementCursor) -> Optimize:
     cursor.take("TABLE")
     table = cursor.table()
     full = cursor.take("FULL")
-    where = cursor.until("ZORDER BY", "DRY RUN", "WITH (", ";") if cursor.take("WHERE") else None
+    where = (
+        cursor.take_until("ZORDER BY", "DRY RUN", "WITH (", ";") if cursor.take("WHERE") else None
+    )
     columns = cursor.columns() if cursor.take("ZORDER", "BY") else ()
     position = cursor.position
     options = cursor.options("targetSizeBytes", "auto", "minNumFiles")
@@ -61,7 +63,7 @@ def reorg(cursor: StatementCursor) -> Reorg:
     """REORG TABLE t [WHERE c] APPLY (PURGE | UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = n))."""
     cursor.need("REORG", "TABLE")
     table = cursor.table()
-    where = cursor.until("APPLY (", ";") if cursor.take("WHERE") else None
+    where = cursor.take_until("APPLY (", ";") if cursor.take("WHERE") else None
     cursor.need("APPLY", "(")
     if cursor.take("UPGRADE", "UNIFORM", "(", "ICEBERG_COMPAT_VERSION"):
         cursor.take("=")
@@ -217,7 +219,7 @@ STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
 """What reads a statement, by its first word."""
 
 
-def written_as(read: Callable[[StatementCursor], Command]) -> str:
+def describe_syntax(read: Callable[[StatementCursor], Command]) -> str:
     """How the statement is written that `read` reads, on one line."""
     if read is alter:
         changes = dict.fromkeys(" ".join(words) for words, _ in CHANGES)
@@ -246,7 +248,7 @@ def parse_request(text: str) -> tuple[Command, bool]:
     Several statements with semicolons between them are one `Script`, which a DRY RUN at the end of
     the last plans as a whole.
     """
-    cursor = StatementCursor.over(text)
+    cursor = StatementCursor.from_text(text)
     parts = _statements(cursor)
     if not parts:
         what = "The statement is empty."
@@ -285,10 +287,10 @@ def _one(text: str, tokens: list[Token]) -> tuple[Command, bool]:
     read = STATEMENTS.get(cursor.peek())
     if read is None:
         raise not_known(cursor, tuple(STATEMENTS))
-    cursor.help = f"Write {written_as(read)}."
+    cursor.help = f"Write {describe_syntax(read)}."
     command = read(cursor)
     if common is not None:
-        command = common.given_to(command)
+        command = common.apply_to(command)
     dry_run = cursor.take("DRY", "RUN")
     cursor.end()
     return command, dry_run

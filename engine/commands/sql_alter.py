@@ -76,7 +76,7 @@ def _add_columns(cursor: StatementCursor, table: str) -> Command:
     (first, after), parent = places[0], parents[0]
     together = AddColumns(columns, parent, first, after, table=table)
     asked = [(parent, *place) for parent, place in zip(parents, places, strict=True)]
-    if [tuple(place) for _, *place in together.added()] == asked:
+    if [tuple(place) for _, *place in together.list_additions()] == asked:
         return together
     texts = tuple(
         "FIRST" if first else f"AFTER {after}" if after else "" for first, after in places
@@ -173,7 +173,7 @@ def _set_or_drop(cursor: StatementCursor, column: str, table: str) -> Command:
     cursor.need("DEFAULT")
     if not sets:
         return ChangeColumn(column, drop_default=True, table=table)
-    return ChangeColumn(column, new_default=cursor.until("DRY RUN", ";"), table=table)
+    return ChangeColumn(column, new_default=cursor.take_until("DRY RUN", ";"), table=table)
 
 
 def _add_constraint(cursor: StatementCursor, table: str) -> Command:

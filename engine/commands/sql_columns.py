@@ -57,7 +57,7 @@ def check(cursor: StatementCursor) -> str:
     if cursor.peek() in {"PRIMARY", "FOREIGN", "UNIQUE"}:
         raise _informational(cursor)
     cursor.need("CHECK", "(")
-    condition = cursor.until(")")
+    condition = cursor.take_until(")")
     cursor.need(")")
     return condition
 
@@ -86,16 +86,16 @@ def column_definition(cursor: StatementCursor) -> StructField:
         elif cursor.take("COMMENT"):
             metadata[COMMENT] = cursor.string("a comment")
         elif cursor.take("DEFAULT"):
-            metadata[DEFAULT] = cursor.until(",", ")", *_DEFAULT_STOPS)
+            metadata[DEFAULT] = cursor.take_until(",", ")", *_DEFAULT_STOPS)
         elif cursor.take("GENERATED"):
-            metadata.update(_generated(cursor))
+            metadata.update(_parse_generated(cursor))
         elif cursor.peek() in {"CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "COLLATE"}:
-            raise _beside_a_column(cursor)
+            raise _column_option_error(cursor)
         else:
             return StructField(name, data_type, nullable, metadata)
 
 
-def _beside_a_column(cursor: StatementCursor) -> StatementError:
+def _column_option_error(cursor: StatementCursor) -> StatementError:
     """What Spark takes after a column's type, and this grammar does not."""
     if cursor.peek() == "CHECK":
         what = "A CHECK beside a column is not understood."
@@ -108,7 +108,7 @@ def _beside_a_column(cursor: StatementCursor) -> StatementError:
     return StatementError(what, remedy, position=cursor.position)
 
 
-def _generated(cursor: StatementCursor) -> dict[str, Any]:
+def _parse_generated(cursor: StatementCursor) -> dict[str, Any]:
     explicit = cursor.take("BY", "DEFAULT")
     if not explicit:
         cursor.need("ALWAYS")
@@ -118,7 +118,7 @@ def _generated(cursor: StatementCursor) -> dict[str, Any]:
     if explicit:
         cursor.refuse("IDENTITY was expected")
     cursor.need("(")
-    expression = cursor.until(")")
+    expression = cursor.take_until(")")
     cursor.need(")")
     return {GENERATION: expression}
 

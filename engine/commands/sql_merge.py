@@ -30,9 +30,9 @@ def merge(cursor: StatementCursor) -> Merge:
     table = cursor.table()
     target_alias = cursor.alias("USING") or table.rpartition(".")[2].rpartition("/")[2]
     cursor.need("USING")
-    rows, source_alias = _using(cursor)
+    rows, source_alias = _parse_using(cursor)
     cursor.need("ON")
-    on = cursor.until("WHEN")
+    on = cursor.take_until("WHEN")
     clauses = []
     while cursor.take("WHEN"):
         clauses.append(_clause(cursor))
@@ -48,7 +48,7 @@ def merge(cursor: StatementCursor) -> Merge:
     )
 
 
-def _using(cursor: StatementCursor) -> tuple[Source, str]:
+def _parse_using(cursor: StatementCursor) -> tuple[Source, str]:
     position = cursor.position
     if cursor.take("("):
         rows = rows_of_values(cursor) or source(cursor)
@@ -69,8 +69,8 @@ def _using(cursor: StatementCursor) -> tuple[Source, str]:
 
 
 def _clause(cursor: StatementCursor) -> MergeClause:
-    when = _when(cursor)
-    condition = cursor.until("THEN") if cursor.take("AND") else None
+    when = _parse_when(cursor)
+    condition = cursor.take_until("THEN") if cursor.take("AND") else None
     cursor.need("THEN")
     if cursor.take("DELETE"):
         return MergeClause(when, DELETE, condition)
@@ -82,10 +82,10 @@ def _clause(cursor: StatementCursor) -> MergeClause:
     cursor.need("INSERT")
     if cursor.take("*"):
         return MergeClause(when, INSERT_ALL, condition)
-    return MergeClause(when, INSERT, condition, _inserted(cursor))
+    return MergeClause(when, INSERT, condition, _parse_insert_values(cursor))
 
 
-def _when(cursor: StatementCursor) -> str:
+def _parse_when(cursor: StatementCursor) -> str:
     if cursor.take("MATCHED"):
         return MATCHED
     cursor.need("NOT", "MATCHED")
@@ -95,7 +95,7 @@ def _when(cursor: StatementCursor) -> str:
     return NOT_MATCHED
 
 
-def _inserted(cursor: StatementCursor) -> dict[str, str]:
+def _parse_insert_values(cursor: StatementCursor) -> dict[str, str]:
     position, columns = cursor.position, cursor.columns()
     cursor.need("VALUES", "(")
     values = items(cursor, ")")

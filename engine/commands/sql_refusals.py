@@ -74,22 +74,22 @@ def _query(cursor: StatementCursor, word: str) -> OnlyReadsError:
     try:
         query = read_query(cursor)
         for select in selects_of(query.body):
-            table, condition = _of(select)
+            table, condition = _table_and_condition(select)
             break
     except StatementError:
         pass  # what it reads is not told; that it reads is
     return _only_reads(word, "data", table, condition, position)
 
 
-def _of(select: SelectSyntax) -> tuple[str, str]:
+def _table_and_condition(select: SelectSyntax) -> tuple[str, str]:
     if not isinstance(select.source, TableName):
         return "", ""
     table = select.source
     names = {name.lower() for name in (table.alias, table.name.rpartition(".")[2]) if name}
-    return table.name, text_of(_unqualified(select.where, names))
+    return table.name, text_of(_drop_qualifiers(select.where, names))
 
 
-def _unqualified(tokens: Tokens, names: set[str]) -> Tokens:
+def _drop_qualifiers(tokens: Tokens, names: set[str]) -> Tokens:
     """Tokens without the table's name before its columns: the page knows one table."""
     kept: list[Token] = []
     for token in tokens:
@@ -204,6 +204,6 @@ _REFUSED: dict[str, Callable[[StatementCursor], tuple[str, str]]] = {
 }
 
 
-def refused() -> dict[str, tuple[str, str]]:
+def list_refusals() -> dict[str, tuple[str, str]]:
     """What is said of each statement that is refused by name, by its first word."""
-    return {word: say(StatementCursor.over(word)) for word, say in _REFUSED.items()}
+    return {word: say(StatementCursor.from_text(word)) for word, say in _REFUSED.items()}

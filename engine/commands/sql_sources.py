@@ -64,7 +64,7 @@ def select(
         return files(cursor, chosen or columns, by_position=by_position)
     start = cursor.index
     query = read_query(cursor)
-    plain = None if columns else _of_one_table(cursor, query, by_position=by_position)
+    plain = None if columns else _parse_table_select(cursor, query, by_position=by_position)
     return plain or QuerySource(cursor.slice(start), columns, by_position)
 
 
@@ -80,12 +80,12 @@ def rows_of_values(cursor: StatementCursor) -> RowsSource | None:
         return None
     start = cursor.index
     query = read_query(cursor)
-    if (rows := _written_out(cursor, query)) is None:
+    if (rows := _parse_values_rows(cursor, query)) is None:
         cursor.index = start
     return rows
 
 
-def _written_out(cursor: StatementCursor, query: QuerySyntax) -> RowsSource | None:
+def _parse_values_rows(cursor: StatementCursor, query: QuerySyntax) -> RowsSource | None:
     ends = query.common or query.order or query.limit is not None or query.offset
     select = query.body
     if ends or not isinstance(select, SelectSyntax) or not isinstance(select.source, DerivedTable):
@@ -113,7 +113,7 @@ def _reads_files(cursor: StatementCursor) -> bool:
     return cursor.peek(offset + 1) == "READ_FILES"
 
 
-def _of_one_table(
+def _parse_table_select(
     cursor: StatementCursor, query: QuerySyntax, *, by_position: bool
 ) -> TableSource | None:
     """A SELECT of one table without groups, order or subqueries; None for any other."""
@@ -162,7 +162,7 @@ def _values(cursor: StatementCursor, columns: tuple[str, ...]) -> RowsSource:
 
 def _row(cursor: StatementCursor) -> tuple[str, ...]:
     if cursor.peek() != "(" and not cursor.at_end:
-        return (cursor.until(",", ")", "DRY RUN"),)  # one value may stand without brackets
+        return (cursor.take_until(",", ")", "DRY RUN"),)  # one value may stand without brackets
     cursor.need("(")
     row = items(cursor, ")")
     cursor.need(")")
@@ -175,9 +175,9 @@ def items(cursor: StatementCursor, stop: str) -> tuple[str, ...]:
     Raises:
         StatementError: one is missing.
     """
-    items = [cursor.until(",", stop)]
+    items = [cursor.take_until(",", stop)]
     while cursor.take(","):
-        items.append(cursor.until(",", stop))
+        items.append(cursor.take_until(",", stop))
     return tuple(items)
 
 

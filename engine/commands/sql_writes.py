@@ -31,14 +31,14 @@ def insert(cursor: StatementCursor) -> Append | Overwrite | Stream:
     if not overwrite:
         cursor.need("INTO")
     cursor.take("TABLE")
-    into = _into(cursor, overwrite=overwrite)
+    into = _parse_target(cursor, overwrite=overwrite)
     if overwrite:
         return replace(_overwrite(cursor, into), merge_schema=evolves)
     options = cursor.options(*STREAM_OPTIONS, OPTION)
-    into = _by_name(cursor, into)
+    into = _parse_by_name(cursor, into)
     choice = compaction(cursor, options)
     if cursor.take("REPLACE"):
-        return replace(_replacing(cursor, into, options, choice), merge_schema=evolves)
+        return replace(_parse_replace(cursor, into, options, choice), merge_schema=evolves)
     if takes_stream(cursor):
         _refuse_alias(cursor, into)
         options = {**options, "mergeSchema": "true"} if evolves else options
@@ -51,7 +51,7 @@ def insert(cursor: StatementCursor) -> Append | Overwrite | Stream:
 
 
 @dataclass(frozen=True)
-class _Into:
+class _InsertTarget:
     """What stands between INTO and the rows."""
 
     table: str
@@ -61,7 +61,7 @@ class _Into:
     by_name: bool
 
 
-def _into(cursor: StatementCursor, *, overwrite: bool) -> _Into:
+def _parse_target(cursor: StatementCursor, *, overwrite: bool) -> _InsertTarget:
     table = cursor.table()
     alias = cursor.alias(*_AFTER_TABLE)
     partition = _partition(cursor) if cursor.peek() == "PARTITION" else {}
@@ -72,16 +72,16 @@ def _into(cursor: StatementCursor, *, overwrite: bool) -> _Into:
     columns = cursor.columns() if cursor.peek() == "(" and not cursor.query_ahead() else ()
     if cursor.peek() == "PARTITION" and not partition:
         partition = _partition(cursor)
-    return _by_name(cursor, _Into(table, alias, partition, columns, by_name=False))
+    return _parse_by_name(cursor, _InsertTarget(table, alias, partition, columns, by_name=False))
 
 
-def _by_name(cursor: StatementCursor, into: _Into) -> _Into:
+def _parse_by_name(cursor: StatementCursor, into: _InsertTarget) -> _InsertTarget:
     if into.by_name and cursor.peek() == "BY":
         cursor.refuse("BY NAME is there already")
     return replace(into, by_name=cursor.take("BY", "NAME") or into.by_name)
 
 
-def _refuse_alias(cursor: StatementCursor, into: _Into) -> None:
+def _refuse_alias(cursor: StatementCursor, into: _InsertTarget) -> None:
     if into.alias:
         what = f"{into.alias} is an alias of the table, which only REPLACE WHERE and ON have a use for."
         raise StatementError(what, "Leave it out.", position=cursor.position)
@@ -96,14 +96,14 @@ def _partition(cursor: StatementCursor) -> dict[str, str]:
         if name in values:
             what = f"{name} comes twice in PARTITION."
             raise StatementError(what, "Name it once.", position=position)
-        values[name] = cursor.until(",", ")") if cursor.take("=") else ""
+        values[name] = cursor.take_until(",", ")") if cursor.take("=") else ""
         if cursor.take(")"):
             return values
         cursor.need(",")
 
 
-def _replacing(
-    cursor: StatementCursor, into: _Into, options: Mapping[str, str], choice: str
+def _parse_replace(
+    cursor: StatementCursor, into: _InsertTarget, options: Mapping[str, str], choice: str
 ) -> Overwrite:
     """REPLACE is passed: WHERE condition, USING (columns), or ON condition; then the rows."""
     if cursor.peek() not in {"WHERE", "USING", "ON"}:
@@ -116,14 +116,14 @@ def _replacing(
         raise StatementError(what, "Leave one out.", position=cursor.position)
     if way == "USING":
         using = cursor.columns()
-        into = _by_name(cursor, into)
+        into = _parse_by_name(cursor, into)
         rows = source(cursor, into.columns, by_position=not into.by_name)
         return Overwrite(
             rows, replace_using=using, alias=into.alias, auto_compact=choice, table=into.table
         )
-    condition = cursor.until("BY NAME", "VALUES", "SELECT", "WITH", "TABLE", *_QUERIES)
-    into = _by_name(cursor, into)
-    rows, source_alias = _aliased(cursor, into)
+    condition = cursor.take_until("BY NAME", "VALUES", "SELECT", "WITH", "TABLE", *_QUERIES)
+    into = _parse_by_name(cursor, into)
+    rows, source_alias = _parse_aliased_rows(cursor, into)
     if way == "WHERE":
         return Overwrite(
             rows, replace_where=condition, alias=into.alias, auto_compact=choice, table=into.table
@@ -138,7 +138,7 @@ def _replacing(
     )
 
 
-def _aliased(cursor: StatementCursor, into: _Into) -> tuple[Source, str]:
+def _parse_aliased_rows(cursor: StatementCursor, into: _InsertTarget) -> tuple[Source, str]:
     """The rows of REPLACE ON: a query in brackets may have an alias."""
     by_position = not into.by_name
     if not cursor.take("("):
@@ -148,10 +148,10 @@ def _aliased(cursor: StatementCursor, into: _Into) -> tuple[Source, str]:
     return rows, cursor.alias("DRY")
 
 
-def _overwrite(cursor: StatementCursor, into: _Into) -> Overwrite:
+def _overwrite(cursor: StatementCursor, into: _InsertTarget) -> Overwrite:
     _refuse_alias(cursor, into)
     options = cursor.options("overwriteSchema", "partitionOverwriteMode", OPTION)
-    into = _by_name(cursor, into)
+    into = _parse_by_name(cursor, into)
     mode = options.get("partitionOverwriteMode", "static").lower()
     if mode not in {"static", "dynamic"}:
         what = f"partitionOverwriteMode cannot be {mode[:100]}."
@@ -199,7 +199,7 @@ def delete(cursor: StatementCursor) -> Delete:
     """DELETE FROM t [AS a] [WHERE c] [WITH (options)]."""
     cursor.need("DELETE", "FROM")
     table, alias = cursor.table(), cursor.alias("WHERE", "DRY", "USING", "WITH")
-    where = cursor.until(*ENDS) if cursor.take("WHERE") else None
+    where = cursor.take_until(*ENDS) if cursor.take("WHERE") else None
     choice = compaction(cursor, cursor.options(OPTION))
     return Delete(where, alias=alias, auto_compact=choice, table=table)
 
@@ -210,7 +210,7 @@ def update(cursor: StatementCursor) -> Update:
     table, alias = cursor.table(), cursor.alias("SET")
     cursor.need("SET")
     assigned = assignments(cursor, "WHERE", *ENDS)
-    where = cursor.until(*ENDS) if cursor.take("WHERE") else None
+    where = cursor.take_until(*ENDS) if cursor.take("WHERE") else None
     choice = compaction(cursor, cursor.options(OPTION))
     return Update(assigned, where, alias=alias, auto_compact=choice, table=table)
 
@@ -230,7 +230,7 @@ def assignments(cursor: StatementCursor, *stops: str) -> dict[str, str]:
             what = f"{column} is set twice."
             raise SetTwiceError(what, "Set it once.", position=position)
         cursor.need("=")
-        values[column] = cursor.until(",", *stops)
+        values[column] = cursor.take_until(",", *stops)
         if not cursor.take(","):
             return values
 

@@ -23,7 +23,7 @@ class StatementCursor(Cursor):
     help = "docs/sql.md shows how each statement is written."
 
     @classmethod
-    def over(cls, text: str) -> "StatementCursor":
+    def from_text(cls, text: str) -> "StatementCursor":
         """The beginning of a statement.
 
         Raises:
@@ -33,7 +33,7 @@ class StatementCursor(Cursor):
             what = f"The statement has {len(text)} characters: {MAX_CHARACTERS} is the limit."
             raise StatementError(what, "Load the rows from a file.")
         tokens = tokenize(text, error=StatementError)
-        return cls(tokens, _without_comments(text, tokens))
+        return cls(tokens, _blank_comments(text, tokens))
 
     def query_ahead(self) -> bool:
         """Whether a query in brackets is next."""
@@ -116,7 +116,7 @@ class StatementCursor(Cursor):
         """The text from the token of that index up to the one ahead."""
         return self.text[self.tokens[start].position : self.tokens[self.index - 1].end]
 
-    def until(self, *stops: str) -> str:
+    def take_until(self, *stops: str) -> str:
         """The text up to one of these stops outside brackets and CASE, or to the end.
 
         A stop is a word or symbol, or several with blanks between.
@@ -276,7 +276,7 @@ class StatementCursor(Cursor):
             self.refuse("the statement should have ended")
 
 
-def _without_comments(text: str, tokens: list[Token]) -> str:
+def _blank_comments(text: str, tokens: list[Token]) -> str:
     parts, at = [], 0
     for token in tokens:
         parts.append(_blank(text[at : token.position]))

@@ -95,12 +95,12 @@ class Stream(Command):
         options = options_sql(
             {
                 "streamName": self.stream_name,
-                "startingVersion": _shown(self.starting_version),
+                "startingVersion": _number_text(self.starting_version),
                 "maxFilesPerBatch": self.max_files_per_batch if few else "",
                 "skipChangeCommits": self.skip_change_commits,
                 "ignoreDeletes": self.ignore_deletes,
                 "ignoreChanges": self.ignore_changes,
-                "acceptSchemaVersion": _shown(self.accept_schema_version),
+                "acceptSchemaVersion": _number_text(self.accept_schema_version),
                 "mergeSchema": self.merge_schema,
                 OPTION: choice_option(self.auto_compact),
             }
@@ -124,6 +124,6 @@ STREAM_OPTIONS = {
 """The names of its parameters in a statement's WITH."""
 
 
-def _shown(value: int | None) -> str:
+def _number_text(value: int | None) -> str:
     """A number as text, so that 0 is not taken for left out."""
     return "" if value is None else str(value)

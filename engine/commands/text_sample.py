@@ -81,7 +81,7 @@ class Misfit(Exception):  # noqa: N818 - of a value, not of the program
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line of the file: its values, or why it has none."""
 
     values: Sequence[Any]
@@ -96,7 +96,7 @@ class TextHead:
     """
 
     columns: StructType
-    lines: list[Line]
+    lines: list[TextLine]
     is_whole: bool
     long_numbers: frozenset[str] = frozenset()
 
@@ -118,8 +118,8 @@ def csv_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
     except pa.ArrowInvalid as error:
         msg = f"{shown} is not CSV: {error}."
         raise RequestError(msg, "Check the delimiter and the quote.", field="delimiter") from error
-    lines = _numbered_lines(batches, _row_limit(len(names)))
-    return _text_head(_of_texts(names, lines), lines, is_whole=is_whole)
+    lines = _sort_lines(batches, _row_limit(len(names)))
+    return _text_head(_infer_schema(names, lines), lines, is_whole=is_whole)
 
 
 def json_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
@@ -143,16 +143,16 @@ def json_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
             check_width(len(merged), shown)
     assert isinstance(merged, StructType)  # noqa: S101 - of objects
     lines = [
-        Line([value.get(name) for name in merged.names])
+        TextLine([value.get(name) for name in merged.names])
         if value is not None
-        else Line([None] * len(merged), "not a JSON object")
+        else TextLine([None] * len(merged), "not a JSON object")
         for value in values
     ]
     return _text_head(merged, lines, is_whole=is_whole)
 
 
-def _text_head(columns: StructType, lines: list[Line], *, is_whole: bool) -> TextHead:
-    settled = StructType(tuple(StructField(f.name, _settled(f.type)) for f in columns))
+def _text_head(columns: StructType, lines: list[TextLine], *, is_whole: bool) -> TextHead:
+    settled = StructType(tuple(StructField(f.name, _default_type(f.type)) for f in columns))
     long_numbers = frozenset(field.name for field in columns if _has_digits(field.type))
     return TextHead(settled, lines, is_whole, long_numbers)
 
@@ -249,21 +249,21 @@ def _row_limit(columns: int) -> int:
     return min(INFERRED_ROWS, max(_FEWEST_ROWS, _INFERRED_CELLS // max(columns, 1)))
 
 
-def _numbered_lines(batches: Sequence[pa.RecordBatch], limit: int) -> list[Line]:
+def _sort_lines(batches: Sequence[pa.RecordBatch], limit: int) -> list[TextLine]:
     """Records in the order of the file: those that Arrow left out come last, and belong between."""
-    numbered: list[tuple[int, Line]] = []
+    numbered: list[tuple[int, TextLine]] = []
     for batch in batches:
         some = batch.slice(0, limit)
         numbers, problems = some.column(RECORD).to_pylist(), some.column(PROBLEM).to_pylist()
         rows = zip(*(column.to_pylist() for column in some.columns[:-3]), strict=True)
         numbered += [
-            (number, Line(row, problem or ""))
+            (number, TextLine(row, problem or ""))
             for number, problem, row in zip(numbers, problems, rows, strict=True)
         ]
     return [line for _, line in sorted(numbered, key=lambda pair: pair[0])[:limit]]
 
 
-def _of_texts(names: Sequence[str], lines: Sequence[Line]) -> StructType:
+def _infer_schema(names: Sequence[str], lines: Sequence[TextLine]) -> StructType:
     good = [line.values for line in lines if not line.problem]
     columns = zip(*good, strict=True) if good else [()] * len(names)
     return StructType(
@@ -376,12 +376,12 @@ def _has_digits(kind: DataType) -> bool:
             return kind == _DIGITS
 
 
-def _settled(kind: DataType) -> DataType:
+def _default_type(kind: DataType) -> DataType:
     """Text where no value said a type, as for an empty object."""
     match kind:
         case StructType(fields) if fields:
-            return StructType(tuple(StructField(f.name, _settled(f.type)) for f in fields))
+            return StructType(tuple(StructField(f.name, _default_type(f.type)) for f in fields))
         case ArrayType(element):
-            return ArrayType(_settled(element))
+            return ArrayType(_default_type(element))
         case _:
             return STRING if kind in (_VOID, _DIGITS) or isinstance(kind, StructType) else kind

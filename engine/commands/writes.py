@@ -13,11 +13,11 @@ from engine.commands.names import (
     column_path,
     name_sql,
     options_sql,
+    render_where,
     table_sql,
-    where_sql,
 )
 from engine.commands.partitions import check_partition, partition_condition, partition_sql
-from engine.commands.replacing import Replacing, check_matched, match_condition, replacing_sql
+from engine.commands.replacing import ReplaceClause, check_matched, match_condition, render_replace
 from engine.commands.sources import QuerySource, RowsSource, Source
 from engine.errors import RequestError
 from engine.expressions.given import Given, row_condition, value_of
@@ -35,7 +35,7 @@ _PARTITION_HELP = (
 )
 
 
-def _into(command: "Append | Overwrite") -> str:
+def _render_target(command: "Append | Overwrite") -> str:
     source = command.source
     columns = source.columns if isinstance(source, RowsSource | QuerySource) else ()
     listed = f" {column_list(columns)}" if columns else ""
@@ -72,7 +72,7 @@ class Append(Command):
         options = options_sql(
             {"mergeSchema": self.merge_schema, OPTION: choice_option(self.auto_compact)}
         )
-        return f"INSERT INTO {_into(self)}{options} {self.source.sql()}"
+        return f"INSERT INTO {_render_target(self)}{options} {self.source.sql()}"
 
 
 @dataclass(frozen=True)
@@ -137,9 +137,11 @@ class Overwrite(Command):
         if any(others):
             check_matched(self.source, self.replace_using, schema)
         if schema is not None:
-            self.replaced(schema)
+            self.parse_replace_where(schema)
 
-    def replaced(self, schema: StructType, *, now_ms: int | None = None) -> Expression | None:
+    def parse_replace_where(
+        self, schema: StructType, *, now_ms: int | None = None
+    ) -> Expression | None:
         """The condition of the rows it replaces; None for all, and where the new rows say which."""
         if self.replace_where:
             scope = self.scope(schema)
@@ -155,12 +157,12 @@ class Overwrite(Command):
         return bool(told or self.dynamic_partitions or any(self.partition.values()))
 
     @property
-    def _replacing(self) -> Replacing:
-        return Replacing(
+    def _replacing(self) -> ReplaceClause:
+        return ReplaceClause(
             self.source, self.replace_using, self.replace_on, self.alias, self.source_alias
         )
 
-    def matched(self, columns: Sequence[str]) -> str:
+    def render_match(self, columns: Sequence[str]) -> str:
         """The condition of a table's rows that a new row replaces; "" where none is requested.
 
         `columns` are the table's columns that the source's are for, in order.
@@ -178,19 +180,21 @@ class Overwrite(Command):
         """SQL that says the same; `parse_statement` of it equals the command."""
         if self.replace_where:
             return (
-                f"INSERT{_evolution(self)} INTO {_into(self)}{_options(self)} REPLACE WHERE {self.replace_where}"
+                f"INSERT{_evolution(self)} INTO {_render_target(self)}{_options(self)} REPLACE WHERE {self.replace_where}"
                 f" {self.source.sql()}"
             )
         if self.replace_using or self.replace_on:
             evolution = _evolution(self)
-            return replacing_sql(self._replacing, f"{evolution} INTO {_into(self)}{_options(self)}")
+            return render_replace(
+                self._replacing, f"{evolution} INTO {_render_target(self)}{_options(self)}"
+            )
         mode = "dynamic" if self.dynamic_partitions else ""
         options: dict[str, str | bool | int | None] = {
             "overwriteSchema": self.overwrite_schema,
             "partitionOverwriteMode": mode,
             OPTION: choice_option(self.auto_compact),
         }
-        return f"INSERT{_evolution(self)} OVERWRITE {_into(self)}{options_sql(options)} {self.source.sql()}"
+        return f"INSERT{_evolution(self)} OVERWRITE {_render_target(self)}{options_sql(options)} {self.source.sql()}"
 
 
 @dataclass(frozen=True)
@@ -216,7 +220,7 @@ class Delete(Command):
     def statement(self) -> str:
         """SQL that says the same; `parse_statement` of it equals the command."""
         place = f"{table_sql(self.table)}{_alias(self.alias)}"
-        return f"DELETE FROM {place}{where_sql(self.where)}{_options(self)}"  # noqa: S608
+        return f"DELETE FROM {place}{render_where(self.where)}{_options(self)}"  # noqa: S608
 
 
 @dataclass(frozen=True)
@@ -247,9 +251,9 @@ class Update(Command):
             raise SetTwiceError(what, "Set it once.", field="assignments")
         if schema is not None:
             self.condition(schema)
-            self.assigned(schema)
+            self.parse_assignments(schema)
 
-    def assigned(
+    def parse_assignments(
         self, schema: StructType, *, now_ms: int | None = None, tables: Tables | None = None
     ) -> dict[tuple[str, ...], Expression]:
         """The assignments as trees, by the path of the column; subqueries as in `condition`.
@@ -280,7 +284,7 @@ class Update(Command):
         """SQL that says the same; `parse_statement` of it equals the command."""
         pairs = ", ".join(f"{column} = {value}" for column, value in self.assignments.items())
         place = f"{table_sql(self.table)}{_alias(self.alias)}"
-        return f"UPDATE {place} SET {pairs}{where_sql(self.where)}{_options(self)}"  # noqa: S608
+        return f"UPDATE {place} SET {pairs}{render_where(self.where)}{_options(self)}"  # noqa: S608
 
 
 @dataclass(frozen=True)

@@ -238,6 +238,6 @@ def _field(definition: Java) -> StructField:
     text = str(definition.dataType().sql())
     if _COLLATION.search(text):
         raise CollationError(str(definition.name()))
-    declared = read_type(StatementCursor.over(text))
+    declared = read_type(StatementCursor.from_text(text))
     plain = StructField(str(definition.name()), declared, bool(definition.nullable()), metadata)
     return declare_type(plain, declared)

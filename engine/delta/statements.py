@@ -135,11 +135,11 @@ def of_engine(
         EngineError: as `run_statement`.
     """
     try:
-        cursor = StatementCursor.over(text)
+        cursor = StatementCursor.from_text(text)
     except StatementError:
         return None
     while cursor.tokens and cursor.tokens[-1].value == ";":
-        cursor = StatementCursor.over(text[: cursor.tokens[-1].position])
+        cursor = StatementCursor.from_text(text[: cursor.tokens[-1].position])
         text = cursor.text
     readers = (*TABLE_STATEMENTS, *more)
     reads = next((read for words, read in readers if cursor.take(*words)), None)
@@ -149,7 +149,7 @@ def of_engine(
         return None
     if arguments:
         index = cursor.index
-        cursor = StatementCursor.over(_with_values(spark, cursor, arguments))
+        cursor = StatementCursor.from_text(_with_values(spark, cursor, arguments))
         cursor.index = index
     return reads(spark, cursor)
 
@@ -182,7 +182,7 @@ def _with_values(spark: SparkSession, cursor: StatementCursor, arguments: Argume
 def _first_word(text: str) -> str:
     """The word that a statement begins with; "(" before a bracket."""
     try:
-        cursor = StatementCursor.over(text)
+        cursor = StatementCursor.from_text(text)
     except StatementError:
         return "SELECT"  # Spark's parser will say
     return cursor.peek()

@@ -203,7 +203,7 @@ def _convert(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
     columns = None
     if cursor.take("PARTITIONED", "BY"):
         cursor.need("(")
-        columns = cursor.until(")")
+        columns = cursor.take_until(")")
         cursor.need(")")
     cursor.end()
     convert_files(spark, name.sql, columns)

@@ -51,7 +51,7 @@ def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
             msg = f"{field.name} must be null in the rows that are there: it can have no rule yet."
             raise InvalidSchemaError(msg, "Add it plain, then change it.", field="columns")
     schema, listed = snapshot.schema, list[dict[str, Any]]()
-    for field, inside, first, after in command.added():
+    for field, inside, first, after in command.list_additions():
         parent = column_path(inside) if inside else ()
         schema = edit(schema, parent, inserted((field,), first=first, after=after))
         listed.append({"column": _shown(field), "position": after})
@@ -153,7 +153,7 @@ def check_default_type(field: StructField) -> None:
 
 def _altered(command: ChangeColumn, snapshot: Snapshot, field: StructField) -> StructField:
     metadata = dict(field.metadata)
-    new_type = command.parsed_type()
+    new_type = command.parse_new_type()
     if new_type == field.type:
         return field
     if {IDENTITY, GENERATED} & metadata.keys() and (new_type is not None or command.new_default):

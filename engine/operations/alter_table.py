@@ -29,7 +29,7 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
     if key in snapshot.metadata.configuration:
         msg = f"There is a constraint {command.name} already."
         raise ConstraintExistsError(msg, "Drop it first.", field="name")
-    condition = command.checked(snapshot.schema)
+    condition = command.parse_check(snapshot.schema)
     if execution.options.dry_run:
         return OperationResult(plan=Plan(f"{snapshot.file_count} files would be checked."))
     txn.read_whole_table()

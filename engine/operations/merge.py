@@ -193,7 +193,7 @@ class _Reading:
         obstacles += [why for value in analysed.values() if (why := value_obstacle(value))]
         if obstacles:
             txn.use_files_alone(obstacles[0])
-        elif (reached := analysed.reached_without_source()) is not None:
+        elif (reached := analysed.collect_by_source_conditions()) is not None:
             txn.match_rows_with(matcher(reached))
         files = self.snapshot.add_files(None if condition == TRUE else condition)
         self.execution.chose(len(files), self.snapshot)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from engine.commands.analysed_merge import AnalysedMerge, equated
+from engine.commands.analysed_merge import AnalysedMerge, plain_equal_sides
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_operators import together
 from engine.expressions.evaluate import evaluate_arrow, find_matches
@@ -114,7 +114,7 @@ def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, 
 
 def _key(part: Expression, target: pa.Table, source: pa.Table) -> tuple[pa.Array, pa.Array] | None:
     """Both sides of an equality between them, in one type; None for any other condition."""
-    sides = equated(part)
+    sides = plain_equal_sides(part)
     if sides is None:
         return None
     mine, theirs = sides

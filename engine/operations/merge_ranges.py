@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.commands.analysed_merge import equated
+from engine.commands.analysed_merge import plain_equal_sides
 from engine.expressions.traits import is_deterministic, split_conjuncts
 from engine.expressions.tree import FALSE, Call, Column, Expression, Literal, Value
 from engine.schema.types import (
@@ -74,7 +74,7 @@ def ends_of(low: pa.Scalar, high: pa.Scalar) -> tuple[object, object] | None:
 
 
 def _keys(on: Expression) -> Iterator[tuple[Column, Expression]]:
-    for mine, other in filter(None, map(equated, split_conjuncts(on))):
+    for mine, other in filter(None, map(plain_equal_sides, split_conjuncts(on))):
         if not (isinstance(mine, Column) and len(mine.path) == 1 and is_deterministic(other)):
             continue
         if _is_comparable(mine.type, other.type):

@@ -344,7 +344,7 @@ def with_computed_source(
     def computed(leaf: Expression) -> Expression:
         return columns.get(leaf.name, leaf) if isinstance(leaf, SparkExpression) else leaf
 
-    rewritten = merge.rewritten(lambda tree: replace_leaves(tree, computed)) if nodes else merge
+    rewritten = merge.rewrite(lambda tree: replace_leaves(tree, computed)) if nodes else merge
     return rewritten, with_source_columns(source, nodes)
 
 

@@ -20,8 +20,8 @@ def analysed_merge(
         EngineError: a name, a type or a clause that cannot be.
     """
     if command.schema_evolution:
-        terms = with_new_columns(terms, command.taken(source))
-    analysed = command.analysed(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
+        terms = with_new_columns(terms, command.choose_new_columns(source))
+    analysed = command.analyse(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
     for clause in analysed.clauses:
         _check_clause(clause, terms.schema)
     return terms, analysed

@@ -56,7 +56,7 @@ def overwrite(command: Overwrite, execution: Execution) -> OperationResult:
     snapshot = execution.snapshot_of(txn)
     if command.replace_using or command.replace_on:
         return _replace_matched(command, execution, txn)
-    condition = command.replaced(snapshot.schema, now_ms=execution.now_ms)
+    condition = command.parse_replace_where(snapshot.schema, now_ms=execution.now_ms)
     if execution.options.dry_run:
         return _plan(command, snapshot, condition)
     if condition is not None:
@@ -138,7 +138,7 @@ def _matched(
         names = names[: len(command.source.rows[0])]
     own = command.table.rpartition(".")[2].rpartition("/")[2]
     relation = Relation(snapshot.schema, "", (command.alias or own, TARGET))
-    text = command.matched(names)
+    text = command.render_match(names)
     condition = parse_condition(
         text, Scope((relation,)), now_ms=execution.now_ms, nested=bind_subqueries(tables.schema)
     )

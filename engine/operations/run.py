@@ -37,7 +37,7 @@ from engine.commands.model import (
     Update,
     Vacuum,
 )
-from engine.commands.script import named
+from engine.commands.script import step_table
 from engine.commands.sql import parse_statement
 from engine.errors import (
     ConflictError,
@@ -249,7 +249,7 @@ def _check_place(command: Command, table: DeltaTable) -> None:
     Raises:
         RequestError: it is one.
     """
-    name = named(command)
+    name = step_table(command)
     if "/" not in name:
         return  # what the caller calls the table
     try:
@@ -295,7 +295,7 @@ def _script(
         )
         return run(command, changed, spark, of_step)
 
-    return run_steps(script, perform, [named(step) or tables.own.uri for step in script.steps])
+    return run_steps(script, perform, [step_table(step) or tables.own.uri for step in script.steps])
 
 
 def _once(

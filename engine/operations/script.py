@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.commands.command import Command
 from engine.commands.names import ANY_TABLE
-from engine.commands.script import Script, makes_table, named
+from engine.commands.script import Script, makes_table, step_table
 from engine.errors import EngineError
 from engine.operations.named_tables import check_location, open_location
 from engine.operations.options import Resolve
@@ -76,7 +76,7 @@ class ScriptTables:
 
     def open(self, step: Command) -> DeltaTable:
         """The table that a step changes; it need not be there where the step makes it."""
-        name = named(step)
+        name = step_table(step)
         if not name or name == self.own.uri:
             return self.own
         if self._opens is not None:

@@ -66,7 +66,9 @@ def update(command: Update, execution: Execution) -> OperationResult:
     snapshot = execution.snapshot_of(txn)
     tables = QueryTables(execution, txn)
     condition = execution.condition(command, snapshot, tables.schema)
-    assignments = command.assigned(snapshot.schema, now_ms=execution.now_ms, tables=tables.schema)
+    assignments = command.parse_assignments(
+        snapshot.schema, now_ms=execution.now_ms, tables=tables.schema
+    )
     check_assignments(snapshot.schema, assignments)
     if tables.reads_target and any(map(has_subquery, assignments.values())):
         txn.use_files_alone(SUBQUERY)  # whatever its condition says, it reads every row

@@ -37,7 +37,7 @@ def describe_commands(
     steps = {}
     for kind, command in COMMANDS.items():
         named = f"{_camel(kind)}Parameters"
-        schemas[named] = {"description": command.help, **_object(command.declared())}
+        schemas[named] = {"description": command.help, **_object(command.list_parameters())}
         if fits_a_script(command):
             steps[kind] = f"{_camel(kind)}Step"
             schemas[steps[kind]] = _with_kind(kind, _of_kind(named, schemas))

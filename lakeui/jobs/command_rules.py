@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 
 from engine.commands.model import Clone, Command, Create, Script, Vacuum
 from engine.commands.names import ANY_TABLE
-from engine.commands.script import named
+from engine.commands.script import step_table
 from engine.errors import EngineError, RequestError
 from engine.protocol.properties import TableProperties
 from engine.schema.types import parse_schema
@@ -146,7 +146,7 @@ def changed_table(step: Command, table: Table, by: User | None) -> Table:
     Raises:
         RequestError: it is not registered, or not for this person to see.
     """
-    name = named(step)
+    name = step_table(step)
     if name in ("", table.name, table.uri):
         return table
     return readable_table(name, by, field="steps")

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from engine.commands.model import Clone, Command, Create, Script
-from engine.commands.script import makes_table, named
+from engine.commands.script import makes_table, step_table
 from engine.commands.sql import parse_request
 from engine.errors import RequestError, TableExistsError
 from lakeui.catalog.access import may, visible_tables
@@ -174,7 +174,7 @@ def tables_to_make(command: Command, table: Table, by: User | None) -> list[Tabl
     """
     if not isinstance(command, Script):
         return []
-    names = dict.fromkeys(named(step) for step in command.steps if makes_table(step))
+    names = dict.fromkeys(step_table(step) for step in command.steps if makes_table(step))
     given = [name for name in names if name not in ("", table.name, table.uri)]
     seen = Table.objects.all() if by is None else visible_tables(by)
     pairs = seen.filter(Q(name__in=given) | Q(uri__in=given)).values_list("name", "uri")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from django.db.models import Q, QuerySet
 
 from engine.commands.model import Command, Script
-from engine.commands.script import named
+from engine.commands.script import step_table
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job, Schedule
 
@@ -18,7 +18,7 @@ from lakeui.jobs.models import Job, Schedule
 def note_changed_tables(asked: Job | Schedule, command: Command) -> None:
     """Write down which registered tables a saved job or schedule changes beside its own."""
     steps = command.steps if isinstance(command, Script) else ()
-    names = {named(step) for step in steps} - {"", asked.table.name, asked.table.uri}
+    names = {step_table(step) for step in steps} - {"", asked.table.name, asked.table.uri}
     if names or isinstance(asked, Schedule):  # the statement of a schedule may have been another
         others = Table.objects.filter(Q(name__in=names) | Q(uri__in=names))
         asked.also_changes.set(others.exclude(pk=asked.table_id))

@@ -39,7 +39,7 @@ from engine.commands.model import (
     Update,
     Vacuum,
 )
-from engine.commands.script import named
+from engine.commands.script import step_table
 from engine.conflicts.eligibility import IDENTITY_KEY
 from engine.conflicts.forecast import Operation
 from engine.conflicts.reads import READS_TARGET, SUBQUERY, is_stable, row_obstacle
@@ -135,7 +135,7 @@ def operations_of_job(
     if not isinstance(command, Script):
         return (operation_of(command, target),)
     names = {target.name, target.uri, *({""} if is_own else ())}
-    return tuple(operation_of(step, target) for step in command.steps if named(step) in names)
+    return tuple(operation_of(step, target) for step in command.steps if step_table(step) in names)
 
 
 def operation_of(command: Command, target: Target) -> Operation:
@@ -270,7 +270,7 @@ def _conditioned(operation: Operation, command: Delete | Update, target: Target)
     nested = _reads(command, target)
     try:
         condition = command.condition(target.schema)
-        assigned = command.assigned(target.schema) if isinstance(command, Update) else {}
+        assigned = command.parse_assignments(target.schema) if isinstance(command, Update) else {}
     except EngineError:
         return replace(operation, reads_all=nested)
     parts = _parts(condition)
@@ -297,7 +297,7 @@ def _overwritten(operation: Operation, command: Overwrite, target: Target) -> Op
     if _source_reads(command.source, target) or not command.replaces_some:
         return operation
     try:
-        condition = command.replaced(target.schema)
+        condition = command.parse_replace_where(target.schema)
     except EngineError:
         return operation
     if condition is None:  # the new rows say which

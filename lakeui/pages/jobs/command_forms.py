@@ -47,7 +47,7 @@ class CommandForm(forms.Form):
         self.kind = kind
         self.parts: tuple[Part, ...] = tuple(
             part_of(model, declared, _repeats(declared.name, data or {}))
-            for declared in model.declared()
+            for declared in model.list_parameters()
             if declared.name not in _LEFT_OUT
         )
         for part in self.parts:
@@ -123,7 +123,7 @@ class CommandForm(forms.Form):
 
 def initial_of(kind: str, query: Mapping[str, str]) -> dict[str, Any]:
     """What an address fills in beforehand."""
-    names = {p.name for p in COMMANDS[kind].declared()}
+    names = {p.name for p in COMMANDS[kind].list_parameters()}
     return {name: value for name, value in query.items() if name in names}
 
 

@@ -75,6 +75,6 @@ def test_no_request_makes_a_given_condition(kind, parameters):
 def test_what_a_program_gives_is_read_as_its_tree():
     assert Delete(where=Given()).condition(SCHEMA) is OWN
     assert Delete(where=Given()).statement() == "DELETE FROM t WHERE my_udf(name)"
-    assert Update(assignments={"ID": Given(TRUE)}).assigned(SCHEMA) == {("id",): TRUE}
+    assert Update(assignments={"ID": Given(TRUE)}).parse_assignments(SCHEMA) == {("id",): TRUE}
     with pytest.raises(ExpressionError, match="true or false"):
         Delete(where=Given(Literal("x", STRING))).condition(SCHEMA)

@@ -22,7 +22,7 @@ SOURCE = StructType(
 
 def _analysed(clauses, on="t.id = s.id"):
     text = f"MERGE INTO db.t USING src AS s ON {on} {clauses}"
-    return parse_statement(text).analysed(TARGET, SOURCE, now_ms=0)
+    return parse_statement(text).analyse(TARGET, SOURCE, now_ms=0)
 
 
 UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
@@ -74,7 +74,7 @@ def test_of_a_table_that_is_merged_into_itself_the_target_has_the_name(target, s
     text = (
         f"MERGE INTO {target} USING {source} ON t.id = s.id WHEN MATCHED AND t.v = 'a' THEN DELETE"
     )
-    analysed = parse_statement(text).analysed(TARGET, TARGET, now_ms=0)
+    analysed = parse_statement(text).analyse(TARGET, TARGET, now_ms=0)
     assert to_sql(analysed.on) == "`target`.`id` = `source`.`id`"
     assert to_sql(analysed.clauses[0].condition) == "`target`.`v` = 'a'"
 
@@ -143,8 +143,8 @@ def test_a_star_needs_every_column_unless_the_schema_evolves():
     merge = parse_statement(f"MERGE INTO t USING s ON t.id = s.id {UPSERT}")
     narrow = StructType((StructField("id", LONG),))
     with pytest.raises(ExpressionError):
-        merge.analysed(TARGET, narrow)
+        merge.analyse(TARGET, narrow)
     evolving = parse_statement(
         f"MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.id = s.id {UPSERT}"
     )
-    assert set(evolving.analysed(TARGET, narrow).clauses[0].assignments) == {("id",)}
+    assert set(evolving.analyse(TARGET, narrow).clauses[0].assignments) == {("id",)}

@@ -51,7 +51,7 @@ def test_every_command_says_what_a_form_needs(kind):
     model = COMMANDS[kind]
     assert model.label
     assert model.help
-    for parameter in model.declared():
+    for parameter in model.list_parameters():
         assert parameter.label
         assert parameter.kind in _KINDS
         assert parameter.json_type
@@ -179,7 +179,7 @@ _JSON = st.recursive(
 
 @given(st.data(), st.sampled_from(list(COMMANDS)))
 def test_whatever_is_sent_only_engine_errors_come_back(data, kind):
-    names = [parameter.name for parameter in COMMANDS[kind].declared()]
+    names = [parameter.name for parameter in COMMANDS[kind].list_parameters()]
     parameters = data.draw(st.dictionaries(st.sampled_from(names), _JSON, max_size=4))
     try:
         command = Command.from_parameters(kind, parameters)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands.guide import written
+from engine.commands.guide import fill_guide
 from engine.commands.sql import parse_request, parse_statement
 from engine.errors import ExpressionError
 from engine.expressions.functions import ALIASES, FOLDED, FUNCTIONS
@@ -26,7 +26,7 @@ def test_every_statement_in_the_guide_is_understood():
 
 
 def test_the_guide_is_as_grammar_and_tables_have_it():
-    assert written(GUIDE) == GUIDE, "run python -m engine.commands.guide"
+    assert fill_guide(GUIDE) == GUIDE, "run python -m engine.commands.guide"
     for part in ("grammar", "functions", "spark_alone", "other_names", "reserved", "refused"):
         assert f"<!-- from the grammar: {part} -->" in GUIDE
 

@@ -197,7 +197,7 @@ CARRIED = [
 def _analysed(text, target):
     command = parse_statement(f"MERGE INTO t USING delta.`/other` AS s {text}")
     assert isinstance(command, Merge)
-    return command.analysed(target, PLAIN)
+    return command.analyse(target, PLAIN)
 
 
 @pytest.mark.parametrize(("text", "target", "reads_all", "held"), CARRIED)

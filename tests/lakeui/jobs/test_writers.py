@@ -64,7 +64,7 @@ def test_a_dry_run_writes_nowhere_and_an_ended_script_no_more(tables):
 
 
 def test_no_command_but_a_script_names_a_second_table_to_change():
-    naming = {(kind, part.name) for kind, c in COMMANDS.items() for part in c.declared()}
+    naming = {(kind, part.name) for kind, c in COMMANDS.items() for part in c.list_parameters()}
     tables = {(kind, name) for kind, name in naming if "table" in name and name != "table"}
     assert tables == {("clone", "source_table"), ("stream", "source_table")}
 

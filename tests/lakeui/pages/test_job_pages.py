@@ -41,7 +41,7 @@ def test_every_kind_of_job_has_a_form(as_, lake, kind):
     body = response.content.decode()
     assert COMMANDS[kind].label in body
     assert "Show what it does" in body
-    for declared in COMMANDS[kind].declared():
+    for declared in COMMANDS[kind].list_parameters():
         if declared.name not in {"table", "alias"}:
             assert declared.label.replace("'", "&#x27;") in body
 

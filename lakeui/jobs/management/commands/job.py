@@ -10,7 +10,7 @@ from django.db import Error
 from engine.clock import SystemClock
 from engine.commands.model import Command as LakeCommand
 from engine.commands.model import Script
-from engine.commands.script import named
+from engine.commands.script import step_table
 from engine.commands.sql import parse_request
 from engine.errors import EngineError
 from lakeui.catalog.models import Table
@@ -142,7 +142,7 @@ def _table(name: str, statement: str) -> Table:
 
 def _first_name(command: LakeCommand) -> str:
     steps = command.steps if isinstance(command, Script) else (command,)
-    return next((named(step) for step in steps if named(step)), "")
+    return next((step_table(step) for step in steps if step_table(step)), "")
 
 
 def _person(username: str) -> User | None:
