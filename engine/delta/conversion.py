@@ -14,7 +14,7 @@ from engine.errors import RequestError
 from engine.operations.convert import Conversion, convert
 from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
-from engine.reports.transactions import reported
+from engine.reports.transactions import report_transaction
 from engine.schema.types import StructType, type_from_json
 from engine.spark.session import check_is_spark, in_our_terms
 from engine.storage.uri import normalise_uri, open_store
@@ -39,7 +39,7 @@ def convert_files(
     store = open_store(uri, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=reachable_roots(uri))
     conversion = Conversion(_schema(partitions), session_defaults(spark))
-    with delta_errors(), reported(None, uri) as observer:
+    with delta_errors(), report_transaction(None, uri) as observer:
         check_is_spark(spark)
         execution = Execution(table, in_our_terms(spark), RunOptions(observer=observer))
         with execution.in_engine_words():

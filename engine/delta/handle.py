@@ -16,7 +16,7 @@ from engine.expressions.literals import is_whole
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
-from engine.reports.transactions import reported, words_of
+from engine.reports.transactions import report_transaction, words_of
 from engine.spark.column_trees import CallerFrames
 from engine.spark.plain_sql import as_spark_does
 from engine.spark.session import has_engine_terms, send_engine
@@ -113,7 +113,7 @@ class Handle:
         metadata = self.options.get("userMetadata") or self.setting(_USER_METADATA)
         send_engine(self.spark)
         words = partial(self._words, command)
-        told = reported(self.observer, self.table.uri, words, is_told=not dry_run)
+        told = report_transaction(self.observer, self.table.uri, words, is_told=not dry_run)
         with delta_errors(), told as observer:
             options = RunOptions(
                 retries=session_retries(self.spark) if self.retries is None else self.retries,

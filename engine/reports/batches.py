@@ -20,7 +20,7 @@ _PASSWORD = re.compile(r"(://[^/\s:@]{1,256}):[^/\s@]{1,1024}@")
 _LIMITS = {"table": 2000, "operation": 100, "statement": 20_000, "text": 20_000}
 
 
-def encoded_events(events: Iterable[Event]) -> list[bytes]:
+def encode_events(events: Iterable[Event]) -> list[bytes]:
     """Each event as JSON; one that is too long loses the record of its decision, then its files.
 
     One that is no JSON at all is left out: it must not keep the others back.
@@ -28,7 +28,7 @@ def encoded_events(events: Iterable[Event]) -> list[bytes]:
     encoded = []
     for event in events:
         try:
-            encoded.append(_encoded(event))
+            encoded.append(_encode_event(event))
         except (TypeError, ValueError, RecursionError):
             logger.exception("A report of a transaction could not be written down")
     return encoded
@@ -66,7 +66,7 @@ def halves_of(body: bytes) -> tuple[bytes, ...]:
     return tuple(json.dumps({**batch, "events": part}).encode() for part in parts)
 
 
-def _encoded(event: Event) -> bytes:
+def _encode_event(event: Event) -> bytes:
     if is_dataclass(said := event.get("conflict")) and not isinstance(said, type):
         event = {**event, "conflict": asdict(said)}
     body = _json(event)

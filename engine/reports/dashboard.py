@@ -15,7 +15,7 @@ _UNUSABLE = frozenset({400, 409, 413, 415, 422})
 _READ_BYTES = 1_000_000
 
 
-class Reply(StrEnum):
+class BatchReply(StrEnum):
     """What became of a batch: DELIVERED, UNUSABLE for good, or to be sent again LATER."""
 
     DELIVERED = "delivered"
@@ -24,10 +24,10 @@ class Reply(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DashboardAnswer:
     """A reply, why it is no better, when to come again, and the events that were refused."""
 
-    reply: Reply
+    reply: BatchReply
     reason: str = ""
     retry_after_s: float | None = None
     refused: tuple[Mapping[str, Any], ...] = field(default=())
@@ -57,7 +57,7 @@ class Dashboard:
         self._token, self._timeout_s = token, timeout_s
         self._opener = urllib.request.build_opener(_StayHere)
 
-    def post(self, body: bytes) -> Answer:
+    def post(self, body: bytes) -> DashboardAnswer:
         """Send a batch; whatever goes wrong is an answer, too."""
         headers = {
             "Authorization": f"Bearer {self._token}",
@@ -67,24 +67,26 @@ class Dashboard:
         request = urllib.request.Request(self._address, body, headers)  # noqa: S310 - http, by `Settings`
         try:
             with self._opener.open(request, timeout=self._timeout_s) as response:
-                return _delivered(response.read(_READ_BYTES))
+                return _parse_answer(response.read(_READ_BYTES))
         except urllib.error.HTTPError as error:
             with error:
-                return _refused(error)
+                return _parse_refusal(error)
         except (OSError, HTTPException, ValueError) as error:
-            return Answer(Reply.LATER, f"{type(error).__name__}: {error}")
+            return DashboardAnswer(BatchReply.LATER, f"{type(error).__name__}: {error}")
 
 
-def _delivered(body: bytes) -> Answer:
+def _parse_answer(body: bytes) -> DashboardAnswer:
     """Only an answer in the dashboard's own words counts: a login page is none."""
     try:
         refused = json.loads(body)["refused"]
-        return Answer(Reply.DELIVERED, refused=tuple(item for item in refused if item))
+        return DashboardAnswer(
+            BatchReply.DELIVERED, refused=tuple(item for item in refused if item)
+        )
     except (ValueError, KeyError, TypeError):
-        return Answer(Reply.LATER, "The answer is not the dashboard's.")
+        return DashboardAnswer(BatchReply.LATER, "The answer is not the dashboard's.")
 
 
-def _refused(error: urllib.error.HTTPError) -> Answer:
+def _parse_refusal(error: urllib.error.HTTPError) -> DashboardAnswer:
     try:
         detail = json.loads(error.read(_READ_BYTES))
         reason = f"{error.code} {detail.get('code')}: {detail.get('detail')}"
@@ -92,7 +94,7 @@ def _refused(error: urllib.error.HTTPError) -> Answer:
     except (ValueError, AttributeError, OSError, HTTPException):
         reason, faults = f"{error.code} {error.reason}", ()
     if faults and all(fault.get("code") == "not_kept" for fault in faults):
-        return Answer(Reply.DELIVERED, refused=faults)
+        return DashboardAnswer(BatchReply.DELIVERED, refused=faults)
     wait = str(error.headers.get("Retry-After") or "")
-    reply = Reply.UNUSABLE if error.code in _UNUSABLE else Reply.LATER
-    return Answer(reply, reason, float(wait) if wait.isdecimal() else None, faults)
+    reply = BatchReply.UNUSABLE if error.code in _UNUSABLE else BatchReply.LATER
+    return DashboardAnswer(reply, reason, float(wait) if wait.isdecimal() else None, faults)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from engine.clock import Clock, SystemClock, utc_from_ms
 from engine.conflicts.checker import CHECKS
-from engine.reports.outbox import Outbox
+from engine.reports.outbox import ReportOutbox
 from engine.reports.settings import outbox
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class ConflictReports(ContextDecorator):
         table: str,
         operation: str = "",
         statement: str = "",
-        box: Outbox | None = None,
+        box: ReportOutbox | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._table, self._operation, self._statement = table, operation, statement
@@ -71,19 +71,19 @@ class ConflictReports(ContextDecorator):
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
-            async def awaited(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - the function's
+            async def run_coroutine(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - the function's
                 with self._recreate_cm():
                     return await function(*arguments, **named)
 
-            return cast("_Function", awaited)
+            return cast("_Function", run_coroutine)
         if inspect.isgeneratorfunction(function):
 
             @wraps(function)
-            def generated(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:  # noqa: ANN401
+            def run_generator(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:  # noqa: ANN401
                 with self._recreate_cm():
                     return (yield from function(*arguments, **named))
 
-            return cast("_Function", generated)
+            return cast("_Function", run_generator)
         return super().__call__(function)
 
     def __enter__(self) -> "ConflictReports":
@@ -104,7 +104,7 @@ class ConflictReports(ContextDecorator):
         except Exception:  # whatever is wrong with a report, the program sees its own error
             logger.exception("A conflict could not be reported")
 
-    def _report(self, box: Outbox, error: Exception, started_ms: int) -> None:
+    def _report(self, box: ReportOutbox, error: Exception, started_ms: int) -> None:
         text = text_of(error)
         if not _CONFLICT.search(text):
             return

@@ -16,20 +16,20 @@ from engine.reports.batches import (
     Event,
     batches_of,
     body_of,
-    encoded_events,
+    encode_events,
     halves_of,
 )
-from engine.reports.dashboard import Answer, Reply
+from engine.reports.dashboard import BatchReply, DashboardAnswer
 from engine.reports.spool import Spool
 
 logger = logging.getLogger(__name__)
 
-Post = Callable[[bytes], Answer]
+Post = Callable[[bytes], DashboardAnswer]
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class OutboxLimits:
     """How much is kept and how long anything takes.
 
     Attributes:
@@ -43,7 +43,7 @@ class Limits:
     exit_s: float = 2.0
 
 
-class Outbox:
+class ReportOutbox:
     """Where events of this process go. It works from its first event until `close`."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Outbox:
         post: Post,
         spool: Spool,
         writer: Callable[[], Mapping[str, str]],
-        limits: Limits,
+        limits: OutboxLimits,
         clock: Clock | None = None,
     ) -> None:
         self._post, self._spool, self._writer = post, spool, writer
@@ -198,7 +198,7 @@ class Outbox:
     def _send(self, events: list[Event]) -> bool:
         """Send events; those that were sent are no longer among `_sending`."""
         sent = 0
-        for batch in batches_of(encoded_events(events)):
+        for batch in batches_of(encode_events(events)):
             with self._changed:
                 untold = self._untold
             if not self._deliver(body_of(self._writer(), batch, untold)):
@@ -213,14 +213,14 @@ class Outbox:
     def _deliver(self, body: bytes) -> bool:
         """Whether a batch needs no other try: it arrived, or nobody will ever take it."""
         answer = self._post(body)
-        if answer.reply is Reply.LATER:
+        if answer.reply is BatchReply.LATER:
             self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2 or _FIRST_PAUSE_S)
             pause_s = max(self._pause_s, min(answer.retry_after_s or 0.0, 3600.0))
             self._quiet_until_s = self._clock.monotonic_s() + pause_s
             self._say(f"The dashboard takes no reports now; they are kept. {answer.reason}")
             return False
         self._pause_s = self._quiet_until_s = 0.0
-        if answer.reply is Reply.UNUSABLE:
+        if answer.reply is BatchReply.UNUSABLE:
             if halves := halves_of(body):  # one event that nobody takes stops no other
                 return all(self._deliver(half) for half in halves)
             self._say(f"The dashboard refused a report of a transaction. {answer.reason}")
@@ -237,7 +237,7 @@ class Outbox:
 
     def _keep(self, events: list[Event]) -> None:
         """Write events to disk, and say what has no room there."""
-        for batch in batches_of(encoded_events(events)):
+        for batch in batches_of(encode_events(events)):
             with self._changed:
                 untold, self._untold = self._untold, 0
             gone = self._spool.add(body_of(self._writer(), batch, untold), len(batch))

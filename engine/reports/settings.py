@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from engine.errors import EngineError, RequestError
 from engine.reports.dashboard import Dashboard
-from engine.reports.outbox import Limits, Outbox
+from engine.reports.outbox import OutboxLimits, ReportOutbox
 from engine.reports.spool import Spool
 from engine.transaction.pending_commit import ENGINE_INFO
 
@@ -43,7 +43,7 @@ class Settings:
     application: str
     spool: Path
     spool_bytes: int
-    limits: Limits
+    limits: OutboxLimits
     timeout_s: float = 10.0
 
     @property
@@ -97,11 +97,11 @@ def settings_from(told: Mapping[str, str]) -> Settings:
         application=told.get("LAKEUI_APPLICATION", "").strip(),
         spool=Path(told.get("LAKEUI_SPOOL") or _state_home() / "lakeui" / "reports"),
         spool_bytes=_number(told, "LAKEUI_SPOOL_BYTES", SPOOL_BYTES),
-        limits=Limits(queue_events=_number(told, "LAKEUI_QUEUE_EVENTS", QUEUE_EVENTS)),
+        limits=OutboxLimits(queue_events=_number(told, "LAKEUI_QUEUE_EVENTS", QUEUE_EVENTS)),
     )
 
 
-def outbox() -> Outbox | None:
+def outbox() -> ReportOutbox | None:
     """Where events go; None where this program does not report."""
     return _reports.outbox()
 
@@ -129,16 +129,16 @@ class _Reports:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_settled = False
-        self._outbox: Outbox | None = None
+        self._outbox: ReportOutbox | None = None
         self._settings: Settings | None = None
         self.fallback_name = ""
 
-    def outbox(self) -> Outbox | None:
+    def outbox(self) -> ReportOutbox | None:
         """That of the settings; the environment is looked at once."""
         if not self._is_settled:
             with self._lock:
                 if not self._is_settled:
-                    self._settle(_of_environment())
+                    self._settle(_read_environment())
         return self._outbox
 
     def use(self, settings: Settings | None) -> None:
@@ -159,7 +159,7 @@ class _Reports:
         if settings is not None:
             dashboard = Dashboard(settings.report_to, settings.token, settings.timeout_s)
             spool = Spool(settings.spool_directory, settings.spool_bytes)
-            self._outbox = Outbox(dashboard.post, spool, self._writer, settings.limits)
+            self._outbox = ReportOutbox(dashboard.post, spool, self._writer, settings.limits)
         self._is_settled = True
 
     def _writer(self) -> Mapping[str, str]:
@@ -173,7 +173,7 @@ class _Reports:
         }
 
 
-def _of_environment() -> Settings | None:
+def _read_environment() -> Settings | None:
     """What the environment says; where that is unusable, the write goes on without reports."""
     if not os.environ.get("LAKEUI_URL"):
         return None

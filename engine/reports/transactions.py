@@ -10,7 +10,7 @@ from typing import Any
 from engine.clock import Clock, SystemClock, utc_from_ms
 from engine.commands.command import Command
 from engine.errors import ConflictError, EngineError
-from engine.reports.outbox import Outbox
+from engine.reports.outbox import ReportOutbox
 from engine.reports.settings import name_application, outbox
 from engine.transaction.observer import (
     ObservedTransaction,
@@ -32,7 +32,7 @@ def _no_words() -> tuple[str, str, str]:
 
 
 @contextmanager
-def reported(
+def report_transaction(
     given: TransactionObserver | None,
     table: str,
     words: Words = _no_words,
@@ -66,7 +66,7 @@ def reported(
 
 
 @dataclass
-class _Told:
+class _ReportState:
     """What was reported of a running transaction."""
 
     started_ms: int
@@ -80,7 +80,7 @@ class ReportingObserver(TransactionObserver):
 
     def __init__(
         self,
-        box: Outbox,
+        box: ReportOutbox,
         table: str,
         operation: str = "",
         statement: str = "",
@@ -90,7 +90,7 @@ class ReportingObserver(TransactionObserver):
         self._operation, self._statement = operation, statement
         self._clock = clock or SystemClock()
         self._run_id = str(uuid.uuid4())
-        self._running: dict[str, _Told] = {}
+        self._running: dict[str, _ReportState] = {}
         self._aborted = 0
 
     def started(self, txn: ObservedTransaction) -> None:
@@ -123,16 +123,18 @@ class ReportingObserver(TransactionObserver):
             self._put(txn_id, told, kind, {})
 
     def _report(self, txn: ObservedTransaction, kind: str, **more: Any) -> None:  # noqa: ANN401 - JSON
-        fresh = _Told(self._clock.now_ms(), self._aborted + 1, txn.read_version)
+        fresh = _ReportState(self._clock.now_ms(), self._aborted + 1, txn.read_version)
         self._put(txn.txn_id, self._running.setdefault(txn.txn_id, fresh), kind, more)
 
-    def _put(self, txn_id: str, told: _Told, kind: str, more: dict[str, Any]) -> None:
+    def _put(self, txn_id: str, told: _ReportState, kind: str, more: dict[str, Any]) -> None:
         try:
             self._box.put(self._event(txn_id, told, kind, more))
         except Exception:  # whatever is wrong with a report, the write goes on
             logger.exception("A transaction could not be reported")
 
-    def _event(self, txn_id: str, told: _Told, kind: str, more: dict[str, Any]) -> dict[str, Any]:
+    def _event(
+        self, txn_id: str, told: _ReportState, kind: str, more: dict[str, Any]
+    ) -> dict[str, Any]:
         now_ms = self._clock.now_ms()
         event = {
             "kind": kind,

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from engine.actions.files import tombstone
 from engine.actions.table import SetTransaction
 from engine.errors import RequestError
-from engine.reports.transactions import reported
+from engine.reports.transactions import report_transaction
 from engine.spark.data_source_options import LakeOptions, Place
 from engine.spark.data_source_writer import open_table
 from engine.spark.staged_files import (
@@ -132,7 +132,9 @@ def commit_batch(
         raise RequestError(msg, "Give it as the option queryId.", field="queryId")
     snapshot = table.snapshot(base)
     check_same_table(snapshot, stages)
-    with reported(None, table.uri, lambda: ("STREAMING UPDATE", "", ""), is_last=True) as observer:
+    with report_transaction(
+        None, table.uri, lambda: ("STREAMING UPDATE", "", ""), is_last=True
+    ) as observer:
         txn = OptimisticTransaction(table, snapshot, observer=observer, clock=table.clock)
         last = txn.read_application(query_id)
         if last is not None and last >= batch_id:

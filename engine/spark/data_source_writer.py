@@ -8,7 +8,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from engine.actions.files import tombstone
-from engine.reports.transactions import reported
+from engine.reports.transactions import report_transaction
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.data_source_options import LakeOptions, Place
 from engine.spark.staged_files import (
@@ -75,7 +75,9 @@ class LakeWriter(DataSourceArrowWriter):
     def _commit(self, table: DeltaTable, stages: Sequence[StagedFiles]) -> None:
         snapshot = table.snapshot(self._staging.base_version)
         check_same_table(snapshot, stages)
-        with reported(None, table.uri, lambda: ("WRITE", "", ""), is_last=True) as observer:
+        with report_transaction(
+            None, table.uri, lambda: ("WRITE", "", ""), is_last=True
+        ) as observer:
             txn = OptimisticTransaction(
                 table, snapshot, txn_id=self._txn_id, observer=observer, clock=table.clock
             )

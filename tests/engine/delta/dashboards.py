@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from engine.reports.dashboard import ADDRESS, Dashboard
-from engine.reports.outbox import Limits, Outbox
+from engine.reports.outbox import OutboxLimits, ReportOutbox
 from engine.reports.spool import Spool
 
 TAKEN = {"accepted": 1, "duplicates": 0, "refused": []}
@@ -74,9 +74,9 @@ def desk(*, answers_at_once: bool = True) -> Iterator[Desk]:
 
 def outbox_to(url, spool, *, token=None, spool_bytes=1_000_000, **limits):
     """An outbox that gathers until it is flushed."""
-    bounds = Limits(**({"queue_events": 1000, "gather_s": 600.0} | limits))
+    bounds = OutboxLimits(**({"queue_events": 1000, "gather_s": 600.0} | limits))
     dashboard = Dashboard(url, token or "lake_secret", timeout_s=30.0)
-    return Outbox(dashboard.post, Spool(spool, spool_bytes), lambda: WRITER, bounds)
+    return ReportOutbox(dashboard.post, Spool(spool, spool_bytes), lambda: WRITER, bounds)
 
 
 def files_of(spool):

@@ -11,13 +11,13 @@ import pytest
 
 import engine.delta
 from engine.errors import ConflictError, RequestError
-from engine.reports.batches import body_of, encoded_events
+from engine.reports.batches import body_of, encode_events
 from engine.reports.dashboard import Dashboard
 from engine.reports.other_engines import ConflictReports
-from engine.reports.outbox import Limits, Outbox
+from engine.reports.outbox import OutboxLimits, ReportOutbox
 from engine.reports.settings import SPOOL_BYTES, outbox, settings_from, stop_reports
 from engine.reports.spool import Spool
-from engine.reports.transactions import ReportingObserver, reported
+from engine.reports.transactions import ReportingObserver, report_transaction
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
@@ -114,13 +114,13 @@ def reports(spool):
 
 
 def test_attempts_at_one_command_are_told_as_one_run(table, reports):
-    with reported(None, table.uri) as observer:
+    with report_transaction(None, table.uri) as observer:
         loses = begin(table, c.Delete(4, c.Range(3, 4)), observer)
         write(table, c.Delete(5, c.Range(3, 4)))
         with pytest.raises(ConflictError):
             loses.txn.commit("DELETE")
         write(table, c.Delete(6, c.Range(0, 1)), observer)
-    with reported(None, table.uri) as observer:
+    with report_transaction(None, table.uri) as observer:
         write(table, c.Delete(7, c.Range(2, 3)), observer)
     assert engine.delta.flush_reports(30)
     told = [(sent["kind"], sent["attempt"], sent["run_id"]) for sent in reports.events]
@@ -137,14 +137,14 @@ def test_attempts_at_one_command_are_told_as_one_run(table, reports):
 
 
 def begin_and_fail(table):
-    with reported(None, table.uri) as observer:
+    with report_transaction(None, table.uri) as observer:
         begin(table, c.Delete(2, c.Range(0, 1)), observer)
         msg = "bad row"
         raise ValueError(msg)
 
 
 def test_a_transaction_that_ends_without_a_commit_is_reported(table, reports):
-    with reported(None, table.uri) as observer:
+    with report_transaction(None, table.uri) as observer:
         begin(table, c.Delete(2, c.Range(0, 1)), observer)
     with pytest.raises(ValueError, match="bad row"):
         begin_and_fail(table)
@@ -181,7 +181,7 @@ def test_the_callers_observer_is_told_too(table, reports):
         def committed(self, _txn, committed_version):
             seen.append(committed_version)
 
-    with reported(Own(), table.uri) as observer:
+    with report_transaction(Own(), table.uri) as observer:
         version = write(table, c.Delete(2, c.Range(0, 1)), observer)
     assert engine.delta.flush_reports(30)
     assert seen == [version]
@@ -193,7 +193,7 @@ def test_a_statement_text_that_fails_to_build_fails_no_write(table, reports, cap
         msg = "no session"
         raise RuntimeError(msg)
 
-    with reported(None, table.uri, words) as observer:
+    with report_transaction(None, table.uri, words) as observer:
         assert write(table, c.Delete(2, c.Range(0, 1)), observer) == 2
     assert engine.delta.flush_reports(30)
     assert [each["operation"] for each in reports.events] == ["", ""]
@@ -213,9 +213,9 @@ def test_an_event_that_is_no_json_keeps_no_other_back(spool, caplog):
 def test_without_a_dashboard_the_callers_observer_is_alone(table):
     stop_reports()
     own = TransactionObserver()
-    with reported(own, table.uri) as observer:
+    with report_transaction(own, table.uri) as observer:
         assert observer is own
-    with reported(None, table.uri) as observer:
+    with report_transaction(None, table.uri) as observer:
         assert observer is None
 
 
@@ -375,9 +375,11 @@ def test_a_batch_whose_file_cannot_be_removed_is_sent_once(spool, caplog):
 
     with desk() as dashboard, caplog.at_level(logging.WARNING):
         kept = Stuck(spool, 10_000)
-        kept.add(body_of({"application": "a"}, encoded_events([event(1)]), 0), 1)
+        kept.add(body_of({"application": "a"}, encode_events([event(1)]), 0), 1)
         dashboard_post = Dashboard(dashboard.url, "lake_x", 30.0).post
-        box = Outbox(dashboard_post, kept, dict, Limits(queue_events=10, gather_s=600.0))
+        box = ReportOutbox(
+            dashboard_post, kept, dict, OutboxLimits(queue_events=10, gather_s=600.0)
+        )
         assert not box.flush(30)
     assert len(dashboard.events) == 1
     assert "cannot be removed" in caplog.text
@@ -387,7 +389,7 @@ def test_no_password_of_a_location_leaves_the_program():
     place = "s3://ann:s3cret@store/lake/t"
     told = {**event(1), "table": place, "text": f"cannot read {place}"}
     azure = {**event(2), "table": "abfss://lake@account.dfs.core.windows.net/t"}
-    sent = b"".join(encoded_events([told, azure])).decode()
+    sent = b"".join(encode_events([told, azure])).decode()
     assert "s3cret" not in sent
     assert "s3://ann:" in sent
     assert azure["table"] in sent

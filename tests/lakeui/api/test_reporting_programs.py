@@ -13,7 +13,7 @@ from django.db import connections
 from rest_framework.test import APIClient
 
 from engine.errors import ConflictError
-from engine.reports.dashboard import Dashboard, Reply
+from engine.reports.dashboard import BatchReply, Dashboard
 from engine.reports.other_engines import ConflictReports
 from engine.reports.transactions import ReportingObserver
 from lakeui.api.models import ApiToken
@@ -106,7 +106,7 @@ def test_a_program_whose_dashboard_was_away_reports_once_it_is_back(
     dashboard = Dashboard(live_server.url, token, timeout_s=30.0)
     for kept in waiting:  # an answer was lost, so the same comes again
         body = {"writer": WRITER, "events": json.loads(kept)}
-        assert dashboard.post(json.dumps(body).encode()).reply is Reply.DELIVERED
+        assert dashboard.post(json.dumps(body).encode()).reply is BatchReply.DELIVERED
     assert kinds() == ["aborted", "resolved"]
     assert sorted(PipelineTransaction.objects.values_list("state", flat=True)) == [
         "aborted",
