@@ -16,7 +16,7 @@ from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
 from engine.reports.transactions import report_transaction
 from engine.schema.types import StructType, type_from_json
-from engine.spark.session import check_is_spark, in_our_terms
+from engine.spark.session import check_is_spark, engine_session
 from engine.storage.uri import normalise_uri, open_store
 from engine.table import DeltaTable
 
@@ -41,7 +41,7 @@ def convert_files(
     conversion = Conversion(_schema(partitions), session_defaults(spark))
     with delta_errors(), report_transaction(None, uri) as observer:
         check_is_spark(spark)
-        execution = Execution(table, in_our_terms(spark), RunOptions(observer=observer))
+        execution = Execution(table, engine_session(spark), RunOptions(observer=observer))
         with execution.in_engine_words():
             convert(conversion, execution)
     return Handle(spark, table)

@@ -37,7 +37,7 @@ from engine.operations.result import OperationResult
 from engine.schema.types import StructField, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import CataloguedTable, find_table
-from engine.spark.columns import from_spark_schema, quoted, to_spark_type
+from engine.spark.columns import from_spark_schema, quote_column, to_spark_type
 from engine.spark.data_source import register_for_names
 from engine.spark.plain_sql import plain_sql
 from engine.storage.uri import normalise_uri, open_store
@@ -272,7 +272,9 @@ def register_name(
     columns = ""
     if not uses_delta_spark(spark):
         register_for_names(spark)
-        shown = [f"{quoted(f.name)} {to_spark_type(f.type).simpleString()}" for f in schema or ()]
+        shown = [
+            f"{quote_column(f.name)} {to_spark_type(f.type).simpleString()}" for f in schema or ()
+        ]
         columns = f" ({', '.join(shown)})" if shown else ""
     place = f" LOCATION {quote_string(location)}" if location else ""
     plain_sql(spark, f"CREATE TABLE {name}{columns} USING delta{place}")

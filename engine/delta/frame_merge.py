@@ -11,13 +11,13 @@ from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.names import find_delta, parts_in
 from engine.delta.opening import open_table
 from engine.errors import RequestError
-from engine.spark.plain_sql import as_spark_does
+from engine.spark.plain_sql import bypass_routing
 
 
 def merge_writer(frame: DataFrame, table: str, condition: Column) -> "DeltaMergeWriter | None":
     """The builder for a Delta table of that name; None where it is none, and Spark has to say so."""
     spark = frame.sparkSession
-    with as_spark_does(), delta_errors():
+    with bypass_routing(), delta_errors():
         place = find_delta(spark, parts_in(spark, table))
         if place is None:
             return None
@@ -58,7 +58,7 @@ class DeltaMergeWriter:
         Raises:
             ConflictError: a concurrent commit won.
         """
-        with as_spark_does():
+        with bypass_routing():
             self._builder.execute()
 
     def _with(self, method: str, *arguments: Any) -> "DeltaMergeWriter":  # noqa: ANN401

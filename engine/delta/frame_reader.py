@@ -22,7 +22,7 @@ from engine.delta.table_reads import (
 )
 from engine.delta.time_travel import split_point
 from engine.errors import RequestError
-from engine.spark.plain_sql import as_spark_does
+from engine.spark.plain_sql import bypass_routing
 from engine.spark.statement_plan import name_parts
 
 DEFAULT_SOURCE = "spark.sql.sources.default"
@@ -109,13 +109,13 @@ class ReadsDelta(_Reader):
         self.options(**options)
         if not is_delta(self._session, self._source):
             return super().load(path)
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             where = one_path(path, self._own_options)
             return self._checked(read_path(self._session, where, self._own_options))
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
         """The rows of a table of a name."""
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             name, version, moment = split_point(tableName)
             place = find_delta(self._session, parts_in(self._session, name))
             if place is None:
@@ -180,7 +180,7 @@ class DeltaStreamReader(DataStreamReader):
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
         """The stream of a table of a name."""
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             place = find_delta(self._spark, name_parts(self._spark, tableName))
             if place is None:
                 return super().table(tableName)

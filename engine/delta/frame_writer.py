@@ -25,7 +25,7 @@ from engine.delta.opening import open_table
 from engine.delta.row_statements import by_position
 from engine.delta.table_reads import lowered
 from engine.errors import RequestError
-from engine.spark.plain_sql import as_spark_does
+from engine.spark.plain_sql import bypass_routing
 from engine.spark.statement_plan import name_parts
 
 _MODES = {"errorifexists": ERROR, "default": ERROR}
@@ -111,7 +111,7 @@ class WritesDelta(_Writer):
         if not is_delta(self._session, self._source):
             super().save(path)
             return
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             to_path(self._asked(), one_path(path, self._own_options))
 
     def saveAsTable(  # noqa: N802
@@ -124,7 +124,7 @@ class WritesDelta(_Writer):
     ) -> None:
         """Write to the table of a name."""
         self._take(format, mode, partitionBy, options)
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             place = find_delta(self._session, parts_in(self._session, name))
             theirs = self._source and not is_delta(self._session, self._source)
             if theirs or (place is None and not is_delta(self._session, self._source)):
@@ -134,7 +134,7 @@ class WritesDelta(_Writer):
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N802, N803
         """Write to the table of a name, columns by position."""
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             place = find_delta(self._session, parts_in(self._session, tableName))
             if place is None:
                 super().insertInto(tableName, overwrite)
@@ -259,13 +259,13 @@ class DeltaStreamWriter(DataStreamWriter):
             self.format(format)
         if partitionBy is not None:
             self.partitionBy(partitionBy)
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             place = find_delta(spark, name_parts(spark, tableName))
         if place is None and not is_delta(spark, self._source):
             return super().toTable(tableName, None, outputMode, None, queryName, **options)
         if place is None:
             self._make(name=tableName)
-            with as_spark_does(), delta_errors():
+            with bypass_routing(), delta_errors():
                 place = find_delta(spark, name_parts(spark, tableName))
         if place is None:
             raise NameUnknownError(tableName)
@@ -281,13 +281,13 @@ class DeltaStreamWriter(DataStreamWriter):
         """
         if self._partitions:
             spark = self._frame.sparkSession
-            with as_spark_does(), delta_errors():
+            with bypass_routing(), delta_errors():
                 write = FrameWrite(self._frame, partition_columns=self._partitions)
                 check_layout(write, open_table(spark, location).snapshot())
 
     def _make(self, name: str = "", location: str = "") -> None:
         """An empty table of the stream's columns, where there is none."""
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             spark = self._frame.sparkSession
             empty = spark.createDataFrame([], self._frame.schema)
             write = FrameWrite(empty, "ignore", {}, {}, self._partitions or None)

@@ -19,7 +19,7 @@ from engine.delta.frame_writes import (
 from engine.delta.names import PROVIDERS, NameTakenError, NameUnknownError, find_delta, parts_in
 from engine.delta.table_reads import lowered
 from engine.errors import RequestError
-from engine.spark.plain_sql import as_spark_does
+from engine.spark.plain_sql import bypass_routing
 
 if TYPE_CHECKING:
     _Writer = DataFrameWriterV2
@@ -84,7 +84,7 @@ class WritesDeltaV2(_Writer):
         if not is_delta(self._session, self._source):
             super().create()
             return
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             write = self._asked()
             if find_delta(self._session, parts_in(self._session, self._name)) is not None:
                 raise NameTakenError(self._name)
@@ -95,7 +95,7 @@ class WritesDeltaV2(_Writer):
         if not is_delta(self._session, self._source):
             super().replace()
             return
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             replaced_table(self._asked(), self._name, must_exist=True)
 
     def createOrReplace(self) -> None:  # noqa: N802
@@ -103,12 +103,12 @@ class WritesDeltaV2(_Writer):
         if not is_delta(self._session, self._source):
             super().createOrReplace()
             return
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             replaced_table(self._asked(), self._name, must_exist=False)
 
     def append(self) -> None:
         """Add the frame's rows, columns by name."""
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             place = find_delta(self._session, parts_in(self._session, self._name))
             if place is None:
                 self._refuse_unknown()
@@ -119,7 +119,7 @@ class WritesDeltaV2(_Writer):
 
     def overwrite(self, condition: Any) -> None:  # noqa: ANN401
         """Replace the rows of a condition."""
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             place = find_delta(self._session, parts_in(self._session, self._name))
             if place is None:
                 self._refuse_unknown()
@@ -130,7 +130,7 @@ class WritesDeltaV2(_Writer):
 
     def overwritePartitions(self) -> None:  # noqa: N802
         """Replace the partitions that the frame's rows are of."""
-        with as_spark_does(), delta_errors():
+        with bypass_routing(), delta_errors():
             place = find_delta(self._session, parts_in(self._session, self._name))
             if place is None:
                 self._refuse_unknown()

@@ -7,13 +7,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from engine.operations.execution import Execution
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.declared_types import declared_column
+from engine.spark.declared_types import declare_column
 from engine.spark.frame_reads import TABLE_MARK, VERSION_MARK
 from engine.spark.live_tables import LiveTable
-from engine.spark.own_columns import in_session
-from engine.spark.projections import selected
+from engine.spark.own_columns import move_to_session
+from engine.spark.projections import select_columns
 from engine.spark.reader import ScanRequest, scan
-from engine.spark.session import in_our_terms, is_remote
+from engine.spark.session import engine_session, is_remote
 from engine.table import DeltaTable
 
 Latest: TypeAlias = Callable[[DeltaTable], Snapshot]
@@ -38,7 +38,7 @@ def frame_of(
         RequestError: the files are where Spark cannot read.
     """
     seen = latest(table) if snapshot is None else snapshot
-    session = in_our_terms(spark) or spark
+    session = engine_session(spark) or spark
     execution = Execution(table, session)
     files = execution.files_of(seen)
     marks, live = {TABLE_MARK: seen.table_uri}, None
@@ -51,9 +51,9 @@ def frame_of(
 
     def columns() -> list[Column]:
         return [
-            declared_column(field, session, certain=field.name in partitions)
+            declare_column(field, session, certain=field.name in partitions)
             for field in seen.schema
         ]
 
     form = "frame", seen.schema.to_json(), tuple(files.partition_columns)
-    return in_session(selected(rows, form, columns), spark)
+    return move_to_session(select_columns(rows, form, columns), spark)

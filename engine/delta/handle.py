@@ -18,7 +18,7 @@ from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.reports.transactions import report_transaction, words_of
 from engine.spark.column_trees import CallerFrames
-from engine.spark.plain_sql import as_spark_does
+from engine.spark.plain_sql import bypass_routing
 from engine.spark.session import has_engine_terms, send_engine
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
@@ -123,7 +123,7 @@ class Handle:
                 max_rows_per_file=self._max_rows(command),
                 dry_run=dry_run,
             )
-            with as_spark_does():
+            with bypass_routing():
                 result = run(command, self.table, self.spark, options)
             self._reset_version(options)
             return result

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import RequestError, TableExistsError, TableNotFoundError
 from engine.spark.catalogue import CataloguedTable, find_table
-from engine.spark.columns import quoted
+from engine.spark.columns import quote_column
 from engine.spark.plain_sql import plain_sql
 from engine.spark.session import is_remote
 from engine.spark.statement_plan import name_parts
@@ -94,15 +94,15 @@ def parts_in(spark: SparkSession, name: str) -> tuple[str, ...]:
 def name_sql(parts: Sequence[str]) -> str:
     """A name's parts as SQL: of a path, the format stands plain before it."""
     if len(parts) == 2 and "/" in parts[1]:
-        return f"{parts[0]}.{quoted(parts[1])}"
-    return ".".join(map(quoted, parts))
+        return f"{parts[0]}.{quote_column(parts[1])}"
+    return ".".join(map(quote_column, parts))
 
 
 def find_delta(spark: SparkSession, parts: Sequence[str]) -> CataloguedTable | None:
     """The Delta table that a name's parts lead to; None where they lead to something else, or nowhere."""
     if len(parts) == 2 and parts[0].lower() in PROVIDERS and "/" in parts[1]:
         return CataloguedTable("", "PATH", parts[1], "delta")
-    table = find_table(spark, ".".join(map(quoted, parts)))
+    table = find_table(spark, ".".join(map(quote_column, parts)))
     if table is None or table.is_view or table.provider.lower() not in PROVIDERS:
         return None
     return table

@@ -23,9 +23,9 @@ from engine.schema.assignment import plan_storage
 from engine.schema.types import STRING, StructType
 from engine.schema.write_errors import ColumnCountError
 from engine.spark.column_trees import GivenColumn
-from engine.spark.columns import column, quoted, to_spark_type
+from engine.spark.columns import column, quote_column, to_spark_type
 from engine.spark.jvm import column_of, frame_over, iter_seq, scala_seq, sql_package
-from engine.spark.shape import INSERT, stored
+from engine.spark.shape import INSERT, store_column
 from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
 
 _INLINE = "UnresolvedInlineTable"
@@ -136,7 +136,7 @@ def _insert_command(
         field = schema.get(name)
         if value is not None and field is not None:
             way = plan_storage(STRING, field.type, field.name)
-            frame = frame.withColumn(field.name, stored(F.lit(value), way, INSERT))
+            frame = frame.withColumn(field.name, store_column(F.lit(value), way, INSERT))
     source = DataFrameSource(frame, is_made_anew=handle.reads_anew)
     criteria = optional(plan.replaceCriteriaOpt())
     if criteria is not None:
@@ -217,7 +217,7 @@ def _assignments(handle: Handle, sequence: Java) -> dict[str, str | Column]:
     for assignment in iter_seq(sequence):
         path = texts_of(assignment.key().nameParts())
         value = _value_or_default(spark, assignment.value(), schema, path)
-        values[".".join(map(quoted, path))] = column_of(value, spark)
+        values[".".join(map(quote_column, path))] = column_of(value, spark)
     return values
 
 

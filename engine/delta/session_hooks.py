@@ -24,11 +24,11 @@ from engine.delta.statements import run_statement
 from engine.errors import RequestError
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.data_source import register, register_for_names
-from engine.spark.data_source_options import Place
+from engine.spark.data_source_options import SourcePlace
 from engine.spark.jvm import source_exists
 from engine.spark.live_frames import pin_versions, refresh
 from engine.spark.live_tables import LiveTable
-from engine.spark.plain_sql import as_spark_does, is_plain
+from engine.spark.plain_sql import bypass_routing, is_plain
 from engine.spark.session import is_remote, send_engine
 
 SETTING = "spark.lakeui.enabled"
@@ -89,7 +89,7 @@ def has_delta_spark(spark: SparkSession) -> bool:
 
 def _switch_on(spark: SparkSession) -> None:
     if not source_exists(spark, STREAM_SOURCE):
-        register(spark, Place(allowed_roots=("/",)))
+        register(spark, SourcePlace(allowed_roots=("/",)))
     if not has_delta_spark(spark):
         register_for_names(spark)
     spark.conf.set(SETTING, "true")
@@ -206,7 +206,7 @@ def _pin_now(frame: DataFrame) -> DataFrame:
 def _new_session(original: Callable[..., SparkSession]) -> Callable[..., SparkSession]:
     def new_session(self: SparkSession) -> SparkSession:
         enabled, retries = is_enabled(self), self.conf.get(RETRIES, None)
-        with as_spark_does():
+        with bypass_routing():
             result = original(self)
             if enabled:
                 _switch_on(result)

@@ -24,7 +24,7 @@ from engine.errors import RequestError
 from engine.expressions.lexer import tokenize
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import find_table
-from engine.spark.columns import quoted
+from engine.spark.columns import quote_column
 from engine.spark.jvm import column_of
 from engine.spark.statement_plan import Java, NamedRelation, kind_of
 from engine.storage.uri import real_place
@@ -85,7 +85,7 @@ class StatementViews:
             return self._changes(relation) if relation.function in _CHANGE_FUNCTIONS else None
         place = find_delta(session, relation.parts)
         if place is None:
-            relation_table = find_table(session, ".".join(map(quoted, relation.parts)))
+            relation_table = find_table(session, ".".join(map(quote_column, relation.parts)))
             self.reads_views |= relation_table is not None and relation_table.is_view
             return None
         self._check_name(relation)
@@ -174,8 +174,8 @@ class StatementViews:
         before, after = self._text[: relation.start], self._text[end:]
         nameless = relation.alias or not relation.parts or "/" in relation.parts[-1]
         if nameless or _BY_NAME_ALONE.search(before) or _BEFORE_ALIAS.match(after):
-            return quoted(name)
-        return f"{quoted(name)} AS {quoted(relation.parts[-1])}"
+            return quote_column(name)
+        return f"{quote_column(name)} AS {quote_column(relation.parts[-1])}"
 
 
 def _constant(session: SparkSession, expression: Java) -> object:

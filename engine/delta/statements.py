@@ -40,16 +40,16 @@ from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, i
 from engine.delta.time_travel import with_points
 from engine.errors import ConflictError, StatementError
 from engine.operations.frame_sources import OutdatedFrameError
-from engine.spark.plain_sql import as_spark_does
+from engine.spark.plain_sql import bypass_routing
 from engine.spark.statement_plan import (
     Arguments,
     Java,
-    bound,
+    bind_parameters,
     kind_of,
     literal_sql,
     parse,
     relations_read,
-    substituted,
+    substitute_variables,
 )
 
 _ATTEMPTS = 20
@@ -112,7 +112,7 @@ def run_statement(spark: SparkSession, text: str, arguments: Arguments, plain: P
         AnalysisException: (`ParseException`) as Spark.
         EngineError: as the engine, under the names of `engine.delta.exceptions`.
     """
-    with as_spark_does(), delta_errors():
+    with bypass_routing(), delta_errors():
         statement = of_engine(spark, text, arguments)
         if statement is not None:
             return statement
@@ -192,7 +192,7 @@ def _first_word(text: str) -> str:
 
 
 def _of_spark(spark: SparkSession, text: str, arguments: Arguments, plain: Plain) -> DataFrame:
-    given = substituted(spark, text)
+    given = substitute_variables(spark, text)
     try:
         statement, plan = _parsed(spark, given, arguments)
     except PySparkException:
@@ -220,13 +220,13 @@ def _parsed(spark: SparkSession, text: str, arguments: Arguments) -> tuple[str, 
         AnalysisException: (`ParseException`) it is none of Spark's.
     """
     try:
-        statement = bound(spark, text, arguments)
+        statement = bind_parameters(spark, text, arguments)
         return statement, parse(spark, statement)
     except PySparkException:
         pointed = with_points(text) if "@" in text else text
         if pointed == text:
             raise
-        statement = bound(spark, pointed, arguments)
+        statement = bind_parameters(spark, pointed, arguments)
         return statement, parse(spark, statement)
 
 

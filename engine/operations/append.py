@@ -13,7 +13,7 @@ from engine.operations.execution import Execution
 from engine.operations.incoming import incoming_at_hand, incoming_rows
 from engine.operations.result import OperationResult, Plan
 from engine.operations.write_rows import Terms, file_metrics, numbered, with_new_columns, write_rows
-from engine.spark.writer import Written, data_target
+from engine.spark.writer import WriteOutput, data_target
 
 
 def append(command: Append, execution: Execution) -> OperationResult:
@@ -49,7 +49,7 @@ def append(command: Append, execution: Execution) -> OperationResult:
     return execution.commit(txn, "WRITE", parameters, metrics)
 
 
-def _by_arrow(command: Append, execution: Execution, terms: Terms) -> Written | None:
+def _by_arrow(command: Append, execution: Execution, terms: Terms) -> WriteOutput | None:
     """Rows that are written out, in this process; None where Spark is to write them."""
     if command.merge_schema or not execution.options.in_process_bytes:
         return None

@@ -38,7 +38,7 @@ from engine.spark.incoming_rows import IncomingRows
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import GENERATED
-from engine.spark.writer import CHANGE_TYPE, Written, change_target, data_target
+from engine.spark.writer import CHANGE_TYPE, WriteOutput, change_target, data_target
 from engine.storage.local import system_failure
 
 IN_PROCESS = "found in this process, without Spark"
@@ -168,7 +168,7 @@ def as_changes(rows: pa.Table, change_type: str) -> pa.Table:
 
 def write_tables(
     execution: Execution, tables: Iterable[pa.Table], target: FileTarget, table: TableFiles
-) -> Written:
+) -> WriteOutput:
     """Rows into files; a table's own columns first, then the target's, then those of partitions.
 
     Raises:
@@ -176,19 +176,19 @@ def write_tables(
     """
     filled = [rows for rows in tables if rows.num_rows]
     if not filled:
-        return Written()
+        return WriteOutput()
     partitions = [field.name for field in table.partition_fields]
     data = [field.name for field in table.data_fields]
     extra = [name for name in filled[0].column_names if name not in {*partitions, *data}]
     whole = pa.concat_tables([rows.select([*data, *extra, *partitions]) for rows in filled])
     if partitions:
         whole = whole.sort_by([(name, "ascending") for name in partitions])
-    written = Written()
+    written = WriteOutput()
     try:
         target = replace(target, is_synced_later=True)  # by `make_staged_durable`
         for add, count in write_files(whole.to_batches(), target, 0):
             execution.wrote([add])
-            written += Written((add,), count)
+            written += WriteOutput((add,), count)
     except OSError as error:
         failure = system_failure("write", f"data files of {table.uri}", error)
         raise failure from error
@@ -286,9 +286,9 @@ def write_rows_and_changes(
     changes: Iterable[pa.Table],
     *,
     keep_row_ids: bool,
-) -> tuple[Written, list[AddCDCFile]]:
+) -> tuple[WriteOutput, list[AddCDCFile]]:
     """Data files, those of each group of rows apart, and the files of the change feed."""
-    target, written = data_target(table, keep_row_ids=keep_row_ids), Written()
+    target, written = data_target(table, keep_row_ids=keep_row_ids), WriteOutput()
     for rows in groups:
         written += write_tables(execution, rows, target, table)
     fed = write_tables(execution, changes, change_target(table), table)

@@ -35,7 +35,7 @@ from engine.schema.column_mapping import MODE_KEY
 from engine.snapshot.new_table import add_defaults
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.file_writer import PATH_SAFE
-from engine.spark.identity import with_latest_marks
+from engine.spark.identity import restore_latest_marks
 from engine.storage.uri import ResolvedPath, local_path, resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
@@ -220,7 +220,7 @@ def _succeeding(source: Snapshot, current: Snapshot) -> Iterator[Action]:
     required = list_supported_features(source.protocol) - {_PROTECTION}
     if missing := required - list_supported_features(current.protocol):
         yield upgrade(current.protocol, missing)
-    schema = with_latest_marks(source.schema, current.schema)
+    schema = restore_latest_marks(source.schema, current.schema)
     metadata = msgspec.structs.replace(
         source.metadata,
         schema_string=source.metadata.schema_string

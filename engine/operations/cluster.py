@@ -27,8 +27,8 @@ from engine.spark.assignment import target_type
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import Written, write
-from engine.spark.zorder import Sample, in_zorder
+from engine.spark.writer import WriteOutput, write
+from engine.spark.zorder import RankSample, sort_by_zorder
 
 CLUSTERED = "liquid"
 _SAMPLE_FILES = 64
@@ -97,7 +97,7 @@ def _write(
     snapshot: Snapshot,
     files: Sequence[AddFile],
     names: Sequence[str],
-) -> Written:
+) -> WriteOutput:
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     target = command.target_size_bytes or table.target_size_bytes
     pieces = max(1, -(-sum(add.size for add in files) // target))
@@ -107,7 +107,7 @@ def _write(
         partitions = [column(partition_field.name) for partition_field in table.partition_fields]
         if len(columns) > 1:
             sample = _sample(execution, table, files)
-            ordered = in_zorder(frame, columns, partitions, pieces, sample)
+            ordered = sort_by_zorder(frame, columns, partitions, pieces, sample)
         else:
             parted = frame.repartitionByRange(pieces, *partitions, *columns)
             ordered = parted.sortWithinPartitions(*partitions, *columns)
@@ -117,13 +117,13 @@ def _write(
     return written
 
 
-def _sample(execution: Execution, table: TableFiles, files: Sequence[AddFile]) -> Sample:
+def _sample(execution: Execution, table: TableFiles, files: Sequence[AddFile]) -> RankSample:
     """The rows of some files, spread over all: of many files each holds much the same as its neighbors."""
     some = files[:: max(1, len(files) // _SAMPLE_FILES)]
     rows = scan(execution.spark, table, ScanRequest(some))
     counts = [live_rows(add) for add in some]
     told = [count for count in counts if count is not None]
-    return Sample(rows, sum(told) if len(told) == len(counts) else rows.count())
+    return RankSample(rows, sum(told) if len(told) == len(counts) else rows.count())
 
 
 def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:

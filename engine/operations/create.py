@@ -27,9 +27,9 @@ from engine.protocol.features import list_supported_features, upgrade
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.snapshot.new_table import first_actions
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.identity import with_latest_marks
+from engine.spark.identity import restore_latest_marks
 from engine.spark.sources import SourceRows
-from engine.spark.writer import Written
+from engine.spark.writer import WriteOutput
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
@@ -54,7 +54,7 @@ def create(command: Create, execution: Execution) -> OperationResult:
         observer=execution.options.observer,
         clock=execution.table.clock,
     )
-    written = Written()
+    written = WriteOutput()
     if rows is not None:
         rows, terms = numbered(execution, _terms(actions), rows)
         written = write_rows(execution, terms, rows)
@@ -97,7 +97,7 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
     txn.read_whole_table()
     rows = source_rows(execution, command.source, command.schema, txn) if command.source else None
     actions = [_succeeding(planned, snapshot) for planned in _first(command, execution, rows)]
-    written = Written()
+    written = WriteOutput()
     if rows is not None:
         rows, terms = numbered(execution, _terms(actions), rows)
         written = write_rows(execution, terms, rows)
@@ -115,7 +115,7 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
 def _succeeding(action: Action, snapshot: Snapshot) -> Action:
     """The table keeps its id and the numbers it gave, and never loses a feature."""
     if isinstance(action, Metadata):
-        schema = with_latest_marks(parse_schema(action.schema_string), snapshot.schema)
+        schema = restore_latest_marks(parse_schema(action.schema_string), snapshot.schema)
         return msgspec.structs.replace(
             action, id=snapshot.metadata.id, schema_string=schema.to_json()
         )

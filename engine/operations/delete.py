@@ -23,7 +23,7 @@ from engine.operations.row_deletion import (
 from engine.operations.row_sums import check_rewritten
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
-from engine.spark.writer import CHANGE_TYPE, Written, write, write_changes
+from engine.spark.writer import CHANGE_TYPE, WriteOutput, write, write_changes
 
 
 def delete(command: Delete, execution: Execution) -> OperationResult:
@@ -74,7 +74,7 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
 
 def rewrite_without(
     execution: Execution, snapshot: Snapshot, condition: Expression | None, gone: RowDeletion
-) -> tuple[Written, list[AddCDCFile]]:
+) -> tuple[WriteOutput, list[AddCDCFile]]:
     """Files without the rows that go, and those rows as changes where a change feed needs them.
 
     With deletion vectors, and for whole files, readers of the feed find the rows themselves; once
@@ -84,7 +84,7 @@ def rewrite_without(
         RowSumError: the files would not hold every row that stays.
     """
     if not gone.rewritten or condition is None:
-        return Written(), []
+        return WriteOutput(), []
     written, changes = _rewritten(execution, snapshot, condition, gone)
     check_rewritten(snapshot, gone, written.rows, new_rows=0)
     return written, changes
@@ -92,7 +92,7 @@ def rewrite_without(
 
 def _rewritten(
     execution: Execution, snapshot: Snapshot, condition: Expression, gone: RowDeletion
-) -> tuple[Written, list[AddCDCFile]]:
+) -> tuple[WriteOutput, list[AddCDCFile]]:
     left = tuple(file.add for file in gone.rewritten)
     by_arrow = write_in_process(
         execution, snapshot, Images(condition, None, left, leaves=True), gone.removed

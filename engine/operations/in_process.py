@@ -37,7 +37,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import Assignments
 from engine.spark.row_positions import FileDeletion, merge_bitmaps, vector_merge
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import Written
+from engine.spark.writer import WriteOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def find_in_process(
 
 def write_in_process(
     execution: Execution, snapshot: Snapshot, images: Images, changed: Sequence[AddFile]
-) -> tuple[Written, list[AddCDCFile]] | None:
+) -> tuple[WriteOutput, list[AddCDCFile]] | None:
     """Rows of files under their new values; None where Spark is to write them.
 
     `changed` are the files whose matching rows go into the change feed, if the table has one.

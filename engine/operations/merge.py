@@ -45,9 +45,9 @@ from engine.operations.source_rows import source_rows
 from engine.operations.write_rows import Terms
 from engine.operations.written_rows import rows_at_hand
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.collected import MOST_BYTES, FrameSize, collected, size_of_all
+from engine.spark.collected import MOST_BYTES, FrameSize, collect_rows, size_of_all
 from engine.spark.columns import column
-from engine.spark.materialised import materialised
+from engine.spark.materialised import materialise_rows
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
 from engine.spark.row_positions import MOST_COLUMNS_ALONG, delete_positions, is_one_task
 from engine.spark.table_files import TableFiles
@@ -55,8 +55,8 @@ from engine.spark.table_rules import enforce
 from engine.spark.winner_rows import join_matcher
 from engine.spark.writer import (
     CHANGE_TYPE,
-    Written,
-    gathered,
+    WriteOutput,
+    rebalance_partitions,
     write,
     write_changes,
 )
@@ -232,11 +232,11 @@ def _read_by_spark(
             register_reads(execution, frame, txn)
             frame = pin_tables(execution, frame)
         numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
-        source = materialised(numbered)
+        source = materialise_rows(numbered)
         size = size_of_all(source)
         few = size.rows <= MOST_SOURCE_ROWS and size.bytes_of() <= MOST_BYTES
         is_here = few and bool(execution.options.in_process_bytes)
-        arrow = collected(source.drop(SOURCE_ROW)) if is_here else None
+        arrow = collect_rows(source.drop(SOURCE_ROW)) if is_here else None
     return _Reading(
         command, execution, txn, snapshot, tables, terms, analysed, size.rows, arrow, source, size
     )
@@ -385,14 +385,14 @@ def _write(merging: _Merging, matched: _Matched) -> Merged:
             frames.append(rows.images(target, actions, others=others, kept=merging.kept))
     inserted, unmatched = 0, None
     if inserts is not None:
-        inserts = materialised(inserts)
+        inserts = materialise_rows(inserts)
         inserted, unmatched = _insert_counts(rows, inserts)
         frames.append(_without_row_ids(inserts) if merging.kept else inserts)
-    written = Written()
+    written = WriteOutput()
     for frame in frames:
         checked = enforce(frame, rows.table, rows.schema, merging.terms.metadata)
         if merging.table.properties.optimize_write is not False:  # joins leave rows to every task
-            checked = gathered(checked, merging.table)
+            checked = rebalance_partitions(checked, merging.table)
         part = write(checked, merging.table, keep_row_ids=merging.kept)
         merging.execution.wrote(part.adds)
         written += part

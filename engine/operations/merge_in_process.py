@@ -45,7 +45,7 @@ from engine.snapshot.reader import ROW_INDEX
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.row_positions import merge_bitmaps, vector_merge
-from engine.spark.writer import Written
+from engine.spark.writer import WriteOutput
 
 MOST_SOURCE_ROWS = 100_000
 _FILE = "\0file"
@@ -76,7 +76,7 @@ class Merged:
     """
 
     gone: RowDeletion = field(default_factory=RowDeletion)
-    written: Written = field(default_factory=Written)
+    written: WriteOutput = field(default_factory=WriteOutput)
     changes: tuple[AddCDCFile, ...] = ()
     inserted: int = 0
     by_clause: Mapping[int, int] = field(default_factory=dict)

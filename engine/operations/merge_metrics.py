@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from engine.commands.analysed_merge import BY_SOURCE, DELETE, MATCHED, AnalysedClause, AnalysedMerge
 from engine.expressions.render import to_sql
 from engine.operations.row_deletion import RowDeletion
-from engine.spark.writer import Written
+from engine.spark.writer import WriteOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,9 @@ class MergeCounts:
     by_clause: Mapping[int, int]
 
 
-def merge_metrics(counts: MergeCounts, gone: RowDeletion, written: Written) -> dict[str, int | str]:
+def merge_metrics(
+    counts: MergeCounts, gone: RowDeletion, written: WriteOutput
+) -> dict[str, int | str]:
     """`operationMetrics` under delta-spark's names."""
     clauses, inserted = counts.clauses, counts.inserted_rows
 

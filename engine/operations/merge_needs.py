@@ -17,7 +17,7 @@ from engine.expressions.traits import is_asked_once, split_conjuncts
 from engine.expressions.tree import Column as ColumnOfRow
 from engine.expressions.tree import Expression, walk
 from engine.schema.types import StructType
-from engine.spark.columns import quoted
+from engine.spark.columns import quote_column
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_rules import GENERATED
 
@@ -38,12 +38,14 @@ class Carried:
     def columns(self, acts: Column) -> list[Column]:
         """Structs named as the sides, so that expressions find their columns; null unless it `acts`."""
         sides = [
-            F.when(acts, F.struct(*[F.col(f"{side}.{quoted(name)}") for name in names])).alias(side)
+            F.when(
+                acts, F.struct(*[F.col(f"{side}.{quote_column(name)}") for name in names])
+            ).alias(side)
             for side, names in ((TARGET, self.target), (SOURCE, self.source))
             if names
         ]
         tracking = (ROW_ID, ROW_COMMIT_VERSION) if self.row_ids else ()
-        return [*sides, *[F.col(f"{TARGET}.{quoted(name)}") for name in tracking]]
+        return [*sides, *[F.col(f"{TARGET}.{quote_column(name)}") for name in tracking]]
 
 
 def carried_by_pairs(

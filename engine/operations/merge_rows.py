@@ -41,20 +41,20 @@ from engine.operations.merge_needs import (
 from engine.operations.query_tables import QueryTables
 from engine.schema.types import StructType
 from engine.spark.assignment import (
-    Setting,
-    asked_once,
-    assigned_columns,
-    regenerated,
+    AssignmentClause,
+    assign_columns,
+    recompute_generated,
+    split_single_evaluation,
     way_to_store,
 )
 from engine.spark.broadcast import broadcast_if_small
 from engine.spark.collected import FrameSize
-from engine.spark.columns import column, is_true, quoted, to_column, to_spark_type
+from engine.spark.columns import column, is_true, quote_column, to_column, to_spark_type
 from engine.spark.identity import number_rows
-from engine.spark.materialised import materialised
-from engine.spark.own_columns import with_source_columns
+from engine.spark.materialised import materialise_rows
+from engine.spark.own_columns import add_source_columns
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
-from engine.spark.shape import stored
+from engine.spark.shape import store_column
 from engine.spark.table_rules import complete
 
 SOURCE_ROW = "__lake_source_row"
@@ -126,7 +126,7 @@ class MergeRows:
             marked = joined.select(F.col("*"), chosen)
             beside = self.carried.columns(column(CLAUSE) > _NOTHING)
             pairs = marked.select(*places, source_row, column(CLAUSE), *beside)
-        return materialised(pairs)
+        return materialise_rows(pairs)
 
     def unmatched_source(self, target: Callable[[], DataFrame]) -> DataFrame:
         """The source rows that ON joins to no row of the target, which is scanned unless pairs tell."""
@@ -175,7 +175,7 @@ class MergeRows:
         left = target.join(pairs.select(FILE, ROW), [FILE, ROW], "left_anti").alias("target")
         left, chosen = self._chosen(left, BY_SOURCE)
         matches = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
-        return materialised(matches.filter(column(CLAUSE) >= 0))
+        return materialise_rows(matches.filter(column(CLAUSE) >= 0))
 
     def with_values(self, target: DataFrame, actions: DataFrame) -> tuple["MergeRows", DataFrame]:
         """The merge whose values that are evaluated once stand, materialised, beside the actions."""
@@ -184,7 +184,7 @@ class MergeRows:
         for number, clause in enumerate(self.merge.clauses):
             over = clause.assignments
             if clause.when != NOT_MATCHED:
-                values, over = asked_once(clause.assignments, f"{number}_")
+                values, over = split_single_evaluation(clause.assignments, f"{number}_")
                 asked |= {name: (number, value) for name, value in values.items()}
             clauses.append(replace(clause, assignments=over))
         if not asked:
@@ -199,7 +199,7 @@ class MergeRows:
         ]
         places = {"__file": FILE, "__row": ROW, "__source": SOURCE_ROW}
         evaluated = [column(name).alias(own) for name, own in places.items()]
-        frame_with_values = materialised(frame.select(*evaluated, column(CLAUSE), *columns))
+        frame_with_values = materialise_rows(frame.select(*evaluated, column(CLAUSE), *columns))
         return replace(self, merge=replace(self.merge, clauses=tuple(clauses))), frame_with_values
 
     def images(
@@ -230,7 +230,7 @@ class MergeRows:
         frame = self._with_actions(target, actions, "inner")
         deletes = [i for i, clause in enumerate(self.merge.clauses) if clause.action == DELETE]
         before = F.when(column(CLAUSE).isin(deletes), "delete").otherwise("update_preimage")
-        names = [F.col(f"target.{quoted(n)}").alias(n) for n in self.schema.names]
+        names = [F.col(f"target.{quote_column(n)}").alias(n) for n in self.schema.names]
         old = frame.select(*names, before.alias(change_type))
         updated = self._updated(frame.filter(~column(CLAUSE).isin(deletes)), kept=False)
         return old.unionByName(updated.withColumn(change_type, F.lit("update_postimage")))
@@ -248,7 +248,7 @@ class MergeRows:
         if any(
             clause.condition is not None and has_subquery(clause.condition) for _, clause in clauses
         ):
-            chosen = materialised(chosen).alias("source")  # asked once, as all are
+            chosen = materialise_rows(chosen).alias("source")  # asked once, as all are
         frames = []
         for number, clause in clauses:
             values, given = self._inserted(chosen, number, clause)
@@ -275,7 +275,7 @@ class MergeRows:
         setting = setting_of(clause)
         way = way_to_store(self.schema, path, value, setting)
         steady = is_deterministic(value) and not is_asked_once(value)
-        return stored(self.tables.value(value), way, setting.clause, is_steady=steady)
+        return store_column(self.tables.value(value), way, setting.clause, is_steady=steady)
 
     def _with_actions(self, target: DataFrame, actions: DataFrame, how: str) -> DataFrame:
         """Target rows beside what is to be done to them and the source row it is done with."""
@@ -296,16 +296,18 @@ class MergeRows:
         """New images; columns of the target that are not `held` (None: all are) are all set or computed."""
 
         def old_value(name: str) -> Column:
-            return F.col(f"target.{quoted(name)}") if held is None or name in held else F.lit(None)
+            return (
+                F.col(f"target.{quote_column(name)}")
+                if held is None or name in held
+                else F.lit(None)
+            )
 
         new: dict[str, Column] = {}
         setters: dict[str, list[int]] = {}
         for number, clause in enumerate(self.merge.clauses):
             if clause.when == NOT_MATCHED or clause.action == DELETE:
                 continue
-            assigned = assigned_columns(
-                self.schema, clause.assignments, setting_of(clause), "target"
-            )
+            assigned = assign_columns(self.schema, clause.assignments, setting_of(clause), "target")
             for name, value in assigned.items():
                 old = new.get(name, old_value(name))
                 new[name] = F.when(column(CLAUSE) == number, value).otherwise(old)
@@ -323,7 +325,7 @@ class MergeRows:
             name: column(CLAUSE).isin(numbers) | column(CLAUSE).isNull()
             for name, numbers in setters.items()
         }
-        return regenerated(rows, self.table, self.schema, stands).drop(CLAUSE)
+        return recompute_generated(rows, self.table, self.schema, stands).drop(CLAUSE)
 
 
 def with_computed_source(
@@ -345,9 +347,9 @@ def with_computed_source(
         return columns.get(leaf.name, leaf) if isinstance(leaf, SparkExpression) else leaf
 
     rewritten = merge.rewrite(lambda tree: replace_leaves(tree, computed)) if nodes else merge
-    return rewritten, with_source_columns(source, nodes)
+    return rewritten, add_source_columns(source, nodes)
 
 
-def setting_of(clause: AnalysedClause) -> Setting:
+def setting_of(clause: AnalysedClause) -> AssignmentClause:
     """A clause as what sets values."""
-    return Setting(clause.words, clause.fills_fields)
+    return AssignmentClause(clause.words, clause.fills_fields)

@@ -27,7 +27,7 @@ from engine.operations.row_deletion import split_by_partition
 from engine.operations.row_sums import check_compacted
 from engine.operations.staged_actions import removal
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.compaction import Compacted, compact
+from engine.spark.compaction import CompactedBin, compact
 from engine.spark.jobs import Progress
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.words import count_noun
@@ -94,7 +94,7 @@ def rewrite_bins(
     if not bins:
         return _nothing_to_do()
     results: list[OperationResult] = []
-    done: list[Compacted] = []
+    done: list[CompactedBin] = []
     groups = list(batches(bins, BATCH_BYTES))
     for number, group in enumerate(groups):
         execution.progress(Progress("batches", number, len(groups), "commits"))
@@ -134,7 +134,7 @@ def _check_order(command: Optimize, snapshot: Snapshot) -> None:
 
 def _compact(
     execution: Execution, txn: OptimisticTransaction, bins: Sequence[Bin]
-) -> list[Compacted]:
+) -> list[CompactedBin]:
     """Write the bins whose files are still live as they were, and stage them."""
     snapshot = execution.snapshot_of(txn)
     paths = {add.path for bin_ in bins for add in bin_}
@@ -161,7 +161,7 @@ def _nothing_to_do() -> OperationResult:
     )
 
 
-def _metrics(done: Sequence[Compacted]) -> dict[str, int | str]:
+def _metrics(done: Sequence[CompactedBin]) -> dict[str, int | str]:
     added = [compacted.target for compacted in done if compacted.target is not None]
     return size_metrics(added, [add for compacted in done for add in compacted.sources])
 

@@ -39,7 +39,7 @@ from engine.schema.types import BOOLEAN, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows
-from engine.spark.writer import CHANGE_TYPE, Written, write_changes
+from engine.spark.writer import CHANGE_TYPE, WriteOutput, write_changes
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.words import count_noun
 
@@ -183,7 +183,7 @@ def _replace_where(
     return execution.commit(txn, "WRITE", parameters, metrics)
 
 
-def _inserted(execution: Execution, terms: Terms, written: Written) -> list[AddCDCFile]:
+def _inserted(execution: Execution, terms: Terms, written: WriteOutput) -> list[AddCDCFile]:
     """New rows as changes: a version with change files must hold all of its changes in them."""
     table = terms.files(execution)
     with execution.spark_stage("write changes"):

@@ -22,8 +22,8 @@ from engine.operations.frame_sources import pin_tables, register_reads
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true, to_column
-from engine.spark.own_columns import subqueries_of, with_own_columns
-from engine.spark.query_frames import QueryFrames, with_outer_columns
+from engine.spark.own_columns import add_own_columns, subqueries_of
+from engine.spark.query_frames import QueryFrames, add_outer_columns
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
 from engine.table import DeltaTable
@@ -79,7 +79,7 @@ class QueryTables:
         What Spark alone evaluates is computed here, of those rows that `only` says.
         """
         asks_others = self._register_own(conditions)
-        rows = with_own_columns(rows, conditions, only)
+        rows = add_own_columns(rows, conditions, only)
         if asks_others:
             rows = pin_tables(self._execution, rows)
         columns = {
@@ -90,7 +90,7 @@ class QueryTables:
             for node in walk(subquery)
             if isinstance(node, Column) and not node.path[0].startswith(PLANNED)
         }
-        return with_outer_columns(rows, columns) if columns else rows
+        return add_outer_columns(rows, columns) if columns else rows
 
     def _register_own(self, trees: Sequence[Expression]) -> bool:
         """Count what subqueries in the caller's own expressions read, and return whether there are any."""

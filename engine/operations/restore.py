@@ -18,7 +18,7 @@ from engine.protocol.features import list_supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY
 from engine.schema.write_errors import ColumnMappingRestoreError
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.identity import with_latest_marks
+from engine.spark.identity import restore_latest_marks
 
 _TIMES = (
     "delta.enableInCommitTimestamps",
@@ -100,7 +100,7 @@ def _terms(current: Snapshot, restored: Snapshot) -> Iterator[Action]:
     if MAX_ID_KEY in configuration:
         highest = max(int(mapping.get(MAX_ID_KEY, 0)) for mapping in (configuration, now))
         configuration[MAX_ID_KEY] = str(highest)
-    schema = with_latest_marks(restored.schema, current.schema)
+    schema = restore_latest_marks(restored.schema, current.schema)
     metadata = msgspec.structs.replace(restored.metadata, configuration=configuration)
     if schema != restored.schema:
         metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())

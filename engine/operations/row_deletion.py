@@ -32,7 +32,7 @@ from engine.schema.partition_values import (
 )
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, is_true
-from engine.spark.materialised import materialised
+from engine.spark.materialised import materialise_rows
 from engine.spark.reader import FILE, ROW, ScanRequest, scan
 from engine.spark.row_positions import (
     FileDeletion,
@@ -143,7 +143,7 @@ def find_rows(
     with execution.spark_stage("find rows"):
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
         matched = tables.matching(rows, condition)
-        matches = materialised(matched.select(FILE, ROW))
+        matches = materialise_rows(matched.select(FILE, ROW))
         deletions = delete_positions(matches, table, unsure, write_vectors=by_vector)
         # inside the stage: what ends it as it is left knows of these files
         settled = _settled(execution, deletions, whole, by_vector=by_vector)

@@ -14,7 +14,7 @@ from engine.errors import EngineError
 from engine.operations.row_deletion import RowDeletion
 from engine.snapshot.data_files import count_rows
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.compaction import Compacted
+from engine.spark.compaction import CompactedBin
 
 _Counting: TypeAlias = Callable[[AddFile], int | None]
 
@@ -80,7 +80,7 @@ def check_moved(snapshot: Snapshot, files: Sequence[AddFile], written_rows: int)
     _check(snapshot, "rows written", written_rows, lambda rows_of: _live_rows(files, rows_of))
 
 
-def check_compacted(snapshot: Snapshot, done: Iterable[Compacted]) -> None:
+def check_compacted(snapshot: Snapshot, done: Iterable[CompactedBin]) -> None:
     """Make sure that each compacted file holds every live row of its sources.
 
     Raises:

@@ -90,7 +90,7 @@ from engine.operations.update import update
 from engine.operations.vacuum import vacuum
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.materialised import rows_given_up
-from engine.spark.session import in_our_terms
+from engine.spark.session import engine_session
 from engine.storage.base import Store
 from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
@@ -159,7 +159,7 @@ def run(
     """
     options = replace(options, **keywords)
     command = parse_statement(command) if isinstance(command, str) else command
-    spark = in_our_terms(spark)  # once for all steps of a script
+    spark = engine_session(spark)  # once for all steps of a script
     if isinstance(command, Script):
         command.validate(None)
         return _script(command, table, spark, options)

@@ -27,13 +27,13 @@ from engine.operations.row_sums import check_images, check_rewritten
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import (
     Assignments,
-    asked_once,
-    assigned_columns,
+    assign_columns,
     check_assignments,
-    regenerated,
+    recompute_generated,
+    split_single_evaluation,
 )
 from engine.spark.columns import column
-from engine.spark.materialised import materialised
+from engine.spark.materialised import materialise_rows
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.row_positions import MOST_COLUMNS_ALONG
 from engine.spark.table_files import TableFiles
@@ -41,11 +41,11 @@ from engine.spark.table_rules import enforce
 from engine.spark.writer import (
     CHANGE_TYPE,
     FEW_ROWS,
-    Written,
+    WriteOutput,
     data_target,
-    gathered,
     is_scattered,
     physical_frame,
+    rebalance_partitions,
     write,
     write_changes,
     write_few,
@@ -144,11 +144,11 @@ def _along(execution: Execution, snapshot: Snapshot, setting: _Setting) -> Image
 
 def _images(
     execution: Execution, snapshot: Snapshot, setting: _Setting, gone: RowDeletion
-) -> tuple[Written, list[AddCDCFile]]:
+) -> tuple[WriteOutput, list[AddCDCFile]]:
     """The new images, and with them the rows of rewritten files that stay as they are."""
     touched = (*gone.removed, *(file.add for file in gone.masked))
     if not touched:
-        return Written(), []
+        return WriteOutput(), []
     images_of = Images(setting.condition, setting.assignments, touched, leaves=not gone.masked)
     by_arrow = write_in_process(execution, snapshot, images_of, touched)
     if by_arrow is not None:
@@ -184,7 +184,7 @@ def _images(
 
 def _written_along(
     execution: Execution, table: TableFiles, images: pa.Table, *, kept: bool
-) -> Written:
+) -> WriteOutput:
     execution.begin_stage("write new rows")
     written = write_here(images, data_target(table, keep_row_ids=kept))
     execution.wrote(written.adds)
@@ -194,12 +194,12 @@ def _written_along(
 
 def _written(
     images: DataFrame, table: TableFiles, gone: RowDeletion, few: int | None, *, kept: bool
-) -> Written:
+) -> WriteOutput:
     written = write_few(images, table, few, keep_row_ids=kept)
     if written is not None:
         return written
     if gone.masked and is_scattered(table, len(gone.removed) + len(gone.masked)):
-        images = gathered(images, table)
+        images = rebalance_partitions(images, table)
     return write(images, table, keep_row_ids=kept)
 
 
@@ -212,11 +212,11 @@ def _few(execution: Execution, gone: RowDeletion) -> int | None:
 
 def _with_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:
     """The rows with what is asked once, materialised, and the assignments over it."""
-    values, over = asked_once(setting.assignments)
+    values, over = split_single_evaluation(setting.assignments)
     rows = setting.tables.prepared(rows, list(values.values()), column(MATCH))
     for name, value in values.items():
         rows = rows.withColumn(name, F.when(column(MATCH), setting.tables.value(value)))
-    return materialised(rows) if values else rows, over
+    return materialise_rows(rows) if values else rows, over
 
 
 def _assigned(
@@ -231,7 +231,7 @@ def _assigned(
 
     Columns `beside` the table's stay.
     """
-    new = assigned_columns(snapshot.schema, assignments)
+    new = assign_columns(snapshot.schema, assignments)
     columns: list[Column] = []
     for field in snapshot.schema:
         old = column(field.name)
@@ -242,7 +242,7 @@ def _assigned(
         columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
     columns += [column(name) for name in beside]
     stand = {path[0]: F.lit(True) for path in assignments}
-    return regenerated(rows.select(*columns), snapshot.table_uri, snapshot.schema, stand)
+    return recompute_generated(rows.select(*columns), snapshot.table_uri, snapshot.schema, stand)
 
 
 def _changes(

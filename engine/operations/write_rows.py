@@ -24,13 +24,13 @@ from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true
 from engine.spark.identity import check_explicit, identity_columns, number_rows
-from engine.spark.own_columns import with_own_columns
-from engine.spark.row_checks import refuse_violations, shown_values
-from engine.spark.shape import check_assignable, shaped
+from engine.spark.own_columns import add_own_columns
+from engine.spark.row_checks import describe_row, refuse_violations
+from engine.spark.shape import check_assignable, fit_to_table
 from engine.spark.sources import SourceRows
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import complete, enforce
-from engine.spark.writer import Written, few_rows, gathered, write, write_few
+from engine.spark.writer import WriteOutput, few_rows, rebalance_partitions, write, write_few
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Terms:
 
 def write_rows(
     execution: Execution, terms: Terms, rows: SourceRows, must: Expression | None = None
-) -> Written:
+) -> WriteOutput:
     """Write rows under a table's terms; nothing is staged yet.
 
     Args:
@@ -101,21 +101,21 @@ def write_rows(
     schema = terms.schema
     check_assignable(schema, rows.schema)
     few = few_rows(rows.frame) if execution.options.in_process_bytes else None
-    frame = shaped(rows.frame, rows.schema, schema.fields)
+    frame = fit_to_table(rows.frame, rows.schema, schema.fields)
     table = execution.table.uri
     frame = complete(frame, table, schema, execution.now_ms)
     if must is not None:
         names = sorted({path[0] for path in columns_of(must)})
         rule = f"replaceWhere ({to_sql(must)})"
-        frame = with_own_columns(frame, [must])
-        frame = refuse_violations(frame, is_true(must), rule, shown_values(names))
+        frame = add_own_columns(frame, [must])
+        frame = refuse_violations(frame, is_true(must), rule, describe_row(names))
     frame = enforce(frame, table, schema, terms.metadata)
     files = terms.files(execution)
     with execution.spark_stage("write files"):
         written = write_few(frame, files, few)
         if written is None:
             together = _is_gathered(files, rows)
-            written = write(gathered(frame, files) if together else frame, files)
+            written = write(rebalance_partitions(frame, files) if together else frame, files)
     execution.wrote(written.adds)
     execution.wrote_in_words(written.adds)
     return written
@@ -187,7 +187,7 @@ def with_schema(
     return replace(new_terms, metadata=metadata)
 
 
-def file_metrics(written: Written) -> dict[str, int | str]:
+def file_metrics(written: WriteOutput) -> dict[str, int | str]:
     """What delta-spark reports of a write."""
     return {
         "numFiles": len(written.adds),

@@ -22,7 +22,7 @@ from engine.operations.given_rows import given_rows, names_by_position
 from engine.schema.arrow import to_arrow_type
 from engine.schema.assignment import is_storable, plan_storage
 from engine.schema.types import STRING, ArrayType, DataType, MapType, StructField, StructType
-from engine.spark.assignment import stored_value
+from engine.spark.assignment import store_value
 from engine.spark.columns import from_spark_schema, to_spark_type
 from engine.spark.shape import INSERT
 from engine.spark.sources import SourceRows
@@ -158,7 +158,7 @@ def _takes(declared: DataType, types: Sequence[DataType]) -> bool:
 
 def _stored(tree: Expression, column: StructField, clause: str) -> SparkColumn:
     way = plan_storage(tree.type, column.type, column.name)
-    return stored_value(tree, way, clause).cast(to_spark_type(column.type))
+    return store_value(tree, way, clause).cast(to_spark_type(column.type))
 
 
 def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table:

@@ -13,9 +13,9 @@ from engine.expressions.tree import Expression
 from engine.schema.assignment import Storing, plan_storage
 from engine.schema.types import DataType, PrimitiveType, StructType
 from engine.schema.write_errors import IdentityUpdateError, NestedFieldError, SetTwiceError
-from engine.spark.columns import column, quoted, to_column, to_spark_type
-from engine.spark.shape import stored
-from engine.spark.table_rules import GENERATED, IDENTITY, as_stored, generated_value
+from engine.spark.columns import column, quote_column, to_column, to_spark_type
+from engine.spark.shape import store_column
+from engine.spark.table_rules import GENERATED, IDENTITY, compute_generated, fit_to_schema
 
 Assignments = Mapping[tuple[str, ...], Expression]
 """Expressions by the path of the column that each is for."""
@@ -24,20 +24,20 @@ _VALUE = "__lake_value_"
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class AssignmentClause:
     """What sets values, for people, and whether it lets fields that a struct lacks become null."""
 
     clause: str = UPDATE
     fills_fields: bool = False
 
 
-_PLAIN = Setting()
+_PLAIN = AssignmentClause()
 
 
 def check_assignments(
     schema: StructType,
     assignments: Assignments,
-    setting: Setting = _PLAIN,
+    setting: AssignmentClause = _PLAIN,
     *,
     new_rows: bool = False,
 ) -> None:
@@ -73,7 +73,7 @@ def check_assignments(
 
 
 def way_to_store(
-    schema: StructType, path: tuple[str, ...], value: Expression, setting: Setting
+    schema: StructType, path: tuple[str, ...], value: Expression, setting: AssignmentClause
 ) -> Storing:
     """How a value goes into the column at a path.
 
@@ -92,37 +92,40 @@ def way_to_store(
         raise type(error)(msg, error.remedy, field="assignments") from error
 
 
-def assigned_columns(
-    schema: StructType, assignments: Assignments, setting: Setting = _PLAIN, relation: str = ""
+def assign_columns(
+    schema: StructType,
+    assignments: Assignments,
+    setting: AssignmentClause = _PLAIN,
+    relation: str = "",
 ) -> dict[str, Column]:
     """The new values of top-level columns, over the row as it was, in a frame of that alias."""
-    rebuilding = _Rebuilding(schema, assignments, setting)
+    rebuilding = _StructAssigner(schema, assignments, setting)
     new_values: dict[str, Column] = {}
     for name in dict.fromkeys(path[0] for path in assignments):
-        old = F.col(f"{relation}.{quoted(name)}") if relation else column(name)
+        old = F.col(f"{relation}.{quote_column(name)}") if relation else column(name)
         new_values[name] = rebuilding.value((name,), old, target_type(schema, (name,)))
     return new_values
 
 
-def stored_value(value: Expression, way: Storing, clause: str) -> Column:
+def store_value(value: Expression, way: Storing, clause: str) -> Column:
     """A tree's value as its column stores it."""
-    return stored(to_column(value), way, clause, is_steady=is_deterministic(value))
+    return store_column(to_column(value), way, clause, is_steady=is_deterministic(value))
 
 
 @dataclass(frozen=True)
-class _Rebuilding:
+class _StructAssigner:
     """Columns with what is set of them."""
 
     schema: StructType
     assignments: Assignments
-    setting: Setting
+    setting: AssignmentClause
 
     def value(self, path: tuple[str, ...], old: Column, kind: DataType) -> Column:
         """The new value at a path; a struct that was null comes to be, as in delta-spark."""
         new = self.assignments.get(path)
         if new is not None:
             way = way_to_store(self.schema, path, new, self.setting)
-            return stored_value(new, way, self.setting.clause)
+            return store_value(new, way, self.setting.clause)
         is_set = any(other[: len(path)] == path for other in self.assignments)
         if not is_set or not isinstance(kind, StructType):
             return old
@@ -133,7 +136,7 @@ class _Rebuilding:
         return F.struct(*parts)
 
 
-def asked_once(
+def split_single_evaluation(
     assignments: Assignments, prefix: str = ""
 ) -> tuple[dict[str, Expression], Assignments]:
     """The values that are to be requested once, and the assignments over them.
@@ -151,17 +154,17 @@ def asked_once(
     return values, over
 
 
-def regenerated(
+def recompute_generated(
     frame: DataFrame, table: str, schema: StructType, stand: Mapping[str, Column]
 ) -> DataFrame:
     """The rows as they are stored, with generated columns computed from the others.
 
     `stand` says of generated columns that are set in which rows they are: these keep their values.
     """
-    frame = as_stored(frame, schema)
+    frame = fit_to_schema(frame, schema)
     for field in schema:
         if GENERATED in field.metadata:
-            value = generated_value(table, schema, field).cast(to_spark_type(field.type))
+            value = compute_generated(table, schema, field).cast(to_spark_type(field.type))
             if field.name in stand:
                 value = F.when(stand[field.name], column(field.name)).otherwise(value)
             frame = frame.withColumn(field.name, value)

@@ -43,8 +43,8 @@ def find_table(session: SparkSession, name: str) -> CataloguedTable | None:
     """The table of a name as SQL writes it; None where there is none."""
     parts = None if is_remote(session) else _parts_in_session_catalogue(session, name)
     if parts is not None:
-        return _in_session_catalogue(session, name, parts)
-    return _described(session, name)
+        return _find_in_session_catalogue(session, name, parts)
+    return _describe_table(session, name)
 
 
 def iter_tables(session: SparkSession) -> Iterator[CataloguedTable]:
@@ -91,7 +91,7 @@ def _parts_in_session_catalogue(session: SparkSession, name: str) -> list[str] |
     return parts if len(parts) < 3 and current == SESSION_CATALOGUE else None
 
 
-def _in_session_catalogue(
+def _find_in_session_catalogue(
     session: SparkSession, name: str, parts: list[str]
 ) -> CataloguedTable | None:
     """What Spark's own catalogue says, requested directly: SQL takes seconds for Python sources."""
@@ -114,14 +114,14 @@ def _in_session_catalogue(
     )
 
 
-def _described(session: SparkSession, name: str) -> CataloguedTable | None:
+def _describe_table(session: SparkSession, name: str) -> CataloguedTable | None:
     try:
         if not session.catalog.tableExists(name):
             return None
         rows = plain_sql(session, f"DESCRIBE TABLE EXTENDED {name}").collect()
     except (PySparkException, Py4JJavaError) as error:
         if "DATA_SOURCE_NOT_FOUND" in str(error):
-            return _of_unknown_format(session, name)
+            return _find_unknown_format(session, name)
         if isinstance(error, AnalysisException):
             return None
         raise
@@ -132,11 +132,11 @@ def _described(session: SparkSession, name: str) -> CataloguedTable | None:
     parts = [details.get(part, "") for part in ("catalog", "database", "table")]
     qualified = details.get("name") or ".".join(part for part in parts if part) or name
     if all(parts) and not details.keys() & {"location", "provider"}:
-        details |= _listed(session, *parts)
+        details |= _read_table_list(session, *parts)
     return CataloguedTable(qualified, *(details.get(key, "") for key in _SHOWN))
 
 
-def _of_unknown_format(session: SparkSession, name: str) -> CataloguedTable | None:
+def _find_unknown_format(session: SparkSession, name: str) -> CataloguedTable | None:
     """A table of a format that nothing serves in the session: Spark does not describe it."""
     named = sqlglot.to_table(name, dialect="spark")
     parts = (
@@ -144,13 +144,15 @@ def _of_unknown_format(session: SparkSession, name: str) -> CataloguedTable | No
         named.db or session.catalog.currentDatabase(),
         named.name,
     )
-    details = _listed(session, *parts)
+    details = _read_table_list(session, *parts)
     if not details:
         return None
     return CataloguedTable(".".join(parts), *(details.get(key, "") for key in _SHOWN))
 
 
-def _listed(session: SparkSession, catalog: str, database: str, table: str) -> dict[str, str]:
+def _read_table_list(
+    session: SparkSession, catalog: str, database: str, table: str
+) -> dict[str, str]:
     """Where a table is and of which format, as the list of tables shows it.
 
     DESCRIBE asks the source of a table for them, and sources written in Python know neither.

@@ -19,7 +19,7 @@ from engine.snapshot.change_feed import (
 )
 from engine.snapshot.change_log import ChangeLog
 from engine.snapshot.stream_log import StreamLog
-from engine.spark.data_source_reader import as_spark, partitions_of
+from engine.spark.data_source_reader import convert_to_batches, partitions_of
 from engine.spark.table_stream import LakeStream
 from engine.table import DeltaTable
 
@@ -27,14 +27,14 @@ _FILES_OF_A_PIECE = 16
 _OWN = frozenset({CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP})
 
 
-def with_change_columns(schema: spark_types.StructType) -> spark_types.StructType:
+def add_change_columns(schema: spark_types.StructType) -> spark_types.StructType:
     """A table's columns, and those that tell of a change."""
     columns = spark_types.StructType(list(schema.fields))
     columns = columns.add(CHANGE_TYPE, "string").add(COMMIT_VERSION, "long")
     return columns.add(COMMIT_TIMESTAMP, "timestamp")
 
 
-def without_change_columns(schema: spark_types.StructType) -> spark_types.StructType:
+def drop_change_columns(schema: spark_types.StructType) -> spark_types.StructType:
     """The columns of a table alone."""
     return spark_types.StructType([field for field in schema if field.name not in _OWN])
 
@@ -61,7 +61,7 @@ class LakeChangeStream(LakeStream):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The changes between two offsets."""
-        begin, until = self.between(start, end)
+        begin, until = self.read_offsets(start, end)
         log = self.log
         if not isinstance(log, ChangeLog):  # it is, as `log_type` says
             return []
@@ -86,10 +86,10 @@ class LakeChangeStream(LakeStream):
             return
         if piece.files:
             for batch in self._shape.read(InputPartition(list(piece.files))):
-                yield from as_spark(_inserted(batch, piece), self._arrow)
+                yield from convert_to_batches(_mark_inserted(batch, piece), self._arrow)
             return
         rows = read_changes(self._table(), piece.first, piece.last)
-        yield from as_spark(self._shown(rows), self._arrow)
+        yield from convert_to_batches(self._add_missing_columns(rows), self._arrow)
 
     def _table(self) -> DeltaTable:
         shape = self._shape
@@ -99,10 +99,10 @@ class LakeChangeStream(LakeStream):
     @property
     def _arrow(self) -> pa.Schema:
         """The columns as Spark expects them."""
-        own = to_arrow_schema(with_change_columns(spark_types.StructType()), timezone="UTC")
+        own = to_arrow_schema(add_change_columns(spark_types.StructType()), timezone="UTC")
         return pa.schema([*self._shape.arrow, *own])
 
-    def _shown(self, rows: pa.Table) -> pa.Table:
+    def _add_missing_columns(self, rows: pa.Table) -> pa.Table:
         """Rows of earlier versions with the columns that came later, empty.
 
         Raises:
@@ -122,7 +122,7 @@ class LakeChangeStream(LakeStream):
         return rows
 
 
-def _inserted(batch: pa.RecordBatch, piece: ChangePiece) -> pa.Table:
+def _mark_inserted(batch: pa.RecordBatch, piece: ChangePiece) -> pa.Table:
     """Rows that were there when the stream began, as inserted by the version it began at."""
     rows, count = pa.Table.from_batches([batch]), batch.num_rows
     for name, value in (

@@ -54,7 +54,7 @@ class ClassArchive:
             return build()
         archive = self._sound()
         try:
-            with _used(archive):
+            with _use_archive(archive):
                 return build()
         except PySparkRuntimeError as error:
             if error.getCondition() != "JAVA_GATEWAY_EXITED":
@@ -72,7 +72,7 @@ class ClassArchive:
         if not _UNNAMEABLE.isdisjoint(str(self._directory)):
             return False
         self._forget_abandoned()
-        if self._kept():
+        if self._list_archives():
             return False
         fresh = self._directory / f"{self._stem}.{uuid.uuid4().int}"
         try:
@@ -91,7 +91,7 @@ class ClassArchive:
             return False
         return True
 
-    def _kept(self) -> list[Path]:
+    def _list_archives(self) -> list[Path]:
         """The archives of this Java and these jars, whole or not."""
         try:
             return sorted(self._directory.glob(f"{self._stem}-*.jsa"))
@@ -101,7 +101,7 @@ class ClassArchive:
     def _sound(self) -> Path | None:
         """The one that is as it was written; others are deleted."""
         sound = None
-        for archive in self._kept():
+        for archive in self._list_archives():
             try:
                 is_sound = not archive.is_symlink() and archive.stem.endswith(
                     f"-{_sum(archive):08x}"
@@ -125,7 +125,7 @@ class ClassArchive:
 
 
 @contextmanager
-def _used(archive: Path | None) -> Iterator[None]:
+def _use_archive(archive: Path | None) -> Iterator[None]:
     before = os.environ.get(_OPTIONS)
     share = (
         "-XX:+RecordDynamicDumpInfo" if archive is None else f'"-XX:SharedArchiveFile={archive}"'
@@ -159,11 +159,11 @@ def _digest(jars: Sequence[Path]) -> str:
     java = Path(java_on_path() or "java").resolve()
     own = sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
     files = [java, *sorted(jars), *own]
-    parts = [version("pyspark"), *((file, _built(file)) for file in files)]
+    parts = [version("pyspark"), *((file, _read_build_stamp(file)) for file in files)]
     return hashlib.sha256("\n".join(map(str, parts)).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _built(file: Path) -> tuple[int, int]:
+def _read_build_stamp(file: Path) -> tuple[int, int]:
     status = file.stat() if file.is_file() else None
     return (status.st_mtime_ns, status.st_size) if status else (0, 0)
 

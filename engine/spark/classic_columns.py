@@ -31,13 +31,13 @@ from engine.schema.types import (
     type_from_json,
 )
 from engine.spark.column_nodes import (
-    Attribute,
-    Casted,
-    Constant,
-    Name,
+    AttributeNode,
+    CastNode,
+    ConstantNode,
+    NameNode,
     Node,
     ToColumn,
-    Unknown,
+    UnknownNode,
     function_call,
     is_random,
     operator_call,
@@ -121,17 +121,17 @@ class _Expression:
         self, node: dict[str, Any], children: tuple[Node, ...], path: tuple[int, ...]
     ) -> Node:
         def column() -> Column:
-            return column_of(self._at(path), self._session)
+            return column_of(self._node_at(path), self._session)
 
         kind = str(node["class"]).rpartition(".")[2]
         if kind == "Cast":
-            lenient = str(self._at(path).evalMode().toString()).upper() == "TRY"
+            lenient = str(self._node_at(path).evalMode().toString()).upper() == "TRY"
             target = _type(node["dataType"])
-            return Casted(column, children[0], target, lenient) if target else Unknown(column)
+            return CastNode(column, children[0], target, lenient) if target else UnknownNode(column)
         read = _NODES.get(kind)
         return read(column, node, children) if read else _operator(column, kind, node, children)
 
-    def _at(self, path: Sequence[int]) -> Any:  # noqa: ANN401 - the JVM's
+    def _node_at(self, path: Sequence[int]) -> Any:  # noqa: ANN401 - the JVM's
         node = self._root
         for index in path:
             node = node.children().apply(index)
@@ -139,27 +139,27 @@ class _Expression:
 
 
 def _name(column: ToColumn, node: dict[str, Any], _children: tuple[Node, ...]) -> Node:
-    return Name(column, tuple(_listed(node["nameParts"])))
+    return NameNode(column, tuple(_parse_name_list(node["nameParts"])))
 
 
 def _attribute(column: ToColumn, node: dict[str, Any], _children: tuple[Node, ...]) -> Node:
-    return Attribute(column, str(node["name"]), int(node["exprId"]["id"]))
+    return AttributeNode(column, str(node["name"]), int(node["exprId"]["id"]))
 
 
 def _constant(column: ToColumn, node: dict[str, Any], _children: tuple[Node, ...]) -> Node:
     literal = _literal(node["value"], _type(node["dataType"]))
-    return Constant(column, literal) if literal else Unknown(column)
+    return ConstantNode(column, literal) if literal else UnknownNode(column)
 
 
 def _function(column: ToColumn, node: dict[str, Any], arguments: tuple[Node, ...]) -> Node:
-    names = _listed(node["nameParts"])
+    names = _parse_name_list(node["nameParts"])
     if len(names) != 1 or node.get("isDistinct"):
-        return Unknown(column, any(map(is_random, arguments)))
+        return UnknownNode(column, any(map(is_random, arguments)))
     return function_call(column, names[0], arguments)
 
 
-def _inside(column: ToColumn, _found: dict[str, Any], children: tuple[Node, ...]) -> Node:
-    return children[0] if children else Unknown(column)
+def _unwrap_child(column: ToColumn, _found: dict[str, Any], children: tuple[Node, ...]) -> Node:
+    return children[0] if children else UnknownNode(column)
 
 
 _NODES: dict[str, Callable[[ToColumn, dict[str, Any], tuple[Node, ...]], Node]] = {
@@ -167,10 +167,10 @@ _NODES: dict[str, Callable[[ToColumn, dict[str, Any], tuple[Node, ...]], Node]] 
     "AttributeReference": _attribute,
     "Literal": _constant,
     "UnresolvedFunction": _function,
-    "Alias": _inside,
-    "ColumnNodeExpression": _inside,
-    "KnownNotNull": _inside,
-    "KnownNullable": _inside,
+    "Alias": _unwrap_child,
+    "ColumnNodeExpression": _unwrap_child,
+    "KnownNotNull": _unwrap_child,
+    "KnownNullable": _unwrap_child,
 }
 
 
@@ -182,11 +182,11 @@ def _operator(
         function = None
     random = node.get("udfDeterministic") is False or any(map(is_random, children))
     if function is None or random:
-        return Unknown(column, random)
+        return UnknownNode(column, random)
     return operator_call(column, function, children)
 
 
-def _listed(text: object) -> list[str]:
+def _parse_name_list(text: object) -> list[str]:
     """Names as Scala shows a list of them; one that holds a comma looks like two."""
     match = _LIST.match(str(text))
     return match[1].split(", ") if match else [str(text)]

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
-from engine.spark.columns import quoted
+from engine.spark.columns import quote_column
 from engine.spark.java_causes import SPARK_ERRORS, causes_of
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -33,7 +33,7 @@ class FrameSize:
         return sum(self.by_column[name] for name in (self.by_column if names is None else names))
 
 
-def collected(frame: DataFrame) -> pa.Table | None:
+def collect_rows(frame: DataFrame) -> pa.Table | None:
     """The rows; None where they are more bytes than Spark sends to its driver."""
     try:
         return frame.toArrow()
@@ -43,7 +43,7 @@ def collected(frame: DataFrame) -> pa.Table | None:
         return None
 
 
-def collected_if_small(
+def collect_if_small(
     frame: DataFrame, most_rows: int, most_bytes: int = MOST_BYTES
 ) -> pa.Table | None:
     """The rows, of which there are so many at most; None where they may be more than so many bytes.
@@ -60,10 +60,13 @@ def collected_if_small(
     if share < 0:
         return None
     if not free:
-        return collected(frame)
+        return collect_rows(frame)
     judged = frame.selectExpr("*", f"{' + '.join(free.values())} <= {share} AS {_SMALL}")
-    sent = [_sent(name) if name in free else quoted(name) for name in frame.columns]
-    report = collected(judged.selectExpr(*sent, _SMALL))
+    sent = [
+        _render_guarded_column(name) if name in free else quote_column(name)
+        for name in frame.columns
+    ]
+    report = collect_rows(judged.selectExpr(*sent, _SMALL))
     if report is None or pc.all(report.column(_SMALL)).as_py() is False:
         return None
     return report.drop_columns([_SMALL])
@@ -79,8 +82,8 @@ def size_of_all(frame: DataFrame) -> FrameSize:
     return FrameSize(rows, by_column | texts)
 
 
-def _sent(name: str) -> str:
-    return f"CASE WHEN {_SMALL} THEN {quoted(name)} END AS {quoted(name)}"
+def _render_guarded_column(name: str) -> str:
+    return f"CASE WHEN {_SMALL} THEN {quote_column(name)} END AS {quote_column(name)}"
 
 
 def _widths(schema: spark_types.StructType) -> tuple[dict[str, int], dict[str, str]]:
@@ -90,7 +93,11 @@ def _widths(schema: spark_types.StructType) -> tuple[dict[str, int], dict[str, s
         width = _width(field.dataType)
         if width is None:
             is_text = isinstance(field.dataType, _TEXTS)
-            text = quoted(field.name) if is_text else f"CAST({quoted(field.name)} AS STRING)"
+            text = (
+                quote_column(field.name)
+                if is_text
+                else f"CAST({quote_column(field.name)} AS STRING)"
+            )
             free[field.name] = f"CAST(COALESCE(octet_length({text}), 0) AS BIGINT)"
         else:
             fixed[field.name] = width

@@ -1,6 +1,6 @@
 """The nodes of a caller's `Column` that classic PySpark and Spark Connect share.
 
-What neither says more of is `Unknown`: Spark alone can evaluate it.
+What neither says more of is `UnknownNode`: Spark alone can evaluate it.
 """
 
 import re
@@ -25,21 +25,21 @@ _RANDOM = re.compile(
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ColumnNode:
     """Every node can be had as a `Column` of its own."""
 
     column: ToColumn = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Name(_Part):
+class NameNode(_ColumnNode):
     """A column by its name."""
 
     parts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Attribute(_Part):
+class AttributeNode(_ColumnNode):
     """A column of one DataFrame, as `frame["name"]` gives it; `key` says which."""
 
     name: str
@@ -47,14 +47,14 @@ class Attribute(_Part):
 
 
 @dataclass(frozen=True)
-class Constant(_Part):
+class ConstantNode(_ColumnNode):
     """A literal."""
 
     literal: Literal
 
 
 @dataclass(frozen=True)
-class Applied(_Part):
+class CallNode(_ColumnNode):
     """An operator or a function by its lower-case name, the engine's where it has one."""
 
     function: str
@@ -62,7 +62,7 @@ class Applied(_Part):
 
 
 @dataclass(frozen=True)
-class Casted(_Part):
+class CastNode(_ColumnNode):
     """CAST, or TRY_CAST where it is lenient."""
 
     child: "Node"
@@ -71,57 +71,59 @@ class Casted(_Part):
 
 
 @dataclass(frozen=True)
-class Text(_Part):
+class TextNode(_ColumnNode):
     """SQL text that nobody has parsed yet."""
 
     sql: str
 
 
 @dataclass(frozen=True)
-class Unknown(_Part):
+class UnknownNode(_ColumnNode):
     """Anything else; `random` where it may give another value each time."""
 
     random: bool = False
 
 
-Node: TypeAlias = Name | Attribute | Constant | Applied | Casted | Text | Unknown
+Node: TypeAlias = (
+    NameNode | AttributeNode | ConstantNode | CallNode | CastNode | TextNode | UnknownNode
+)
 
 
 def function_call(column: ToColumn, name: str, arguments: tuple[Node, ...]) -> Node:
     """A call of one of Spark's functions by its name."""
     lower = name.lower()
     if may_be_random(lower) or any(map(is_random, arguments)):
-        return Unknown(column, random=True)
+        return UnknownNode(column, random=True)
     if lower in _OTHERS:
-        return Unknown(column)
+        return UnknownNode(column)
     if lower == "between" and len(arguments) == 3:
         value, low, high = arguments
-        bounds = Applied(column, ">=", (value, low)), Applied(column, "<=", (value, high))
-        return Applied(column, "and", bounds)
+        bounds = CallNode(column, ">=", (value, low)), CallNode(column, "<=", (value, high))
+        return CallNode(column, "and", bounds)
     return operator_call(column, _NAMES.get(lower, lower), arguments)
 
 
 def operator_call(column: ToColumn, function: str, arguments: tuple[Node, ...]) -> Node:
     """A call by the engine's name; chains of AND and of OR become one of many arguments."""
     if function not in {"and", "or"}:
-        return Applied(column, function, arguments)
+        return CallNode(column, function, arguments)
     flat: list[Node] = []
     for argument in arguments:
-        same = isinstance(argument, Applied) and argument.function == function
-        flat.extend(argument.arguments if isinstance(argument, Applied) and same else (argument,))
-    return Applied(column, function, tuple(flat))
+        same = isinstance(argument, CallNode) and argument.function == function
+        flat.extend(argument.arguments if isinstance(argument, CallNode) and same else (argument,))
+    return CallNode(column, function, tuple(flat))
 
 
 def is_random(node: Node) -> bool:
     """Whether it may give another value each time it is asked."""
     match node:
-        case Unknown(random=random):
+        case UnknownNode(random=random):
             return random
-        case Applied(arguments=arguments):
+        case CallNode(arguments=arguments):
             return any(map(is_random, arguments))
-        case Casted(child=child):
+        case CastNode(child=child):
             return is_random(child)
-        case Text(sql=sql):
+        case TextNode(sql=sql):
             return may_be_random(sql)
         case _:
             return False

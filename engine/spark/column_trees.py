@@ -33,19 +33,19 @@ from engine.expressions.types import TIMES, cast_by_zone, is_complex, sql_name
 from engine.schema.types import STRING, TIMESTAMP, DataType, StructType, type_from_json
 from engine.spark.classic_columns import classic_nodes
 from engine.spark.column_nodes import (
-    Applied,
-    Attribute,
-    Casted,
-    Constant,
-    Name,
+    AttributeNode,
+    CallNode,
+    CastNode,
+    ConstantNode,
+    NameNode,
     Node,
-    Text,
+    TextNode,
     is_random,
 )
 from engine.spark.columns import to_spark_type
 from engine.spark.connect_columns import connect_nodes
 from engine.spark.frame_reads import has_subqueries
-from engine.spark.jvm import analysed_plan, iter_seq
+from engine.spark.jvm import get_analysed_plan, iter_seq
 from engine.spark.own_columns import OwnColumn, no_rows
 from engine.spark.session import has_engine_terms, is_in_utc, is_remote
 from engine.spark.text_nodes import split_text
@@ -96,8 +96,8 @@ class GivenColumn(GivenExpression):
         now = SystemClock().now_ms() if now_ms is None else now_ms
         trees = _Trees(self._frames, scope, now)
         if isinstance(self._given, str):
-            return trees.of_text(self._given)
-        return trees.of_column(self._given)
+            return trees.parse_text(self._given)
+        return trees.convert_column(self._given)
 
     def value(self, scope: Scope, kind: DataType, *, now_ms: int | None = None) -> Expression:
         """The tree; a time is cast to the column's type by the caller's session, in its time zone.
@@ -125,14 +125,14 @@ class _Trees:
             ", " in name for relation in scope.relations for name in relation.schema.names
         )
 
-    def of_text(self, text: str) -> Expression:
+    def parse_text(self, text: str) -> Expression:
         try:
-            return self._parsed(text)
+            return self._parse_engine_text(text)
         except (ExpressionError, _SparkAloneError):
             pass
-        return self.of_column(F.expr(text))
+        return self.convert_column(F.expr(text))
 
-    def of_column(self, column: Column) -> Expression:
+    def convert_column(self, column: Column) -> Expression:
         session = self._frames.session
         remote = is_remote(session)
         return self._tree(connect_nodes(column) if remote else classic_nodes(column, session))
@@ -144,18 +144,18 @@ class _Trees:
                 return self._strict(node)
             except (ExpressionError, _SparkAloneError):
                 pass
-        if isinstance(node, Text):
+        if isinstance(node, TextNode):
             node = split_text(node)
-        if isinstance(node, Applied) and node.function in _SPLIT:
+        if isinstance(node, CallNode) and node.function in _SPLIT:
             parts = [self._tree(argument) for argument in node.arguments]
-            parts = self._with_read_texts(node, parts)
+            parts = self._read_date_texts(node, parts)
             try:
-                return self._checked(build.call(node.function, parts))
+                return self._check_meaning(build.call(node.function, parts))
             except (ExpressionError, _SparkAloneError):
                 pass
         return self._own(node)
 
-    def _with_read_texts(self, node: Applied, parts: list[Expression]) -> list[Expression]:
+    def _read_date_texts(self, node: CallNode, parts: list[Expression]) -> list[Expression]:
         """Texts beside dates and timestamps as what the session takes them for."""
         kinds = {operand.type for operand in parts} & set(TIMES)
         if self._frames.has_engine_terms or node.function not in COMPARISONS or len(kinds) != 1:
@@ -164,7 +164,7 @@ class _Trees:
         for index, part in enumerate(parts):
             if isinstance(part, Literal) and part.type == STRING:
                 column = node.arguments[index].column().cast(kind)
-                parts[index] = _evaluated(self._frames.session, column) or part
+                parts[index] = _evaluate_column(self._frames.session, column) or part
         return parts
 
     def _strict(self, node: Node) -> Expression:
@@ -176,30 +176,30 @@ class _Trees:
 
     def _whole(self, node: Node) -> Expression:  # noqa: PLR0911 - one line a kind
         match node:
-            case Name(parts=parts) if not self._ambiguous:
+            case NameNode(parts=parts) if not self._ambiguous:
                 return self._scope.resolve(parts)
-            case Attribute():
-                return self._of_frame(node)
-            case Constant(literal=literal):
+            case AttributeNode():
+                return self._resolve_attribute(node)
+            case ConstantNode(literal=literal):
                 return self._constant(literal)
-            case Casted(child=child, type=target, lenient=lenient):
-                return self._checked(build.cast(self._strict(child), target, lenient=lenient))
-            case Applied():
+            case CastNode(child=child, type=target, lenient=lenient):
+                return self._check_meaning(build.cast(self._strict(child), target, lenient=lenient))
+            case CallNode():
                 return self._call(node)
-            case Text(sql=sql):
-                return self._parsed(sql)
+            case TextNode(sql=sql):
+                return self._parse_engine_text(sql)
             case _:
                 raise _SparkAloneError
 
-    def _call(self, node: Applied) -> Expression:
+    def _call(self, node: CallNode) -> Expression:
         if not node.arguments and node.function in FOLDED:
             return self._moment(node.function)
         arguments = [self._strict(argument) for argument in node.arguments]
         if node.function == "get" and isinstance(arguments[1], Literal):
-            return self._inside(arguments[0], arguments[1])
-        return self._checked(build.call(node.function, arguments))
+            return self._build_get(arguments[0], arguments[1])
+        return self._check_meaning(build.call(node.function, arguments))
 
-    def _parsed(self, text: str) -> Expression:
+    def _parse_engine_text(self, text: str) -> Expression:
         tree = parse_expression(text, self._scope, now_ms=self._now_ms)
         if not self._frames.has_engine_terms:
             tells_time = any(
@@ -207,7 +207,7 @@ class _Trees:
             )
             if tells_time or _MOMENTS.search(text):  # by the session's time zone
                 raise _SparkAloneError
-        return self._checked(tree)
+        return self._check_meaning(tree)
 
     def _moment(self, function: str) -> Expression:
         if not self._frames.has_engine_terms:
@@ -219,20 +219,20 @@ class _Trees:
             raise _SparkAloneError  # its text is in the session's time zone
         return literal
 
-    def _inside(self, child: Expression, key: Literal) -> Expression:
+    def _build_get(self, child: Expression, key: Literal) -> Expression:
         if isinstance(child, ColumnOfRow) and isinstance(child.type, StructType):
             field = child.type.get(str(key.value))
             if field is None:
                 raise _SparkAloneError
             return ColumnOfRow((*child.path, field.name), field.type, child.relation)
-        return self._checked(build.call("get", [child, key]))
+        return self._check_meaning(build.call("get", [child, key]))
 
-    def _checked(self, tree: Expression) -> Expression:
+    def _check_meaning(self, tree: Expression) -> Expression:
         if not (self._frames.has_engine_terms or is_alike_everywhere(tree)):
             raise _SparkAloneError
         return tree
 
-    def _of_frame(self, node: Attribute) -> Expression:
+    def _resolve_attribute(self, node: AttributeNode) -> Expression:
         sides = {relation.side: relation for relation in self._scope.relations}
         source, target = self._frames.source, self._frames.of_target
         if source is not None and "source" in sides and _has(source, node):
@@ -247,11 +247,11 @@ class _Trees:
     def _own(self, node: Node) -> Expression:
         """A part that only Spark can evaluate, as far as it must wait for the rows."""
         column, random = node.column(), is_random(node)
-        sides, frame = self._resolved(column)
+        sides, frame = self._resolve_sides(column)
         relations = tuple(r for r in self._scope.relations if r.side in sides)
         asks_others = has_subqueries(frame)
         if not sides and not random and not asks_others:
-            constant = _evaluated(self._frames.session, column)
+            constant = _evaluate_column(self._frames.session, column)
             if constant is not None:
                 return constant
         owner = OwnColumn(column, self._frames.session, relations, asks_others)
@@ -259,7 +259,7 @@ class _Trees:
         text = GivenColumn(column, self._frames).text
         return SparkExpression(name, text, _type_of(frame, text), sides, not random, owner)
 
-    def _resolved(self, column: Column) -> tuple[frozenset[str], DataFrame]:
+    def _resolve_sides(self, column: Column) -> tuple[frozenset[str], DataFrame]:
         """The sides whose columns it reads, and a frame that has it alone.
 
         Raises:
@@ -267,35 +267,37 @@ class _Trees:
         """
         relations = self._scope.relations
         try:
-            whole = self._over(column, relations)
+            whole = self._select_over_relations(column, relations)
         except AnalysisException as error:
             ambiguous = (error.getCondition() or "").startswith("AMBIGUOUS")
-            frame = None if ambiguous else self._over_source_frame(column)
+            frame = None if ambiguous else self._select_over_source(column)
             if frame is None:
                 raise
             return frozenset({"source"}), frame
         for some in ((), *((relation,) for relation in relations if len(relations) > 1)):
             try:
-                return frozenset(source.side for source in some), self._over(column, some)
+                return frozenset(source.side for source in some), self._select_over_relations(
+                    column, some
+                )
             except AnalysisException:
                 continue
         return frozenset(relation.side for relation in relations), whole
 
-    def _over(self, column: Column, relations: Sequence[Relation]) -> DataFrame:
-        return _resolved(no_rows(self._frames.session, relations), column)
+    def _select_over_relations(self, column: Column, relations: Sequence[Relation]) -> DataFrame:
+        return _select_column(no_rows(self._frames.session, relations), column)
 
-    def _over_source_frame(self, column: Column) -> DataFrame | None:
+    def _select_over_source(self, column: Column) -> DataFrame | None:
         """The column over the source as only its own frame knows it; None where it does not."""
         has_source = any(relation.side == "source" for relation in self._scope.relations)
         if self._frames.source is None or not has_source:
             return None
         try:
-            return _resolved(self._frames.source, column)
+            return _select_column(self._frames.source, column)
         except AnalysisException:
             return None
 
 
-def _resolved(frame: DataFrame, column: Column) -> DataFrame:
+def _select_column(frame: DataFrame, column: Column) -> DataFrame:
     """Connect resolves a frame when its schema is requested."""
     selected = frame.select(column.alias("value"))
     _ = selected.schema
@@ -311,7 +313,7 @@ def _type_of(frame: DataFrame, text: str) -> DataType:
         raise ExpressionError(what, "Cast it.") from error
 
 
-def _evaluated(session: SparkSession, column: Column) -> Literal | None:
+def _evaluate_column(session: SparkSession, column: Column) -> Literal | None:
     """The value of a column that reads nothing; None where a literal cannot hold it."""
     table = session.range(1).select(column.alias("value")).toArrow()
     field = session.range(0).select(column.alias("value")).schema.fields[0]
@@ -327,12 +329,12 @@ def _evaluated(session: SparkSession, column: Column) -> Literal | None:
     return Literal(value, data_type)
 
 
-def _has(frame: DataFrame, node: Attribute) -> bool:
+def _has(frame: DataFrame, node: AttributeNode) -> bool:
     """Whether `frame["name"]` gave the column."""
     if is_remote(frame.sparkSession):
         inside: Any = frame
         return node.key in _plan_ids(inside._plan)
-    output = analysed_plan(frame).output()
+    output = get_analysed_plan(frame).output()
     return any(attribute.exprId().id() == node.key for attribute in iter_seq(output))
 
 

@@ -42,16 +42,16 @@ def to_column(expression: Expression) -> Column:
         what = "A subquery is not allowed here."
         raise ExpressionError(what, "Use a MERGE, or a SELECT as its source.")
     if spark_expressions(expression):
-        expression = _over_computed(expression)
+        expression = _substitute_computed(expression)
     return F.expr(to_sql(adapt_to_spark(expression)))
 
 
-def _over_computed(expression: Expression) -> Expression:
+def _substitute_computed(expression: Expression) -> Expression:
     match expression:
         case SparkExpression(name=name, type=data_type):
             return ColumnOfRow((name,), data_type)
         case Call(function, arguments, data_type):
-            return Call(function, tuple(map(_over_computed, arguments)), data_type)
+            return Call(function, tuple(map(_substitute_computed, arguments)), data_type)
         case _:
             return expression
 
@@ -69,7 +69,7 @@ def to_spark_type(data_type: DataType) -> spark_types.DataType:
     """
     if foreign := foreign_types(data_type):
         raise UnsupportedTypeError(foreign)
-    value = type_to_json(loosened(data_type))
+    value = type_to_json(drop_nullability(data_type))
     if isinstance(value, str):
         return spark_types._parse_datatype_json_value(value)
     return spark_types._parse_datatype_json_string(json.dumps(value))
@@ -93,27 +93,27 @@ def from_spark_schema(schema: spark_types.StructType) -> StructType:
     if not isinstance(definition, StructType):
         msg = f"{schema} is not a struct"
         raise TypeError(msg)
-    return StructType(tuple(StructField(f.name, loosened(f.type)) for f in definition))
+    return StructType(tuple(StructField(f.name, drop_nullability(f.type)) for f in definition))
 
 
-def loosened(data_type: DataType) -> DataType:
+def drop_nullability(data_type: DataType) -> DataType:
     """The type with everything in it nullable and no metadata."""
     match data_type:
         case StructType(fields):
-            return StructType(tuple(StructField(f.name, loosened(f.type)) for f in fields))
+            return StructType(tuple(StructField(f.name, drop_nullability(f.type)) for f in fields))
         case ArrayType(element, _):
-            return ArrayType(loosened(element))
+            return ArrayType(drop_nullability(element))
         case MapType(key, value, _):
-            return MapType(loosened(key), loosened(value))
+            return MapType(drop_nullability(key), drop_nullability(value))
         case _:
             return data_type
 
 
-def quoted(name: str) -> str:
+def quote_column(name: str) -> str:
     """A column name for `DataFrame.select` and `F.col`: dots in it stay part of the name."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def column(name: str) -> Column:
     """The top-level column of that very name."""
-    return column_named(quoted(name))
+    return column_named(quote_column(name))

@@ -25,7 +25,7 @@ from engine.snapshot.data_files import open_parquet
 from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 from engine.spark.file_writer import FileTarget, OpenFile
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target, with_columns
+from engine.spark.writer import add_columns, file_target
 from engine.storage.base import Store
 from engine.storage.uri import open_store
 
@@ -34,7 +34,7 @@ _BATCH_ROWS = 128 * 1024
 
 
 @dataclass(frozen=True)
-class Compacted:
+class CompactedBin:
     """One bin done: the file it became (None if no row was live) and what became of each source.
 
     `rows` is how many rows were written.
@@ -63,7 +63,7 @@ def compact(
     bins: Sequence[Sequence[AddFile]],
     *,
     keep_row_ids: bool = False,
-) -> list[Compacted]:
+) -> list[CompactedBin]:
     """Write each bin of files, all of one partition, as one new file.
 
     Args:
@@ -81,14 +81,14 @@ def compact(
     if keep_row_ids:
         job = replace(job, row_columns=(table.row_id_column, table.row_commit_version_column))
     numbers = spark.range(0, len(bins), 1, len(bins)).toDF("bin")
-    report = numbers.mapInArrow(_compacting(job), _REPORT).toArrow().to_pylist()
-    return [_compacted(bins[row["bin"]], row) for row in report]
+    report = numbers.mapInArrow(_build_task(job), _REPORT).toArrow().to_pylist()
+    return [_build_outcome(bins[row["bin"]], row) for row in report]
 
 
-def _compacted(sources: Sequence[AddFile], report: Mapping[str, Any]) -> Compacted:
+def _build_outcome(sources: Sequence[AddFile], report: Mapping[str, Any]) -> CompactedBin:
     action = decode(report["action"]) if report["action"] else None
     if not isinstance(action, AddFile):
-        return Compacted(tuple(sources), None, tuple(None for _ in sources), report["rows"])
+        return CompactedBin(tuple(sources), None, tuple(None for _ in sources), report["rows"])
     infos: list[CompactionInfo] = []
     offset = 0
     for source, count in zip(sources, report["source_rows"], strict=True):
@@ -100,15 +100,15 @@ def _compacted(sources: Sequence[AddFile], report: Mapping[str, Any]) -> Compact
         )
         infos.append(info)
         offset += info.live_count
-    return Compacted(tuple(sources), action, tuple(infos), report["rows"])
+    return CompactedBin(tuple(sources), action, tuple(infos), report["rows"])
 
 
 def _target(table: TableFiles, *, keep_row_ids: bool) -> FileTarget:
     target = replace(file_target(table), data_change=False)
-    return with_columns(target, table.row_fields) if keep_row_ids else target
+    return add_columns(target, table.row_fields) if keep_row_ids else target
 
 
-def _compacting(
+def _build_task(
     job: CompactionJob,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -155,7 +155,7 @@ def _iter_live(
     store: Store, job: CompactionJob, add: AddFile
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Live rows in order under the target's schema, with the physical rows seen so far."""
-    deleted = _deleted(store, job, add)
+    deleted = _read_deleted_positions(store, job, add)
     start = 0
     with open_parquet(store, add.path, job.allowed_roots) as file:
         names, legacy = _source_names(job, file.schema_arrow), legacy_times(file.metadata)
@@ -163,8 +163,8 @@ def _iter_live(
             positions = np.arange(start, start + batch.num_rows, dtype=np.uint64)
             start += batch.num_rows
             columns = _columns(batch, names, legacy, job)
-            shaped = _shaped(columns, job, add, positions)
-            yield _without(shaped, positions, deleted), start
+            shaped = _fit_to_target(columns, job, add, positions)
+            yield _remove_deleted(shaped, positions, deleted), start
 
 
 def _batches(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -210,7 +210,7 @@ def _columns(
     return arrays
 
 
-def _without(
+def _remove_deleted(
     batch: pa.RecordBatch, positions: npt.NDArray[np.uint64], deleted: npt.NDArray[np.uint64]
 ) -> pa.RecordBatch:
     if not len(deleted) or not len(positions):
@@ -223,14 +223,16 @@ def _without(
     return batch.filter(pa.array(alive))
 
 
-def _deleted(store: Store, job: CompactionJob, add: AddFile) -> npt.NDArray[np.uint64]:
+def _read_deleted_positions(
+    store: Store, job: CompactionJob, add: AddFile
+) -> npt.NDArray[np.uint64]:
     if add.deletion_vector is None:
         return np.empty(0, dtype=np.uint64)
     deleted = read_deletion_vector(store, add.deletion_vector, job.allowed_roots)
     return np.fromiter(deleted, dtype=np.uint64)
 
 
-def _shaped(
+def _fit_to_target(
     columns: Sequence[pa.Array | None],
     job: CompactionJob,
     add: AddFile,

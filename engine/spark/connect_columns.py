@@ -33,14 +33,14 @@ from engine.schema.types import (
     type_from_json,
 )
 from engine.spark.column_nodes import (
-    Attribute,
-    Casted,
-    Constant,
-    Name,
+    AttributeNode,
+    CastNode,
+    ConstantNode,
+    NameNode,
     Node,
-    Text,
+    TextNode,
     ToColumn,
-    Unknown,
+    UnknownNode,
     function_call,
     is_random,
     may_be_random,
@@ -64,7 +64,7 @@ def _node(whole: Column, tree: Any) -> Node:  # noqa: ANN401 - Connect's express
 
     read = _NODES.get(type(tree).__name__)
     if read is None:
-        return Unknown(column, may_be_random(str(tree)))
+        return UnknownNode(column, may_be_random(str(tree)))
     children = getattr(tree, "children", ())
     return read(column, tree, tuple(_node(whole, child) for child in children))
 
@@ -73,55 +73,55 @@ def _name(column: ToColumn, tree: Any, _children: tuple[Node, ...]) -> Node:  # 
     name_parts = _NAME_PART.findall(tree._unparsed_identifier)
     parts = tuple(quoted.replace("``", "`") or plain for quoted, plain in name_parts)
     if tree._plan_id is None:
-        return Name(column, parts)
-    return Attribute(column, parts[-1], tree._plan_id)
+        return NameNode(column, parts)
+    return AttributeNode(column, parts[-1], tree._plan_id)
 
 
 def _constant(column: ToColumn, tree: Any, _children: tuple[Node, ...]) -> Node:  # noqa: ANN401
     literal = _literal(tree._value, tree._dataType)
-    return Constant(column, literal) if literal else Unknown(column)
+    return ConstantNode(column, literal) if literal else UnknownNode(column)
 
 
 def _text(column: ToColumn, tree: Any, _children: tuple[Node, ...]) -> Node:  # noqa: ANN401
-    return Text(column, tree._expr)
+    return TextNode(column, tree._expr)
 
 
-def _inside(_column: ToColumn, _tree: Any, children: tuple[Node, ...]) -> Node:  # noqa: ANN401
+def _unwrap_child(_column: ToColumn, _tree: Any, children: tuple[Node, ...]) -> Node:  # noqa: ANN401
     return children[0]
 
 
 def _cast(column: ToColumn, tree: Any, children: tuple[Node, ...]) -> Node:  # noqa: ANN401
     target = _type(tree._data_type)
     lenient = tree._eval_mode == "try"
-    return Casted(column, children[0], target, lenient) if target else Unknown(column)
+    return CastNode(column, children[0], target, lenient) if target else UnknownNode(column)
 
 
 def _case(column: ToColumn, _tree: Any, children: tuple[Node, ...]) -> Node:  # noqa: ANN401
     return operator_call(column, "case", children)
 
 
-def _extracted(column: ToColumn, _tree: Any, children: tuple[Node, ...]) -> Node:  # noqa: ANN401
+def _build_get(column: ToColumn, _tree: Any, children: tuple[Node, ...]) -> Node:  # noqa: ANN401
     return operator_call(column, "get", children)
 
 
 def _function(column: ToColumn, tree: Any, children: tuple[Node, ...]) -> Node:  # noqa: ANN401
     if tree._is_distinct:
-        return Unknown(column, any(map(is_random, children)))
+        return UnknownNode(column, any(map(is_random, children)))
     return function_call(column, tree._name, children)
 
 
 def _udf(column: ToColumn, tree: Any, children: tuple[Node, ...]) -> Node:  # noqa: ANN401
-    return Unknown(column, not tree._deterministic or any(map(is_random, children)))
+    return UnknownNode(column, not tree._deterministic or any(map(is_random, children)))
 
 
 _NODES: dict[str, Callable[[ToColumn, Any, tuple[Node, ...]], Node]] = {
     "ColumnReference": _name,
     "LiteralExpression": _constant,
     "SQLExpression": _text,
-    "ColumnAlias": _inside,
+    "ColumnAlias": _unwrap_child,
     "CastExpression": _cast,
     "CaseWhen": _case,
-    "UnresolvedExtractValue": _extracted,
+    "UnresolvedExtractValue": _build_get,
     "UnresolvedFunction": _function,
     "CommonInlineUserDefinedFunction": _udf,
 }

@@ -21,11 +21,11 @@ from engine.snapshot.change_feed import ENABLED_KEY
 from engine.snapshot.stream_log import StreamTerms
 from engine.spark.change_stream import (
     LakeChangeStream,
-    with_change_columns,
-    without_change_columns,
+    add_change_columns,
+    drop_change_columns,
 )
 from engine.spark.columns import to_spark_schema
-from engine.spark.data_source_options import LakeOptions, Place
+from engine.spark.data_source_options import LakeOptions, SourcePlace
 from engine.spark.data_source_reader import LakeReader, PruningLakeReader, shape_of
 from engine.spark.data_source_sink import LakeSink
 from engine.spark.data_source_writer import LakeWriter, open_table
@@ -40,7 +40,7 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 class LakeDataSource(DataSource):
     """The data source. Every read of one DataFrame sees the version that it was made at."""
 
-    place: ClassVar[Place] = Place()
+    place: ClassVar[SourcePlace] = SourcePlace()
     prunes: ClassVar[bool] = False
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -55,10 +55,10 @@ class LakeDataSource(DataSource):
 
     def schema(self) -> spark_types.StructType:
         """The columns of the version that is read."""
-        options = self._parsed()
+        options = self._parse_options()
         _, metadata, _ = self._version(options)
         schema = to_spark_schema(parse_schema(metadata.schema_string))
-        return with_change_columns(schema) if options.change_feed else schema
+        return add_change_columns(schema) if options.change_feed else schema
 
     def reader(self, schema: spark_types.StructType) -> LakeReader:
         """A batch read.
@@ -66,7 +66,7 @@ class LakeDataSource(DataSource):
         Raises:
             TableReplacedError: another table is in the place of the one whose columns Spark was told.
         """
-        options = self._without_changes()
+        options = self._refuse_change_feed()
         version, metadata, tip = self._version(options)
         shape = shape_of(options, self.place, metadata, schema)
         snapshot = open_table(options, self.place).snapshot(version)
@@ -76,7 +76,7 @@ class LakeDataSource(DataSource):
 
     def writer(self, schema: spark_types.StructType, overwrite: bool) -> LakeWriter:
         """A batch write."""
-        return LakeWriter(self._without_changes(), self.place, schema, overwrite)
+        return LakeWriter(self._refuse_change_feed(), self.place, schema, overwrite)
 
     def streamReader(self, schema: spark_types.StructType) -> LakeStream:  # noqa: N802 - Spark's name
         """A stream over the table, or over its changes.
@@ -84,7 +84,7 @@ class LakeDataSource(DataSource):
         Raises:
             RequestError: the table does not keep its changes.
         """
-        options = self._parsed()
+        options = self._parse_options()
         version, metadata, tip = self._version(options)
         if options.change_feed:
             _check_feed(options, metadata)
@@ -98,24 +98,24 @@ class LakeDataSource(DataSource):
             ignore_changes=options.ignore_changes,
             skip_change_commits=options.skip_change_commits,
         )
-        columns = without_change_columns(schema) if options.change_feed else schema
+        columns = drop_change_columns(schema) if options.change_feed else schema
         stream = LakeChangeStream if options.change_feed else LakeStream
         return stream(options, shape_of(options, self.place, metadata, columns), terms)
 
     def streamWriter(self, schema: spark_types.StructType, overwrite: bool) -> LakeSink:  # noqa: N802
         """A batch of a stream into the table."""
-        return LakeSink(self._without_changes(), self.place, schema, overwrite)
+        return LakeSink(self._refuse_change_feed(), self.place, schema, overwrite)
 
-    def _parsed(self) -> LakeOptions:
+    def _parse_options(self) -> LakeOptions:
         return LakeOptions.parse(self.options, self.place)
 
-    def _without_changes(self) -> LakeOptions:
+    def _refuse_change_feed(self) -> LakeOptions:
         """The options of what is no stream of changes.
 
         Raises:
             RequestError: they ask for changes.
         """
-        options = self._parsed()
+        options = self._parse_options()
         if options.change_feed:
             msg = "The data source lake reads a change feed as a stream alone."
             remedy = "Call engine.delta.enable(spark), or use engine.snapshot.change_feed."
@@ -140,23 +140,25 @@ def _check_feed(options: LakeOptions, metadata: Metadata) -> None:
         raise RequestError(msg, "Start a new stream after that version.", field="path")
 
 
-def register(spark: SparkSession, place: Place | None = None) -> None:
+def register(spark: SparkSession, place: SourcePlace | None = None) -> None:
     """Make the format `lake` known to a session.
 
     Args:
         spark: the session; pushing filters to Python data sources is turned on in it.
         place: where tables may be, and how their stores are opened.
     """
-    chosen = place or Place()
+    chosen = place or SourcePlace()
 
-    class Registered(LakeDataSource):  # of this call alone: it travels to Python workers by value
+    class RegisteredSource(
+        LakeDataSource
+    ):  # of this call alone: it travels to Python workers by value
         place = chosen
         prunes = True
 
     spark.conf.set(_PUSHDOWN, "true")
     if not is_remote(spark):
         make_active(spark)
-    spark.dataSource.register(Registered)
+    spark.dataSource.register(RegisteredSource)
 
 
 def register_for_names(spark: SparkSession) -> None:
@@ -168,7 +170,7 @@ def register_for_names(spark: SparkSession) -> None:
     if not is_remote(spark) and source_exists(spark, "delta"):
         return
 
-    class Named(LakeDataSource):
+    class NamedSource(LakeDataSource):
         @classmethod
         def name(cls) -> str:
             return "delta"
@@ -176,4 +178,4 @@ def register_for_names(spark: SparkSession) -> None:
         def schema(self) -> spark_types.StructType:
             return super().schema() if "path" in self.options else spark_types.StructType()
 
-    spark.dataSource.register(Named)
+    spark.dataSource.register(NamedSource)

@@ -23,7 +23,7 @@ _REFUSED = {
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """Where tables may be and how their stores are opened; set where the source is registered.
 
     Attributes:
@@ -57,7 +57,7 @@ class LakeOptions:
     change_feed: bool = False
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], place: Place) -> "LakeOptions":
+    def parse(cls, given: Mapping[str, str], place: SourcePlace) -> "LakeOptions":
         """The options that Spark hands over, whose names come in any case.
 
         Raises:
@@ -76,7 +76,7 @@ class LakeOptions:
             storage_options={**place.storage_options, **_storage(options)},
             version=_integer(options, "versionasof"),
             timestamp=options.get("timestampasof"),
-            starting_version=_starting_version(options),
+            starting_version=_parse_starting_version(options),
             starting_timestamp=options.get("startingtimestamp"),
             limits=_limits(options),
             ignore_deletes=_flag(options, "ignoredeletes"),
@@ -124,7 +124,7 @@ def _check_exclusive(options: Mapping[str, str], names: tuple[str, str]) -> None
         raise RequestError(msg, "Give one of them.", field=names[1])
 
 
-def _starting_version(options: Mapping[str, str]) -> int | str | None:
+def _parse_starting_version(options: Mapping[str, str]) -> int | str | None:
     if options.get("startingversion", "").lower() == LATEST:
         return LATEST
     return _integer(options, "startingversion")

@@ -35,7 +35,7 @@ from engine.schema.types import (
 from engine.snapshot.reader import iter_file
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import to_spark_schema
-from engine.spark.data_source_options import LakeOptions, Place
+from engine.spark.data_source_options import LakeOptions, SourcePlace
 from engine.storage.base import Store
 from engine.storage.uri import open_store
 
@@ -73,7 +73,7 @@ class FileShape:
             add = decode(line)
             if isinstance(add, AddFile):
                 for rows in iter_file(self, add, self.columns, batch_rows=_BATCH_ROWS):
-                    yield from as_spark(rows, self.arrow)
+                    yield from convert_to_batches(rows, self.arrow)
 
 
 class LakeReader(DataSourceReader):
@@ -121,7 +121,7 @@ class PruningLakeReader(LakeReader):
 
 
 def shape_of(
-    options: LakeOptions, place: Place, metadata: Metadata, schema: spark_types.StructType
+    options: LakeOptions, place: SourcePlace, metadata: Metadata, schema: spark_types.StructType
 ) -> FileShape:
     """What reading the columns of a Spark schema from a table's files needs.
 
@@ -175,7 +175,7 @@ def partitions_of(adds: Sequence[AddFile]) -> list[InputPartition]:
     return [InputPartition(piece) for piece in pieces]
 
 
-def as_spark(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def convert_to_batches(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows in the very types that Spark will look for."""
     columns = [
         rows.column(target.name)
@@ -222,16 +222,16 @@ def _condition(filter_: spark_filters.Filter, schema: StructType) -> Expression 
         case spark_filters.IsNotNull(attribute):
             return call("isnotnull", [Scope.from_schema(schema).resolve(attribute)])
         case spark_filters.In(attribute, values):
-            return _of_values("in", Scope.from_schema(schema).resolve(attribute), values)
+            return _build_value_test("in", Scope.from_schema(schema).resolve(attribute), values)
         case _:
             name = _COMPARISONS.get(type(filter_))
             if name is None:
                 return None
             column = Scope.from_schema(schema).resolve(filter_.attribute)  # type: ignore[attr-defined] # all of these have it
-            return _of_values(name, column, (filter_.value,))  # type: ignore[attr-defined]
+            return _build_value_test(name, column, (filter_.value,))  # type: ignore[attr-defined]
 
 
-def _of_values(name: str, column: Column, values: tuple[Any, ...]) -> Expression | None:
+def _build_value_test(name: str, column: Column, values: tuple[Any, ...]) -> Expression | None:
     kind = _PYTHON_TYPES.get(column.type)
     exact = [type(value) is kind and not isinstance(value, datetime) for value in values]
     if kind is None or not values or not all(exact):

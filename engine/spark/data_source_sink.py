@@ -18,11 +18,11 @@ from engine.actions.files import tombstone
 from engine.actions.table import SetTransaction
 from engine.errors import RequestError
 from engine.reports.transactions import report_transaction
-from engine.spark.data_source_options import LakeOptions, Place
+from engine.spark.data_source_options import LakeOptions, SourcePlace
 from engine.spark.data_source_writer import open_table
 from engine.spark.staged_files import (
-    StagedFiles,
     Staging,
+    TaskFiles,
     check_same_table,
     discard,
     discard_write,
@@ -54,7 +54,11 @@ class LakeSink(DataSourceStreamArrowWriter):
     """
 
     def __init__(
-        self, options: LakeOptions, place: Place, schema: spark_types.StructType, overwrite: bool
+        self,
+        options: LakeOptions,
+        place: SourcePlace,
+        schema: spark_types.StructType,
+        overwrite: bool,
     ) -> None:
         """A batch; the table is not looked at yet."""
         self._options, self._place, self._overwrite = options, place, overwrite
@@ -74,19 +78,19 @@ class LakeSink(DataSourceStreamArrowWriter):
         """
         if self._planned is None:
             snapshot = open_table(self._options, self._place).snapshot()
-            staging = Staging.at(snapshot, self._schema, self._options.storage_options)
+            staging = Staging.plan(snapshot, self._schema, self._options.storage_options)
             versions = {
                 app: transaction.version for app, transaction in snapshot.set_transactions.items()
             }
             self._planned = _Plan(staging, versions)
         return self._planned
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
         """Write a task's rows, on an executor, unless the log has the batch."""
         query_id, batch_id = self._options.query_id or _local(QUERY_ID), _local(BATCH_ID)
         plan = self.plan
         if batch_id.isdigit() and plan.committed.get(query_id, -1) >= int(batch_id):
-            return StagedFiles(base_version=plan.staging.base_version, query_id=query_id)
+            return TaskFiles(base_version=plan.staging.base_version, query_id=query_id)
         store = open_store(self._options.uri, self._options.storage_options)
         staged = plan.staging.write(iterator, store)
         staged.query_id = query_id
@@ -118,7 +122,7 @@ class LakeSink(DataSourceStreamArrowWriter):
 
 
 def commit_batch(
-    table: DeltaTable, stages: Sequence[StagedFiles], batch_id: int, *, replace_all: bool
+    table: DeltaTable, stages: Sequence[TaskFiles], batch_id: int, *, replace_all: bool
 ) -> int | None:
     """Commit what the tasks of a batch wrote; the version, None if there was nothing to commit.
 

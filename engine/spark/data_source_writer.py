@@ -10,10 +10,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from engine.actions.files import tombstone
 from engine.reports.transactions import report_transaction
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.data_source_options import LakeOptions, Place
+from engine.spark.data_source_options import LakeOptions, SourcePlace
 from engine.spark.staged_files import (
-    StagedFiles,
     Staging,
+    TaskFiles,
     check_same_table,
     discard,
     discard_write,
@@ -34,7 +34,11 @@ class LakeWriter(DataSourceArrowWriter):
     """
 
     def __init__(
-        self, options: LakeOptions, place: Place, schema: spark_types.StructType, overwrite: bool
+        self,
+        options: LakeOptions,
+        place: SourcePlace,
+        schema: spark_types.StructType,
+        overwrite: bool,
     ) -> None:
         """Check what can be checked before a row is read.
 
@@ -44,9 +48,9 @@ class LakeWriter(DataSourceArrowWriter):
         self._options, self._place, self._overwrite = options, place, overwrite
         self._txn_id = str(uuid.uuid4())
         snapshot = open_table(options, place).snapshot(options.read_version)
-        self._staging = Staging.at(snapshot, schema, options.storage_options)
+        self._staging = Staging.plan(snapshot, schema, options.storage_options)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
         """Write a task's rows, on an executor."""
         store = open_store(self._options.uri, self._options.storage_options)
         return self._staging.write(iterator, store)
@@ -72,7 +76,7 @@ class LakeWriter(DataSourceArrowWriter):
             store = open_store(self._options.uri, self._options.storage_options)
             discard_write(store, [self._staging.target.write_id])
 
-    def _commit(self, table: DeltaTable, stages: Sequence[StagedFiles]) -> None:
+    def _commit(self, table: DeltaTable, stages: Sequence[TaskFiles]) -> None:
         snapshot = table.snapshot(self._staging.base_version)
         check_same_table(snapshot, stages)
         with report_transaction(
@@ -84,7 +88,7 @@ class LakeWriter(DataSourceArrowWriter):
             self._commit_staged(txn, snapshot, stages)
 
     def _commit_staged(
-        self, txn: OptimisticTransaction, snapshot: Snapshot, stages: Sequence[StagedFiles]
+        self, txn: OptimisticTransaction, snapshot: Snapshot, stages: Sequence[TaskFiles]
     ) -> None:
         adds = [add for stage in stages for add in stage.adds]
         metrics = {
@@ -105,6 +109,6 @@ class LakeWriter(DataSourceArrowWriter):
         txn.commit("WRITE", parameters, metrics)
 
 
-def open_table(options: LakeOptions, place: Place) -> DeltaTable:
+def open_table(options: LakeOptions, place: SourcePlace) -> DeltaTable:
     """The table that the options name."""
     return DeltaTable.open(options.uri, options.storage_options, allowed_roots=place.allowed_roots)

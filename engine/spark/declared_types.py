@@ -19,13 +19,13 @@ from engine.schema.types import (
     StructType,
     type_to_json,
 )
-from engine.spark.columns import column, loosened
+from engine.spark.columns import column, drop_nullability
 from engine.spark.jvm import (
-    analysed_plan,
     column_of,
     data_type,
     expression_of,
     frame_over,
+    get_analysed_plan,
     iter_seq,
     scala_seq,
     sql_package,
@@ -36,14 +36,14 @@ _HIDDEN = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """How metadata begins that is for writers alone."""
 
 
-def with_declared_types(raw: DataFrame, schema: StructType) -> DataFrame:
+def apply_declared_types(raw: DataFrame, schema: StructType) -> DataFrame:
     """The frame of one scan of files with the nullability that a schema of the same columns says."""
     session = raw.sparkSession
     strict = {field.name: field for field in schema if not field.nullable or _is_strict(field.type)}
     if not strict or is_remote(session):
         return raw
-    plan = analysed_plan(raw)
-    attributes = [_declared(attribute, strict, session) for attribute in iter_seq(plan.output())]
+    plan = get_analysed_plan(raw)
+    attributes = [_declare(attribute, strict, session) for attribute in iter_seq(plan.output())]
     typed_plan = plan.copy(
         plan.relation(),
         scala_seq(attributes, session),
@@ -54,15 +54,15 @@ def with_declared_types(raw: DataFrame, schema: StructType) -> DataFrame:
     return frame_over(typed_plan, session)
 
 
-def declared_column(field: StructField, session: SparkSession, *, certain: bool) -> Column:
+def declare_column(field: StructField, session: SparkSession, *, certain: bool) -> Column:
     """The column of a frame under what the table says of it; `certain` says that no null is in it."""
     declared = column(field.name)
     if not field.nullable and certain and not is_remote(session):
-        declared = _known_not_null(declared, session)
-    return declared.alias(field.name, metadata=shown_metadata(field))
+        declared = _assert_not_null(declared, session)
+    return declared.alias(field.name, metadata=public_metadata(field))
 
 
-def unpushed_column(
+def hide_from_pushdown(
     value: Column, field: StructField, session: SparkSession, *, declared: bool, by_id: bool
 ) -> Column:
     """The column, out of reach of Parquet's own filters where it holds floats or is found `by_id`.
@@ -94,17 +94,17 @@ def _holds_floats(kind: DataType) -> bool:
             return kind in {FLOAT, DOUBLE}
 
 
-def shown_metadata(field: StructField) -> dict[str, object]:
+def public_metadata(field: StructField) -> dict[str, object]:
     """What readers may see of a column's metadata: its comment and their like."""
     return {key: value for key, value in field.metadata.items() if not key.startswith(_HIDDEN)}
 
 
-def _known_not_null(value: Column, session: SparkSession) -> Column:
+def _assert_not_null(value: Column, session: SparkSession) -> Column:
     not_null = sql_package(session).catalyst.expressions.KnownNotNull(expression_of(value, session))
     return column_of(not_null, session)
 
 
-def _declared(attribute: Any, strict: dict[str, StructField], session: SparkSession) -> Any:  # noqa: ANN401
+def _declare(attribute: Any, strict: dict[str, StructField], session: SparkSession) -> Any:  # noqa: ANN401
     field = strict.get(attribute.name())
     if field is None:
         return attribute
@@ -114,4 +114,4 @@ def _declared(attribute: Any, strict: dict[str, StructField], session: SparkSess
 
 def _is_strict(declared: DataType) -> bool:
     """Whether something inside it cannot be null."""
-    return loosened(declared) != declared
+    return drop_nullability(declared) != declared

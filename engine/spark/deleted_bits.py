@@ -19,8 +19,15 @@ from pyspark.sql.types import BinaryType
 from engine.actions.files import AddFile
 from engine.snapshot.data_files import read_deleted_rows
 from engine.spark.columns import column
-from engine.spark.file_index import Constant
-from engine.spark.jvm import column_of, data_type, expression_of, expressions, kept, scala_seq
+from engine.spark.file_index import ConstantColumn
+from engine.spark.jvm import (
+    column_of,
+    data_type,
+    expression_of,
+    expressions,
+    keep_in_jvm,
+    scala_seq,
+)
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store
 
@@ -34,9 +41,9 @@ _WORDS = "__lake_deleted"
 _COMPARATOR = "org.apache.hadoop.io.WritableComparator"
 
 
-def deleted_constant(words: Sequence[bytes | None]) -> Constant:
+def build_deleted_constant(words: Sequence[bytes | None]) -> ConstantColumn:
     """Return the constant that `is_live` looks into, from the words of each file."""
-    return Constant(_WORDS, pa.array(words, pa.binary()), BinaryType())
+    return ConstantColumn(_WORDS, pa.array(words, pa.binary()), BinaryType())
 
 
 def is_live(spark: SparkSession, row: Column) -> Column:
@@ -55,8 +62,10 @@ def _word_at(spark: SparkSession, words: Column, place: Column) -> Any:  # noqa:
     jvm, context = inside._jvm, spark.sparkContext
     nothing = scala_seq([], spark)
     return expressions(spark).objects.StaticInvoke(
-        kept(context, "WritableComparator", lambda: jvm.java.lang.Class.forName(_COMPARATOR)),
-        kept(context, "long", lambda: data_type('"long"', spark)),
+        keep_in_jvm(
+            context, "WritableComparator", lambda: jvm.java.lang.Class.forName(_COMPARATOR)
+        ),
+        keep_in_jvm(context, "long", lambda: data_type('"long"', spark)),
         "readLong",
         scala_seq([expression_of(words, spark), expression_of(place, spark)], spark),
         nothing,
@@ -67,7 +76,7 @@ def _word_at(spark: SparkSession, words: Column, place: Column) -> Any:  # noqa:
     )
 
 
-def deleted_words(
+def read_deleted_words(
     table: TableFiles, files: Iterable[AddFile], most_words: int | None = None
 ) -> list[bytes | None] | None:
     """Return the words of each file, None for a file that keeps all rows.

@@ -22,7 +22,13 @@ from engine.errors import (
     StorageError,
 )
 from engine.schema.write_errors import row_breaks
-from engine.spark.java_causes import SPARK_ERRORS, Cause, causes_of, stack_traces, telling
+from engine.spark.java_causes import (
+    SPARK_ERRORS,
+    Cause,
+    causes_of,
+    select_informative,
+    stack_traces,
+)
 from engine.storage.uri import normalise_uri
 
 ROW_CHECK = "LAKE_ROW_CHECK"
@@ -215,7 +221,7 @@ _FAILURES = (
 
 
 @contextmanager
-def in_engine_words(where: str) -> Iterator[None]:
+def translate_spark_errors(where: str) -> Iterator[None]:
     """Raise what Spark raises as the engine's error; `where` is the table it works on.
 
     Raises:
@@ -239,20 +245,24 @@ def spark_failure(error: BaseException, where: str) -> EngineError:
         else what `_FAILURES` has for its signs, SparkJobError where it has nothing.
     """
     causes = causes_of(error)
-    failure = _of_row_check(causes) or _of_engine(causes) or _of_spark(causes, where)
+    failure = (
+        _find_row_check_error(causes)
+        or _find_engine_error(causes)
+        or _translate_spark_error(causes, where)
+    )
     vars(failure)["causes"] = [str(cause) for cause in causes]
     if not isinstance(failure, RequestError | InvariantViolationError):
         _log.error("Spark failed on %s: %s\n%s", where, failure.what, stack_traces(error))
     return failure
 
 
-def _of_spark(causes: tuple[Cause, ...], where: str) -> EngineError:
-    signs, told = "\n".join(map(_sign, telling(causes))), _told(causes)
+def _translate_spark_error(causes: tuple[Cause, ...], where: str) -> EngineError:
+    signs, told = "\n".join(map(_sign, select_informative(causes))), _summarize_causes(causes)
     failure = next(kind for kind in _FAILURES if kind.signs.search(signs))
     place = _file_in(causes) if failure is _MISSING else None
     if place is None:
         return failure.error(failure.what.format(where=where, told=told), failure.remedy)
-    return _missing(place, where)
+    return _file_missing_error(place, where)
 
 
 def _sign(cause: Cause) -> str:
@@ -262,9 +272,9 @@ def _sign(cause: Cause) -> str:
     return f"{cause.kind}: {cause.condition or cause.text}"
 
 
-def _told(causes: tuple[Cause, ...]) -> str:
+def _summarize_causes(causes: tuple[Cause, ...]) -> str:
     """The first and the last of the chain that say something of their own."""
-    words = [cause.words for cause in telling(causes)]
+    words = [cause.words for cause in select_informative(causes)]
     first, root = words[0], words[-1]
     text = first if root in first else f"{first.rstrip('.')}. Caused by: {root}"
     text = text or "no reason was given"
@@ -281,7 +291,7 @@ def _file_in(causes: Iterable[Cause]) -> str | None:
         return path
 
 
-def _missing(place: str, where: str) -> EngineError:
+def _file_missing_error(place: str, where: str) -> EngineError:
     inside = f"{where.rstrip('/')}/"
     if place.startswith(inside):
         msg = f"The data file {place.removeprefix(inside)} of {where} is missing."
@@ -290,7 +300,7 @@ def _missing(place: str, where: str) -> EngineError:
     return DataFileMissingError(msg, "Restore the file, or read from another place.")
 
 
-def _of_engine(causes: Iterable[Cause]) -> EngineError | None:
+def _find_engine_error(causes: Iterable[Cause]) -> EngineError | None:
     """An error that the engine's own code raised on an executor."""
     for cause in causes:
         python = cause.python_error
@@ -312,7 +322,7 @@ def _engine_errors() -> dict[str, type[EngineError]]:
     return kinds
 
 
-def _of_row_check(causes: Iterable[Cause]) -> EngineError | None:
+def _find_row_check_error(causes: Iterable[Cause]) -> EngineError | None:
     """What `engine.spark.row_checks` found."""
     report = next((named[1] for cause in causes if (named := _ROW_REPORT.search(cause.text))), None)
     if report is None:
@@ -324,13 +334,13 @@ def _of_row_check(causes: Iterable[Cause]) -> EngineError | None:
     if facts.get("kind") == "violation":
         return row_breaks(str(facts.get("rule")), str(facts.get("values")))
     if facts.get("kind") == "value":
-        return _of_value(facts)
+        return _invalid_value_error(facts)
     place = f"Row {facts.get('record')} of {facts.get('file')}" if facts.get("file") else "A row"
     msg = f"{place} does not fit: {facts.get('problem')}. Nothing was written."
     return BadRowsError(msg, "Correct it, or have bad rows dropped.", field="source")
 
 
-def _of_value(facts: dict[str, Any]) -> InvalidValueError:
+def _invalid_value_error(facts: dict[str, Any]) -> InvalidValueError:
     overflow = InsertOverflowError if facts.get("clause") == "INSERT" else ValueOverflowError
     kind = overflow if facts.get("overflow") == "true" else ValueNotParsedError
     value, place = str(facts.get("value"))[:200], facts.get("place")

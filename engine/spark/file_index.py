@@ -1,6 +1,6 @@
 """Files of a version as a relation of Spark's own: the engine says which, Spark's Parquet reader reads them.
 
-Spark asks a relation for its files by `FileIndex`, with the filters of the query. Answered here, it
+Spark asks a relation for its files by `SparkFileIndex`, with the filters of the query. Answered here, it
 prunes partitions and skips files by the log's statistics, and each file brings constants of its own
 (its number, its partition values) as columns that cost nothing a row.
 """
@@ -24,16 +24,16 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.file_objects import directories
 from engine.spark.jvm import (
-    analysed_plan,
     data_type,
     frame_over,
+    get_analysed_plan,
     iter_seq,
-    kept,
+    keep_in_jvm,
     scala_seq,
     sql_package,
 )
 from engine.spark.live_tables import LiveTable
-from engine.spark.pushed_filters import pushed_condition
+from engine.spark.pushed_filters import translate_filters
 
 LIVE_MARK = "lake.live"
 """An option of relations that read the latest version; equal for those that read the same."""
@@ -41,7 +41,7 @@ Chooser = Callable[[Expression], Collection[AddFile]]
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantColumn:
     """A column that has one value a file, in the order of the files."""
 
     name: str
@@ -69,7 +69,7 @@ class IndexedFiles:
     files: Sequence[AddFile]
     paths: Sequence[str]
     sizes: Sequence[int]
-    constants: Sequence[Constant]
+    constants: Sequence[ConstantColumn]
     schema: spark_types.StructType
     options: Mapping[str, str] = field(default_factory=dict)
     identity: str = ""
@@ -95,7 +95,7 @@ class LiveFiles:
 listing_errors: deque[EngineError] = deque(maxlen=64)
 """The latest errors that the JVM was told of: it hands on their text alone."""
 _MOST_MARKS = 4096
-_live: dict[str, "WeakSet[FileIndex]"] = {}
+_live: dict[str, "WeakSet[SparkFileIndex]"] = {}
 """Indexes by their marks; those of one mark read the same. The JVM keeps one as long as a plan has it."""
 
 
@@ -104,7 +104,7 @@ def identity_of(snapshot: Snapshot) -> str:
     return f"{snapshot.metadata.id} {snapshot.version}"
 
 
-def indexed_rows(spark: SparkSession, listed: IndexedFiles | LiveFiles) -> DataFrame:
+def read_indexed_rows(spark: SparkSession, listed: IndexedFiles | LiveFiles) -> DataFrame:
     """Return the rows of the files: their columns and the constants."""
     inside: Any = spark
     relation = _relation(spark, listed)
@@ -129,7 +129,7 @@ def relation_at(spark: SparkSession, live: LiveFiles, snapshot: Snapshot) -> Any
 def _relation(spark: SparkSession, given: IndexedFiles | LiveFiles) -> Any:  # noqa: ANN401
     inside: Any = spark
     ensure_callback_server_started(inside.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    index = FileIndex(spark, given)
+    index = SparkFileIndex(spark, given)
     listed = given if isinstance(given, IndexedFiles) else given.made
     options = dict(listed.options)
     if isinstance(given, LiveFiles):
@@ -139,22 +139,22 @@ def _relation(spark: SparkSession, given: IndexedFiles | LiveFiles) -> Any:  # n
                 del _live[unused]
         _live.setdefault(mark, WeakSet()).add(index)
     jvm, context = inside._jvm, spark.sparkContext
-    sources = kept(context, "sources", lambda: sql_package(spark).execution.datasources)
-    relation_of = kept(context, "HadoopFsRelation", lambda: sources.HadoopFsRelation)
+    sources = keep_in_jvm(context, "sources", lambda: sql_package(spark).execution.datasources)
+    relation_of = keep_in_jvm(context, "HadoopFsRelation", lambda: sources.HadoopFsRelation)
     schema = data_type(listed.schema.json(), spark)
     return relation_of(
         index,
         index.partitionSchema(),
         schema,
-        kept(context, "None", lambda: jvm.scala.Option.apply(None)),
-        kept(context, "ParquetFileFormat", lambda: sources.parquet.ParquetFileFormat)(),
+        keep_in_jvm(context, "None", lambda: jvm.scala.Option.apply(None)),
+        keep_in_jvm(context, "ParquetFileFormat", lambda: sources.parquet.ParquetFileFormat)(),
         jvm.PythonUtils.toScalaMap(options),
         inside._jsparkSession,
     )
 
 
-class FileIndex:
-    """Spark's `FileIndex`: called on the driver, from whichever thread plans a query."""
+class SparkFileIndex:
+    """Spark's `SparkFileIndex`: called on the driver, from whichever thread plans a query."""
 
     class Java:
         """What Py4J asks of a class that the JVM calls."""
@@ -183,9 +183,9 @@ class FileIndex:
             raise
         kept = set(range(len(listed.files)))
         if not partition_filters.isEmpty():
-            kept &= self._in_partitions(listed, partition_filters)
+            kept &= self._find_by_partition(listed, partition_filters)
         if listed.choose is not None:
-            kept &= self._by_statistics(listed, listed.choose, data_filters)
+            kept &= self._find_by_statistics(listed, listed.choose, data_filters)
         if len(kept) < len(listed.files):
             return self._directories(listed, sorted(kept))
         whole = self._all
@@ -233,7 +233,9 @@ class FileIndex:
     def metadataOpsTimeNs(self) -> Any:  # noqa: ANN401, N802
         """Not measured."""
         inside: Any = self._spark
-        return kept(inside.sparkContext, "None", lambda: inside._jvm.scala.Option.apply(None))
+        return keep_in_jvm(
+            inside.sparkContext, "None", lambda: inside._jvm.scala.Option.apply(None)
+        )
 
     def isTimeTravel(self) -> bool:  # noqa: N802
         """Whether a plan must be analysed again at a later version: never."""
@@ -254,7 +256,9 @@ class FileIndex:
 
     def _hadoop_path(self, text: str) -> Any:  # noqa: ANN401
         inside: Any = self._spark
-        make = kept(inside.sparkContext, "Path", lambda: inside._jvm.org.apache.hadoop.fs.Path)
+        make = keep_in_jvm(
+            inside.sparkContext, "Path", lambda: inside._jvm.org.apache.hadoop.fs.Path
+        )
         return make(text)
 
     def _directories(self, listed: IndexedFiles, places: Sequence[int]) -> Any:  # noqa: ANN401
@@ -265,13 +269,13 @@ class FileIndex:
         ]
         return directories(self._spark, self._schema, pa.table(values), files)
 
-    def _in_partitions(self, listed: IndexedFiles, filters: Any) -> set[int]:  # noqa: ANN401
+    def _find_by_partition(self, listed: IndexedFiles, filters: Any) -> set[int]:  # noqa: ANN401
         """The places of the files whose constants satisfy filters: Spark evaluates them."""
         values = {f"c{i}": c.values for i, c in enumerate(listed.constants)}
         values["place"] = pa.array(range(len(listed.files)), pa.int32())
         typed = [column(f"c{i}").cast(c.type).alias(c.name) for i, c in enumerate(listed.constants)]
         frame = self._spark.createDataFrame(pa.table(values)).select(column("place"), *typed)
-        plan = analysed_plan(frame)
+        plan = get_analysed_plan(frame)
         catalyst = sql_package(self._spark).catalyst
         empty = scala_seq([], self._spark)
         inside: Any = self._spark
@@ -300,8 +304,8 @@ class FileIndex:
         rows = frame_over(named, self._spark).select("place").collect()
         return {int(row[0]) for row in rows}
 
-    def _by_statistics(self, listed: IndexedFiles, choose: Chooser, filters: Any) -> set[int]:  # noqa: ANN401
-        condition = pushed_condition(self._spark, filters, listed.names)
+    def _find_by_statistics(self, listed: IndexedFiles, choose: Chooser, filters: Any) -> set[int]:  # noqa: ANN401
+        condition = translate_filters(self._spark, filters, listed.names)
         everything = range(len(listed.files))
         if condition is None:
             return set(everything)

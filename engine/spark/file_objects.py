@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-from engine.spark.jvm import data_type, expressions, kept, scala_seq, sql_package
+from engine.spark.jvm import data_type, expressions, keep_in_jvm, scala_seq, sql_package
 
 _SOURCES = "org.apache.spark.sql.execution.datasources."
 _FILE = spark_types.StructType().add("path", "string").add("size", "long").add("time", "long")
@@ -37,12 +37,16 @@ def directories(
         .add("values", _nullable(schema))
         .add("files", spark_types.ArrayType(_FILE))
     )
-    columns = [_as_spark_keeps(values.column(i)).to_pylist() for i in range(values.num_columns)]
+    columns = [
+        _convert_to_spark_storage(values.column(i)).to_pylist() for i in range(values.num_columns)
+    ]
     constants = zip(*columns, strict=True) if columns else [()] * len(files)
     rows = [(of_file, [file]) for of_file, file in zip(constants, files, strict=True)]
     inside: Any = spark
     jvm: Any = inside._jvm
-    unpickler = kept(spark.sparkContext, "Unpickler", lambda: jvm.net.razorvine.pickle.Unpickler)
+    unpickler = keep_in_jvm(
+        spark.sparkContext, "Unpickler", lambda: jvm.net.razorvine.pickle.Unpickler
+    )
     unpickled = unpickler().loads(bytearray(pickle.dumps(rows, 4)))
     from_python, make = _maker(spark, kind)
     fields = jvm.PythonUtils.toArray([from_python.apply(unpickled)])
@@ -69,11 +73,11 @@ def _maker(spark: SparkSession, kind: spark_types.ArrayType) -> tuple[Any, Any]:
             of_kind.clear()
         evaluation = getattr(sql_package(spark).execution.python, "EvaluatePython$")
         from_python = getattr(evaluation, "MODULE$").makeFromJava(data_type(name, spark))
-        of_kind[name] = from_python, _Objects(spark).of(kind)
+        of_kind[name] = from_python, _Objects(spark).build_mapping(kind)
     return of_kind[name]
 
 
-def _as_spark_keeps(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _convert_to_spark_storage(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Days and microseconds since 1970 for dates and times: Python's own end with the year 9999."""
     if pa.types.is_date(values.type):
         return values.cast(pa.date32()).cast(pa.int32())
@@ -99,7 +103,7 @@ class _Objects:
         self._none = self._jvm.scala.Option.apply(None)
         self._nothing = scala_seq([], spark)
 
-    def of(self, kind: spark_types.ArrayType) -> Any:  # noqa: ANN401
+    def build_mapping(self, kind: spark_types.ArrayType) -> Any:  # noqa: ANN401
         """The expression that turns the first field of a row into directories."""
         make = self._expressions.objects
         whole = data_type(kind.json(), self._spark)

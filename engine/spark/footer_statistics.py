@@ -107,14 +107,14 @@ class FooterStatistics:
             if place is None or not self.indexed.covers(position, path):
                 continue
             stored = footer.schema.column(place)
-            reader = _bound_reader(stored, column.type, calendar, is_own=is_own)
+            reader = _choose_reader(stored, column.type, calendar, is_own=is_own)
             leaf = _Leaf()
             for group in range(footer.num_row_groups):
                 _take(leaf, footer.row_group(group).column(place), reader)
             yield path, column.type, leaf
 
 
-def _bound_reader(
+def _choose_reader(
     column: pq.ColumnSchema, kind: DataType, calendar: LegacyTimes | None, *, is_own: bool
 ) -> _Reader | None:
     """Return how a raw bound of a column becomes a value of a type; None where it does not.

@@ -4,7 +4,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from engine.spark.jvm import analysed_plan
+from engine.spark.jvm import get_analysed_plan
 from engine.spark.session import is_remote
 
 _KEEP_NAMES = frozenset(
@@ -20,17 +20,17 @@ def aliases_of(frame: DataFrame) -> tuple[str, ...]:
     """The name, none where it has none or its columns have several."""
     if is_remote(frame.sparkSession):
         inside: Any = frame
-        return _of_remote(inside._plan)
-    return _of_classic(analysed_plan(frame))
+        return _read_remote_names(inside._plan)
+    return _read_classic_names(get_analysed_plan(frame))
 
 
-def _of_classic(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - the JVM's
+def _read_classic_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - the JVM's
     while str(plan.nodeName()) in _KEEP_NAMES:
         plan = plan.children().apply(0)
     return (str(plan.alias()),) if str(plan.nodeName()) == "SubqueryAlias" else ()
 
 
-def _of_remote(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - Connect's plans
+def _read_remote_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - Connect's plans
     while type(plan).__name__ in _KEEP_NAMES and plan._child is not None:
         plan = plan._child
     return (str(plan._alias),) if type(plan).__name__ == "SubqueryAlias" else ()

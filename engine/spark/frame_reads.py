@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from engine.spark.file_index import LIVE_MARK
-from engine.spark.jvm import analysed_plan, frame_over, iter_seq
+from engine.spark.jvm import frame_over, get_analysed_plan, iter_seq
 from engine.spark.session import is_remote
 
 TABLE_MARK, VERSION_MARK = "lake.table", "lake.version"
@@ -45,7 +45,7 @@ def reads_of(frame: DataFrame) -> list[TableRead]:
     """
     if is_remote(frame.sparkSession):
         return list(_remote_reads(_message(frame)))
-    return list(_classic_reads(analysed_plan(frame)))
+    return list(_classic_reads(get_analysed_plan(frame)))
 
 
 def live_reads_of(frame: DataFrame) -> list[TableRead]:
@@ -54,9 +54,9 @@ def live_reads_of(frame: DataFrame) -> list[TableRead]:
     Spark Connect says only that there is something from the cache: then none is sure to be live.
     """
     if not is_remote(frame.sparkSession):
-        again = frame_over(analysed_plan(frame), frame.sparkSession)
-        return list(_classic_reads(_inside(again)._jdf.queryExecution().withCachedData()))
-    cached = "InMemoryTableScan" in str(_inside(frame)._explain_string())
+        again = frame_over(get_analysed_plan(frame), frame.sparkSession)
+        return list(_classic_reads(_untype(again)._jdf.queryExecution().withCachedData()))
+    cached = "InMemoryTableScan" in str(_untype(frame)._explain_string())
     return [] if cached else reads_of(frame)
 
 
@@ -75,7 +75,7 @@ def option_of(options: Any, name: str) -> str | None:  # noqa: ANN401 - a map of
 
 def files_of(frame: DataFrame) -> list[str] | None:
     """The files that a frame of Spark Connect scans, by its views too; None where none can say it."""
-    plan = str(_inside(frame)._explain_string()).lower()
+    plan = str(_untype(frame)._explain_string()).lower()
     if "subquery" in plan or "batchscan" in plan:
         return None
     return list(frame.inputFiles())
@@ -86,21 +86,21 @@ def has_subqueries(frame: DataFrame) -> bool:
     if is_remote(frame.sparkSession):
         plan = str(_message(frame)).lower()
         return "subquery_expression" in plan or "select" in plan
-    return bool(analysed_plan(frame).subqueriesAll().size())
+    return bool(get_analysed_plan(frame).subqueriesAll().size())
 
 
 def _classic_reads(plan: Any) -> Iterator[TableRead]:  # noqa: ANN401 - the JVM's
     for leaf in iter_leaves(plan):
         kind = str(leaf.nodeName())
         if kind == "LogicalRelation":
-            yield from _of_files(leaf.relation())
+            yield from _iter_file_reads(leaf.relation())
         elif kind.startswith(("RelationV2", "DataSourceV2Relation")):
-            yield from _of_source(leaf)
+            yield from _iter_source_reads(leaf)
         elif kind == "LogicalRDD":
-            yield from _of_rdd(leaf.rdd())
+            yield from _iter_rdd_reads(leaf.rdd())
 
 
-def _of_files(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
+def _iter_file_reads(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
     if not str(relation.getClass().getName()).endswith(".HadoopFsRelation"):
         return
     mark = option_of(relation.options(), TABLE_MARK)
@@ -117,7 +117,7 @@ def _of_files(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
         yield TableRead(str(roots.apply(index).toString()), is_fixed=True)
 
 
-def _of_rdd(rdd: Any) -> Iterator[TableRead]:  # noqa: ANN401
+def _iter_rdd_reads(rdd: Any) -> Iterator[TableRead]:  # noqa: ANN401
     """The files that rows were read from on their way through an RDD, some of each scan."""
     pending, seen = [rdd], set[int]()
     while pending:
@@ -139,7 +139,7 @@ def _version_of(location: Any) -> int | None:  # noqa: ANN401 - a file index of 
         return None
 
 
-def _of_source(leaf: Any) -> Iterator[TableRead]:  # noqa: ANN401
+def _iter_source_reads(leaf: Any) -> Iterator[TableRead]:  # noqa: ANN401
     path = leaf.options().get("path")
     if path is not None:
         chosen = any(leaf.options().get(name) is not None for name in _TIME_TRAVEL)
@@ -151,11 +151,11 @@ def _of_source(leaf: Any) -> Iterator[TableRead]:  # noqa: ANN401
 
 def _message(frame: DataFrame) -> Any:  # noqa: ANN401 - protocol buffers
     """The plan as it is sent to the server."""
-    inside = _inside(frame)
+    inside = _untype(frame)
     return inside._plan.to_proto(inside.sparkSession.client)
 
 
-def _inside(frame: DataFrame) -> Any:  # noqa: ANN401 - what its class does not show
+def _untype(frame: DataFrame) -> Any:  # noqa: ANN401 - what its class does not show
     return frame
 
 
@@ -165,7 +165,7 @@ def _remote_reads(message: Any) -> Iterator[TableRead]:  # noqa: ANN401 - protoc
         here = pending.pop()
         for descriptor, value in here.ListFields():
             if descriptor.name == "data_source":
-                yield from _of_remote_source(value)
+                yield from _iter_remote_source_reads(value)
             elif descriptor.name == "named_table":
                 yield TableRead(text=f"TABLE {value.unparsed_identifier}")
             elif descriptor.name == "sql":
@@ -185,7 +185,7 @@ def _messages(value: Any) -> Sequence[Any]:  # noqa: ANN401
     return [item for item in value if hasattr(item, "ListFields")]
 
 
-def _of_remote_source(source: Any) -> Iterator[TableRead]:  # noqa: ANN401
+def _iter_remote_source_reads(source: Any) -> Iterator[TableRead]:  # noqa: ANN401
     options = {str(key).lower(): str(value) for key, value in source.options.items()}
     if TABLE_MARK in options:
         version = options.get(VERSION_MARK)

@@ -13,7 +13,7 @@ from engine.errors import RequestError
 from engine.schema.types import StructField, StructType
 from engine.schema.write_errors import IdentityInsertError
 from engine.spark.columns import column, to_spark_type
-from engine.spark.materialised import materialised
+from engine.spark.materialised import materialise_rows
 
 START = "delta.identity.start"
 STEP = "delta.identity.step"
@@ -43,7 +43,7 @@ def check_explicit(schema: StructType, given: StructType) -> None:
             raise IdentityInsertError(msg, "Leave the column out.", field="source")
 
 
-def with_latest_marks(schema: StructType, latest: StructType) -> StructType:
+def restore_latest_marks(schema: StructType, latest: StructType) -> StructType:
     """Return a schema that succeeds the latest one: its identity columns give no number again."""
     return StructType(tuple(_latest(field, latest.get(field.name)) for field in schema))
 
@@ -59,7 +59,7 @@ def number_rows(
     ]
     if not missing:
         return frame, schema
-    numbered, count = _numbered(frame)
+    numbered, count = _number_rows(frame)
     if not count:
         nothing = {field.name: F.lit(None).cast(to_spark_type(field.type)) for field in missing}
         return numbered.drop(_NUMBER).withColumns(nothing), schema
@@ -95,10 +95,10 @@ def _next(field: StructField) -> int:
     return int(mark) + int(field.metadata.get(STEP, 1))
 
 
-def _numbered(frame: DataFrame) -> tuple[DataFrame, int]:
+def _number_rows(frame: DataFrame) -> tuple[DataFrame, int]:
     """Numbers from 0 without a gap, over rows that are kept so that they are numbered once."""
     marked = frame.withColumn(_NUMBER, F.monotonically_increasing_id())
-    kept = materialised(marked)
+    kept = materialise_rows(marked)
     part = F.shiftright(column(_NUMBER), 33)
     counts = kept.groupBy(part.alias("part")).count().orderBy("part").collect()
     offsets, total = [], 0

@@ -37,7 +37,7 @@ from engine.snapshot.conform import target_type
 from engine.spark.columns import to_spark_type
 from engine.spark.identity import identity_columns
 from engine.spark.nested_rules import value_fitted, value_keeps
-from engine.spark.table_rules import DEFAULT, GENERATED, Rule, table_rules
+from engine.spark.table_rules import DEFAULT, GENERATED, RowRule, table_rules
 
 _WIDER = {
     "byte": {"short", "integer", "long"},
@@ -65,7 +65,7 @@ class IncomingRows:
     table: str
     schema: StructType
     given: tuple[str, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[RowRule, ...]
     generated: tuple[tuple[StructField, Expression], ...] = ()
     defaults: tuple[tuple[StructField, Expression | None], ...] = ()
 
@@ -100,7 +100,7 @@ class IncomingRows:
             tuple(declared.name for field in data if (declared := schema.get(field.name))),
             tuple(table_rules(table, schema, metadata)),
             tuple(
-                (field, _parsed(table, str(field.metadata[GENERATED]), schema, field, None))
+                (field, _parse_rule(table, str(field.metadata[GENERATED]), schema, field, None))
                 for field in schema
                 if GENERATED in field.metadata
             ),
@@ -117,7 +117,7 @@ class IncomingRows:
             RequestError: Arrow cannot say of one whether it does.
         """
         columns = {
-            name: _typed(column, self._type(name))
+            name: _cast_to_kind(column, self._type(name))
             for name, column in zip(self.given, batch.columns, strict=True)
         }
         count = batch.num_rows
@@ -125,10 +125,12 @@ class IncomingRows:
             columns[field.name] = _constant(self.table, field, value, count)
         for field in self.schema:
             if field.name in columns:
-                columns[field.name] = _fitted(columns[field.name], field)
+                columns[field.name] = _fit_text_lengths(columns[field.name], field)
         table = pa.table(columns) if columns else pa.table({"": pa.nulls(count)})
         for field, value in self.generated:
-            computed = _evaluated(self.table, f"The generated column {field.name}", value, table)
+            computed = _evaluate_rule(
+                self.table, f"The generated column {field.name}", value, table
+            )
             computed = computed.cast(target_type(field.type))
             if field.name in columns:
                 same = _same(table.column(field.name), computed)
@@ -144,10 +146,10 @@ class IncomingRows:
                 holds = _each_keeps(table.column(rule.not_null[0]), rule.held)
                 self._refuse(table, holds, rule.name, [rule.not_null[0]])
             elif rule.condition is None:
-                holds = pc.is_valid(_nested(table, rule.not_null))
+                holds = pc.is_valid(_read_nested_column(table, rule.not_null))
                 self._refuse(table, holds, rule.name, [rule.not_null[0]])
             else:
-                holds = _evaluated(self.table, f"The rule {rule.name}", rule.condition, table)
+                holds = _evaluate_rule(self.table, f"The rule {rule.name}", rule.condition, table)
                 names = sorted({path[0] for path in columns_of(rule.condition)})
                 self._refuse(table, holds, rule.name, names)
 
@@ -158,7 +160,7 @@ class IncomingRows:
         if not pc.any(broken).as_py():
             return
         row = table.select(list(names)).filter(broken).slice(0, 1).to_pylist()[0]
-        shown = ", ".join(f"{name} = {_shown(value)}"[:200] for name, value in row.items())
+        shown = ", ".join(f"{name} = {_render_json(value)}"[:200] for name, value in row.items())
         raise row_breaks(rule, shown)
 
     def _type(self, name: str) -> pa.DataType:
@@ -183,7 +185,7 @@ def _check_columns(schema: StructType, data: StructType) -> None:
             raise SchemaMismatchError(msg, "Cast it in the DataFrame.", field="source")
 
 
-def _shown(value: object) -> str:
+def _render_json(value: object) -> str:
     """A value as the checks in Spark show it."""
     return json.dumps(value, default=str, ensure_ascii=False)
 
@@ -205,7 +207,7 @@ def _is_padded(field: StructField) -> bool:
     return bool(_CHAR.search(str(field.metadata.get(TEXT_TYPE, ""))))
 
 
-def _parsed(
+def _parse_rule(
     table: str, text: str, schema: StructType, field: StructField, now_ms: int | None
 ) -> Expression:
     try:
@@ -217,7 +219,7 @@ def _parsed(
 
 def _default(table: str, field: StructField, now_ms: int) -> Expression | None:
     text = field.metadata.get(DEFAULT)
-    return None if text is None else _parsed(table, str(text), StructType(), field, now_ms)
+    return None if text is None else _parse_rule(table, str(text), StructType(), field, now_ms)
 
 
 def _constant(table: str, field: StructField, value: Expression | None, count: int) -> pa.Array:
@@ -225,11 +227,11 @@ def _constant(table: str, field: StructField, value: Expression | None, count: i
     if value is None:
         return pa.nulls(count, kind)
     one = pa.table({"": pa.nulls(1)})
-    default = _evaluated(table, f"The default of {field.name}", value, one).cast(kind)
+    default = _evaluate_rule(table, f"The default of {field.name}", value, one).cast(kind)
     return pa.repeat(default[0], count)
 
 
-def _evaluated(table: str, what: str, tree: Expression, rows: pa.Table) -> pa.ChunkedArray:
+def _evaluate_rule(table: str, what: str, tree: Expression, rows: pa.Table) -> pa.ChunkedArray:
     try:
         return evaluate_arrow(tree, rows)
     except CannotEvaluateError as error:
@@ -242,7 +244,7 @@ def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.or_(both_null, pc.fill_null(pc.equal(one, other), False))
 
 
-def _nested(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
+def _read_nested_column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
     array = table.column(path[0])
     for name in path[1:]:
         array = pc.struct_field(array, name)
@@ -254,7 +256,7 @@ def _each_keeps(values: pa.ChunkedArray, held: DataType) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(kept, pa.bool_())])
 
 
-def _fitted(values: pa.Array, field: StructField) -> pa.Array:
+def _fit_text_lengths(values: pa.Array, field: StructField) -> pa.Array:
     """Texts without the spaces that are beyond their column's length, as Spark stores them."""
     if TEXT_TYPE not in field.metadata:
         return values
@@ -267,7 +269,7 @@ def _fitted(values: pa.Array, field: StructField) -> pa.Array:
     return values if fitted == kept else pa.array(fitted, values.type)
 
 
-def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_to_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
 
 

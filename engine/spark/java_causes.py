@@ -91,7 +91,7 @@ def causes_of(error: BaseException) -> tuple[Cause, ...]:
     return tuple(iter_causes(java)) or (Cause(type(error).__name__, str(error)[:_MAX_TEXT]),)
 
 
-def telling(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+def select_informative(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
     """The links that say something of their own; all of them where none does."""
     return tuple(cause for cause in causes if not cause.is_wrapper) or causes
 

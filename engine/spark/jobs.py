@@ -71,7 +71,7 @@ def job_group(
     """
     progress(Progress(stage, 0, 0))
     name = f"lake-{uuid.uuid4().hex}"
-    group = _RemoteGroup(spark, name) if is_remote(spark) else _Group(spark.sparkContext, name)
+    group = _RemoteGroup(spark, name) if is_remote(spark) else _JobGroup(spark.sparkContext, name)
     group.begin(stage)
     watcher = _Watcher(group, stage, progress, counted=counted)
     watcher.start()
@@ -91,7 +91,7 @@ def job_group(
         raise watcher.error
 
 
-class _Group:
+class _JobGroup:
     """A group of jobs in this process's Spark."""
 
     def __init__(self, context: SparkContext, name: str) -> None:
@@ -171,7 +171,7 @@ class _Watcher(threading.Thread):
 
     def __init__(
         self,
-        group: _Group | _RemoteGroup,
+        group: _JobGroup | _RemoteGroup,
         stage: str,
         progress: ProgressCallback,
         *,

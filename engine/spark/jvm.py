@@ -17,7 +17,7 @@ _kept: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
 _MOST_KEPT = 1024
 
 
-def analysed_plan(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
+def get_analysed_plan(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
     """A frame's plan with every name in it resolved."""
     inside: Any = frame
     return inside._jdf.queryExecution().analyzed()
@@ -27,7 +27,7 @@ def frame_over(plan: Any, session: SparkSession) -> DataFrame:  # noqa: ANN401
     """The rows of an analysed plan as a frame of a session; what was resolved stays as it is."""
     inside: Any = session
     context: SparkContext = inside.sparkContext
-    of_rows = kept(context, "Dataset", lambda: sql_package(session).classic.Dataset.ofRows)
+    of_rows = keep_in_jvm(context, "Dataset", lambda: sql_package(session).classic.Dataset.ofRows)
     return DataFrame(of_rows(inside._jsparkSession, plan), session)
 
 
@@ -57,17 +57,17 @@ def column_of(expression: Any, session: SparkSession) -> Column:  # noqa: ANN401
 def sql_package(session: SparkSession) -> Any:  # noqa: ANN401
     """`org.apache.spark.sql`."""
     inside: Any = session
-    return kept(inside.sparkContext, "sql", lambda: inside._jvm.org.apache.spark.sql)
+    return keep_in_jvm(inside.sparkContext, "sql", lambda: inside._jvm.org.apache.spark.sql)
 
 
 def expressions(session: SparkSession) -> Any:  # noqa: ANN401
     """`org.apache.spark.sql.catalyst.expressions`."""
-    return kept(
+    return keep_in_jvm(
         session.sparkContext, "expressions", lambda: sql_package(session).catalyst.expressions
     )
 
 
-def kept(context: SparkContext, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401
+def keep_in_jvm(context: SparkContext, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401
     """What `make` gives, made once for a key in each JVM: a class of Java's, columns, no state.
 
     To find a class takes a call of the JVM for each part of its name.
@@ -87,7 +87,7 @@ def column_named(text: str) -> Column:
         return F.col(text)
     jvm: Any = context._jvm
     made: Any = Column
-    return made(kept(context, "col", lambda: jvm.functions.col)(text))  # type: ignore[no-any-return]
+    return made(keep_in_jvm(context, "col", lambda: jvm.functions.col)(text))  # type: ignore[no-any-return]
 
 
 def make_active(session: SparkSession) -> None:

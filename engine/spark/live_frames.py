@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.file_index import LIVE_MARK, live_files, relation_at
 from engine.spark.frame_reads import iter_leaves, option_of
-from engine.spark.jvm import analysed_plan, frame_over
+from engine.spark.jvm import frame_over, get_analysed_plan
 from engine.spark.live_tables import LiveTable
 from engine.spark.session import is_remote
 
@@ -21,9 +21,9 @@ def pin_versions(frame: DataFrame, choose: Callable[[LiveTable], Snapshot]) -> D
     Raises:
         SchemaChangedSinceAnalysisError: a version has other columns than the frame.
     """
-    if is_remote(frame.sparkSession) or not _marks(analysed_plan(frame)):
+    if is_remote(frame.sparkSession) or not _marks(get_analysed_plan(frame)):
         return frame
-    plan = _with_cached_data(frame)
+    plan = _use_cached_data(frame)
     session = frame.sparkSession
     files = {mark: live_files(mark) for mark in _marks(plan)}
     relations = {
@@ -36,14 +36,14 @@ def pin_versions(frame: DataFrame, choose: Callable[[LiveTable], Snapshot]) -> D
 
 def refresh(frame: DataFrame) -> DataFrame:
     """Return the frame without what Spark remembers of its last run; itself where all of it stays."""
-    if is_remote(frame.sparkSession) or not _marks(analysed_plan(frame)):
+    if is_remote(frame.sparkSession) or not _marks(get_analysed_plan(frame)):
         return frame
-    return frame_over(analysed_plan(frame), frame.sparkSession)
+    return frame_over(get_analysed_plan(frame), frame.sparkSession)
 
 
-def _with_cached_data(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
+def _use_cached_data(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
     """Return the plan with what is cached now in the place of what it was made from."""
-    plan = analysed_plan(frame)
+    plan = get_analysed_plan(frame)
     again: Any = frame_over(plan, frame.sparkSession)
     cached = again._jdf.queryExecution().withCachedData()
     kinds = {str(leaf.nodeName()) for leaf in iter_leaves(cached)}

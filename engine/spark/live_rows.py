@@ -21,7 +21,7 @@ def live_rows(
     table: TableFiles, files: Mapping[int, AddFile]
 ) -> Callable[[Column, Column], Column]:
     """A function of a file's number and a row's position: whether the row is live."""
-    counted = {index: _with_count_alone(add) for index, add in files.items()}
+    counted = {index: _keep_count_only(add) for index, add in files.items()}
     roots = tuple(table.allowed_roots)
     mask = _Mask(table.uri, dict(table.storage_options), counted, roots)
 
@@ -33,7 +33,7 @@ def live_rows(
     return udf
 
 
-def _with_count_alone(add: AddFile) -> AddFile:
+def _keep_count_only(add: AddFile) -> AddFile:
     """Return a file without the statistics that executors do not need."""
     claimed = read_claimed_rows(add.stats)
     stats = None if claimed is None else add_row_count(None, claimed)
@@ -54,10 +54,10 @@ class _Mask:
         alive = np.ones(len(files), dtype=bool)
         for index in np.unique(files):
             here = files == index
-            alive[here] = ~_among(rows[here].astype(np.uint64), self._of(int(index)))
+            alive[here] = ~_is_member(rows[here].astype(np.uint64), self._load_deleted(int(index)))
         return pa.array(alive)
 
-    def _of(self, index: int) -> npt.NDArray[np.uint64]:
+    def _load_deleted(self, index: int) -> npt.NDArray[np.uint64]:
         if index not in self._deleted:
             if len(self._deleted) > 64:
                 self._deleted.clear()
@@ -67,7 +67,7 @@ class _Mask:
         return self._deleted[index]
 
 
-def _among(
+def _is_member(
     values: npt.NDArray[np.uint64], ordered: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.bool_]:
     places = np.searchsorted(ordered, values)

@@ -13,7 +13,7 @@ from engine.spark.session import is_remote
 _KEPT: ContextVar[list[DataFrame] | None] = ContextVar("_KEPT", default=None)
 
 
-def materialised(frame: DataFrame) -> DataFrame:
+def materialise_rows(frame: DataFrame) -> DataFrame:
     """The rows, computed now and not again.
 
     `rows_given_up` frees them. Outside of it Spark does, some time after nobody refers to them.
@@ -27,7 +27,7 @@ def materialised(frame: DataFrame) -> DataFrame:
 
 @contextmanager
 def rows_given_up() -> Iterator[None]:
-    """Free at the end what is `materialised` in between: memory and disk of the executors."""
+    """Free at the end what is `materialise_rows` in between: memory and disk of the executors."""
     kept: list[DataFrame] = []
     token = _KEPT.set(kept)
     try:

@@ -51,19 +51,19 @@ def _field_shown(field: StructField) -> str:
     return f"{field.name}:{type_shown(field.type)}{'' if field.nullable else ' not null'}"
 
 
-def fitted(value: Column, data_type: DataType) -> Column:
+def fit_text_lengths(value: Column, data_type: DataType) -> Column:
     """Texts as Spark stores them: spaces beyond a limit cut off, CHAR filled up with spaces."""
     result = value
     match data_type:
         case _ if not has_limits(data_type):
             pass
         case ArrayType(element):
-            result = F.transform(value, lambda item: fitted(item, element))
+            result = F.transform(value, lambda item: fit_text_lengths(item, element))
         case MapType(key, held):
-            keys = F.transform_keys(value, lambda item, _: fitted(item, key))
-            result = F.transform_values(keys, lambda _, item: fitted(item, held))
+            keys = F.transform_keys(value, lambda item, _: fit_text_lengths(item, key))
+            result = F.transform_values(keys, lambda _, item: fit_text_lengths(item, held))
         case StructType(fields):
-            parts = [fitted(value.getField(f.name), f.type).alias(f.name) for f in fields]
+            parts = [fit_text_lengths(value.getField(f.name), f.type).alias(f.name) for f in fields]
             result = F.when(value.isNotNull(), F.struct(*parts))
         case _:
             result = _text(value, *limit_of(data_type))
@@ -81,11 +81,13 @@ def _text(value: Column, kind: str, length: int) -> Column:
 def keeps(value: Column, data_type: DataType, *, inside: bool = False) -> Column:
     """Whether a value is one of the type; null is one. Fields of structs are requested `inside` alone."""
     kind, length = limit_of(data_type)
-    holds = [F.length(value) <= length] if kind else list(_held(value, data_type, inside=inside))
+    holds = (
+        [F.length(value) <= length] if kind else list(_iter_rules(value, data_type, inside=inside))
+    )
     return value.isNull() | reduce(lambda one, other: one & other, holds, F.lit(True))
 
 
-def _held(value: Column, data_type: DataType, *, inside: bool) -> Iterator[Column]:
+def _iter_rules(value: Column, data_type: DataType, *, inside: bool) -> Iterator[Column]:
     match data_type:
         case ArrayType(element, nulls):
             yield _each(value, element, nulls=nulls)
@@ -134,7 +136,7 @@ def value_keeps(value: Any, data_type: DataType, *, inside: bool = False) -> boo
 
 
 def value_fitted(value: Any, data_type: DataType) -> Any:  # noqa: ANN401 - as Arrow gives it to Python
-    """One value as `fitted` makes it, where it has no CHAR inside; keys that would be alike stay."""
+    """One value as `fit_text_lengths` makes it, where it has no CHAR inside; keys that would be alike stay."""
     _, length = limit_of(data_type)
     if value is None or not has_limits(data_type):
         return value

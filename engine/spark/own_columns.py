@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.expressions.scope import Relation
 from engine.expressions.traits import spark_expressions
 from engine.expressions.tree import Expression, SparkExpression
-from engine.spark.columns import column, quoted, to_spark_type
-from engine.spark.jvm import analysed_plan, frame_over
+from engine.spark.columns import column, quote_column, to_spark_type
+from engine.spark.jvm import frame_over, get_analysed_plan
 from engine.spark.session import is_remote
 
 
@@ -28,7 +28,7 @@ class OwnColumn:
     asks_others: bool = False
 
 
-def with_own_columns(
+def add_own_columns(
     rows: DataFrame, trees: Iterable[Expression], only: Column | None = None
 ) -> DataFrame:
     """The rows with a column for everything in the trees that Spark alone can evaluate.
@@ -41,11 +41,11 @@ def with_own_columns(
         owner = _owner(node)
         groups.setdefault(owner.relations, {})[node.name] = owner
     for relations, owners in groups.items():
-        rows = _computed(rows, relations, owners, only)
+        rows = _compute_columns(rows, relations, owners, only)
     return rows
 
 
-def _computed(
+def _compute_columns(
     rows: DataFrame,
     relations: tuple[Relation, ...],
     owners: Mapping[str, OwnColumn],
@@ -60,20 +60,20 @@ def _computed(
     if not new:
         return rows
     session = next(iter(owners.values())).session
-    named, helpers = _named(in_session(rows, session), relations)
+    named, helpers = _add_relation_structs(move_to_session(rows, session), relations)
     frame = named.select(F.col("*"), *new).drop(*helpers)
-    return in_session(frame, rows.sparkSession)
+    return move_to_session(frame, rows.sparkSession)
 
 
-def with_source_columns(source: DataFrame, nodes: Iterable[SparkExpression]) -> DataFrame:
+def add_source_columns(source: DataFrame, nodes: Iterable[SparkExpression]) -> DataFrame:
     """The source of a MERGE with a column for each of these, in the frame that the caller knows."""
     owners = {node.name: _owner(node) for node in nodes}
     if not owners:
         return source
     session = next(iter(owners.values())).session
     new = [own.column.alias(name) for name, own in owners.items()]
-    frame = in_session(source, session).select(F.col("*"), *new)
-    return in_session(frame, source.sparkSession)
+    frame = move_to_session(source, session).select(F.col("*"), *new)
+    return move_to_session(frame, source.sparkSession)
 
 
 def subqueries_of(node: SparkExpression) -> DataFrame | None:
@@ -85,21 +85,21 @@ def subqueries_of(node: SparkExpression) -> DataFrame | None:
 
 
 def no_rows(session: SparkSession, relations: Sequence[Relation]) -> DataFrame:
-    """A frame without rows, in which a caller's column finds what `with_own_columns` would give it."""
+    """A frame without rows, in which a caller's column finds what `add_own_columns` would give it."""
     frames = [_empty(session, relation) for relation in relations]
     if not frames:
         return session.range(0).select()
     joined = frames[0]
     for frame in frames[1:]:
         joined = joined.crossJoin(frame)
-    return _named(joined, relations)[0]
+    return _add_relation_structs(joined, relations)[0]
 
 
-def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+def move_to_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     """The same rows as a frame of another session of this application, as they were resolved."""
     if is_remote(session) or frame.sparkSession is session:
         return frame
-    return frame_over(analysed_plan(frame), session)
+    return frame_over(get_analysed_plan(frame), session)
 
 
 def _owner(node: SparkExpression) -> OwnColumn:
@@ -116,7 +116,9 @@ def _empty(session: SparkSession, relation: Relation) -> DataFrame:
     return nothing.alias(relation.side) if relation.side else nothing
 
 
-def _named(frame: DataFrame, relations: Sequence[Relation]) -> tuple[DataFrame, list[str]]:
+def _add_relation_structs(
+    frame: DataFrame, relations: Sequence[Relation]
+) -> tuple[DataFrame, list[str]]:
     """The frame with a struct of each relation's columns under each of its names, and those names.
 
     `t.id` then finds the field of a column `t`, whatever the engine calls the relation. A name that
@@ -145,4 +147,4 @@ def _names(relations: Sequence[Relation]) -> Iterator[tuple[str, Relation]]:
 def _column_of(relation: Relation) -> Callable[[str], Column]:
     if not relation.side:
         return lambda name: column(name).alias(name)
-    return lambda name: F.col(f"{relation.side}.{quoted(name)}").alias(name)
+    return lambda name: F.col(f"{relation.side}.{quote_column(name)}").alias(name)

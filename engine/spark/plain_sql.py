@@ -1,6 +1,6 @@
 """Statements of the engine's own, which Spark does itself in a session where `spark.sql` is routed.
 
-`engine.delta.enable` leaves alone what is asked inside `as_spark_does`.
+`engine.delta.enable` leaves alone what is asked inside `bypass_routing`.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _is_plain: ContextVar[bool] = ContextVar("lake_plain_sql", default=False)
 
 
 @contextmanager
-def as_spark_does() -> Iterator[None]:
+def bypass_routing() -> Iterator[None]:
     """What this thread asks of any session inside goes to Spark untouched."""
     token = _is_plain.set(True)
     try:
@@ -23,11 +23,11 @@ def as_spark_does() -> Iterator[None]:
 
 
 def is_plain() -> bool:
-    """Whether this thread is inside `as_spark_does`."""
+    """Whether this thread is inside `bypass_routing`."""
     return _is_plain.get()
 
 
 def plain_sql(session: SparkSession, statement: str) -> DataFrame:
     """A statement as Spark does it."""
-    with as_spark_does():
+    with bypass_routing():
         return session.sql(statement)

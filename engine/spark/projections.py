@@ -5,14 +5,14 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from engine.spark.jvm import kept, scala_seq
+from engine.spark.jvm import keep_in_jvm, scala_seq
 from engine.spark.session import is_remote
 
 _LONGEST = 100_000
 """Columns of a form that takes more text are made each time."""
 
 
-def selected(
+def select_columns(
     frame: DataFrame, form: Hashable, columns: Callable[[], Sequence[Column]]
 ) -> DataFrame:
     """The frame's columns that `columns` makes; frames of an equal `form` are given the same ones.
@@ -28,5 +28,5 @@ def selected(
         made: list[Any] = list(columns())
         return scala_seq([one._jc for one in made], session)
 
-    listed = kept(session.sparkContext, ("columns", form), make)
+    listed = keep_in_jvm(session.sparkContext, ("columns", form), make)
     return DataFrame(inside._jdf.select(listed), session)

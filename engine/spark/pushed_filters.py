@@ -14,7 +14,7 @@ from engine.expressions.traits import conjunction
 from engine.expressions.tree import Expression, Literal
 from engine.schema.types import TIMESTAMP
 from engine.spark.classic_columns import classic_nodes
-from engine.spark.column_nodes import Applied, Attribute, Constant, Node
+from engine.spark.column_nodes import AttributeNode, CallNode, ConstantNode, Node
 from engine.spark.jvm import column_of, iter_seq
 
 _COMPARISONS = frozenset({"=", "<=>", "<", "<=", ">", ">=", "in"})
@@ -25,7 +25,7 @@ class _NotTranslatedError(Exception):
     """A part that the engine might see differently."""
 
 
-def pushed_condition(
+def translate_filters(
     spark: SparkSession,
     filters: Any,  # noqa: ANN401 - the JVM's
     names: Mapping[str, Expression],
@@ -60,11 +60,11 @@ def _trees(
 def _tree(node: Node, names: Mapping[str, Expression], *, is_utc: bool) -> Expression:
     """Comparisons of columns and constants of one type: no cast, so no setting decides about them."""
     match node:
-        case Attribute(name=name):
+        case AttributeNode(name=name):
             return names[name]
-        case Constant(literal=literal) if literal.type != TIMESTAMP or is_utc:
+        case ConstantNode(literal=literal) if literal.type != TIMESTAMP or is_utc:
             return literal
-        case Applied(function=function, arguments=arguments) if function in _COMPARISONS | _LOGIC:
+        case CallNode(function=function, arguments=arguments) if function in _COMPARISONS | _LOGIC:
             parts = [_tree(argument, names, is_utc=is_utc) for argument in arguments]
             if function in _COMPARISONS and not _are_alike(parts):
                 raise _NotTranslatedError

@@ -39,7 +39,7 @@ from engine.expressions.queries.subquery_places import push_not_down, refuse_in
 from engine.expressions.render import to_sql
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Call, Column, Expression, Subquery, walk
-from engine.spark.columns import column, quoted, to_column, to_spark_type
+from engine.spark.columns import column, quote_column, to_column, to_spark_type
 
 _OUTER = "__lake_outer"
 OpenScan = Callable[[Scan, Expression | None, bool], DataFrame]
@@ -56,7 +56,7 @@ class QueryFrames:
 
     def frame(self, query: Query) -> DataFrame:
         """The rows of a query under the names that come out, which may repeat."""
-        planned = self._planned(query.plan)
+        planned = self._build_plan(query.plan)
         return planned.select(*[to_column(tree).alias(name) for name, tree in query.columns])
 
     def condition(self, tree: Expression, columns: frozenset[str] | None) -> SparkColumn:
@@ -82,18 +82,20 @@ class QueryFrames:
             case Subquery():
                 return self._subquery(tree)
             case Call("in", (value, Subquery() as subquery)):
-                return self.column(value, columns).isin(self._nested(subquery))
+                return self.column(value, columns).isin(self._build_subquery(subquery))
             case Call():
                 call = call_for_spark(tree)
-                return called(call, [self.column(argument, columns) for argument in call.arguments])
+                return build_call_column(
+                    call, [self.column(argument, columns) for argument in call.arguments]
+                )
             case _:
                 return to_column(tree)
 
     def _subquery(self, tree: Subquery) -> SparkColumn:
-        frame = self._nested(tree)
+        frame = self._build_subquery(tree)
         return frame.exists() if tree.kind == "exists" else frame.scalar()
 
-    def _nested(self, tree: Subquery) -> DataFrame:
+    def _build_subquery(self, tree: Subquery) -> DataFrame:
         if not isinstance(tree.query, Query):
             what = "The subquery's tables are not known."
             raise ExpressionError(what, "Name registered tables.")
@@ -102,7 +104,7 @@ class QueryFrames:
         self._depth -= 1
         return frame
 
-    def _planned(self, plan: Plan) -> DataFrame:
+    def _build_plan(self, plan: Plan) -> DataFrame:
         self._conditions |= conditions_of_scans(plan)
         return self._step(plan)
 
@@ -127,9 +129,9 @@ class QueryFrames:
             case Distinct(below):
                 return self._step(below).distinct()
             case SetOperation():
-                return self._combined(plan)
+                return self._combine_sets(plan)
             case Sort(below, keys):
-                return self._step(below).orderBy(*[_ordered(key) for key in keys])
+                return self._step(below).orderBy(*[_sort_column(key) for key in keys])
             case LimitRows(below, count, offset):
                 frame = self._step(below)
                 frame = frame.offset(offset) if offset else frame
@@ -180,7 +182,7 @@ class QueryFrames:
             return below.select(*calls)
         return below.groupBy(*keys).agg(*calls)
 
-    def _combined(self, plan: SetOperation) -> DataFrame:
+    def _combine_sets(self, plan: SetOperation) -> DataFrame:
         left, right = self._step(plan.left), self._step(plan.right)
         match plan.operator, plan.every:
             case "union", _:
@@ -191,7 +193,7 @@ class QueryFrames:
                 return left.exceptAll(right) if every else left.subtract(right)
 
 
-def with_outer_columns(rows: DataFrame, columns: Iterable[Column]) -> DataFrame:
+def add_outer_columns(rows: DataFrame, columns: Iterable[Column]) -> DataFrame:
     """Rows that subqueries refer to, their columns also under names that no table's column has.
 
     Spark would take a column of a table inside the subquery for one of the rows, if it were called
@@ -209,7 +211,7 @@ def outer_column(tree: Column) -> Column:
     return Column((f"{_OUTER}.{relation}{tree.path[0]}", *tree.path[1:]), tree.type)
 
 
-def _ordered(key: SortKey) -> SparkColumn:
+def _sort_column(key: SortKey) -> SparkColumn:
     value = to_column(key.value)
     if key.descending:
         return value.desc_nulls_first() if key.nulls_first else value.desc_nulls_last()
@@ -225,7 +227,7 @@ def _is_outer(tree: Expression, columns: frozenset[str] | None) -> bool:
     )
 
 
-def called(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
+def build_call_column(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
     """A call whose arguments Spark cannot be given as text."""
     if call.function in {"cast", "try_cast"}:
         target = to_spark_type(call.type)
@@ -235,7 +237,7 @@ def called(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
     if made is not None:
         return made(*arguments)
     if call.function in FUNCTIONS or call.function in FOR_SPARK:
-        return F.call_function(quoted(call.function), *arguments)
+        return F.call_function(quote_column(call.function), *arguments)
     what = f"{call.function} cannot be used on a subquery or on a column of the query around."
     raise ExpressionError(what, "Use a join.")
 

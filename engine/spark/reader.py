@@ -25,19 +25,25 @@ from engine.schema.types import ArrayType, MapType, StructField, StructType
 from engine.snapshot.data_files import REMEDY, sizes_of
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, to_spark_type
-from engine.spark.declared_types import unpushed_column, with_declared_types
+from engine.spark.declared_types import apply_declared_types, hide_from_pushdown
 from engine.spark.deleted_bits import (
     MOST_LIVE_WORDS,
-    deleted_constant,
-    deleted_words,
+    build_deleted_constant,
     is_live,
+    read_deleted_words,
 )
-from engine.spark.failures import in_engine_words
-from engine.spark.file_index import Constant, IndexedFiles, LiveFiles, identity_of, indexed_rows
+from engine.spark.failures import translate_spark_errors
+from engine.spark.file_index import (
+    ConstantColumn,
+    IndexedFiles,
+    LiveFiles,
+    identity_of,
+    read_indexed_rows,
+)
 from engine.spark.live_rows import live_rows
 from engine.spark.live_tables import LiveTable
 from engine.spark.object_stores import check_file_system, hadoop_options, spark_path
-from engine.spark.projections import selected
+from engine.spark.projections import select_columns
 from engine.spark.session import check_finds_columns_by_id, check_is_spark, is_remote
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import ResolvedPath, resolve_log_path
@@ -96,21 +102,21 @@ def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFr
     only = request.only
     indexed = [pair for pair in enumerate(request.files) if only is None or pair[0] in only]
     if not is_remote(spark):
-        return _indexed(spark, table, request, indexed)
+        return _scan_indexed(spark, table, request, indexed)
     clean = [pair for pair in indexed if pair[1].deletion_vector is None]
     masked = [pair for pair in indexed if pair[1].deletion_vector is not None]
     frames = []
     if clean or not masked:
-        frames.append(_located(spark, table, request, clean))
+        frames.append(_scan_joined(spark, table, request, clean))
     if masked:
         positioned = replace(request, positions=True)
-        located = _located(spark, table, positioned, masked)
+        located = _scan_joined(spark, table, positioned, masked)
         live = located.filter(live_rows(table, dict(masked))(column(FILE), column(ROW)))
         frames.append(live if request.positions else live.drop(FILE, ROW))
     return functools.reduce(DataFrame.unionByName, frames)
 
 
-def _indexed(
+def _scan_indexed(
     spark: SparkSession,
     table: TableFiles,
     request: ScanRequest,
@@ -125,16 +131,16 @@ def _indexed(
     has_words = words is not None
     if request.live is not None:
         is_masked = has_words = request.live.may_have_vectors
-    stored = list(_spark_schema(table)) + (_tracking_fields(table) if request.row_ids else [])
+    stored = list(_spark_schema(table)) + (_row_tracking_fields(table) if request.row_ids else [])
     if request.positions or request.row_ids or is_masked:
         stored.append(spark_types.StructField(_POSITION, spark_types.LongType()))
     listing = _FileListing(request, partitions, spark_types.StructType(stored), has_words)
-    now = listing.of_files(table, request, files, words)
-    live = request.live and LiveFiles(now, request.live, listing.at)
-    with in_engine_words(table.uri):
-        rows = indexed_rows(spark, live or now)
+    now = listing.list_files(table, request, files, words)
+    live = request.live and LiveFiles(now, request.live, listing.list_at)
+    with translate_spark_errors(table.uri):
+        rows = read_indexed_rows(spark, live or now)
     if request.marks is not None:
-        rows = with_declared_types(rows, table.data_schema)
+        rows = apply_declared_types(rows, table.data_schema)
     if has_words:
         rows = rows.filter(is_live(spark, column(_POSITION)))
     elif is_masked:
@@ -155,14 +161,14 @@ def _indexed(
             *[
                 column(_constant_name(table, field)).alias(field.name)
                 if field in partitions
-                else _unpushed(spark, table, request, field)
+                else _hide_from_pushdown(spark, table, request, field)
                 for field in fields
             ],
             *((column(FILE), column(_POSITION).alias(ROW)) if request.positions else ()),
             *(_row_tracking(table, column(_POSITION)) if request.row_ids else ()),
         ]
 
-    return selected(rows, form, columns)
+    return select_columns(rows, form, columns)
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,7 @@ class _FileListing:
     stored: spark_types.StructType
     has_words: bool
 
-    def at(self, snapshot: Snapshot) -> IndexedFiles:
+    def list_at(self, snapshot: Snapshot) -> IndexedFiles:
         """List the files of a version of a live table.
 
         Raises:
@@ -187,9 +193,9 @@ class _FileListing:
         request = replace(self.request, files=snapshot.add_files(), of=snapshot)
         files = list(enumerate(request.files))
         words = _words(table, request, files) if self.has_words else None
-        return self.of_files(table, request, files, words)
+        return self.list_files(table, request, files, words)
 
-    def of_files(
+    def list_files(
         self,
         table: TableFiles,
         request: ScanRequest,
@@ -201,7 +207,7 @@ class _FileListing:
         paths, sizes = _paths(table, adds)
         constants = list(_constants(table, request, files, self.partitions))
         if self.has_words:
-            constants.append(deleted_constant(words or [None] * len(files)))
+            constants.append(build_deleted_constant(words or [None] * len(files)))
         return IndexedFiles(
             spark_path(table.uri, "", table.storage_options),
             adds,
@@ -227,7 +233,7 @@ def _words(
         RequestError: they are too many, and the frame has no other way to leave them out.
     """
     most = None if request.live is None else MOST_LIVE_WORDS
-    words = deleted_words(table, [add for _, add in files], most)
+    words = read_deleted_words(table, [add for _, add in files], most)
     if words is None and request.live is not None:
         what = f"The deletion vectors of {table.uri} are too large for a DataFrame."
         remedy = "Rewrite the files: REORG TABLE … APPLY (PURGE)."
@@ -240,21 +246,21 @@ def _constants(
     request: ScanRequest,
     files: Sequence[tuple[int, AddFile]],
     partitions: Sequence[StructField],
-) -> Iterator[Constant]:
+) -> Iterator[ConstantColumn]:
     numbers = pa.array([number for number, _ in files], pa.int32())
-    yield Constant(FILE, numbers, spark_types.IntegerType(), nullable=False)
+    yield ConstantColumn(FILE, numbers, spark_types.IntegerType(), nullable=False)
     adds = [add for _, add in files]
     for partition in partitions:
         texts = [
             partition_text(add.partition_values, table.physical_name(partition)) for add in adds
         ]
         name, kind = _constant_name(table, partition), to_spark_type(partition.type)
-        yield Constant(name, partition_array(texts, partition.type), kind)
+        yield ConstantColumn(name, partition_array(texts, partition.type), kind)
     if request.row_ids:
         first_ids = pa.array([add.base_row_id for add in adds], pa.int64())
-        yield Constant(_BASE, first_ids, spark_types.LongType())
+        yield ConstantColumn(_BASE, first_ids, spark_types.LongType())
         versions = pa.array([add.default_row_commit_version for add in adds], pa.int64())
-        yield Constant(_DEFAULT_VERSION, versions, spark_types.LongType())
+        yield ConstantColumn(_DEFAULT_VERSION, versions, spark_types.LongType())
 
 
 def _version_of(table: TableFiles, request: ScanRequest) -> dict[str, Any]:
@@ -278,12 +284,12 @@ def _constant_name(table: TableFiles, field: StructField) -> str:
     return f"__lake_partition_{name}" if name.lower() in taken else name
 
 
-def _tracking_fields(table: TableFiles) -> list[spark_types.StructField]:
+def _row_tracking_fields(table: TableFiles) -> list[spark_types.StructField]:
     names = [n for n in (table.row_id_column, table.row_commit_version_column) if n]
     return [spark_types.StructField(name, spark_types.LongType()) for name in names]
 
 
-def _located(
+def _scan_joined(
     spark: SparkSession,
     table: TableFiles,
     request: ScanRequest,
@@ -295,14 +301,14 @@ def _located(
     partitions = [f for f in fields if f.name in table.partition_columns]
     is_plain = not partitions and not request.positions and not request.row_ids
     if is_plain:
-        paths = [_with_authority(path) for path in paths]
+        paths = [_add_authority(path) for path in paths]
     raw = _native(spark, table, request, paths)
     if is_plain:
-        return raw.select(*[_unpushed(spark, table, request, field) for field in fields])
+        return raw.select(*[_hide_from_pushdown(spark, table, request, field) for field in fields])
     urls = [
         "file:" + _java_encoded(p[5:]) if p.startswith("file:") else _java_encoded(p) for p in paths
     ]
-    beside = spark.createDataFrame(_beside(table, files, urls, partitions))
+    beside = spark.createDataFrame(_build_file_table(table, files, urls, partitions))
     joined = raw.join(F.broadcast(beside), F.col("_metadata.file_path") == F.col(_URL), "left")
     stranger = F.raise_error(
         F.concat(F.lit("a file that was not requested: "), F.col("_metadata.file_path"))
@@ -314,7 +320,7 @@ def _located(
         *[
             _partition_column(field)
             if field in partitions
-            else _unpushed(spark, table, request, field)
+            else _hide_from_pushdown(spark, table, request, field)
             for field in fields
         ],
         column(FILE),
@@ -338,7 +344,7 @@ def _spark_schema(table: TableFiles) -> spark_types.StructType:
 def _native(
     spark: SparkSession, table: TableFiles, request: ScanRequest, paths: Sequence[str]
 ) -> DataFrame:
-    fields = list(_spark_schema(table)) + (_tracking_fields(table) if request.row_ids else [])
+    fields = list(_spark_schema(table)) + (_row_tracking_fields(table) if request.row_ids else [])
     check_file_system(spark, table.uri)
     if request.marks is None:
         check_is_spark(spark)
@@ -350,11 +356,11 @@ def _native(
     if not paths and request.marks is None:
         return _no_rows(spark, spark_types.StructType(fields))
     reader = reader.options(**(request.marks or {})).option("recursiveFileLookup", "true")
-    with in_engine_words(table.uri):  # each file is looked for here
+    with translate_spark_errors(table.uri):  # each file is looked for here
         return reader.parquet(*paths)
 
 
-def _with_authority(path: str) -> str:
+def _add_authority(path: str) -> str:
     """A path as every server reads it: others than Spark find nothing at file:/ and say nothing."""
     return f"file://{path.removeprefix('file:')}" if path.startswith("file:/") else path
 
@@ -379,10 +385,10 @@ def _data_column(table: TableFiles, field: StructField) -> Column:
     return data.alias(field.name)
 
 
-def _unpushed(
+def _hide_from_pushdown(
     spark: SparkSession, table: TableFiles, request: ScanRequest, field: StructField
 ) -> Column:
-    return unpushed_column(
+    return hide_from_pushdown(
         _data_column(table, field),
         field,
         spark,
@@ -396,7 +402,7 @@ def _partition_column(field: StructField) -> Column:
     return column(field.name).cast(to_spark_type(field.type)).alias(field.name)
 
 
-def _beside(
+def _build_file_table(
     table: TableFiles,
     files: Sequence[tuple[int, AddFile]],
     urls: Sequence[str],

@@ -28,7 +28,7 @@ def refuse_violations(frame: DataFrame, holds: Column, rule: str, values: Column
     return _refuse(frame, F.coalesce(holds, F.lit(True)), facts)
 
 
-def refused_value(value: Column, facts: Mapping[str, str | bool]) -> Column:
+def raise_invalid_value(value: Column, facts: Mapping[str, str | bool]) -> Column:
     """Fails the job: this value cannot be stored. It has no type of its own.
 
     `facts` are `place`, `type`, `clause`, and `overflow`: whether it is out of range, not bad text.
@@ -37,13 +37,15 @@ def refused_value(value: Column, facts: Mapping[str, str | bool]) -> Column:
     return _error({"kind": F.lit("value"), "value": value, **named})
 
 
-def shown_values(names: Sequence[str]) -> Column:
+def describe_row(names: Sequence[str]) -> Column:
     """The values of a row's columns, for people: `id = 5000, name = "x"`, the first few of them."""
-    shown = [F.concat(F.lit(f"{name} = "), _shown_value(name)) for name in names[:_SHOWN_COLUMNS]]
+    shown = [
+        F.concat(F.lit(f"{name} = "), _describe_value(name)) for name in names[:_SHOWN_COLUMNS]
+    ]
     return F.concat_ws(", ", *shown)
 
 
-def _shown_value(name: str) -> Column:
+def _describe_value(name: str) -> Column:
     """The value as JSON, which differs from its neighbors whatever its type."""
     alone = F.to_json(F.struct(column(name).alias("value")))
     value_text = F.regexp_extract(alone, r'(?s)^\{"value":(.*)\}$', 1)
@@ -55,9 +57,11 @@ def _refuse(frame: DataFrame, passes: Column, facts: dict[str, Column]) -> DataF
 
 
 def _error(facts: Mapping[str, Column]) -> Column:
-    report = F.to_json(F.struct(*[_bounded(value).alias(key) for key, value in facts.items()]))
+    report = F.to_json(
+        F.struct(*[_shorten_value(value).alias(key) for key, value in facts.items()])
+    )
     return F.raise_error(F.concat(F.lit(ROW_CHECK), report, F.lit(ROW_CHECK)))
 
 
-def _bounded(value: Column) -> Column:
+def _shorten_value(value: Column) -> Column:
     return F.substring(F.coalesce(value.cast("string"), F.lit("null")), 1, 500)

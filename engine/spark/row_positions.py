@@ -19,7 +19,7 @@ from engine.actions.files import AddFile
 from engine.conflicts.row_counts import physical_rows
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
 from engine.snapshot.data_files import check_within, count_rows
-from engine.spark.collected import collected
+from engine.spark.collected import collect_rows
 from engine.spark.columns import column
 from engine.spark.reader import FILE, ROW
 from engine.spark.session import default_parallelism
@@ -88,12 +88,12 @@ def delete_positions(
     """
     merge = vector_merge(table, files, write_vectors=write_vectors)
     partial = positions.select(column(FILE), column(ROW)).mapInArrow(gather_positions, _BITMAPS)
-    report = collected(partial) if is_one_task(files) else None
+    report = collect_rows(partial) if is_one_task(files) else None
     if report is not None:
-        return merge_bitmaps(merge, dict(sorted(_united(report.to_batches()).items())))
+        return merge_bitmaps(merge, dict(sorted(_merge_bitmaps(report.to_batches()).items())))
     cores = default_parallelism(positions.sparkSession)
     tasks = min(cores, 1 + len(files) // _FILES_A_TASK)
-    merged = partial.repartition(tasks, column("file")).mapInArrow(merging_task(merge), _REPORT)
+    merged = partial.repartition(tasks, column("file")).mapInArrow(build_merge_task(merge), _REPORT)
     rows = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
     return [_deletion(merge, row) for row in rows]
 
@@ -120,11 +120,11 @@ def delete_and_take(
     place = F.monotonically_increasing_id().bitwiseAND(F.lit(_WITHIN_TASK))
     limited = F.when(place < MOST_TAKEN, taken)  # where rows are many, few of them are sent
     rows = numbered.select(file, row, limited.alias("taken"))
-    report = collected(rows.mapInArrow(gather_and_take, _BITMAPS))
+    report = collect_rows(rows.mapInArrow(gather_and_take, _BITMAPS))
     if report is None:
         return delete_positions(matches, table, files), None
     is_payload = pc.equal(report.column("file"), _TAKEN)
-    bitmaps = _united(report.filter(pc.invert(is_payload)).to_batches())
+    bitmaps = _merge_bitmaps(report.filter(pc.invert(is_payload)).to_batches())
     deletions = merge_bitmaps(merge, dict(sorted(bitmaps.items())))
     payloads = report.filter(is_payload).column("bitmap").to_pylist()
     if not payloads or None in payloads:
@@ -192,7 +192,7 @@ def gather_and_take(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             taken = None
     yield from _bitmap_batches(bitmaps)
     if bitmaps:
-        yield _batch(_TAKEN, _streamed(taken) if taken else None)
+        yield _batch(_TAKEN, _serialize_batches(taken) if taken else None)
 
 
 def _gather(bitmaps: dict[int, BitMap64], batch: pa.RecordBatch) -> None:
@@ -215,7 +215,7 @@ def _batch(index: int, payload: bytes | None) -> pa.RecordBatch:
     )
 
 
-def _streamed(batches: Sequence[pa.RecordBatch]) -> bytes:
+def _serialize_batches(batches: Sequence[pa.RecordBatch]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as stream:
         for batch in batches:
@@ -224,20 +224,20 @@ def _streamed(batches: Sequence[pa.RecordBatch]) -> bytes:
     return payload
 
 
-def merging_task(
+def build_merge_task(
     merge: VectorMerge,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A task that turns bitmaps of files into vectors and says what became of each file."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bitmaps = _united(batches)
+        bitmaps = _merge_bitmaps(batches)
         if bitmaps:
             yield _report(merge, bitmaps)
 
     return task
 
 
-def _united(batches: Iterable[pa.RecordBatch]) -> dict[int, BitMap64]:
+def _merge_bitmaps(batches: Iterable[pa.RecordBatch]) -> dict[int, BitMap64]:
     """The bitmaps of each file as one."""
     bitmaps: dict[int, BitMap64] = {}
     for batch in batches:

@@ -128,7 +128,7 @@ def build_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName(app_name).master(chosen)
-    configuration = starting_configuration(chosen, jars) | dict(settings or {})
+    configuration = start_configuration(chosen, jars) | dict(settings or {})
     for key, value in configuration.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -137,7 +137,7 @@ def build_session(
     # a cluster warns of what stands still: no core to be had, an executor that was lost
     session.sparkContext.setLogLevel("ERROR" if _is_local(chosen) else "WARN")
     if not _is_local(chosen):
-        session.sparkContext.addPyFile(_packed_engine())
+        session.sparkContext.addPyFile(_pack_engine())
     return session
 
 
@@ -155,7 +155,7 @@ def check_finds_columns_by_id(session: SparkSession) -> None:
         raise RequestError(msg, remedy, field="session")
 
 
-def in_our_terms(session: SparkSession | None) -> SparkSession | None:
+def engine_session(session: SparkSession | None) -> SparkSession | None:
     """The session, or one beside it in which expressions mean what they mean to the engine.
 
     Files are skipped, and conflicts resolved at row level, without Spark: by the same rules, in UTC. In
@@ -232,7 +232,7 @@ def send_engine(session: SparkSession) -> None:
             context.pythonExec = sys.executable
     elif session not in _with_engine:
         with suppress(UnsupportedOperationException):
-            session.addArtifacts(_packed_engine(), pyfile=True)
+            session.addArtifacts(_pack_engine(), pyfile=True)
         _with_engine.add(session)
 
 
@@ -253,7 +253,7 @@ def check_java() -> None:
         raise SparkUnavailableError(msg, remedy)
 
 
-def starting_configuration(master: str, jars: Sequence[Path] = ()) -> dict[str, str]:
+def start_configuration(master: str, jars: Sequence[Path] = ()) -> dict[str, str]:
     """With what a session starts. YARN's client asks the local file system for its scheme as it starts.
 
     The one that is safe here has none: on YARN it takes its place afterwards.
@@ -384,7 +384,7 @@ def _is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def _packed_engine() -> str:
+def _pack_engine() -> str:
     """The engine as a zip for the executors of a cluster: what they run is what the driver runs."""
     place = Path(tempfile.mkdtemp(prefix="lake-engine-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)

@@ -19,7 +19,7 @@ from engine.schema.assignment import (
 from engine.schema.types import STRING, StructField, StructType
 from engine.schema.write_errors import ColumnCountError, FieldMismatchError, FieldMissingError
 from engine.spark.columns import column, from_spark_schema, to_spark_type
-from engine.spark.row_checks import refused_value
+from engine.spark.row_checks import raise_invalid_value
 
 INSERT = "INSERT"
 
@@ -46,7 +46,7 @@ def check_assignable(table: StructType, data: StructType) -> None:
             raise kind(error.what, error.remedy, field="source") from error
 
 
-def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> DataFrame:
+def fit_to_table(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> DataFrame:
     """The rows under the table's columns; those that the data lacks are left out."""
     pairs = [(field, data.get(field.name)) for field in table]
     ways = [
@@ -58,7 +58,7 @@ def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> 
         (given, given) for given in frame.columns
     ]:
         return frame  # as it is: a plan the less
-    columns = [stored(column(given), way, INSERT).alias(name) for given, way, name in ways]
+    columns = [store_column(column(given), way, INSERT).alias(name) for given, way, name in ways]
     return frame.select(*columns)
 
 
@@ -71,14 +71,14 @@ def cast_in_session(frame: DataFrame, table: StructType) -> DataFrame:
         zoned = field.type if target is None else cast_by_zone(field.type, target.type)
         if target is not None and zoned != field.type:
             is_cast = True
-            value = stored(value, plan_storage(field.type, zoned, target.name), INSERT).alias(
+            value = store_column(value, plan_storage(field.type, zoned, target.name), INSERT).alias(
                 field.name
             )
         columns.append(value)
     return frame.select(*columns) if is_cast else frame
 
 
-def stored(value: Column, way: Storing, clause: str, *, is_steady: bool = True) -> Column:
+def store_column(value: Column, way: Storing, clause: str, *, is_steady: bool = True) -> Column:
     """A value as the column's type.
 
     Args:
@@ -92,21 +92,26 @@ def stored(value: Column, way: Storing, clause: str, *, is_steady: bool = True) 
     if is_unchanged(way):
         return new
 
-    def inside(part: Column, its_way: Storing) -> Column:
-        return stored(part, its_way, clause, is_steady=is_steady)
+    def store_inner(part: Column, its_way: Storing) -> Column:
+        return store_column(part, its_way, clause, is_steady=is_steady)
 
     match way:
         case Cast():
             named = way.may_fail and is_steady
-            new = _tried(value, way, clause) if named else value.cast(to_spark_type(way.target))
+            new = (
+                _cast_or_fail(value, way, clause)
+                if named
+                else value.cast(to_spark_type(way.target))
+            )
         case Items(item=item):
-            new = F.transform(value, lambda part: inside(part, item))
+            new = F.transform(value, lambda part: store_inner(part, item))
         case Entries(key=key, value=held):
-            keys = F.transform_keys(value, lambda part, _: inside(part, key))
-            new = F.transform_values(keys, lambda _, part: inside(part, held))
+            keys = F.transform_keys(value, lambda part, _: store_inner(part, key))
+            new = F.transform_values(keys, lambda _, part: store_inner(part, held))
         case Fields():
             fields = [
-                _field(value, *pair, inside) for pair in zip(way.target, way.parts, strict=True)
+                _field(value, *pair, store_inner)
+                for pair in zip(way.target, way.parts, strict=True)
             ]
             new = F.when(value.isNotNull(), F.struct(*fields))
     return new
@@ -125,7 +130,7 @@ def _field(
     return new.alias(field.name)
 
 
-def _tried(value: Column, way: Cast, clause: str) -> Column:
+def _cast_or_fail(value: Column, way: Cast, clause: str) -> Column:
     """The value cast, or the job fails with the name of the column."""
     kind = to_spark_type(way.target)
     tried = value.try_cast(kind)
@@ -135,5 +140,5 @@ def _tried(value: Column, way: Cast, clause: str) -> Column:
         "clause": clause,
         "overflow": way.source != STRING,
     }
-    refused = refused_value(value, facts).cast(kind)
+    refused = raise_invalid_value(value, facts).cast(kind)
     return F.when(value.isNull() | tried.isNotNull(), tried).otherwise(refused)

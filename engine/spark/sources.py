@@ -31,12 +31,12 @@ from engine.spark.text_pieces import (
     PIECE_BYTES,
     Apart,
     Count,
-    Piece,
+    FilePiece,
+    build_csv_counter,
     count_lines,
-    counting_csv,
-    in_place,
-    numbered_pieces,
+    number_all_pieces,
     read_piece,
+    run_inline,
 )
 from engine.storage.base import FileStatus
 from engine.storage.text_files import (
@@ -78,7 +78,7 @@ def read_files(
     storage_options: Mapping[str, str] | None = None,
     *,
     piece_bytes: int = PIECE_BYTES,
-    apart: Apart = in_place,
+    apart: Apart = run_inline,
 ) -> SourceRows:
     """The rows of files.
 
@@ -95,7 +95,7 @@ def read_files(
         RequestError: there are no such files.
     """
     files = _list_files(source, storage_options or {})
-    reading = _Reading(spark, source, files, piece_bytes, apart)
+    reading = _TextReading(spark, source, files, piece_bytes, apart)
     if source.format in {"parquet", "orc"}:
         return _columnar(reading)
     if source.format == "csv":
@@ -103,7 +103,7 @@ def read_files(
     return _json(reading, table_schema)
 
 
-def _columnar(reading: "_Reading") -> SourceRows:
+def _columnar(reading: "_TextReading") -> SourceRows:
     source, files = reading.source, reading.files
     reader = _reader(reading.spark, files).option("recursiveFileLookup", "true")
     with reading.apart(_INFER):
@@ -113,7 +113,7 @@ def _columnar(reading: "_Reading") -> SourceRows:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _TextReading:
     """Text files on their way to rows."""
 
     spark: SparkSession
@@ -122,22 +122,22 @@ class _Reading:
     piece_bytes: int
     apart: Apart
 
-    def pieces(self, count: Count) -> list[Piece]:
-        return numbered_pieces(self.spark, self.files, count, self.piece_bytes, self.apart)
+    def pieces(self, count: Count) -> list[FilePiece]:
+        return number_all_pieces(self.spark, self.files, count, self.piece_bytes, self.apart)
 
 
-def _csv(reading: _Reading, table_schema: StructType | None) -> SourceRows:
+def _csv(reading: _TextReading, table_schema: StructType | None) -> SourceRows:
     spark, source, files = reading.spark, reading.source, reading.files
     dialect = CsvDialect(source.header, source.delimiter, source.quote, source.null_text)
     names = _csv_names(files, dialect, table_schema)
-    schema = _typed(names, table_schema, lambda: _inferred_csv(reading))
-    text = _in_tasks(
+    schema = _declare_columns(names, table_schema, lambda: _infer_csv(reading))
+    text = _read_in_tasks(
         spark,
-        reading.pieces(counting_csv(dialect)),
+        reading.pieces(build_csv_counter(dialect)),
         lambda file, text, before: iter_csv(file, dialect, names, text=text, before=before),
         names,
     )
-    return _judged(text, source, schema, {name: column(name) for name in names})
+    return _judge_rows(text, source, schema, {name: column(name) for name in names})
 
 
 def _csv_names(
@@ -154,12 +154,12 @@ def _csv_names(
     return names
 
 
-def _json(reading: _Reading, table_schema: StructType | None) -> SourceRows:
+def _json(reading: _TextReading, table_schema: StructType | None) -> SourceRows:
     spark, source = reading.spark, reading.source
-    inferred = _inferred_json(reading)
+    inferred = _infer_json(reading)
     check_width(len(inferred.names), source.uri)
-    schema = _typed(inferred.names, table_schema, lambda: inferred)
-    lines = _in_tasks(
+    schema = _declare_columns(inferred.names, table_schema, lambda: inferred)
+    lines = _read_in_tasks(
         spark,
         reading.pieces(count_lines),
         lambda file, text, before: iter_lines(file, text=text, before=before),
@@ -173,12 +173,12 @@ def _json(reading: _Reading, table_schema: StructType | None) -> SourceRows:
         F.lit("not a JSON object of the table's types: "), F.substring(corrupt, 1, _SHOWN)
     )
     judged = parsed.withColumn(PROBLEM, F.when(corrupt.isNotNull(), shown))
-    frame, dropped = _without_bad_rows(judged, source)
+    frame, dropped = _handle_bad_rows(judged, source)
     selected = frame.select(*[F.col("__row").getField(n).alias(n) for n in schema.names])
     return SourceRows(selected, schema, dropped)
 
 
-def _typed(
+def _declare_columns(
     names: Iterable[str], table_schema: StructType | None, infer: Callable[[], StructType]
 ) -> StructType:
     """The columns under the wanted types, those that nobody requested as they look."""
@@ -195,11 +195,11 @@ def _typed(
     )
 
 
-def _judged(
+def _judge_rows(
     text: DataFrame, source: FileSource, schema: StructType, columns: Mapping[str, Column]
 ) -> SourceRows:
     """Text columns cast to types; what cannot be cast is a problem of its row."""
-    cast = {given.name: from_text(columns[given.name], given.type) for given in schema}
+    cast = {given.name: cast_text(columns[given.name], given.type) for given in schema}
     problems = [
         F.when(columns[n].isNotNull() & cast[n].isNull(), _misfit(schema, n, columns[n]))
         for n in cast
@@ -209,13 +209,13 @@ def _judged(
         F.coalesce(column(PROBLEM), *problems) if source.bad_rows != "null" else column(PROBLEM)
     )
     judged = text.select(*values, column(FILE), column(RECORD), problem.alias(PROBLEM))
-    frame, dropped = _without_bad_rows(judged, source)
+    frame, dropped = _handle_bad_rows(judged, source)
     return SourceRows(
         frame.select(*[column(f"__v_{name}").alias(name) for name in cast]), schema, dropped
     )
 
 
-def _without_bad_rows(judged: DataFrame, source: FileSource) -> tuple[DataFrame, Callable[[], int]]:
+def _handle_bad_rows(judged: DataFrame, source: FileSource) -> tuple[DataFrame, Callable[[], int]]:
     if source.bad_rows == "fail":
         return refuse_bad_rows(judged, column(PROBLEM), column(FILE), column(RECORD)), lambda: 0
     seen = Observation()
@@ -223,7 +223,7 @@ def _without_bad_rows(judged: DataFrame, source: FileSource) -> tuple[DataFrame,
     return counted.filter(column(PROBLEM).isNull()), lambda: int(seen.get.get("bad") or 0)
 
 
-def from_text(value: Column, data_type: DataType) -> Column:
+def cast_text(value: Column, data_type: DataType) -> Column:
     """Text as a value of a type, null where it is none."""
     if isinstance(data_type, StructType | ArrayType | MapType):
         return F.from_json(value, to_spark_type(data_type))  # type: ignore[arg-type]
@@ -238,9 +238,9 @@ def _misfit(schema: StructType, name: str, value: Column) -> Column:
     )
 
 
-def _in_tasks(
+def _read_in_tasks(
     spark: SparkSession,
-    pieces: Sequence[Piece],
+    pieces: Sequence[FilePiece],
     read: Callable[[TextFile, bytes | None, int], Iterator[pa.RecordBatch]],
     columns: Sequence[str],
 ) -> DataFrame:
@@ -259,7 +259,7 @@ def _in_tasks(
     return spark.range(0, len(pieces), 1, tasks).mapInArrow(task, schema)
 
 
-def _inferred_csv(reading: _Reading) -> StructType:
+def _infer_csv(reading: _TextReading) -> StructType:
     source, files = reading.source, reading.files
     reader = _reader(reading.spark, files).option("header", str(source.header).lower())
     options = {
@@ -273,7 +273,7 @@ def _inferred_csv(reading: _Reading) -> StructType:
     return from_spark_schema(frame.schema)
 
 
-def _inferred_json(reading: _Reading) -> StructType:
+def _infer_json(reading: _TextReading) -> StructType:
     reader = _reader(reading.spark, reading.files).option("mode", "DROPMALFORMED")
     with reading.apart(_INFER):
         frame = reader.json(_paths(reading.files))

@@ -39,7 +39,7 @@ _SORTED_BYTES = 256 * 1024 * 1024
 
 
 @dataclass
-class StagedFiles(WriterCommitMessage):
+class TaskFiles(WriterCommitMessage):
     """What one task wrote.
 
     Attributes:
@@ -75,7 +75,7 @@ class Staging:
     table_id: str = ""
 
     @classmethod
-    def at(
+    def plan(
         cls,
         snapshot: Snapshot,
         data: spark_types.StructType,
@@ -107,7 +107,7 @@ class Staging:
         options, own_id = dict(storage_options), snapshot.metadata.id
         return cls(rows, file_target(table), snapshot.version, options, own_id)
 
-    def write(self, batches: Iterator[pa.RecordBatch], store: Store) -> StagedFiles:
+    def write(self, batches: Iterator[pa.RecordBatch], store: Store) -> TaskFiles:
         """Write the rows of a task; on failure none of its files is left.
 
         Raises:
@@ -127,29 +127,31 @@ class Staging:
             raise
         lines = tuple(map(encode, adds))
         own_ids = {"write_id": self.target.write_id, "table_id": self.table_id}
-        return StagedFiles(lines, count, self.base_version, **own_ids)
+        return TaskFiles(lines, count, self.base_version, **own_ids)
 
     def _pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
         """The task's rows; of a partitioned table as much as memory holds, partitions together."""
         if not self.target.partitions:
-            yield (part for batch in batches for part in self._in_files(batch).to_batches())
+            yield (
+                part for batch in batches for part in self._convert_to_file_rows(batch).to_batches()
+            )
             return
         pending: list[pa.Table] = []
         for batch in batches:
-            pending.append(self._in_files(batch))
+            pending.append(self._convert_to_file_rows(batch))
             if sum(pending_batch.nbytes for pending_batch in pending) >= _SORTED_BYTES:
-                yield iter(_by_partition(pending, len(self.target.partitions)))
+                yield iter(_sort_by_partition(pending, len(self.target.partitions)))
                 pending = []
         if pending:
-            yield iter(_by_partition(pending, len(self.target.partitions)))
+            yield iter(_sort_by_partition(pending, len(self.target.partitions)))
 
-    def _in_files(self, batch: pa.RecordBatch) -> pa.Table:
+    def _convert_to_file_rows(self, batch: pa.RecordBatch) -> pa.Table:
         """The rows as the files have them, then the partition columns."""
         rows = self.rows.apply(batch)
         partitions = [partition.name for partition in self.target.partitions]
         data = [name for name in rows.column_names if name not in partitions]
         columns = [
-            _under_names(rows.column(name), target.type)
+            _rename_inner_fields(rows.column(name), target.type)
             for name, target in zip(data, self.target.arrow_schema, strict=True)
         ]
         columns += [rows.column(name) for name in partitions]
@@ -159,12 +161,12 @@ class Staging:
         return pa.Table.from_arrays(columns, schema=schema)
 
 
-def stages_of(messages: Sequence[object]) -> list[StagedFiles]:
+def stages_of(messages: Sequence[object]) -> list[TaskFiles]:
     """The messages of tasks that wrote."""
-    return [message for message in messages if isinstance(message, StagedFiles)]
+    return [message for message in messages if isinstance(message, TaskFiles)]
 
 
-def check_same_table(snapshot: Snapshot, stages: Sequence[StagedFiles]) -> None:
+def check_same_table(snapshot: Snapshot, stages: Sequence[TaskFiles]) -> None:
     """Make sure that files go into the table that they were written for.
 
     Raises:
@@ -184,7 +186,7 @@ def has_failed_tasks(messages: Sequence[object]) -> bool:
     return any(message is None for message in messages)
 
 
-def discard(store: Store, stages: Sequence[StagedFiles]) -> None:
+def discard(store: Store, stages: Sequence[TaskFiles]) -> None:
     """Remove the files of tasks."""
     remove_files(store, [add for stage in stages for add in stage.adds])
 
@@ -211,14 +213,14 @@ def remove_files(store: Store, adds: Sequence[AddFile]) -> None:
             store.delete(resolve_log_path(store.root, add.path).path)
 
 
-def _under_names(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _rename_inner_fields(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """A column under the physical names that a type has inside; nothing is copied."""
     if column.type == kind:
         return column
     return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], type=kind)
 
 
-def _by_partition(tables: Sequence[pa.Table], partitions: int) -> list[pa.RecordBatch]:
+def _sort_by_partition(tables: Sequence[pa.Table], partitions: int) -> list[pa.RecordBatch]:
     """Rows in an order in which those of one partition are adjacent."""
     rows = pa.concat_tables(tables).combine_chunks()
     keys = []

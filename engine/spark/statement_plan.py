@@ -84,7 +84,7 @@ def map_of(session: SparkSession, scala_map: Java) -> dict[str, Any]:
 # --- parameters ---
 
 
-def bound(session: SparkSession, text: str, arguments: Arguments) -> str:
+def bind_parameters(session: SparkSession, text: str, arguments: Arguments) -> str:
     """A statement with its parameters as literals, put there by Spark.
 
     Raises:
@@ -104,7 +104,7 @@ def bound(session: SparkSession, text: str, arguments: Arguments) -> str:
 
 def literal_sql(session: SparkSession, value: object) -> str:
     """A value as SQL text that Spark reads back as it."""
-    return bound(session, "SELECT ?", [value]).removeprefix("SELECT ")
+    return bind_parameters(session, "SELECT ?", [value]).removeprefix("SELECT ")
 
 
 def _literal(value: object, session: SparkSession) -> Java:
@@ -116,7 +116,7 @@ def _literal(value: object, session: SparkSession) -> Java:
     return inside._jdf.queryExecution().optimizedPlan().expressions().apply(0).child()
 
 
-def substituted(session: SparkSession, text: str) -> str:
+def substitute_variables(session: SparkSession, text: str) -> str:
     """A statement with `${variable}` put in, as the session's parser does before it reads it."""
     if "${" not in text:
         return text
@@ -135,12 +135,14 @@ def relations_read(session: SparkSession, plan: Java) -> list[NamedRelation]:
         node, own, alias = pending.pop()
         kind = kind_of(node)
         if kind == "UnresolvedWith":
-            pending.extend(_with_query(node, own))
+            pending.extend(_iter_cte_queries(node, own))
             continue
         relation = _relation(session, node, kind, alias=alias)
         if relation is not None and not _is_own(relation, own):
             relations[relation.start, relation.end] = relation
-        pending.extend((child, own, kind == "SubqueryAlias") for child in _inside(node, kind))
+        pending.extend(
+            (child, own, kind == "SubqueryAlias") for child in _iter_children(node, kind)
+        )
     return sorted(relations.values(), key=lambda named: named.start)
 
 
@@ -148,7 +150,9 @@ def _is_own(relation: NamedRelation, own: frozenset[str]) -> bool:
     return len(relation.parts) == 1 and relation.parts[0].lower() in own
 
 
-def _with_query(node: Java, own: frozenset[str]) -> Iterator[tuple[Java, frozenset[str], bool]]:
+def _iter_cte_queries(
+    node: Java, own: frozenset[str]
+) -> Iterator[tuple[Java, frozenset[str], bool]]:
     """Each query of a WITH sees the names before it; the query after it sees all."""
     recursive = bool(node.allowRecursion())
     for cte in iter_seq(node.cteRelations()):
@@ -158,7 +162,7 @@ def _with_query(node: Java, own: frozenset[str]) -> Iterator[tuple[Java, frozens
     yield node.child(), own, False
 
 
-def _inside(node: Java, kind: str) -> Iterator[Java]:
+def _iter_children(node: Java, kind: str) -> Iterator[Java]:
     if kind == "ExplainCommand":
         yield node.logicalPlan()
         return
@@ -168,7 +172,7 @@ def _inside(node: Java, kind: str) -> Iterator[Java]:
 
 def _relation(session: SparkSession, node: Java, kind: str, *, alias: bool) -> NamedRelation | None:
     if kind == "RelationTimeTravel":
-        return _at_a_time(session, node, alias=alias)
+        return _read_time_travel(session, node, alias=alias)
     span = _span(node) if kind in {"UnresolvedRelation", TABLE_VALUED} else None
     if span is None:
         return None
@@ -183,7 +187,7 @@ def _relation(session: SparkSession, node: Java, kind: str, *, alias: bool) -> N
     return NamedRelation(texts_of(node.multipartIdentifier()), start, end, end, alias, options)
 
 
-def _at_a_time(session: SparkSession, node: Java, *, alias: bool) -> NamedRelation | None:
+def _read_time_travel(session: SparkSession, node: Java, *, alias: bool) -> NamedRelation | None:
     relation = node.relation()
     inner, span = _relation(session, relation, kind_of(relation), alias=alias), _span(node)
     if inner is None or span is None:

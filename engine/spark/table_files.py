@@ -145,7 +145,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def _arrow_field(column: StructField) -> pa.Field:
     kind = _arrow_type(column.type, read_nested_ids(column), column.name)
-    return pa.field(column.name, kind, nullable=True, metadata=_numbered(field_id(column)))
+    return pa.field(column.name, kind, nullable=True, metadata=_field_id_metadata(field_id(column)))
 
 
 def _arrow_type(data_type: DataType, ids: Mapping[str, int], path: str) -> pa.DataType:
@@ -154,7 +154,7 @@ def _arrow_type(data_type: DataType, ids: Mapping[str, int], path: str) -> pa.Da
     def inner(name: str, kind: DataType, *, nullable: bool = True) -> pa.Field:
         below = f"{path}.{name}"
         arrow_type = _arrow_type(kind, ids, below)
-        return pa.field(name, arrow_type, nullable, metadata=_numbered(ids.get(below)))
+        return pa.field(name, arrow_type, nullable, metadata=_field_id_metadata(ids.get(below)))
 
     match data_type:
         case StructType(fields):
@@ -167,5 +167,5 @@ def _arrow_type(data_type: DataType, ids: Mapping[str, int], path: str) -> pa.Da
             return to_arrow_type(data_type)
 
 
-def _numbered(number: int | None) -> dict[bytes, bytes] | None:
+def _field_id_metadata(number: int | None) -> dict[bytes, bytes] | None:
     return None if number is None else {b"PARQUET:field_id": str(number).encode()}

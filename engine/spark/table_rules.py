@@ -27,10 +27,10 @@ from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.assignment import plan_storage
 from engine.schema.text_lengths import has_limits, limit_of, read_declared_type
 from engine.schema.types import BOOLEAN, TIMESTAMP, DataType, StructField, StructType
-from engine.spark.columns import column, from_spark_schema, quoted, to_column, to_spark_type
-from engine.spark.nested_rules import fitted, is_bounded, keeps, type_shown
-from engine.spark.row_checks import refuse_violations, shown_values
-from engine.spark.shape import INSERT, stored
+from engine.spark.columns import column, from_spark_schema, quote_column, to_column, to_spark_type
+from engine.spark.nested_rules import fit_text_lengths, is_bounded, keeps, type_shown
+from engine.spark.row_checks import describe_row, refuse_violations
+from engine.spark.shape import INSERT, store_column
 
 GENERATED = "delta.generationExpression"
 DEFAULT = "CURRENT_DEFAULT"
@@ -40,7 +40,7 @@ _TIME_LITERAL = re.compile(r"\s*TIMESTAMP\s*'([^']*)'\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RowRule:
     """Something that must hold for every row: its name for people, and its condition.
 
     Or the path that is not null; or, with `held`, the column whose values are of that type inside.
@@ -52,34 +52,36 @@ class Rule:
     held: DataType | None = None
 
 
-def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[Rule]:
+def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[RowRule]:
     """NOT NULL columns, lengths of CHAR and VARCHAR, CHECK constraints and column invariants.
 
     Raises:
         UnsupportedFeatureError: a rule that this engine cannot check.
         InvalidSchemaError: a column whose CHAR or VARCHAR is no type.
     """
-    rules = list(_required(table, schema))
+    rules = list(_iter_not_null_rules(table, schema))
     for key, text in metadata.configuration.items():
         if key.startswith(CONSTRAINT_PREFIX):
             name = key.removeprefix(CONSTRAINT_PREFIX)
-            condition = _parsed(table, schema, text, f"constraint {name}")
-            rules.append(Rule(f"the constraint {name} ({text})", _true(condition)))
+            condition = _parse_rule(table, schema, text, f"constraint {name}")
+            rules.append(RowRule(f"the constraint {name} ({text})", _true(condition)))
     for field in schema:
         declared = read_declared_type(field)
         kind, length = limit_of(declared)
         if length:
-            fits = _parsed(table, schema, f"length({quoted(field.name)}) <= {length}", field.name)
-            rules.append(Rule(f"the length of {field.name} ({kind}({length}))", fits))
+            fits = _parse_rule(
+                table, schema, f"length({quote_column(field.name)}) <= {length}", field.name
+            )
+            rules.append(RowRule(f"the length of {field.name} ({kind}({length}))", fits))
         elif is_bounded(declared):
             name = f"the type of {field.name} ({type_shown(declared)})"
-            rules.append(Rule(name, not_null=(field.name,), held=declared))
+            rules.append(RowRule(name, not_null=(field.name,), held=declared))
     for path, field in _every_field(schema):
         text = _invariant(field)
         if text:
             name = ".".join(path)
-            condition = _parsed(table, schema, text, f"invariant of {name}")
-            rules.append(Rule(f"the invariant of {name} ({text})", _true(condition)))
+            condition = _parse_rule(table, schema, text, f"invariant of {name}")
+            rules.append(RowRule(f"the invariant of {name} ({text})", _true(condition)))
     return rules
 
 
@@ -91,7 +93,7 @@ def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> D
         RequestError: an identity column, which only the table's own engine may fill.
     """
     if frame.columns == schema.names:
-        return as_stored(frame, schema)
+        return fit_to_schema(frame, schema)
     have = set(frame.columns)
     late: list[StructField] = []
     for field in schema:
@@ -101,14 +103,14 @@ def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> D
             late.append(field)
         else:
             frame = frame.withColumn(field.name, _default(table, field, now_ms))
-    frame = as_stored(frame, schema)
+    frame = fit_to_schema(frame, schema)
     for field in late:
-        value = generated_value(table, schema, field).cast(to_spark_type(field.type))
+        value = compute_generated(table, schema, field).cast(to_spark_type(field.type))
         frame = frame.withColumn(field.name, value)
     return frame.select(*[column(name) for name in schema.names])
 
 
-def with_session_defaults(frame: DataFrame, table: StructType) -> DataFrame:
+def add_session_defaults(frame: DataFrame, table: StructType) -> DataFrame:
     """The rows with the defaults that tell a time, of columns that they lack, in their own session's zone.
 
     Those that the engine does not understand are left to `complete`, which refuses them.
@@ -120,16 +122,16 @@ def with_session_defaults(frame: DataFrame, table: StructType) -> DataFrame:
         try:
             tree = parse_expression(str(text), StructType())
             if field.type == TIMESTAMP or any(node.type in TIMES for node in walk(tree)):
-                frame = frame.withColumn(field.name, _in_session(tree, str(text)))
+                frame = frame.withColumn(field.name, _render_default(tree, str(text)))
                 given = from_spark_schema(frame.schema).fields[-1]
                 way = plan_storage(given.type, field.type, field.name)
-                frame = frame.withColumn(field.name, stored(column(field.name), way, INSERT))
+                frame = frame.withColumn(field.name, store_column(column(field.name), way, INSERT))
         except (ExpressionError, SchemaMismatchError):
             frame = frame.drop(column(field.name))
     return frame
 
 
-def _in_session(default: Expression, text: str) -> Column:
+def _render_default(default: Expression, text: str) -> Column:
     """A default as a session of any zone tells it; Spark is given what was understood, never the text."""
     literal = _TIME_LITERAL.fullmatch(text) if isinstance(default, Literal) else None
     return to_column(default) if literal is None else F.lit(literal[1]).cast("timestamp")
@@ -141,26 +143,26 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
     Raises:
         UnsupportedFeatureError: a rule that this engine cannot check.
     """
-    frame = as_stored(frame, schema)
+    frame = fit_to_schema(frame, schema)
     for rule in table_rules(table, schema, metadata):
         if rule.held is not None:
             holds, names = keeps(column(rule.not_null[0]), rule.held), [rule.not_null[0]]
         elif rule.condition is None:
-            holds, names = _nested(rule.not_null).isNotNull(), [rule.not_null[0]]
+            holds, names = _field_column(rule.not_null).isNotNull(), [rule.not_null[0]]
         else:
             holds = to_column(rule.condition)
             names = sorted({path[0] for path in columns_of(rule.condition)})
-        frame = refuse_violations(frame, holds, rule.name, shown_values(names))
+        frame = refuse_violations(frame, holds, rule.name, describe_row(names))
     for field in schema:
         if GENERATED in field.metadata:
-            expected = generated_value(table, schema, field).cast(to_spark_type(field.type))
+            expected = compute_generated(table, schema, field).cast(to_spark_type(field.type))
             rule_name = f"the generation of {field.name} ({field.metadata[GENERATED]})"
             matches = column(field.name).eqNullSafe(expected)
-            frame = refuse_violations(frame, matches, rule_name, shown_values([field.name]))
+            frame = refuse_violations(frame, matches, rule_name, describe_row([field.name]))
     return frame
 
 
-def generated_value(table: str, schema: StructType, field: StructField) -> Column:
+def compute_generated(table: str, schema: StructType, field: StructField) -> Column:
     """The value of a generated column, from the columns beside it."""
     text = str(field.metadata[GENERATED])
     try:
@@ -169,7 +171,7 @@ def generated_value(table: str, schema: StructType, field: StructField) -> Colum
         raise _not_understood(table, f"generated column {field.name} ({text})") from error
 
 
-def as_stored(frame: DataFrame, schema: StructType) -> DataFrame:
+def fit_to_schema(frame: DataFrame, schema: StructType) -> DataFrame:
     """Text as Spark stores it: spaces beyond a limit cut off, CHAR filled up with spaces.
 
     Before anything is made of it: generated columns, and the change feed. Columns that the frame lacks
@@ -178,7 +180,7 @@ def as_stored(frame: DataFrame, schema: StructType) -> DataFrame:
     for field in schema:
         declared = read_declared_type(field)
         if has_limits(declared) and field.name in frame.columns:
-            frame = frame.withColumn(field.name, fitted(column(field.name), declared))
+            frame = frame.withColumn(field.name, fit_text_lengths(column(field.name), declared))
     return frame
 
 
@@ -203,7 +205,7 @@ def _true(condition: Expression) -> Expression:
     return Call("<=>", (condition, TRUE), BOOLEAN)
 
 
-def _parsed(table: str, schema: StructType, text: str, what: str) -> Expression:
+def _parse_rule(table: str, schema: StructType, text: str, what: str) -> Expression:
     try:
         return parse_condition(text, schema)
     except ExpressionError as error:
@@ -214,16 +216,16 @@ def _not_understood(table: str, what: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(table, [what[:300]], "write")
 
 
-def _required(table: str, schema: StructType) -> Iterator[Rule]:
+def _iter_not_null_rules(table: str, schema: StructType) -> Iterator[RowRule]:
     """NOT NULL columns at any depth of structs; where a struct may be null, its fields may with it."""
     for path, always in _not_null(schema):
         name = f"NOT NULL of {'.'.join(path)}"
         if always:
-            yield Rule(name, not_null=path)
+            yield RowRule(name, not_null=path)
         else:
-            parent, column_ = (".".join(map(quoted, parts)) for parts in (path[:-1], path))
-            yield Rule(
-                name, _parsed(table, schema, f"{parent} IS NULL OR {column_} IS NOT NULL", name)
+            parent, column_ = (".".join(map(quote_column, parts)) for parts in (path[:-1], path))
+            yield RowRule(
+                name, _parse_rule(table, schema, f"{parent} IS NULL OR {column_} IS NOT NULL", name)
             )
 
 
@@ -258,7 +260,7 @@ def _invariant(field: StructField) -> str:
         return str(text)
 
 
-def _nested(path: tuple[str, ...]) -> Column:
+def _field_column(path: tuple[str, ...]) -> Column:
     value = column(path[0])
     for name in path[1:]:
         value = value.getField(name)

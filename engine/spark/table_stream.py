@@ -60,7 +60,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins."""
         if self._first is None:
-            self._first = self._beginning()
+            self._first = self._start_position()
         return self._offset(self._first, self._first)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -92,9 +92,9 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The files between two offsets."""
-        return partitions_of(self.log.files(*self.between(start, end)))
+        return partitions_of(self.log.files(*self.read_offsets(start, end)))
 
-    def between(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[Position, Position]:
+    def read_offsets(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[Position, Position]:
         """The positions of two offsets, looked at for what the log says against reading on.
 
         Raises:
@@ -113,7 +113,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         read_version = self.log.terms.version
         return max(read_version, self.log.latest_version(read_version) or read_version)
 
-    def _beginning(self) -> Position:
+    def _start_position(self) -> Position:
         chosen = self._options.starting_version
         newest = self._newest()
         if self._options.starting_timestamp is not None:

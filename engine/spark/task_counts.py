@@ -175,7 +175,7 @@ class GroupTasks:
             stage = self._stage(stage_id)
             if stage is None:
                 return
-            told = _told_of(stage, self._ended.get(stage_id) or self._live[stage_id])
+            told = _stage_counts(stage, self._ended.get(stage_id) or self._live[stage_id])
             if stage_id in self._ended:
                 self._told[stage_id] = told
         yield told
@@ -258,7 +258,7 @@ def cluster_of(context: SparkContext) -> Cluster:
     )
 
 
-def _told_of(stage: Any, tasks: TaskCounts) -> StageCounts:  # noqa: ANN401 - a Java object
+def _stage_counts(stage: Any, tasks: TaskCounts) -> StageCounts:  # noqa: ANN401 - a Java object
     return StageCounts(
         stage_id=stage.stageId(),
         attempt=stage.attemptId(),

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import StatementError
 from engine.expressions.lexer import Token, tokenize
-from engine.spark.column_nodes import Applied, Text
+from engine.spark.column_nodes import CallNode, TextNode
 
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _BINDS_LESS = frozenset(
@@ -18,35 +18,39 @@ _BINDS_LESS = frozenset(
 _COMPARISONS = {"=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
-def split_text(node: Text) -> Text | Applied:
+def split_text(node: TextNode) -> TextNode | CallNode:
     """The parts that its top-level ANDs join, else the two sides of its one comparison."""
     try:
         tokens = tokenize(node.sql)
     except StatementError:
         return node
-    tokens = _without_brackets(tokens)
+    tokens = _strip_brackets(tokens)
     top = list(_top_level(tokens))
     words = {token.value for token in top if token.kind == "word"}
     if "OR" in words or "SELECT" in words:
         return node
     cuts = list(_conjunctions(top))
     if cuts:
-        return Applied(node.column, "and", tuple(_pieces(node.sql, tokens, cuts)))
+        return CallNode(node.column, "and", tuple(_pieces(node.sql, tokens, cuts)))
     compared = [token for token in top if token.kind == "symbol" and token.value in _COMPARISONS]
     if len(compared) != 1 or words & _BINDS_LESS:
         return node
     sides = tuple(_pieces(node.sql, tokens, compared))
-    return Applied(node.column, _COMPARISONS[compared[0].value], sides)
+    return CallNode(node.column, _COMPARISONS[compared[0].value], sides)
 
 
-def _without_brackets(tokens: list[Token]) -> list[Token]:
+def _strip_brackets(tokens: list[Token]) -> list[Token]:
     """The tokens inside brackets that enclose them all."""
-    while len(tokens) > 2 and tokens[0].value == "(" and _closing(tokens) == len(tokens) - 1:
+    while (
+        len(tokens) > 2
+        and tokens[0].value == "("
+        and _find_closing_bracket(tokens) == len(tokens) - 1
+    ):
         tokens = tokens[1:-1]
     return tokens
 
 
-def _closing(tokens: Sequence[Token]) -> int:
+def _find_closing_bracket(tokens: Sequence[Token]) -> int:
     depth = 0
     for index, token in enumerate(tokens):
         depth += _step(token)
@@ -84,9 +88,9 @@ def _conjunctions(top: Sequence[Token]) -> Iterator[Token]:
             yield token
 
 
-def _pieces(sql: str, tokens: Sequence[Token], cuts: Sequence[Token]) -> Iterator[Text]:
+def _pieces(sql: str, tokens: Sequence[Token], cuts: Sequence[Token]) -> Iterator[TextNode]:
     start = tokens[0].position
     for end, after in [*((cut.position, cut.end) for cut in cuts), (tokens[-1].end, 0)]:
         text = sql[start:end].strip()
-        yield Text(lambda text=text: F.expr(text), text)  # type: ignore[misc]
+        yield TextNode(lambda text=text: F.expr(text), text)  # type: ignore[misc]
         start = after

@@ -20,7 +20,7 @@ PIECE_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePiece:
     """The lines of a file that begin at `start` or later and before `end`; `before` came first."""
 
     file: TextFile
@@ -34,25 +34,25 @@ class Piece:
         return self.start == 0 and self.end >= self.file.size_bytes
 
 
-Count = Callable[[Piece], tuple[int, bool]]
+Count = Callable[[FilePiece], tuple[int, bool]]
 """The records of a piece, and whether each of its lines is one."""
 
 Apart = Callable[[str], AbstractContextManager[None]]
 """What a step of this name is done in."""
 
 
-def in_place(_step: str) -> AbstractContextManager[None]:
+def run_inline(_step: str) -> AbstractContextManager[None]:
     """A step like any other."""
     return nullcontext()
 
 
-def pieces_of(file: TextFile, piece_bytes: int = PIECE_BYTES) -> list[Piece]:
+def pieces_of(file: TextFile, piece_bytes: int = PIECE_BYTES) -> list[FilePiece]:
     """A file cut at every so many bytes; where records begin is not known yet."""
     starts = range(0, max(file.size_bytes, 1), piece_bytes)
-    return [Piece(file, start, min(start + piece_bytes, file.size_bytes)) for start in starts]
+    return [FilePiece(file, start, min(start + piece_bytes, file.size_bytes)) for start in starts]
 
 
-def read_piece(piece: Piece) -> bytes:
+def read_piece(piece: FilePiece) -> bytes:
     """The whole lines of a piece."""
     store = open_store(piece.file.root, piece.file.storage_options)
     first = max(piece.start - 1, 0)
@@ -71,18 +71,18 @@ def read_piece(piece: Piece) -> bytes:
     return b"".join(parts)
 
 
-def count_lines(piece: Piece) -> tuple[int, bool]:
+def count_lines(piece: FilePiece) -> tuple[int, bool]:
     """The lines of a piece, blank ones too."""
     text = read_piece(piece)
     return text.count(b"\n") + int(bool(text) and not text.endswith(b"\n")), True
 
 
-def counting_csv(dialect: CsvDialect) -> Count:
+def build_csv_counter(dialect: CsvDialect) -> Count:
     """Counts records as `iter_csv` numbers them: a header is one, empty lines are none."""
     plain = _plain_line(dialect)
     quote = dialect.quote.encode()
 
-    def count(piece: Piece) -> tuple[int, bool]:
+    def count(piece: FilePiece) -> tuple[int, bool]:
         text = read_piece(piece)
         if text.count(b"\r") != text.count(b"\r\n"):  # a line could end there too
             return 0, False
@@ -111,24 +111,26 @@ def _plain_line(dialect: CsvDialect) -> re.Pattern[bytes]:
     return re.compile(rb"%b(?:%b%b)*+\Z" % (value, delimiter, value), re.DOTALL)
 
 
-def numbered_pieces(
+def number_all_pieces(
     spark: SparkSession,
     files: Sequence[TextFile],
     count: Count,
     piece_bytes: int = PIECE_BYTES,
-    apart: Apart = in_place,
-) -> list[Piece]:
+    apart: Apart = run_inline,
+) -> list[FilePiece]:
     """The pieces that tasks read: large files are counted through first, in parallel."""
     by_file = [pieces_of(file, piece_bytes) for file in files]
     cut = [piece for pieces in by_file if len(pieces) > 1 for piece in pieces]
     counts: Iterator[tuple[int, bool]] = iter(())
     if cut:
         with apart("count lines"):
-            counts = iter(_counted(spark, cut, count))
-    return [part for pieces in by_file for part in numbered(pieces, counts)]
+            counts = iter(_count_records(spark, cut, count))
+    return [part for pieces in by_file for part in number_pieces(pieces, counts)]
 
 
-def numbered(pieces: Sequence[Piece], counts: Iterator[tuple[int, bool]]) -> list[Piece]:
+def number_pieces(
+    pieces: Sequence[FilePiece], counts: Iterator[tuple[int, bool]]
+) -> list[FilePiece]:
     """The pieces of one file with what comes before each; one piece where lines are not records."""
     if len(pieces) == 1:
         return list(pieces)
@@ -139,7 +141,9 @@ def numbered(pieces: Sequence[Piece], counts: Iterator[tuple[int, bool]]) -> lis
     return [replace(piece, before=start) for piece, start in zip(pieces, before, strict=False)]
 
 
-def _counted(spark: SparkSession, pieces: Sequence[Piece], count: Count) -> list[tuple[int, bool]]:
+def _count_records(
+    spark: SparkSession, pieces: Sequence[FilePiece], count: Count
+) -> list[tuple[int, bool]]:
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():

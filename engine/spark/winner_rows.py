@@ -23,7 +23,9 @@ def condition_tester(spark: SparkSession) -> Callable[[Expression, pa.Table], pa
     """Which rows of a table satisfy a condition over its columns."""
 
     def test(condition: Expression, rows: pa.Table) -> pa.Array:
-        return _mask(lambda: _placed(spark, rows).filter(is_true(condition)), rows.num_rows)
+        return _mask(
+            lambda: _create_numbered_frame(spark, rows).filter(is_true(condition)), rows.num_rows
+        )
 
     return test
 
@@ -34,25 +36,25 @@ def join_matcher(
     """Which rows of a MERGE's target join some row of its source, or satisfy one of some conditions."""
 
     def match(rows: pa.Table) -> pa.Array:
-        def joined() -> DataFrame:
+        def join_source() -> DataFrame:
             return target().join(source.alias("source"), to_column(on), "left_semi")
 
         def target() -> DataFrame:
-            return _placed(spark, rows).alias("target")
+            return _create_numbered_frame(spark, rows).alias("target")
 
-        mask = _mask(joined, rows.num_rows)
+        mask = _mask(join_source, rows.num_rows)
         for condition in reached:
-            mask = pc.or_(mask, _mask(_filtered(target, condition), rows.num_rows))
+            mask = pc.or_(mask, _mask(_filter_lazily(target, condition), rows.num_rows))
         return mask
 
     return match
 
 
-def _filtered(rows: Callable[[], DataFrame], condition: Expression) -> Callable[[], DataFrame]:
+def _filter_lazily(rows: Callable[[], DataFrame], condition: Expression) -> Callable[[], DataFrame]:
     return lambda: rows().filter(is_true(condition))
 
 
-def _placed(spark: SparkSession, rows: pa.Table) -> DataFrame:
+def _create_numbered_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     places = pa.array(np.arange(rows.num_rows), pa.int64())
     return spark.createDataFrame(rows.append_column(_PLACE, places))
 

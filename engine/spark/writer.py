@@ -14,10 +14,10 @@ from engine.actions.files import AddCDCFile, AddFile
 from engine.errors import EngineError, StorageError
 from engine.protocol.iceberg_compat import COMPAT_TAG, COMPAT_VERSION
 from engine.schema.types import STRING, StructField, StructType
-from engine.spark.collected import collected_if_small
+from engine.spark.collected import collect_if_small
 from engine.spark.columns import column, to_spark_type
 from engine.spark.file_writer import FileTarget, write_files
-from engine.spark.jvm import analysed_plan
+from engine.spark.jvm import get_analysed_plan
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.session import is_remote
 from engine.spark.statement_plan import optional
@@ -32,7 +32,7 @@ _REPORT = "action string, rows long"
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteOutput:
     """The files of one write and how many rows they hold.
 
     `images` of these are new images of rows that were there; None where they were not counted.
@@ -47,8 +47,8 @@ class Written:
         """Bytes written."""
         return sum(add.size for add in self.adds)
 
-    def __add__(self, other: "Written") -> "Written":
-        return Written(self.adds + other.adds, self.rows + other.rows)
+    def __add__(self, other: "WriteOutput") -> "WriteOutput":
+        return WriteOutput(self.adds + other.adds, self.rows + other.rows)
 
 
 def write(
@@ -58,7 +58,7 @@ def write(
     data_change: bool = True,
     keep_row_ids: bool = False,
     ordered: bool = False,
-) -> Written:
+) -> WriteOutput:
     """Write rows under the table's column names; missing columns must have been added as nulls.
 
     Args:
@@ -78,7 +78,7 @@ def write(
 
 def write_few(
     frame: DataFrame, table: TableFiles, most_rows: int | None, *, keep_row_ids: bool = False
-) -> Written | None:
+) -> WriteOutput | None:
     """As `write`, where there are so many rows at most: Spark computes them, and this process writes them.
 
     No task waits for Python then. None where they are not known to be few and small: tasks are to
@@ -86,7 +86,7 @@ def write_few(
     """
     if most_rows is None:
         return None
-    rows = collected_if_small(physical_frame(frame, table, keep_row_ids=keep_row_ids), most_rows)
+    rows = collect_if_small(physical_frame(frame, table, keep_row_ids=keep_row_ids), most_rows)
     target = data_target(table, keep_row_ids=keep_row_ids)
     return None if rows is None else write_here(rows, target)
 
@@ -108,7 +108,7 @@ def few_rows(frame: DataFrame) -> int | None:
     """How many rows a frame has at most, as its plan says before it is run; None unless they are few."""
     if is_remote(frame.sparkSession):
         return None
-    most = optional(analysed_plan(frame).maxRows())
+    most = optional(get_analysed_plan(frame).maxRows())
     return int(most) if most is not None and most <= FEW_ROWS else None
 
 
@@ -121,7 +121,7 @@ def is_scattered(table: TableFiles, file_count: int) -> bool:
     return file_count > _FEW_FILES if optimizes is None else optimizes
 
 
-def gathered(frame: DataFrame, table: TableFiles) -> DataFrame:
+def rebalance_partitions(frame: DataFrame, table: TableFiles) -> DataFrame:
     """The rows in as few tasks as their bytes ask for, those of one partition together.
 
     Without it each task writes a file for each partition it has a row of. Spark sizes the tasks
@@ -144,7 +144,7 @@ def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
 def data_target(table: TableFiles, *, keep_row_ids: bool) -> FileTarget:
     """Where data files go; with `keep_row_ids` they hold row ids and row commit versions too."""
     target = file_target(table)
-    return with_columns(target, table.row_fields) if keep_row_ids else target
+    return add_columns(target, table.row_fields) if keep_row_ids else target
 
 
 def change_target(table: TableFiles) -> FileTarget:
@@ -156,7 +156,7 @@ def change_target(table: TableFiles) -> FileTarget:
         has_partition_columns=False,
         random_prefix_length=0,
     )
-    return with_columns(target, (StructField(CHANGE_TYPE, STRING),))
+    return add_columns(target, (StructField(CHANGE_TYPE, STRING),))
 
 
 def file_target(table: TableFiles) -> FileTarget:
@@ -178,12 +178,12 @@ def file_target(table: TableFiles) -> FileTarget:
     )
 
 
-def collect_actions(frame: DataFrame) -> Written:
+def collect_actions(frame: DataFrame) -> WriteOutput:
     """Run a frame of (action, rows) and read the actions."""
     report = frame.toArrow()
     adds = [decode(line) for line in report.column("action").to_pylist()]
     files = tuple(add for add in adds if isinstance(add, AddFile))
-    return Written(files, sum(report.column("rows").to_pylist()))
+    return WriteOutput(files, sum(report.column("rows").to_pylist()))
 
 
 def report_batches(written: Iterable[tuple[AddFile, int]]) -> Iterator[pa.RecordBatch]:
@@ -194,16 +194,16 @@ def report_batches(written: Iterable[tuple[AddFile, int]]) -> Iterator[pa.Record
         )
 
 
-def _run(frame: DataFrame, target: FileTarget, *, ordered: bool = False) -> Written:
+def _run(frame: DataFrame, target: FileTarget, *, ordered: bool = False) -> WriteOutput:
     if target.partitions and not ordered:
         frame = frame.sortWithinPartitions(
             *[column(partition.name) for partition in target.partitions]
         )
     numbered = frame.toDF(*map(str, range(len(frame.columns))))  # mapInArrow reads a dot as a path
-    return collect_actions(numbered.mapInArrow(_writing(target, frame.columns), _REPORT))
+    return collect_actions(numbered.mapInArrow(_build_write_task(target, frame.columns), _REPORT))
 
 
-def write_here(rows: pa.Table, target: FileTarget) -> Written:
+def write_here(rows: pa.Table, target: FileTarget) -> WriteOutput:
     """Write rows by this process: the target's columns by position, then its partition columns.
 
     Raises:
@@ -211,11 +211,11 @@ def write_here(rows: pa.Table, target: FileTarget) -> Written:
     """
     rows = rows.rename_columns([str(place) for place in range(rows.num_columns)])
     if target.partitions:
-        rows = _by_partition(rows, rows.column_names[-len(target.partitions) :])
-    written = Written()
+        rows = _sort_by_partition(rows, rows.column_names[-len(target.partitions) :])
+    written = WriteOutput()
     try:
         for add, count in write_files(rows.to_batches(), target, 0):
-            written += Written((add,), count)
+            written += WriteOutput((add,), count)
     except BaseException as error:
         store = open_store(target.table_uri, target.storage_options)
         for add in written.adds:
@@ -228,7 +228,7 @@ def write_here(rows: pa.Table, target: FileTarget) -> Written:
     return written
 
 
-def _by_partition(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+def _sort_by_partition(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     """Rows of one partition adjacent: null, then an empty text, which the log keeps as null too."""
     marked, keys = rows, list[tuple[str, str]]()
     for name in names:
@@ -237,7 +237,7 @@ def _by_partition(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     return marked.sort_by(keys).select(rows.column_names)
 
 
-def _writing(
+def _build_write_task(
     target: FileTarget, names: list[str]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -273,11 +273,11 @@ def _has_form(frame: DataFrame, physical_fields: StructType, table: TableFiles) 
     )
 
 
-def with_columns(target: FileTarget, fields: tuple[StructField, ...]) -> FileTarget:
+def add_columns(target: FileTarget, fields: tuple[StructField, ...]) -> FileTarget:
     """The target with columns of the engine's own behind the table's."""
     schema = StructType(target.schema.fields + fields)
-    return replace(target, schema=schema, arrow_schema=_extended(target.arrow_schema, fields))
+    return replace(target, schema=schema, arrow_schema=_extend_schema(target.arrow_schema, fields))
 
 
-def _extended(schema: pa.Schema, fields: tuple[StructField, ...]) -> pa.Schema:
+def _extend_schema(schema: pa.Schema, fields: tuple[StructField, ...]) -> pa.Schema:
     return pa.schema([*schema, *arrow_schema(StructType(fields))])

@@ -24,7 +24,7 @@ _MAX_LENGTH = 128
 
 
 @dataclass(frozen=True)
-class Ranks:
+class RankBoundaries:
     """The boundaries of each column's ranks."""
 
     boundaries: tuple[pa.Array, ...]
@@ -33,7 +33,7 @@ class Ranks:
     def curve(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
         """The position on the curve of each row."""
         pairs = zip(columns, self.boundaries, strict=True)
-        ranks = [_ranked(values, boundaries) for values, boundaries in pairs]
+        ranks = [_rank_values(values, boundaries) for values, boundaries in pairs]
         keys = np.zeros(len(columns[0]), dtype=np.int64)
         place = self.bits * len(ranks)
         for bit in range(self.bits - 1, -1, -1):
@@ -44,7 +44,7 @@ class Ranks:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ZOrderCurve:
     """The curve through the rows, and where it is cut into pieces.
 
     Attributes:
@@ -52,15 +52,15 @@ class Curve:
         cuts: the first place of each piece but the first, ascending.
     """
 
-    ranks: Ranks
+    ranks: RankBoundaries
     cuts: npt.NDArray[np.int64]
 
     @classmethod
-    def through(cls, sample: pa.Table, pieces: int) -> "Curve":
+    def fit(cls, sample: pa.Table, pieces: int) -> "ZOrderCurve":
         """The curve through a sample's columns, in pieces of about as many of its rows."""
         bits = min(_MAX_BITS, 62 // sample.num_columns)
         sampled = [values.combine_chunks() for values in sample.columns]
-        ranks = Ranks(tuple(boundaries_of(values, bits) for values in sampled), bits)
+        ranks = RankBoundaries(tuple(boundaries_of(values, bits) for values in sampled), bits)
         places = np.sort(ranks.curve(sampled))
         firsts = (np.arange(1, pieces) * len(places) // pieces)[: len(places)]
         return cls(ranks, np.unique(places[firsts]))
@@ -73,7 +73,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Sample:
+class RankSample:
     """Rows that stand for all, and about how many they are: some of them are ranked."""
 
     rows: DataFrame
@@ -83,16 +83,16 @@ class Sample:
         """The columns of some of the rows."""
         values = [value.alias(f"c{i}") for i, value in enumerate(columns)]
         share = min(1.0, _SAMPLE_ROWS / max(1, self.count))
-        picked = _shortened(self.rows.select(*values)).sample(fraction=share, seed=1)
+        picked = _shorten_values(self.rows.select(*values)).sample(fraction=share, seed=1)
         return picked.limit(2 * _SAMPLE_ROWS).toArrow()
 
 
-def in_zorder(
+def sort_by_zorder(
     frame: DataFrame,
     columns: Sequence[Column],
     partitions: Sequence[Column],
     pieces: int,
-    sample: Sample,
+    sample: RankSample,
 ) -> DataFrame:
     """The rows along the curve, in so many pieces of about the same size.
 
@@ -103,7 +103,7 @@ def in_zorder(
         pieces: how many.
         sample: rows of the same columns.
     """
-    curve = Curve.through(sample.values(columns), pieces)
+    curve = ZOrderCurve.fit(sample.values(columns), pieces)
 
     def place(*arrays: pa.Array) -> pa.Array:
         return curve.place(arrays)
@@ -119,7 +119,7 @@ def in_zorder(
     return parted.sortWithinPartitions(*partitions, on_curve.getField("place"))
 
 
-def _shortened(frame: DataFrame) -> DataFrame:
+def _shorten_values(frame: DataFrame) -> DataFrame:
     """Long values by how they begin, which ranks them as well: the sample comes to the driver."""
     columns = [
         F.substring(F.col(field.name), 1, _MAX_LENGTH).alias(field.name)
@@ -139,7 +139,7 @@ def boundaries_of(values: pa.Array, bits: int) -> pa.Array:
     return pc.unique(ordered)
 
 
-def _ranked(values: pa.Array, boundaries: pa.Array) -> npt.NDArray[np.int64]:
+def _rank_values(values: pa.Array, boundaries: pa.Array) -> npt.NDArray[np.int64]:
     """How many boundaries are at or below each value; null ranks lowest.
 
     Both are sorted together, the boundaries first among equals.

@@ -22,7 +22,7 @@ from engine.delta.frame_writer import WritesDelta
 from engine.delta.frame_writer_v2 import WritesDeltaV2
 from engine.delta.statements import of_engine
 from engine.delta.table_statements import CHANGES
-from engine.spark.plain_sql import as_spark_does, is_plain
+from engine.spark.plain_sql import bypass_routing, is_plain
 
 _enabled: "WeakSet[Any]" = WeakSet()
 _installed: list[bool] = []
@@ -62,7 +62,7 @@ def _either(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[
 def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: ANN401, N803
         if _is_enabled(self) and not args and not kwargs:
-            with as_spark_does(), delta_errors():
+            with bypass_routing(), delta_errors():
                 done = of_engine(self, sqlQuery, None, CHANGES)
             if done is not None:
                 return done

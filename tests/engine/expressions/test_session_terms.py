@@ -30,8 +30,8 @@ from engine.expressions.tree import Expression, Literal, walk
 from engine.schema.types import STRING, TIMESTAMP
 from engine.spark.column_trees import CallerFrames, GivenColumn
 from engine.spark.columns import to_column, to_spark_schema
-from engine.spark.own_columns import in_session, with_own_columns
-from engine.spark.session import has_engine_terms, in_our_terms
+from engine.spark.own_columns import add_own_columns, move_to_session
+from engine.spark.session import engine_session, has_engine_terms
 from tests.engine.expressions.edge_calls import EDGES, SCHEMA, calls_of
 from tests.shares import Run
 
@@ -132,7 +132,9 @@ def sessions(spark: SparkSession, rows: pa.Table) -> dict[tuple[str, str], DataF
         session.conf.set("spark.sql.ansi.enabled", ansi)
         session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")  # compiling takes longer
         session.conf.set("spark.sql.codegen.wholeStage", "false")
-        frames[zone, ansi] = in_session(spark.createDataFrame(rows, schema).coalesce(1), session)
+        frames[zone, ansi] = move_to_session(
+            spark.createDataFrame(rows, schema).coalesce(1), session
+        )
     return frames
 
 
@@ -176,9 +178,9 @@ def test_an_expression_means_what_the_session_says(
     assert not has_engine_terms(session)
     caller = CallerFrames(session, has_engine_terms=False)
     trees = dict(_trees(_texts(50, 31) if Run.is_hunt else _short(), caller))
-    beside = in_our_terms(session)
+    beside = engine_session(session)
     assert beside is not None
-    asked = with_own_columns(in_session(frame, beside), trees.values())
+    asked = add_own_columns(move_to_session(frame, beside), trees.values())
     assert _wrong(rows, frame, asked, trees) == []
 
 

@@ -16,7 +16,7 @@ from engine.expressions.functions import COMPARISONS, FUNCTIONS, OPERATORS, find
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.render import to_sql
 from engine.schema.types import DOUBLE, INTEGER, STRING, ArrayType, MapType, StructField, StructType
-from engine.spark.columns import from_spark_schema, loosened, to_column, to_spark_type
+from engine.spark.columns import drop_nullability, from_spark_schema, to_column, to_spark_type
 from tests.engine.expressions.generated import SCHEMA, conditions, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -202,6 +202,6 @@ def test_spark_knows_every_function_by_the_type_we_say(spark: SparkSession) -> N
             theirs = given.type if given is not None else None
         except PySparkException as error:
             theirs = str(error)[:200]
-        if theirs != loosened(tree.type):
+        if theirs != drop_nullability(tree.type):
             wrong.append((text, theirs, tree.type))
     assert wrong == [], "\n".join(map(str, wrong))

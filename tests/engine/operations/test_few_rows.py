@@ -27,7 +27,7 @@ from engine.operations.run import run
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.reader import ROW_INDEX, read_file
 from engine.spark import row_positions, writer
-from engine.spark.collected import FrameSize, collected, collected_if_small, size_of_all
+from engine.spark.collected import FrameSize, collect_if_small, collect_rows, size_of_all
 from engine.spark.writer import few_rows
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
@@ -237,7 +237,7 @@ def small_results(spark):
 def test_few_rows_that_spark_does_not_send_are_left_to_tasks(spark, tmp_path):
     """The limit of what Spark sends to its driver ends no write."""
     few = spark.range(2_000).selectExpr("id", "uuid() AS v").coalesce(1)
-    assert collected(few) is None
+    assert collect_rows(few) is None
     table = _made(spark, tmp_path, "(id BIGINT, v STRING) USING DELTA")
     run(Append(DataFrameSource(few)), table, spark)
     assert table.snapshot().row_count == 2_000
@@ -245,7 +245,7 @@ def test_few_rows_that_spark_does_not_send_are_left_to_tasks(spark, tmp_path):
 
 def test_an_error_of_rows_is_no_limit_of_them(spark):
     with pytest.raises(PySparkException, match="no luck"):
-        collected(spark.sql("SELECT raise_error('no luck')"))
+        collect_rows(spark.sql("SELECT raise_error('no luck')"))
 
 
 LARGE = "IF(id = 7, repeat('x', 5000), 'y')"
@@ -263,8 +263,8 @@ SIZED = {
 def test_rows_come_where_each_has_its_share_of_the_bytes(spark, kind):
     """Where one is larger none is sent."""
     frame = spark.range(10).selectExpr("id", SIZED[kind])
-    assert collected_if_small(frame, 10, 50_000) is None
-    rows = collected_if_small(frame, 10, 100_000)
+    assert collect_if_small(frame, 10, 50_000) is None
+    rows = collect_if_small(frame, 10, 100_000)
     assert (
         rows.to_pydict()
         == frame.toDF("0", "1").toArrow().rename_columns(rows.column_names).to_pydict()
@@ -276,8 +276,8 @@ def test_rows_come_where_each_has_its_share_of_the_bytes(spark, kind):
 
 def test_rows_of_numbers_are_known_to_be_small_before_they_are_computed(spark):
     frame = spark.range(10).selectExpr("id", "named_struct('a', 1, 'b', 2.5D) AS s")
-    assert collected_if_small(frame, 10, 10 * 48).num_rows == 10
-    assert collected_if_small(frame, 10, 10 * 48 - 1) is None
+    assert collect_if_small(frame, 10, 10 * 48).num_rows == 10
+    assert collect_if_small(frame, 10, 10 * 48 - 1) is None
     assert size_of_all(frame) == FrameSize(10, {"id": 160, "s": 320})
 
 
@@ -297,8 +297,8 @@ def test_few_rows_of_which_one_is_large_are_left_to_tasks(spark, tmp_path, monke
 
 def test_a_large_source_of_few_rows_is_merged_without_the_driver(spark, tmp_path, monkeypatch):
     taken = []
-    original = merge.collected
-    monkeypatch.setattr(merge, "collected", lambda frame: taken.append(1) or original(frame))
+    original = merge.collect_rows
+    monkeypatch.setattr(merge, "collect_rows", lambda frame: taken.append(1) or original(frame))
     table = _made(spark, tmp_path, "(id BIGINT, v STRING) USING DELTA")
     source = DataFrameSource(spark.range(20).selectExpr("id", "repeat('x', 100) AS v"))
     clauses = (MergeClause(MATCHED, UPDATE_ALL), MergeClause(NOT_MATCHED, INSERT_ALL))

@@ -5,7 +5,7 @@ import pytest
 from engine.commands.sql import parse_statement
 from engine.operations.run import run
 from engine.schema.types import LONG, StructField, StructType
-from engine.spark.identity import HIGH_WATER_MARK, START, STEP, with_latest_marks
+from engine.spark.identity import HIGH_WATER_MARK, START, STEP, restore_latest_marks
 from engine.table import DeltaTable
 
 
@@ -29,7 +29,7 @@ def _schema(mark=None, start=1, step=1):
     ],
 )
 def test_the_furthest_mark_is_kept(new, latest, mark):
-    (field,) = with_latest_marks(new, latest)
+    (field,) = restore_latest_marks(new, latest)
     assert field.metadata.get(HIGH_WATER_MARK) == mark
 
 

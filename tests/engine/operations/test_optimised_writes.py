@@ -7,7 +7,7 @@ import pytest
 from engine.commands.model import Append, FileSource
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import gathered, write
+from engine.spark.writer import rebalance_partitions, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -65,7 +65,7 @@ def test_a_large_partition_is_split_and_small_ones_share_a_task(spark, empty_tab
     spark.conf.set(name, "100k")
     try:
         rows = spark.range(0, 300_000, 1, 8).selectExpr("id", "IF(id < 1000, id % 4, 9) AS p")
-        written = write(gathered(rows, table), table)
+        written = write(rebalance_partitions(rows, table), table)
     finally:
         spark.conf.set(name, before)
     small = [add for add in written.adds if add.partition_values["p"] != "9"]

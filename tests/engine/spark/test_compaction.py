@@ -16,9 +16,9 @@ from engine.deletion_vectors.files import read_deletion_vector, write_deletion_v
 from engine.schema.types import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
 from engine.spark.compaction import CompactionJob, compact_bin
 from engine.spark.file_writer import FileTarget
-from engine.spark.row_positions import VectorMerge, gather_positions, merging_task
+from engine.spark.row_positions import VectorMerge, build_merge_task, gather_positions
 from engine.spark.table_files import arrow_schema
-from engine.spark.zorder import Curve, Ranks, boundaries_of
+from engine.spark.zorder import RankBoundaries, ZOrderCurve, boundaries_of
 from engine.storage.uri import open_store
 
 PHYSICAL = "delta.columnMapping.physicalName"
@@ -140,7 +140,7 @@ def _positions(*pairs):
 
 def _merged(root, adds, *batches):
     merge = VectorMerge(str(root), {}, dict(enumerate(adds)), write_vectors=True)
-    report = list(merging_task(merge)(gather_positions(batches)))
+    report = list(build_merge_task(merge)(gather_positions(batches)))
     return {row["file"]: row for batch in report for row in batch.to_pylist()}
 
 
@@ -179,7 +179,7 @@ def test_rows_are_counted_in_the_footer_where_statistics_do_not_say(tmp_path):
     ],
 )
 def test_ranks_follow_the_order_of_values_and_null_comes_first(values):
-    ranks = Ranks((boundaries_of(values, 4),), 4)
+    ranks = RankBoundaries((boundaries_of(values, 4),), 4)
     order = np.argsort(ranks.curve([values]), kind="stable")
     assert order.tolist() == [1, 2, 3, 0]
 
@@ -187,14 +187,14 @@ def test_ranks_follow_the_order_of_values_and_null_comes_first(values):
 def test_the_curve_mixes_the_bits_of_both_columns():
     values = pa.array(range(4))
     boundaries = boundaries_of(pa.array([1, 2, 3]), 2)
-    ranks = Ranks((boundaries, boundaries), 2)
+    ranks = RankBoundaries((boundaries, boundaries), 2)
     grid = [ranks.curve([pa.array([x] * 4), values]).tolist() for x in range(4)]
     assert grid == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
 
 
 def test_the_curve_is_cut_into_pieces_of_about_as_many_rows_each_after_the_other():
     x, y = (pa.array(np.random.default_rng(seed).permutation(4000)) for seed in (1, 2))
-    curve = Curve.through(pa.table({"x": x[::4], "y": y[::4]}), 5)
+    curve = ZOrderCurve.fit(pa.table({"x": x[::4], "y": y[::4]}), 5)
     placed = curve.place([x, y])
     places, pieces = (placed.field(name).to_numpy() for name in ("place", "piece"))
     assert all(700 < count < 900 for count in np.bincount(pieces, minlength=5))
@@ -204,7 +204,7 @@ def test_the_curve_is_cut_into_pieces_of_about_as_many_rows_each_after_the_other
 @pytest.mark.parametrize("sample", [[], [None], [7, 7, 7]])
 def test_a_sample_that_says_nothing_of_an_order_makes_one_piece(sample):
     column = pa.array(sample, pa.int64())
-    curve = Curve.through(pa.table({"x": column, "y": column}), 3)
+    curve = ZOrderCurve.fit(pa.table({"x": column, "y": column}), 3)
     values = pa.array([7, None, 7], pa.int64())
     pieces = set(curve.place([values.take(pa.array([0, 2]))] * 2).field("piece").to_pylist())
     assert len(pieces) == 1

@@ -25,7 +25,7 @@ from engine.schema.types import PrimitiveType, StructField, StructType
 from engine.snapshot.stream_errors import SourceSchemaChangedError
 from engine.spark.columns import to_spark_schema
 from engine.spark.data_source import LakeDataSource, register
-from engine.spark.data_source_options import LakeOptions, Place
+from engine.spark.data_source_options import LakeOptions, SourcePlace
 from engine.spark.incoming_rows import IncomingRows
 from engine.spark.jvm import source_exists
 from engine.storage.uri import open_store
@@ -256,16 +256,16 @@ OPTIONS = [
 @pytest.mark.parametrize(("given", "words"), OPTIONS)
 def test_options_that_cannot_be_are_refused(given, words):
     with pytest.raises(RequestError, match=words):
-        LakeOptions.parse(given, Place())
+        LakeOptions.parse(given, SourcePlace())
 
 
 def test_options_come_in_any_case_and_tables_from_allowed_places_alone(tmp_path):
     given = {"PATH": str(tmp_path / "t"), "MaxBytesPerTrigger": "2k", "storage.region": "x"}
-    parsed = LakeOptions.parse(given, Place({"key": "k"}, table_roots=(str(tmp_path),)))
+    parsed = LakeOptions.parse(given, SourcePlace({"key": "k"}, table_roots=(str(tmp_path),)))
     assert (parsed.limits.max_bytes, parsed.limits.max_files) == (2048, None)
     assert parsed.storage_options == {"key": "k", "region": "x"}
     with pytest.raises(PathOutsideRootError):
-        LakeOptions.parse({"path": "/elsewhere"}, Place(table_roots=(str(tmp_path),)))
+        LakeOptions.parse({"path": "/elsewhere"}, SourcePlace(table_roots=(str(tmp_path),)))
 
 
 @pytest.mark.stress  # `make test` has such a stream in engine.delta's tests

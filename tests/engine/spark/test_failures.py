@@ -24,8 +24,8 @@ from engine.spark.failures import (
     SparkJobError,
     SparkLostError,
     SparkMemoryError,
-    in_engine_words,
     spark_failure,
+    translate_spark_errors,
 )
 from engine.spark.java_causes import SPARK_ERRORS, causes_of
 from engine.table import DeltaTable
@@ -154,13 +154,13 @@ def test_what_a_person_can_mend_has_a_code_of_its_own(raised, kind, text, error,
 
 
 def test_a_connection_to_a_jvm_that_is_gone_is_the_trouble_of_the_machine():
-    with pytest.raises(SparkLostError), in_engine_words(HERE):
+    with pytest.raises(SparkLostError), translate_spark_errors(HERE):
         raise ConnectionRefusedError(111, "Connection refused")
 
 
 def test_a_value_that_reads_like_another_failure_is_a_value(spark):
     said = F.lit("Access Denied: 403 Forbidden, Permission denied").cast("long")
-    with pytest.raises(InvalidValueError, match="cannot be cast"), in_engine_words(HERE):
+    with pytest.raises(InvalidValueError, match="cannot be cast"), translate_spark_errors(HERE):
         _one_row(spark).select(said).collect()
 
 
@@ -174,7 +174,7 @@ def test_a_value_that_reads_like_another_failure_is_a_value(spark):
     ],
 )
 def test_a_place_or_key_that_a_collection_cannot_have_is_a_value(spark, expression):
-    with pytest.raises(InvalidValueError, match="cannot be computed"), in_engine_words(HERE):
+    with pytest.raises(InvalidValueError, match="cannot be computed"), translate_spark_errors(HERE):
         _one_row(spark).select(F.expr(expression)).collect()
 
 

@@ -16,9 +16,9 @@ from engine.delta.frames import frame_of
 from engine.operations.run import run
 from engine.schema.types import DOUBLE, LONG, STRING, TIMESTAMP, StructField, StructType
 from engine.spark import deleted_bits
-from engine.spark.file_index import IndexedFiles, indexed_rows
+from engine.spark.file_index import IndexedFiles, read_indexed_rows
 from engine.spark.file_objects import directories
-from engine.spark.jvm import analysed_plan
+from engine.spark.jvm import get_analysed_plan
 from engine.spark.reader import FILE, ROW, ScanRequest, scan
 from engine.spark.session import SAFE_CONFIGURATION
 from engine.spark.table_files import TableFiles
@@ -254,7 +254,7 @@ def test_sizes_and_names_of_files_are_spark_s_to_ask_for(spark, tmp_path):
     assert sorted(frame.inputFiles()) == [f"file:{tmp_path}/part-{n}.parquet" for n in range(FILES)]
     add = AddFile(path="x", partition_values={}, size=1, modification_time=0, data_change=True)
     listed = IndexedFiles(str(tmp_path), [add], ["/x"], [1 << 40], [], frame.schema)
-    large = analysed_plan(indexed_rows(spark, listed)).stats().sizeInBytes()
+    large = get_analysed_plan(read_indexed_rows(spark, listed)).stats().sizeInBytes()
     assert large == 1 << 40
 
 

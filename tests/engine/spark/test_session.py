@@ -14,7 +14,7 @@ from engine.spark.session import (
     check_java,
     cluster_settings,
     run_first_task,
-    starting_configuration,
+    start_configuration,
 )
 from engine.spark.task_counts import cluster_of
 from engine.storage.uri import open_store
@@ -78,9 +78,9 @@ def test_a_driver_takes_only_some_cores_of_a_standalone_cluster(
 def test_the_client_of_yarn_starts_with_a_local_file_system_that_knows_its_scheme():
     """Else it fails with `UnsupportedOperationException`, whatever it sends."""
     setting = "spark.hadoop.fs.file.impl"
-    assert setting not in starting_configuration("yarn")
+    assert setting not in start_configuration("yarn")
     for master in ("local[2]", "spark://127.0.0.1:7077", "k8s://https://api:6443"):
-        assert starting_configuration(master)[setting].endswith(".RawLocalFileSystem")
+        assert start_configuration(master)[setting].endswith(".RawLocalFileSystem")
 
 
 def test_a_driver_in_a_pod_names_it_so_that_its_executors_end_with_it(monkeypatch):

@@ -11,7 +11,7 @@ from engine.schema.types import LONG, STRING, ArrayType, MapType, StructField, S
 from engine.snapshot.conform import target_type
 from engine.spark.incoming_rows import IncomingRows
 from engine.spark.nested_rules import value_keeps
-from engine.spark.table_rules import Rule, table_rules
+from engine.spark.table_rules import RowRule, table_rules
 
 TEXT = "__CHAR_VARCHAR_TYPE_STRING"
 INVARIANT = "delta.invariants"
@@ -49,7 +49,7 @@ TABLE = pa.table(
 )
 
 
-def rules(schema: StructType = SCHEMA) -> dict[str, Rule]:
+def rules(schema: StructType = SCHEMA) -> dict[str, RowRule]:
     return {
         table_rule.name: table_rule
         for table_rule in table_rules("t", schema, Metadata(id="m", schema_string=""))

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.spark.text_pieces import (
-    Piece,
+    FilePiece,
+    build_csv_counter,
     count_lines,
-    counting_csv,
-    numbered,
+    number_pieces,
     pieces_of,
     read_piece,
 )
@@ -31,7 +31,7 @@ def _rows(batches):
 
 def _pieces(file, piece_bytes, count):
     pieces = pieces_of(file, piece_bytes)
-    return numbered(pieces, map(count, pieces))
+    return number_pieces(pieces, map(count, pieces))
 
 
 def _read(pieces, read):
@@ -58,7 +58,7 @@ def test_a_csv_file_in_pieces_is_the_file(
     content = (end.join(lines) + (end if closed else "")).encode()
     file = _file(tmp_path_factory.mktemp("csv"), content)
     dialect = CsvDialect(header=header)
-    pieces = _pieces(file, piece_bytes, counting_csv(dialect))
+    pieces = _pieces(file, piece_bytes, build_csv_counter(dialect))
     assert len(pieces) == max(1, -(-len(content) // piece_bytes))
     whole = _rows(iter_csv(file, dialect, ["a", "b"]))
     assert _rows(_read(pieces, _csv(dialect))) == whole
@@ -76,8 +76,8 @@ def test_a_csv_file_in_pieces_is_the_file(
 )
 def test_a_csv_file_whose_lines_may_not_be_records_stays_whole(tmp_path, text):
     file = _file(tmp_path, text.encode())
-    (piece,) = _pieces(file, 4, counting_csv(DIALECT))
-    assert piece == Piece(file, 0, len(text))
+    (piece,) = _pieces(file, 4, build_csv_counter(DIALECT))
+    assert piece == FilePiece(file, 0, len(text))
     assert piece.is_whole
 
 
