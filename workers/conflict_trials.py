@@ -9,7 +9,7 @@ from django.utils import timezone
 from engine.clock import SystemClock
 from engine.conflict_facts import TrialOutcome, Verdict
 from engine.errors import EngineError
-from engine.operations.trial import Limits, RecordedWrite, try_write
+from engine.operations.trial import RecordedWrite, TrialLimits, try_write
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
@@ -72,7 +72,7 @@ def _try(trials: ConflictTrials) -> None:
     if write is None:
         return
     person = conflict.job.requested_by if conflict.job else None
-    limits = Limits(
+    limits = TrialLimits(
         copied_bytes=settings.IN_PROCESS_BYTES,
         until_s=_CLOCK.monotonic_s() + SECONDS,
         clock=_CLOCK,

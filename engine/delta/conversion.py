@@ -42,7 +42,7 @@ def convert_files(
     with delta_errors(), report_transaction(None, uri) as observer:
         check_is_spark(spark)
         execution = Execution(table, engine_session(spark), RunOptions(observer=observer))
-        with execution.in_engine_words():
+        with execution.translate_spark_errors():
             convert(conversion, execution)
     return Handle(spark, table)
 

@@ -17,7 +17,7 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
-from engine.operations.optimize import chosen_files
+from engine.operations.optimize import choose_files
 from engine.operations.result import OperationResult
 from engine.snapshot.snapshot import Snapshot
 
@@ -100,7 +100,7 @@ def optimized(handle: Handle, command: Command, condition: Expression | None = N
     started = handle.table.clock.now_ms()
     with delta_errors():
         before = handle.table.snapshot()
-        considered = chosen_files(before, condition)
+        considered = choose_files(before, condition)
     result = handle.run(command)
     ordered = isinstance(command, Optimize) and bool(command.zorder_by)
     metrics = _metrics(handle, considered, result, ordered=ordered)

@@ -21,7 +21,7 @@ def nobody_runs() -> int | None:
 
 
 @contextmanager
-def running(uri: str, started_ms: int, what: str = "a write") -> Iterator[None]:
+def track_operation(uri: str, started_ms: int, what: str = "a write") -> Iterator[None]:
     """An operation that may write files of a table."""
     key, place = uuid.uuid4().hex, real_place(uri)
     with _lock:
@@ -42,7 +42,7 @@ def oldest_start_ms(uri: str) -> int | None:
         return min((since for since, _ in _running.get(place, {}).values()), default=None)
 
 
-def running_writers(uri: str) -> tuple[str, ...]:
+def list_active_writers(uri: str) -> tuple[str, ...]:
     """The operations that are running on a table, the oldest first."""
     place = real_place(uri)
     with _lock:

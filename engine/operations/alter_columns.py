@@ -14,8 +14,15 @@ from engine.expressions.parse import parse_expression
 from engine.expressions.traits import columns_of
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
-from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
-from engine.operations.write_rows import Terms, under
+from engine.operations.schema_edit import (
+    change_field,
+    drop_field,
+    edit,
+    insert_fields,
+    move_field,
+    widen_field,
+)
+from engine.operations.write_rows import WriteTerms, build_terms
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import list_supported_features
 from engine.protocol.properties import (
@@ -53,8 +60,8 @@ def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
     schema, listed = snapshot.schema, list[dict[str, Any]]()
     for field, inside, first, after in command.list_additions():
         parent = column_path(inside) if inside else ()
-        schema = edit(schema, parent, inserted((field,), first=first, after=after))
-        listed.append({"column": _shown(field), "position": after})
+        schema = edit(schema, parent, insert_fields((field,), first=first, after=after))
+        listed.append({"column": _field_parameters(field), "position": after})
     return _commit(execution, txn, schema, "ADD COLUMNS", {"columns": listed})
 
 
@@ -73,7 +80,7 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
     present = [path for path in paths if not command.if_exists or _has(schema, path)]
     for path in present:
         _check_free(snapshot, path)
-        schema = edit(schema, path[:-1], dropped(path[-1]))
+        schema = edit(schema, path[:-1], drop_field(path[-1]))
     names = [".".join(path) for path in present]
     if present and "clustering" in list_supported_features(snapshot.protocol):
         txn.stage(_same_clustering(snapshot))
@@ -104,7 +111,7 @@ def rename_column(command: RenameColumn, execution: Execution) -> OperationResul
     def rename(field: StructField) -> StructField:
         return replace(field, name=command.new_name)
 
-    schema = edit(snapshot.schema, path[:-1], changed(path[-1], rename))
+    schema = edit(snapshot.schema, path[:-1], change_field(path[-1], rename))
     new_path = (*path[:-1], command.new_name)
     parameters = {"oldColumnPath": command.column, "newColumnPath": ".".join(new_path)}
     return _commit(execution, txn, schema, "RENAME COLUMN", parameters, moved={path: new_path})
@@ -124,9 +131,9 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     if command.new_type:
         _check_rules(snapshot, path)
     if command.first or command.after:
-        change = moved(path[-1], first=command.first, after=command.after)
+        change = move_field(path[-1], first=command.first, after=command.after)
     else:
-        change = changed(path[-1], lambda field: _altered(command, snapshot, field))
+        change = change_field(path[-1], lambda field: _alter_field(command, snapshot, field))
     schema = edit(snapshot.schema, path[:-1], change)
     if command.nullable is False and not execution.options.dry_run:
         _check_no_nulls(execution, txn, snapshot, path)
@@ -151,7 +158,7 @@ def check_default_type(field: StructField) -> None:
         raise InvalidSchemaError(msg, "Cast it.", field="new_default")
 
 
-def _altered(command: ChangeColumn, snapshot: Snapshot, field: StructField) -> StructField:
+def _alter_field(command: ChangeColumn, snapshot: Snapshot, field: StructField) -> StructField:
     metadata = dict(field.metadata)
     new_type = command.parse_new_type()
     if new_type == field.type:
@@ -160,7 +167,7 @@ def _altered(command: ChangeColumn, snapshot: Snapshot, field: StructField) -> S
         msg = f"The table gives {field.name} its values: it keeps its type, and takes no default."
         raise InvalidSchemaError(msg, "Add another column.", field="column")
     if new_type is not None:
-        wider = widened(field, new_type)
+        wider = widen_field(field, new_type)
         if not snapshot.properties.enable_type_widening:
             msg = f"The type of {field.name} cannot change: type widening is not enabled."
             remedy = "Set delta.enableTypeWidening to true first."
@@ -188,13 +195,13 @@ def _commit(
 ) -> OperationResult:
     """Commit a schema; `moved` are columns by their paths before and after, empty if gone."""
     snapshot = execution.snapshot_of(txn)
-    configuration = _with_moved(snapshot.metadata.configuration, moved or {})
+    configuration = _update_configuration(snapshot.metadata.configuration, moved or {})
     schema, configuration = map_columns(schema, configuration)
     check_names(schema, column_mapping_mode(configuration))
     check_change_feed(schema, configuration)
-    terms = under(Terms.of(snapshot), schema, configuration)
+    terms = build_terms(WriteTerms.from_snapshot(snapshot), schema, configuration)
     partition_paths = [(name,) for name in snapshot.metadata.partition_columns]
-    partitions = [path[0] for path in _moved(partition_paths, moved or {})]
+    partitions = [path[0] for path in _update_names(partition_paths, moved or {})]
     metadata = msgspec.structs.replace(terms.metadata, partition_columns=partitions)
     terms = replace(terms, metadata=metadata)
     if execution.options.dry_run:
@@ -202,16 +209,16 @@ def _commit(
         return OperationResult(plan=Plan(what))
     txn.stage(*terms.changes_from(snapshot))
     result = execution.commit(txn, operation, parameters, {})
-    return result if txn.actions else result.saying("The schema is as asked already.")
+    return result if txn.actions else result.replace_message("The schema is as asked already.")
 
 
-def _with_moved(
+def _update_configuration(
     configuration: Mapping[str, str], moved: Mapping[ColumnPath, ColumnPath]
 ) -> dict[str, str]:
     """The configuration, naming columns as they are called now where it lists them for statistics."""
     updated = dict(configuration)
-    listed = _listed(updated.get(STATS_COLUMNS, ""))
-    left = list(dict.fromkeys(_moved(listed, moved)))
+    listed = _parse_column_list(updated.get(STATS_COLUMNS, ""))
+    left = list(dict.fromkeys(_update_names(listed, moved)))
     if left == listed:
         return updated
     if left:
@@ -221,7 +228,7 @@ def _with_moved(
     return updated
 
 
-def _listed(text: str) -> list[ColumnPath]:
+def _parse_column_list(text: str) -> list[ColumnPath]:
     """The columns of a list; none where it cannot be read, which leaves it as it is."""
     try:
         return list(parse_column_paths(text))
@@ -229,14 +236,16 @@ def _listed(text: str) -> list[ColumnPath]:
         return []
 
 
-def _moved(paths: Sequence[ColumnPath], moved: Mapping[ColumnPath, ColumnPath]) -> list[ColumnPath]:
+def _update_names(
+    paths: Sequence[ColumnPath], moved: Mapping[ColumnPath, ColumnPath]
+) -> list[ColumnPath]:
     """The paths as they are now, those that are gone left out."""
     for old, new in moved.items():
-        paths = [_renamed(path, old, new) for path in paths]
+        paths = [_rename_path(path, old, new) for path in paths]
     return [path for path in paths if path]
 
 
-def _renamed(path: ColumnPath, old: ColumnPath, new: ColumnPath) -> ColumnPath:
+def _rename_path(path: ColumnPath, old: ColumnPath, new: ColumnPath) -> ColumnPath:
     """A path under its new name, or its struct's; empty if it is gone."""
     head = path[: len(old)]
     if [part.lower() for part in head] != [part.lower() for part in old]:
@@ -309,5 +318,5 @@ def _has(schema: StructType, path: tuple[str, ...]) -> bool:
     return True
 
 
-def _shown(field: StructField) -> dict[str, Any]:
+def _field_parameters(field: StructField) -> dict[str, Any]:
     return {"name": field.name, "type": type_to_json(field.type), "nullable": field.nullable}

@@ -7,7 +7,7 @@ from engine.errors import InvalidPropertyError, RequestError
 from engine.expressions.render import to_sql
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
-from engine.operations.write_rows import Terms, under
+from engine.operations.write_rows import WriteTerms, build_terms
 from engine.protocol.features import list_supported_features, upgrade
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.write_errors import ConstraintExistsError, NewConstraintViolatedError
@@ -42,7 +42,7 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
             msg = f"{to_sql(condition)} is false or null for a row of {snapshot.table_uri}."
             raise NewConstraintViolatedError(msg, "Correct the row, or say that null may be.")
     configuration = {**snapshot.metadata.configuration, key: to_sql(condition)}
-    terms = under(Terms.of(snapshot), snapshot.schema, configuration)
+    terms = build_terms(WriteTerms.from_snapshot(snapshot), snapshot.schema, configuration)
     txn.stage(*terms.changes_from(snapshot))
     parameters = {"name": command.name, "expr": to_sql(condition)}
     return execution.commit(txn, "ADD CONSTRAINT", parameters, {})

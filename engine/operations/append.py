@@ -10,9 +10,15 @@ from engine.operations.arrow_rows import (
     write_tables,
 )
 from engine.operations.execution import Execution
-from engine.operations.incoming import incoming_at_hand, incoming_rows
+from engine.operations.incoming import read_rows_in_process, read_source_rows
 from engine.operations.result import OperationResult, Plan
-from engine.operations.write_rows import Terms, file_metrics, numbered, with_new_columns, write_rows
+from engine.operations.write_rows import (
+    WriteTerms,
+    add_columns,
+    assign_identity,
+    file_metrics,
+    write_rows,
+)
 from engine.spark.writer import WriteOutput, data_target
 
 
@@ -28,13 +34,13 @@ def append(command: Append, execution: Execution) -> OperationResult:
         return OperationResult(plan=Plan(f"Rows would be added: {command.source.sql()}"))
     txn = execution.begin(operation="WRITE")
     snapshot = execution.snapshot_of(txn)
-    terms = Terms.of(snapshot)
-    written, dropped = _by_arrow(command, execution, terms), 0
+    terms = WriteTerms.from_snapshot(snapshot)
+    written, dropped = _append_in_process(command, execution, terms), 0
     if written is None:
-        rows = incoming_rows(execution, command, terms, txn)
+        rows = read_source_rows(execution, command, terms, txn)
         if command.merge_schema:
-            terms = with_new_columns(terms, rows.schema)
-        rows, terms = numbered(execution, terms, rows)
+            terms = add_columns(terms, rows.schema)
+        rows, terms = assign_identity(execution, terms, rows)
         written = write_rows(execution, terms, rows)
         dropped = rows.dropped()
     txn.stage(*terms.changes_from(snapshot), *written.adds)
@@ -49,17 +55,19 @@ def append(command: Append, execution: Execution) -> OperationResult:
     return execution.commit(txn, "WRITE", parameters, metrics)
 
 
-def _by_arrow(command: Append, execution: Execution, terms: Terms) -> WriteOutput | None:
+def _append_in_process(
+    command: Append, execution: Execution, terms: WriteTerms
+) -> WriteOutput | None:
     """Rows that are written out, in this process; None where Spark is to write them."""
     if command.merge_schema or not execution.options.in_process_bytes:
         return None
     files = terms.files(execution)
     try:
-        rows = incoming_at_hand(execution, command, terms)
+        rows = read_rows_in_process(execution, command, terms)
         if rows is None or not set(rows.column_names) <= set(terms.schema.names):
             return None
         check_plain(terms.schema, files, {})
-        ruled = RuledRows.of(
+        ruled = RuledRows.plan(
             files.uri, terms.metadata, terms.schema, rows.column_names, execution.now_ms
         ).check(rows)
     except FOR_SPARK as error:

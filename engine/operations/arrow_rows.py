@@ -92,7 +92,7 @@ class RowTracking:
     versions: pa.ChunkedArray | pa.Array
 
     @classmethod
-    def of(cls, snapshot: Snapshot, table: TableFiles, add: AddFile) -> "RowTracking":
+    def read(cls, snapshot: Snapshot, table: TableFiles, add: AddFile) -> "RowTracking":
         """The row ids and row commit versions of a file.
 
         Raises:
@@ -151,7 +151,7 @@ def check_names(schema: StructType) -> None:
         raise CannotEvaluateError(msg)
 
 
-def with_values(rows: pa.Table, values: Mapping[str, pa.ChunkedArray]) -> pa.Table:
+def replace_columns(rows: pa.Table, values: Mapping[str, pa.ChunkedArray]) -> pa.Table:
     """The rows with columns replaced."""
     for name, value in values.items():
         place = rows.column_names.index(name)
@@ -161,7 +161,7 @@ def with_values(rows: pa.Table, values: Mapping[str, pa.ChunkedArray]) -> pa.Tab
     return rows
 
 
-def as_changes(rows: pa.Table, change_type: str) -> pa.Table:
+def mark_changes(rows: pa.Table, change_type: str) -> pa.Table:
     """The rows as changes of a type for the change feed."""
     return rows.append_column(CHANGE_TYPE, pa.repeat(pa.scalar(change_type), rows.num_rows))
 
@@ -195,7 +195,7 @@ def write_tables(
     return written
 
 
-def stored_values(
+def compute_assignments(
     schema: StructType, assignments: Assignments, rows: pa.Table
 ) -> dict[str, pa.ChunkedArray]:
     """The values of assignments over rows, each in its column's type, by the columns' names.
@@ -204,12 +204,12 @@ def stored_values(
         CannotEvaluateError: not exactly as Spark would.
     """
     return {
-        path[0]: evaluated_as(target_type(schema, path), value, rows)
+        path[0]: evaluate_as(target_type(schema, path), value, rows)
         for path, value in assignments.items()
     }
 
 
-def evaluated_as(kind: DataType, value: Expression, rows: pa.Table) -> pa.ChunkedArray:
+def evaluate_as(kind: DataType, value: Expression, rows: pa.Table) -> pa.ChunkedArray:
     """A value over rows, cast to a type where it has another one.
 
     Raises:
@@ -229,7 +229,7 @@ class RuledRows:
     incoming: IncomingRows
 
     @classmethod
-    def of(
+    def plan(
         cls, table: str, metadata: Metadata, schema: StructType, given: Sequence[str], now_ms: int
     ) -> "RuledRows":
         """The rules of a table.

@@ -53,7 +53,7 @@ class CompactionTerms:
     target_bytes: int
 
     @classmethod
-    def of(
+    def resolve(
         cls, settings: Settings, table_target_bytes: int, command: Optimize | None = None
     ) -> "CompactionTerms":
         """The limits of a command, else of Spark's settings, else the table's and the defaults."""
@@ -81,8 +81,8 @@ def follow_up(
         done = runner(compaction)
     except Exception as error:  # noqa: BLE001 - the write stands, and says what came after it
         code = error.code if isinstance(error, EngineError) else "LAKE_INTERNAL"
-        return result.followed_by(FollowUp(compaction, None, code, str(error)))
-    return result.followed_by(FollowUp(compaction, done))
+        return result.add_follow_up(FollowUp(compaction, None, code, str(error)))
+    return result.add_follow_up(FollowUp(compaction, done))
 
 
 def compaction_after(
@@ -92,11 +92,11 @@ def compaction_after(
     if not _is_on(command, settings, execution.last_read or execution.table.snapshot()):
         return None  # without reading the log, which most writes can do without
     snapshot = execution.table.snapshot()
-    terms = CompactionTerms.of(settings, execution.files_of(snapshot).target_size_bytes)
+    terms = CompactionTerms.resolve(settings, execution.files_of(snapshot).target_size_bytes)
     counts = _small_files(snapshot, terms.small_bytes)
     if sum(counts.values()) < terms.min_files:
         return None
-    written = _written_to(execution, versions)
+    written = _find_touched_partitions(execution, versions)
     chosen = [partition for partition, count in counts.most_common() if count >= terms.min_files]
     chosen = [partition for partition in chosen if partition in written][:MAX_PARTITIONS]
     if not chosen:
@@ -147,7 +147,7 @@ def _small_files(snapshot: Snapshot, small_bytes: int) -> Counter[Partition]:
     )
 
 
-def _written_to(execution: Execution, versions: Iterable[int]) -> set[Partition]:
+def _find_touched_partitions(execution: Execution, versions: Iterable[int]) -> set[Partition]:
     """The partitions that commits added files to; a new vector for an old file adds none."""
     partitions: set[Partition] = set()
     for version in versions:

@@ -21,12 +21,12 @@ from engine.commands.names import table_sql
 from engine.deletion_vectors.files import locate
 from engine.errors import InvalidPropertyError, RequestError, TableExistsError
 from engine.log.segment import list_log_files
-from engine.operations.copied_files import CopiedFile, FileCopy, copied_file
+from engine.operations.copied_files import CopiedFile, FileCopy, copy_file
 from engine.operations.execution import Execution
 from engine.operations.file_copies import copy_files
 from engine.operations.restored_files import SharedFiles
 from engine.operations.result import OperationResult, PlannedFile, plan_of
-from engine.operations.row_tracking import with_counted_rows
+from engine.operations.row_tracking import add_row_counts
 from engine.operations.staged_actions import removal
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.clustering import CLUSTERING_DOMAIN
@@ -95,7 +95,7 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
         raise TableExistsError(msg, "Choose another place, or have it replaced.")
     owner = _owner(command, execution)
     source = owner.snapshot(version=command.version, timestamp=command.timestamp)
-    txn = execution.begin() if exists else _creating(execution)
+    txn = execution.begin() if exists else _begin_create(execution)
     current = txn.snapshot
     change = _change(source, current, execution.now_ms, deep=command.deep)
     if execution.options.dry_run:
@@ -116,7 +116,7 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
     same = not txn.actions
     result = execution.commit(txn, "CLONE", parameters, _metrics(source, change))
     message = f"The table is a clone of version {source.version} of {source.table_uri} already."
-    return result.saying(message) if same else result
+    return result.replace_message(message) if same else result
 
 
 def _owner(command: Clone, execution: Execution) -> DeltaTable:
@@ -135,7 +135,7 @@ def _real(uri: str) -> str:
     return f"{uri if place is None else place.resolve()}/"
 
 
-def _creating(execution: Execution) -> OptimisticTransaction:
+def _begin_create(execution: Execution) -> OptimisticTransaction:
     return OptimisticTransaction(
         execution.table,
         None,
@@ -149,17 +149,17 @@ def _change(source: Snapshot, current: Snapshot | None, now_ms: int, *, deep: bo
     live = source.add_files()
     protocols = [source.protocol, *([current.protocol] if current else [])]
     if any(has_feature(protocol, "rowTracking") for protocol in protocols):
-        live = with_counted_rows(source, live)
+        live = add_row_counts(source, live)
     if deep:
-        files = [copied_file(source, add) for add in live]
+        files = [copy_file(source, add) for add in live]
     else:
-        files = [CopiedFile(shared_file(source, add), ()) for add in live]
+        files = [CopiedFile(share_file(source, add), ()) for add in live]
     adds = [file.add for file in files]
-    change = _replacing(source, current, adds) if current else _new(source, adds, now_ms)
-    return replace(change, copies=_needed(files, change.added, current)) if deep else change
+    change = _plan_replace(source, current, adds) if current else _new(source, adds, now_ms)
+    return replace(change, copies=_plan_copies(files, change.added, current)) if deep else change
 
 
-def _needed(
+def _plan_copies(
     files: Sequence[CopiedFile], added: Sequence[AddFile], current: Snapshot | None
 ) -> list[FileCopy]:
     """What must be copied for the files that come, each once; what the table names is there."""
@@ -182,13 +182,13 @@ def _new(source: Snapshot, adds: Sequence[AddFile], now_ms: int) -> _Change:
         created_time=now_ms,
         configuration=_configuration(source, {}),
     )
-    terms: list[Action] = [_without_protection(source.protocol), metadata]
+    terms: list[Action] = [_drop_checkpoint_protection(source.protocol), metadata]
     if (domain := source.domains.get(CLUSTERING_DOMAIN)) is not None:
         terms.append(domain)
     return _Change(terms, adds)
 
 
-def _replacing(source: Snapshot, current: Snapshot, adds: Sequence[AddFile]) -> _Change:
+def _plan_replace(source: Snapshot, current: Snapshot, adds: Sequence[AddFile]) -> _Change:
     """A table that is there: it keeps its id, its name and its features; files it has stay."""
     if current.mapping_mode != source.mapping_mode:
         msg = (
@@ -200,7 +200,7 @@ def _replacing(source: Snapshot, current: Snapshot, adds: Sequence[AddFile]) -> 
     after = {add.key: add for add in adds}
     tracked = has_feature(source.protocol, "rowTracking")
     return _Change(
-        list(_succeeding(source, current)),
+        list(_iter_succession_actions(source, current)),
         [add for key, add in after.items() if not _serves(before.get(key), add, tracked=tracked)],
         [add for key, add in before.items() if key not in after],
     )
@@ -216,7 +216,7 @@ def _serves(have: AddFile | None, source_file: AddFile, *, tracked: bool) -> boo
     )
 
 
-def _succeeding(source: Snapshot, current: Snapshot) -> Iterator[Action]:
+def _iter_succession_actions(source: Snapshot, current: Snapshot) -> Iterator[Action]:
     required = list_supported_features(source.protocol) - {_PROTECTION}
     if missing := required - list_supported_features(current.protocol):
         yield upgrade(current.protocol, missing)
@@ -249,7 +249,7 @@ def _configuration(source: Snapshot, own: Mapping[str, str]) -> dict[str, str]:
     return add_defaults({**taken, **kept}, ["-"], ())
 
 
-def _without_protection(protocol: Protocol) -> Protocol:
+def _drop_checkpoint_protection(protocol: Protocol) -> Protocol:
     """Checkpoints that may not go are those of the source's history."""
     features = [
         writer_feature
@@ -274,8 +274,8 @@ def _metrics(source: Snapshot, change: _Change) -> dict[str, int | str]:
 
 def _plan(source: Snapshot, change: _Change, *, deep: bool) -> OperationResult:
     came = change.copied if deep else change.added
-    files = [PlannedFile.of(add, "copied" if deep else "shared") for add in came]
-    files += [PlannedFile.of(add, "removed") for add in change.removed]
+    files = [PlannedFile.from_add(add, "copied" if deep else "shared") for add in came]
+    files += [PlannedFile.from_add(add, "removed") for add in change.removed]
     summary = (
         f"The table would {'copy' if deep else 'share'} {len(came)} files of version"
         f" {source.version} of {source.table_uri}; {len(change.removed)} of its own would go."
@@ -283,7 +283,7 @@ def _plan(source: Snapshot, change: _Change, *, deep: bool) -> OperationResult:
     return OperationResult(plan=plan_of(summary, files, version=source.version))
 
 
-def shared_file(owner: Snapshot, add: AddFile) -> AddFile:
+def share_file(owner: Snapshot, add: AddFile) -> AddFile:
     """A live file of a table, and its deletion vector, for the log of another table.
 
     Row ids stay behind: they count the rows of their own table.
@@ -295,14 +295,14 @@ def shared_file(owner: Snapshot, add: AddFile) -> AddFile:
     return msgspec.structs.replace(
         add,
         path=_absolute(place),
-        deletion_vector=_shared_vector(owner, add.deletion_vector),
+        deletion_vector=_share_vector(owner, add.deletion_vector),
         data_change=True,
         base_row_id=None,
         default_row_commit_version=None,
     )
 
 
-def _shared_vector(
+def _share_vector(
     owner: Snapshot, vector: DeletionVectorDescriptor | None
 ) -> DeletionVectorDescriptor | None:
     if vector is None or vector.storage_type == "i":

@@ -68,7 +68,7 @@ def rewrite_ordered(
     names = command.zorder_by or snapshot.clustering_columns
     _check_columns(snapshot, names)
     if execution.options.dry_run:
-        listed = [PlannedFile.of(add, "its rows are ordered anew") for add in files]
+        listed = [PlannedFile.from_add(add, "its rows are ordered anew") for add in files]
         plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
         return OperationResult(plan=plan)
     txn = execution.begin(operation="OPTIMIZE")
@@ -78,7 +78,7 @@ def rewrite_ordered(
     written = _write(command, execution, current, present, names)
     check_moved(current, present, written.rows)
     clustered = not command.zorder_by
-    adds = [_marked(add) for add in written.adds] if clustered else list(written.adds)
+    adds = [_mark_clustered(add) for add in written.adds] if clustered else list(written.adds)
     txn.stage(*adds, *[removal(add, data_change=False) for add in present])
     parameters = {
         "predicate": [to_sql(condition)] if condition is not None else [],
@@ -150,5 +150,5 @@ def _value(snapshot: Snapshot, name: str) -> Column:
     return value
 
 
-def _marked(add: AddFile) -> AddFile:
+def _mark_clustered(add: AddFile) -> AddFile:
     return msgspec.structs.replace(add, clustering_provider=CLUSTERED)

@@ -40,7 +40,7 @@ class CopiedFile:
     copies: tuple[FileCopy, ...]
 
 
-def copied_file(owner: Snapshot, add: AddFile) -> CopiedFile:
+def copy_file(owner: Snapshot, add: AddFile) -> CopiedFile:
     """A live file of a table, and its deletion vector, for the log of its deep clone.
 
     Row ids stay behind: they count the rows of their own table.
@@ -49,8 +49,8 @@ def copied_file(owner: Snapshot, add: AddFile) -> CopiedFile:
         PathOutsideRootError: the file lies outside the table and its allowed roots.
     """
     place = resolve_log_path(owner.table_uri, add.path, owner.allowed_roots)
-    data = FileCopy(place, _named_after(place, owner.metadata.id, add))
-    vector, copies = _copied_vector(owner, add.deletion_vector)
+    data = FileCopy(place, _copy_name(place, owner.metadata.id, add))
+    vector, copies = _copy_vector(owner, add.deletion_vector)
     ours = msgspec.structs.replace(
         add,
         path=quote(data.path, safe=PATH_SAFE),
@@ -62,7 +62,7 @@ def copied_file(owner: Snapshot, add: AddFile) -> CopiedFile:
     return CopiedFile(ours, (data, *copies))
 
 
-def _copied_vector(
+def _copy_vector(
     owner: Snapshot, vector: DeletionVectorDescriptor | None
 ) -> tuple[DeletionVectorDescriptor | None, tuple[FileCopy, ...]]:
     if vector is None or vector.storage_type == "i":
@@ -73,7 +73,7 @@ def _copied_vector(
     return ours, (FileCopy(place, relative_path(name)),)
 
 
-def _named_after(place: ResolvedPath, table_id: str, add: AddFile) -> str:
+def _copy_name(place: ResolvedPath, table_id: str, add: AddFile) -> str:
     directory, _, name = place.path.rpartition("/")
     content = f"{table_id} {add.size} {add.modification_time} {_whole(place)}"
     digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_CHARACTERS]

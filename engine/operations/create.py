@@ -16,10 +16,10 @@ from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.source_rows import source_rows
 from engine.operations.staged_actions import removal
 from engine.operations.write_rows import (
-    Terms,
+    WriteTerms,
+    assign_identity,
     file_metrics,
-    numbered,
-    removed_metrics,
+    removal_metrics,
     write_rows,
 )
 from engine.protocol.clustering import CLUSTERING_DOMAIN, clustering_paths
@@ -42,7 +42,7 @@ def create(command: Create, execution: Execution) -> OperationResult:
         InvalidSchemaError, InvalidPropertyError: the table cannot be as asked.
     """
     if list_log_files(execution.table.store):
-        return _existing(command, execution)
+        return _handle_existing(command, execution)
     rows = source_rows(execution, command.source, command.schema, None) if command.source else None
     actions = _first(command, execution, rows)
     if execution.options.dry_run:
@@ -56,16 +56,16 @@ def create(command: Create, execution: Execution) -> OperationResult:
     )
     written = WriteOutput()
     if rows is not None:
-        rows, terms = numbered(execution, _terms(actions), rows)
+        rows, terms = assign_identity(execution, _terms(actions), rows)
         written = write_rows(execution, terms, rows)
         actions = [terms.metadata if isinstance(a, Metadata) else a for a in actions]
     txn.stage(*actions, *written.adds)
-    operation, parameters = _recorded(command)
+    operation, parameters = _operation_and_parameters(command)
     metrics = file_metrics(written) if rows is not None else {}
     return execution.commit(txn, operation, parameters, metrics)
 
 
-def _recorded(command: Create) -> tuple[str, dict[str, object]]:
+def _operation_and_parameters(command: Create) -> tuple[str, dict[str, object]]:
     """What the log calls the commit that makes a table, and its parameters."""
     source = command.source
     if isinstance(source, DataFrameSource) and source.save_mode:
@@ -75,7 +75,7 @@ def _recorded(command: Create) -> tuple[str, dict[str, object]]:
     return operation, _parameters(command)
 
 
-def _existing(command: Create, execution: Execution) -> OperationResult:
+def _handle_existing(command: Create, execution: Execution) -> OperationResult:
     if command.if_not_exists:
         return OperationResult(message="There is a table already: nothing was done.")
     if command.replace:
@@ -92,14 +92,14 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
     snapshot = execution.snapshot_of(txn)
     removed = snapshot.add_files()
     if execution.options.dry_run:
-        files = [PlannedFile.of(add, "replaced") for add in removed]
+        files = [PlannedFile.from_add(add, "replaced") for add in removed]
         return OperationResult(plan=plan_of("The table would be replaced.", files))
     txn.read_whole_table()
     rows = source_rows(execution, command.source, command.schema, txn) if command.source else None
-    actions = [_succeeding(planned, snapshot) for planned in _first(command, execution, rows)]
+    actions = [_carry_identity(planned, snapshot) for planned in _first(command, execution, rows)]
     written = WriteOutput()
     if rows is not None:
-        rows, terms = numbered(execution, _terms(actions), rows)
+        rows, terms = assign_identity(execution, _terms(actions), rows)
         written = write_rows(execution, terms, rows)
         actions = [terms.metadata if isinstance(a, Metadata) else a for a in actions]
     txn.stage(*[action for action in actions if action != snapshot.protocol])
@@ -108,11 +108,11 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
         txn.stage(msgspec.structs.replace(domain, removed=True))
     txn.stage(*map(removal, removed), *written.adds)
     operation = "CREATE OR REPLACE TABLE" + (" AS SELECT" if rows is not None else "")
-    metrics = {**(file_metrics(written) if rows is not None else {}), **removed_metrics(removed)}
+    metrics = {**(file_metrics(written) if rows is not None else {}), **removal_metrics(removed)}
     return execution.commit(txn, operation, _parameters(command), metrics)
 
 
-def _succeeding(action: Action, snapshot: Snapshot) -> Action:
+def _carry_identity(action: Action, snapshot: Snapshot) -> Action:
     """The table keeps its id and the numbers it gave, and never loses a feature."""
     if isinstance(action, Metadata):
         schema = restore_latest_marks(parse_schema(action.schema_string), snapshot.schema)
@@ -158,11 +158,11 @@ def _first(command: Create, execution: Execution, rows: SourceRows | None) -> li
     return [written for written in described if not isinstance(written, CommitInfo)]
 
 
-def _terms(actions: list[Action]) -> Terms:
+def _terms(actions: list[Action]) -> WriteTerms:
     metadata = next(action for action in actions if isinstance(action, Metadata))
     protocol = next(action for action in actions if isinstance(action, Protocol))
     domains = (action for action in actions if isinstance(action, DomainMetadata))
-    return Terms(metadata, protocol, clustering_paths(next(domains, None)))
+    return WriteTerms(metadata, protocol, clustering_paths(next(domains, None)))
 
 
 def _column_name(schema: StructType, written: str) -> str:

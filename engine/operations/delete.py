@@ -18,7 +18,7 @@ from engine.operations.row_deletion import (
     MATCH,
     RowDeletion,
     find_rows,
-    marked_rows,
+    mark_rows,
 )
 from engine.operations.row_sums import check_rewritten
 from engine.snapshot.snapshot import Snapshot
@@ -66,9 +66,11 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
     predicate = [to_sql(condition)] if condition is not None else []
     result = execution.commit(txn, "DELETE", {"predicate": predicate}, metrics)
     if gone.is_empty:
-        return result.saying("No row matches: nothing was changed.")
+        return result.replace_message("No row matches: nothing was changed.")
     if result.version is None:
-        return result.saying("Concurrent commits deleted the rows already: nothing was changed.")
+        return result.replace_message(
+            "Concurrent commits deleted the rows already: nothing was changed."
+        )
     return result
 
 
@@ -85,12 +87,12 @@ def rewrite_without(
     """
     if not gone.rewritten or condition is None:
         return WriteOutput(), []
-    written, changes = _rewritten(execution, snapshot, condition, gone)
+    written, changes = _rewrite_files(execution, snapshot, condition, gone)
     check_rewritten(snapshot, gone, written.rows, new_rows=0)
     return written, changes
 
 
-def _rewritten(
+def _rewrite_files(
     execution: Execution, snapshot: Snapshot, condition: Expression, gone: RowDeletion
 ) -> tuple[WriteOutput, list[AddCDCFile]]:
     left = tuple(file.add for file in gone.rewritten)
@@ -102,11 +104,11 @@ def _rewritten(
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     changes: list[AddCDCFile] = []
     with execution.spark_stage("rewrite files"):
-        rows = marked_rows(execution, snapshot, condition, gone, left, row_ids=kept)
+        rows = mark_rows(execution, snapshot, condition, gone, left, row_ids=kept)
         written = write(rows.filter(~column(MATCH)).drop(MATCH), table, keep_row_ids=kept)
         execution.wrote(written.adds)
         if snapshot.properties.enable_change_data_feed:
-            removed = marked_rows(execution, snapshot, condition, gone, gone.removed)
+            removed = mark_rows(execution, snapshot, condition, gone, gone.removed)
             deleted = removed.filter(column(MATCH)).drop(MATCH)
             changes = write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")), table)
             execution.wrote(changes)

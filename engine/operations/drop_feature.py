@@ -82,7 +82,7 @@ def drop_feature(command: DropFeature, execution: Execution) -> OperationResult:
         ConflictError: a concurrent commit might use it again.
     """
     snapshot = execution.table.snapshot()
-    name = _named(snapshot, command.feature)
+    name = _resolve_feature(snapshot, command.feature)
     has_vectors = name == "deletionVectors" and use_of(snapshot, name) is not None
     if not has_vectors:
         _check_unused(snapshot, name)
@@ -124,7 +124,7 @@ def _checkpoint_after(execution: Execution) -> None:
         _log.warning("No checkpoint of %s after a feature went: %s", execution.table.uri, error)
 
 
-def _named(snapshot: Snapshot, feature: str) -> str:
+def _resolve_feature(snapshot: Snapshot, feature: str) -> str:
     have = list_supported_features(snapshot.protocol)
     name = next((candidate for candidate in have if candidate.lower() == feature.lower()), None)
     if name is None:
@@ -177,7 +177,7 @@ def _vector_tombstones(snapshot: Snapshot) -> Iterator[RemoveFile]:
     for place in sorted(
         {
             place
-            for with_vector in _with_vectors(snapshot)
+            for with_vector in _list_vector_tombstones(snapshot)
             for place in _file_of(with_vector, snapshot)
         }
     ):
@@ -185,7 +185,7 @@ def _vector_tombstones(snapshot: Snapshot) -> Iterator[RemoveFile]:
             yield RemoveFile(path=place, data_change=False)
 
 
-def _with_vectors(snapshot: Snapshot) -> list[RemoveFile]:
+def _list_vector_tombstones(snapshot: Snapshot) -> list[RemoveFile]:
     tombstones = snapshot.state.tombstones
     return removes_of(tombstones.filter(pc.is_valid(tombstones.column("deletion_vector"))))
 

@@ -26,7 +26,7 @@ class EarlyConflicts:
         self._look: threading.Thread | None = None
         self._conflict: ConflictError | None = None
 
-    def watched(self, progress: ProgressCallback) -> ProgressCallback:
+    def watch(self, progress: ProgressCallback) -> ProgressCallback:
         """A progress callback that also looks for conflicts, and raises one that was found.
 
         Raises (the callback):

@@ -214,7 +214,7 @@ class Execution:
         self.progress(Progress(stage, 0, 1, "steps"))
 
     @contextmanager
-    def in_engine_words(self) -> Iterator[None]:
+    def translate_spark_errors(self) -> Iterator[None]:
         """Raise what Spark raises as the engine's errors.
 
         Not while a commit is under way: whether it landed the log alone can tell.
@@ -237,18 +237,18 @@ class Execution:
             EngineError: what went wrong, in the engine's words where it knows it.
         """
         try:
-            with self.watched_stage(stage):
+            with self.watch_stage(stage):
                 yield
         except SPARK_ERRORS as error:
             self._is_torn = True
             raise spark_failure(error, self.table.uri) from error
 
     @contextmanager
-    def watched_stage(self, stage: str) -> Iterator[None]:
+    def watch_stage(self, stage: str) -> Iterator[None]:
         """As `spark_stage`, with what Spark raises as it is."""
         self._stage = stage
         early = self._early
-        progress = early.watched(self.progress) if early else self.progress
+        progress = early.watch(self.progress) if early else self.progress
         try:
             counted = self.options.progress is not None
             with job_group(self.spark, stage, progress, counted=counted):
@@ -262,17 +262,17 @@ class Execution:
                 early.tell_observer(conflict)
             raise
 
-    def found(self, words: str, stage: str = "") -> None:
+    def report_finding(self, words: str, stage: str = "") -> None:
         """Say what a stage found, the latest one unless it is named: "71 files hold a match"."""
         self.progress(Progress(stage or self._stage, 0, 0, detail=words))
 
     def chose(self, files: int, snapshot: Snapshot) -> None:
         """Say how many of the table's files are left to look at."""
-        self.found(f"{files:,} of {count_noun(snapshot.file_count, 'file')}", READ)
+        self.report_finding(f"{files:,} of {count_noun(snapshot.file_count, 'file')}", READ)
 
     def wrote_in_words(self, files: Sequence[AddFile]) -> None:
         """Say how many files a stage wrote."""
-        self.found(f"{count_noun(len(files), 'file')} written")
+        self.report_finding(f"{count_noun(len(files), 'file')} written")
 
     def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
         """Data files that this run wrote: they go if it fails."""
@@ -363,7 +363,7 @@ class Execution:
         return OperationResult(version, dict(metrics), attempts=attempts, versions=(version,))
 
     @contextmanager
-    def cleaning_up(self) -> Iterator[None]:
+    def clean_up_on_failure(self) -> Iterator[None]:
         """Remove staged files when the run fails, unless its commit may have landed.
 
         Only the engine's own errors say that it has not: an interrupt may come right after the put.
@@ -372,7 +372,7 @@ class Execution:
             yield
         except BaseException as error:
             if isinstance(error, ConflictError) and self.found_rows is not None:
-                self.kept_rows = self.found_rows.kept()  # its vectors go
+                self.kept_rows = self.found_rows.keep_positions()  # its vectors go
             if not self._may_have_landed(error):
                 self._remove_staged()
             raise
@@ -405,13 +405,13 @@ class Execution:
 
     def _remove_staged(self) -> None:
         try:
-            for path in (*self._fresh, *self._unreported()):
+            for path in (*self._fresh, *self._find_unreported_files()):
                 self.table.store.delete(path)
         except StorageError:
             pass  # the store is failing: VACUUM removes the rest
         self._fresh.clear()
 
-    def _unreported(self) -> list[str]:
+    def _find_unreported_files(self) -> list[str]:
         """Files of tasks that ended before another one failed the job: nobody was told of them."""
         if not self._is_torn:
             return []

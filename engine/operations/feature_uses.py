@@ -22,18 +22,18 @@ from engine.schema.widening import TYPE_CHANGES
 from engine.snapshot.snapshot import Snapshot
 
 
-class Use(NamedTuple):
+class FeatureUse(NamedTuple):
     """What is in the way of dropping a feature, and what to do about it."""
 
     what: str
     remedy: str
 
 
-def use_of(snapshot: Snapshot, feature: str) -> Use | None:
+def use_of(snapshot: Snapshot, feature: str) -> FeatureUse | None:
     """What of a version uses a feature; None where nothing does."""
-    needing = _needing(snapshot, feature)
+    needing = _find_dependent_features(snapshot, feature)
     if needing:
-        return Use(f"the feature {needing[0]} needs it", f"Drop {needing[0]} first.")
+        return FeatureUse(f"the feature {needing[0]} needs it", f"Drop {needing[0]} first.")
     return _USES[feature](snapshot) if feature in _USES else _column_use(snapshot, feature)
 
 
@@ -58,66 +58,68 @@ def _metadata_needs(metadata: Metadata, feature: str) -> bool:
     return feature in find_required_features(schema, metadata.configuration)
 
 
-def _needing(snapshot: Snapshot, feature: str) -> list[str]:
+def _find_dependent_features(snapshot: Snapshot, feature: str) -> list[str]:
     have = list_supported_features(snapshot.protocol)
     return sorted(other for other in have if other in FEATURES and feature in FEATURES[other].needs)
 
 
-def _property_use(key: str) -> Use:
-    return Use(f"{key} is true", f"Set {key} to false first.")
+def _property_use(key: str) -> FeatureUse:
+    return FeatureUse(f"{key} is true", f"Set {key} to false first.")
 
 
-def _append_only(snapshot: Snapshot) -> Use | None:
+def _append_only(snapshot: Snapshot) -> FeatureUse | None:
     return _property_use("delta.appendOnly") if snapshot.properties.append_only else None
 
 
-def _change_feed(snapshot: Snapshot) -> Use | None:
+def _change_feed(snapshot: Snapshot) -> FeatureUse | None:
     enabled = snapshot.properties.enable_change_data_feed
     return _property_use("delta.enableChangeDataFeed") if enabled else None
 
 
-def _constraints(snapshot: Snapshot) -> Use | None:
+def _constraints(snapshot: Snapshot) -> FeatureUse | None:
     names = [
         key.removeprefix(CONSTRAINT_PREFIX)
         for key in snapshot.metadata.configuration
         if key.startswith(CONSTRAINT_PREFIX)
     ]
-    return Use(f"there are constraints: {_few(names)}", "Drop them first.") if names else None
+    return (
+        FeatureUse(f"there are constraints: {_few(names)}", "Drop them first.") if names else None
+    )
 
 
-def _invariants(snapshot: Snapshot) -> Use | None:
+def _invariants(snapshot: Snapshot) -> FeatureUse | None:
     names = [
         field.name
         for field in _fields(snapshot.schema)
         if not field.nullable or "delta.invariants" in field.metadata
     ]
     what = f"there are columns with NOT NULL or another invariant: {_few(names)}"
-    return Use(what, "Let them be null first.") if names else None
+    return FeatureUse(what, "Let them be null first.") if names else None
 
 
-def _mapping(snapshot: Snapshot) -> Use | None:
+def _column_mapping_use(snapshot: Snapshot) -> FeatureUse | None:
     if snapshot.mapping_mode == "none":
         return None
     what = f"columns are mapped by {snapshot.mapping_mode}, and files have other names for them"
-    return Use(what, "Load the rows into a table without delta.columnMapping.mode.")
+    return FeatureUse(what, "Load the rows into a table without delta.columnMapping.mode.")
 
 
-def _vectors(snapshot: Snapshot) -> Use | None:
+def _vectors(snapshot: Snapshot) -> FeatureUse | None:
     if snapshot.properties.enable_deletion_vectors:
         return _property_use("delta.enableDeletionVectors")
     column = snapshot.state.files.column("deletion_vector")
     count = len(column) - column.null_count
     what = f"{count} files have deletion vectors"
-    return Use(what, "Run REORG TABLE … APPLY (PURGE) first.") if count else None
+    return FeatureUse(what, "Run REORG TABLE … APPLY (PURGE) first.") if count else None
 
 
-def _domains(snapshot: Snapshot) -> Use | None:
+def _domains(snapshot: Snapshot) -> FeatureUse | None:
     names = sorted(snapshot.domains)
     what = f"there are metadata domains: {_few(names)}"
-    return Use(what, "Remove them with the engine that wrote them.") if names else None
+    return FeatureUse(what, "Remove them with the engine that wrote them.") if names else None
 
 
-def _row_tracking(snapshot: Snapshot) -> Use | None:
+def _row_tracking(snapshot: Snapshot) -> FeatureUse | None:
     if snapshot.properties.row_tracking:
         return _property_use("delta.enableRowTracking")
     column = snapshot.state.files.column("base_row_id")
@@ -125,49 +127,51 @@ def _row_tracking(snapshot: Snapshot) -> Use | None:
     if not count:
         return None
     what = f"{count} files carry row ids, which this engine cannot take out again"
-    return Use(what, "Leave delta.enableRowTracking false, or drop it with delta-spark.")
+    return FeatureUse(what, "Leave delta.enableRowTracking false, or drop it with delta-spark.")
 
 
-def _clustering(snapshot: Snapshot) -> Use | None:
+def _clustering_use(snapshot: Snapshot) -> FeatureUse | None:
     names = snapshot.clustering_columns
     what = f"the table is clustered by {_few(names)}"
-    return Use(what, "Run ALTER TABLE … CLUSTER BY NONE first.") if names else None
+    return FeatureUse(what, "Run ALTER TABLE … CLUSTER BY NONE first.") if names else None
 
 
-def _own_times(snapshot: Snapshot) -> Use | None:
+def _own_times(snapshot: Snapshot) -> FeatureUse | None:
     enabled = snapshot.properties.in_commit_timestamps
     return _property_use("delta.enableInCommitTimestamps") if enabled else None
 
 
-def _no_zone(snapshot: Snapshot) -> Use | None:
+def _no_zone(snapshot: Snapshot) -> FeatureUse | None:
     types = {str(getattr(type_, "name", "")) for type_ in iter_types(snapshot.schema)}
     what = "there are columns of type TIMESTAMP_NTZ"
     return (
-        Use(what, "Load the rows into a table of other types.")
+        FeatureUse(what, "Load the rows into a table of other types.")
         if "timestamp_ntz" in types
         else None
     )
 
 
-def _v2_checkpoints(snapshot: Snapshot) -> Use | None:
+def _v2_checkpoints(snapshot: Snapshot) -> FeatureUse | None:
     if snapshot.properties.checkpoint_policy != "v2":
         return None
-    return Use("delta.checkpointPolicy is v2", "Set delta.checkpointPolicy to classic first.")
+    return FeatureUse(
+        "delta.checkpointPolicy is v2", "Set delta.checkpointPolicy to classic first."
+    )
 
 
-def _widening(snapshot: Snapshot) -> Use | None:
+def _type_widening_use(snapshot: Snapshot) -> FeatureUse | None:
     if snapshot.properties.enable_type_widening:
         return _property_use("delta.enableTypeWidening")
     names = [field.name for field in _fields(snapshot.schema) if TYPE_CHANGES in field.metadata]
     what = f"columns were widened, and files may hold their narrower types: {_few(names)}"
-    return Use(what, "Load the rows into a new table.") if names else None
+    return FeatureUse(what, "Load the rows into a new table.") if names else None
 
 
-def _nothing(_snapshot: Snapshot) -> Use | None:
+def _nothing(_snapshot: Snapshot) -> FeatureUse | None:
     return None
 
 
-def _column_use(snapshot: Snapshot, feature: str) -> Use | None:
+def _column_use(snapshot: Snapshot, feature: str) -> FeatureUse | None:
     """Features that columns need by what they say of themselves."""
     if feature not in find_required_features(snapshot.schema, {}):
         return None
@@ -176,26 +180,26 @@ def _column_use(snapshot: Snapshot, feature: str) -> Use | None:
         for field in _fields(snapshot.schema)
         if feature in find_required_features(StructType((field,)), {})
     ]
-    return Use(f"columns need it: {_few(names)}", "Drop these columns first.")
+    return FeatureUse(f"columns need it: {_few(names)}", "Drop these columns first.")
 
 
 _WIDENING = ("typeWidening", "typeWidening-preview")
-_USES: Mapping[str, Callable[[Snapshot], Use | None]] = {
+_USES: Mapping[str, Callable[[Snapshot], FeatureUse | None]] = {
     "appendOnly": _append_only,
     "changeDataFeed": _change_feed,
     "checkConstraints": _constraints,
     "invariants": _invariants,
-    "columnMapping": _mapping,
+    "columnMapping": _column_mapping_use,
     "deletionVectors": _vectors,
     "domainMetadata": _domains,
     "rowTracking": _row_tracking,
-    "clustering": _clustering,
+    "clustering": _clustering_use,
     "inCommitTimestamp": _own_times,
     "timestampNtz": _no_zone,
     "v2Checkpoint": _v2_checkpoints,
     "vacuumProtocolCheck": _nothing,
     "checkpointProtection": _nothing,
-    **dict.fromkeys(_WIDENING, _widening),
+    **dict.fromkeys(_WIDENING, _type_widening_use),
 }
 
 

@@ -41,7 +41,7 @@ def copy_files(
     ]  # a VACUUM may have taken them meanwhile
     outcomes += _all_of(execution, again, copying.copy, stopped) if again else []
     copied = len([copy for copy, done in outcomes if done])
-    execution.found(f"{copied:,} of {len(copies):,} files were to be copied", STAGE)
+    execution.report_finding(f"{copied:,} of {len(copies):,} files were to be copied", STAGE)
     return copied
 
 

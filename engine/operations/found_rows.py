@@ -37,7 +37,7 @@ class FoundRows:
     deletions: Mapping[FileKey, FileDeletion | None] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def record(
         cls,
         snapshot: Snapshot,
         condition: Expression,
@@ -50,7 +50,7 @@ class FoundRows:
         matching = {deletion.add.key: deletion for deletion in deletions}
         return cls(snapshot, condition, {add.key: matching.get(add.key) for add in read})
 
-    def kept(self) -> "KeptRows | None":
+    def keep_positions(self) -> "KeptRows | None":
         """It with the positions read from the vectors, which a failed attempt removes."""
         vectors = [deletion.vector for deletion in self.deletions.values() if deletion is not None]
         if sum(vector.size_in_bytes for vector in vectors if vector) > _MOST_BYTES:
@@ -80,7 +80,7 @@ class KeptRows:
     condition: Expression
     positions: Mapping[FileKey, BitMap64]
 
-    def known_of(
+    def positions_at(
         self, snapshot: Snapshot, condition: Expression, files: Sequence[AddFile]
     ) -> dict[int, BitMap64]:
         """What still holds at a version, by the files' places; nothing where its columns may differ."""

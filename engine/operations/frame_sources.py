@@ -111,7 +111,7 @@ def register_reads(
     reads = own_reads(frame, execution.table.uri)
     versions = {read.version for read in reads if read.version is not None} - {txn.read_version}
     if versions:
-        raise _outdated(execution.table.uri, *sorted((min(versions), txn.read_version)))
+        raise _frame_version_error(execution.table.uri, *sorted((min(versions), txn.read_version)))
     if any(not read.is_pinned for read in reads):
         _check_moment(frame, execution.table.uri)
     if not is_made_anew and any(read.version is not None for read in reads):
@@ -136,10 +136,10 @@ def _check_appends(execution: Execution, txn: OptimisticTransaction) -> None:
         commit = read_commit(table.store, version)
         is_append = commit.commit_info is not None and commit.commit_info.is_blind_append
         if is_append and any(isinstance(action, AddFile) for action in commit.actions):
-            raise _outdated(table.uri, txn.read_version, version)
+            raise _frame_version_error(table.uri, txn.read_version, version)
 
 
-def _outdated(uri: str, version: int, later: int) -> OutdatedFrameError:
+def _frame_version_error(uri: str, version: int, later: int) -> OutdatedFrameError:
     """Rows of a version cannot be written where another one is read.
 
     What was added between the two is new to one and not to the other.

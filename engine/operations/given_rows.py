@@ -12,7 +12,7 @@ from engine.commands.names import table_sql
 from engine.commands.sources import ArrowSource, TableSource
 from engine.errors import CannotEvaluateError, RequestError
 from engine.expressions.tree import Column
-from engine.operations.arrow_rows import evaluated_as
+from engine.operations.arrow_rows import evaluate_as
 from engine.schema.arrow import from_arrow_type, to_arrow_type
 from engine.schema.assignment import plan_storage
 from engine.schema.types import ArrayType, MapType, StructField, StructType
@@ -20,7 +20,7 @@ from engine.schema.write_errors import ColumnCountError
 from engine.spark.shape import check_assignable
 
 
-def with_given_rows(command: Command, sources: Mapping[str, Any]) -> Command:
+def bind_sources(command: Command, sources: Mapping[str, Any]) -> Command:
     """The command with the rows of that name in the place of its source, where it names some.
 
     Raises:
@@ -40,7 +40,7 @@ def with_given_rows(command: Command, sources: Mapping[str, Any]) -> Command:
         raise _whole_alone(named[0])
     if source != TableSource(named[0], by_position=source.by_position):
         raise _whole_alone(named[0])
-    rows = _as_arrow(source.table, given[source.table.lower()])
+    rows = _convert_to_arrow(source.table, given[source.table.lower()])
     own = ArrowSource(rows, source.table, source.by_position)
     changed: Command = replace(command, source=own)  # type: ignore[call-arg] # it has a source
     return changed
@@ -52,7 +52,7 @@ def _whole_alone(name: str) -> RequestError:
     return RequestError(msg, remedy, field="sources")
 
 
-def given_rows(
+def convert_rows(
     source: ArrowSource, target_schema: StructType | None, *, stored: bool, takes_more: bool = False
 ) -> tuple[pa.Table, StructType]:
     """The rows in Arrow's types of the engine, and their columns.
@@ -76,7 +76,7 @@ def given_rows(
         return rows, schema
     check_assignable(target_schema, schema)
     columns = {
-        column.name: _stored(rows, mine, column)
+        column.name: _cast_column(rows, mine, column)
         for mine in schema
         if (column := target_schema.get(mine.name)) is not None
     }
@@ -102,18 +102,18 @@ def names_by_position(
     return [*target_schema.names, *names[expected:]]
 
 
-def _stored(rows: pa.Table, mine: StructField, column: StructField) -> pa.ChunkedArray:
+def _cast_column(rows: pa.Table, mine: StructField, column: StructField) -> pa.ChunkedArray:
     plan_storage(mine.type, column.type, column.name)
     if mine.type == column.type:
         return rows.column(mine.name)
     if isinstance(column.type, StructType | ArrayType | MapType):
         msg = f"{column.name} is a struct, array or map of other types."
         raise CannotEvaluateError(msg)
-    values = evaluated_as(column.type, Column((mine.name,), mine.type), rows)
+    values = evaluate_as(column.type, Column((mine.name,), mine.type), rows)
     return values.cast(to_arrow_type(column.type))
 
 
-def _as_arrow(name: str, given: object) -> pa.Table:
+def _convert_to_arrow(name: str, given: object) -> pa.Table:
     """Rows in the types that a table has: no dictionaries, no unsigned numbers, times in microseconds."""
     try:
         rows = _table(given)
@@ -131,7 +131,7 @@ def _as_arrow(name: str, given: object) -> pa.Table:
     if repeated is not None:
         msg = f"The rows {table_sql(name)} have two columns called {repeated}."
         raise RequestError(msg, "Name each column once.", field="sources")
-    columns = {one: _as_engine(name, one, rows.column(one)) for one in rows.column_names}
+    columns = {one: _convert_column(name, one, rows.column(one)) for one in rows.column_names}
     return pa.table(columns)
 
 
@@ -151,7 +151,7 @@ def _columns(rows: list[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _as_engine(name: str, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _convert_column(name: str, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = to_arrow_type(from_arrow_type(values.type))
     try:
         return values if values.type == kind else values.cast(kind)

@@ -21,14 +21,14 @@ from engine.operations.arrow_rows import (
     FileRows,
     RowTracking,
     RuledRows,
-    as_changes,
     check_names,
     check_plain,
+    compute_assignments,
     is_small,
+    mark_changes,
     need_spark,
     not_generated,
-    stored_values,
-    with_values,
+    replace_columns,
     write_rows_and_changes,
 )
 from engine.operations.execution import Execution, keeps_row_ids
@@ -74,7 +74,7 @@ def find_in_process(
         return None
     execution.begin_stage("find rows")
     try:
-        bitmaps = matching_positions(snapshot, condition, files)
+        bitmaps = find_matching_positions(snapshot, condition, files)
     except FOR_SPARK as error:
         need_spark(execution, error)
         return None
@@ -111,7 +111,7 @@ def write_in_process(
     return replace(written, images=writer.images), fed
 
 
-def matching_positions(
+def find_matching_positions(
     snapshot: Snapshot, condition: Expression, files: Sequence[AddFile]
 ) -> dict[int, BitMap64]:
     """The physical rows that match, by the numbers of the files that have any.
@@ -156,7 +156,7 @@ class _Images:
         check_plain(snapshot.schema, table, images.assignments or {})
         if images.assignments is not None:
             given = not_generated(snapshot.schema, (path[0] for path in images.assignments))
-            self._rules = RuledRows.of(
+            self._rules = RuledRows.plan(
                 snapshot.table_uri, snapshot.metadata, snapshot.schema, given, execution.now_ms
             )
 
@@ -174,35 +174,35 @@ class _Images:
                 if not before.num_rows:
                     continue
                 if self._images.assignments is None:
-                    changes.append(as_changes(before, "delete"))
+                    changes.append(mark_changes(before, "delete"))
                     continue
-                after = self._checked(with_values(before, self._assignments(before)))
+                after = self._check_rows(replace_columns(before, self._assignments(before)))
                 changes += [
-                    as_changes(before, "update_preimage"),
-                    as_changes(after, "update_postimage"),
+                    mark_changes(before, "update_preimage"),
+                    mark_changes(after, "update_postimage"),
                 ]
         return changes
 
     def _rows_of(self, add: AddFile) -> Iterator[pa.Table]:
-        tracking = RowTracking.of(self._snapshot, self._table, add) if self._kept else None
+        tracking = RowTracking.read(self._snapshot, self._table, add) if self._kept else None
         for rows in self._files.read(add):
             mask = find_matches(self._images.condition, rows)
             left = rows.filter(pc.invert(mask)) if self._images.leaves else rows.slice(0, 0)
             new = rows.slice(0, 0)
             if self._images.assignments is not None:
                 matched = rows.filter(mask)
-                new = with_values(matched, self._assignments(matched))
+                new = replace_columns(matched, self._assignments(matched))
                 self.images += new.num_rows
             both = pa.concat_tables([left, new])
             order = pc.sort_indices(both.column(ROW_INDEX))
             both = both.take(order)
             changed = pc.greater_equal(order, left.num_rows)
             positions = both.column(ROW_INDEX)
-            checked = self._checked(both.drop_columns([ROW_INDEX]))
+            checked = self._check_rows(both.drop_columns([ROW_INDEX]))
             yield tracking.add_to(checked, positions, changed) if tracking else checked
 
     def _assignments(self, rows: pa.Table) -> dict[str, pa.ChunkedArray]:
-        return stored_values(self._snapshot.schema, self._images.assignments or {}, rows)
+        return compute_assignments(self._snapshot.schema, self._images.assignments or {}, rows)
 
-    def _checked(self, rows: pa.Table) -> pa.Table:
+    def _check_rows(self, rows: pa.Table) -> pa.Table:
         return self._rules.check(rows) if self._rules is not None and rows.num_rows else rows

@@ -9,10 +9,10 @@ from engine.commands.model import Append, Overwrite
 from engine.commands.partitions import static_values
 from engine.errors import RequestError
 from engine.expressions.tree import Expression
-from engine.operations.arrow_rows import evaluated_as
+from engine.operations.arrow_rows import evaluate_as
 from engine.operations.execution import Execution
 from engine.operations.source_rows import source_rows
-from engine.operations.write_rows import Terms
+from engine.operations.write_rows import WriteTerms
 from engine.operations.written_rows import rows_at_hand
 from engine.schema.arrow import to_arrow_type
 from engine.schema.types import StructField, StructType
@@ -23,8 +23,8 @@ from engine.transaction.optimistic_transaction import OptimisticTransaction
 _ONE_ROW = pa.table({"": pa.nulls(1)})
 
 
-def incoming_rows(
-    execution: Execution, command: Append | Overwrite, terms: Terms, txn: OptimisticTransaction
+def read_source_rows(
+    execution: Execution, command: Append | Overwrite, terms: WriteTerms, txn: OptimisticTransaction
 ) -> SourceRows:
     """The rows of a command's source, and the constants of its PARTITION.
 
@@ -33,7 +33,7 @@ def incoming_rows(
             has too.
     """
     constants = _constants(command.partition, terms)
-    columns, evolves = _without(terms.schema, constants), command.merge_schema
+    columns, evolves = _drop_constants(terms.schema, constants), command.merge_schema
     rows = source_rows(execution, command.source, columns, txn, takes_more=evolves)
     _check_apart(constants, rows.schema.names)
     frame, fields = rows.frame, list(rows.schema.fields)
@@ -43,25 +43,27 @@ def incoming_rows(
     return replace(rows, frame=frame, schema=StructType(tuple(fields)))
 
 
-def incoming_at_hand(execution: Execution, command: Append, terms: Terms) -> pa.Table | None:
-    """As `incoming_rows`, in Arrow; None where that takes Spark.
+def read_rows_in_process(
+    execution: Execution, command: Append, terms: WriteTerms
+) -> pa.Table | None:
+    """As `read_source_rows`, in Arrow; None where that takes Spark.
 
     Raises:
         CannotEvaluateError: a constant that only Spark can cast.
     """
     constants = _constants(command.partition, terms)
-    at_hand = rows_at_hand(execution, command.source, _without(terms.schema, constants))
+    at_hand = rows_at_hand(execution, command.source, _drop_constants(terms.schema, constants))
     if at_hand is None:
         return None
     rows = at_hand[0]
     _check_apart(constants, rows.column_names)
     for name, value in constants.items():
-        one = evaluated_as(value.type, value, _ONE_ROW)[0].cast(to_arrow_type(value.type))
+        one = evaluate_as(value.type, value, _ONE_ROW)[0].cast(to_arrow_type(value.type))
         rows = rows.append_column(name, pa.repeat(one, rows.num_rows))
     return rows
 
 
-def _constants(partition: Mapping[str, str], terms: Terms) -> dict[str, Expression]:
+def _constants(partition: Mapping[str, str], terms: WriteTerms) -> dict[str, Expression]:
     columns = {name.lower() for name in terms.metadata.partition_columns}
     for name in partition:
         if name.strip("`").lower() not in columns:
@@ -71,7 +73,7 @@ def _constants(partition: Mapping[str, str], terms: Terms) -> dict[str, Expressi
     return static_values(partition, terms.schema)
 
 
-def _without(schema: StructType, constants: Mapping[str, Expression]) -> StructType:
+def _drop_constants(schema: StructType, constants: Mapping[str, Expression]) -> StructType:
     return StructType(tuple(field for field in schema if field.name not in constants))
 
 

@@ -22,16 +22,16 @@ from engine.operations.frame_sources import pin_tables, register_reads
 from engine.operations.merge_in_process import (
     MOST_SOURCE_ROWS,
     ArrowMerge,
-    Merged,
+    MergeChanges,
     merge_in_process,
 )
 from engine.operations.merge_join import Matcher, check_columns, source_bounds
 from engine.operations.merge_metrics import MergeCounts, merge_metrics, merge_parameters
-from engine.operations.merge_needs import Carried, carried_by_pairs
+from engine.operations.merge_needs import PairColumns, choose_pair_columns
 from engine.operations.merge_ranges import Bounds, bounds_by_spark, source_ranges
-from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows, with_computed_source
-from engine.operations.merge_terms import analysed_merge
-from engine.operations.planned_rows import counting, plan_of_merge, table_at_hand
+from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows, compute_source_columns
+from engine.operations.merge_terms import analyse_merge
+from engine.operations.planned_rows import plan_of_merge, raise_in_process_limit, table_at_hand
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult
 from engine.operations.row_deletion import RowDeletion, settle
@@ -42,7 +42,7 @@ from engine.operations.row_sums import (
     check_rewritten,
 )
 from engine.operations.source_rows import source_rows
-from engine.operations.write_rows import Terms
+from engine.operations.write_rows import WriteTerms
 from engine.operations.written_rows import rows_at_hand
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.collected import MOST_BYTES, FrameSize, collect_rows, size_of_all
@@ -67,12 +67,12 @@ _MatcherOf: TypeAlias = Callable[[Sequence[Expression]], RowMatcher]
 
 
 @dataclass
-class _Merging:
+class _MergeRun:
     """One MERGE on its way."""
 
     execution: Execution
     snapshot: Snapshot
-    terms: Terms
+    terms: WriteTerms
     rows: MergeRows
     candidates: list[AddFile]
 
@@ -103,7 +103,7 @@ class _Merging:
 
 
 @dataclass(frozen=True)
-class _Matched:
+class _MatchedActions:
     """What is done to which target row, the files that change by it, and how often each clause."""
 
     actions: DataFrame | None = None
@@ -123,12 +123,14 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
     txn = execution.begin(operation="MERGE")
     snapshot = execution.snapshot_of(txn)
     if execution.options.dry_run:
-        counting_run = counting(execution)
-        return plan_of_merge(counting_run, snapshot, _at_hand(command, counting_run, txn, snapshot))
+        counting_run = raise_in_process_limit(execution)
+        return plan_of_merge(
+            counting_run, snapshot, _plan_in_process(command, counting_run, txn, snapshot)
+        )
     reading = _read(command, execution, txn, snapshot)
-    execution.found(f"{reading.source_count:,} rows", READ_SOURCE)
+    execution.report_finding(f"{reading.source_count:,} rows", READ_SOURCE)
     materialised = monotonic()
-    merged, terms = _by_arrow(reading) or _by_spark(reading)
+    merged, terms = _merge_in_process(reading) or _merge_in_spark(reading)
     txn.stage(*terms.changes_from(snapshot), *merged.written.adds, *merged.changes)
     times = {
         "executionTimeMs": round((monotonic() - started) * 1000),
@@ -142,11 +144,11 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
     metrics = {**merge_metrics(counts, merged.gone, merged.written), **times}
     metrics["numTargetChangeFilesAdded"] = len(merged.changes)
     result = execution.commit(txn, "MERGE", merge_parameters(reading.merge), metrics)
-    return result if txn.actions else result.saying("No row matches: nothing was changed.")
+    return result if txn.actions else result.replace_message("No row matches: nothing was changed.")
 
 
 def _check_sums(
-    snapshot: Snapshot, source_count: int, clauses: Sequence[AnalysedClause], merged: Merged
+    snapshot: Snapshot, source_count: int, clauses: Sequence[AnalysedClause], merged: MergeChanges
 ) -> None:
     """Hold what was found of both sides against what was written.
 
@@ -165,7 +167,7 @@ def _check_sums(
 
 
 @dataclass
-class _Reading:
+class _SourceReading:
     """The source, read once: few rows of it as Arrow, and in Spark unless they need none."""
 
     command: Merge
@@ -173,7 +175,7 @@ class _Reading:
     txn: OptimisticTransaction
     snapshot: Snapshot
     tables: QueryTables
-    terms: Terms
+    terms: WriteTerms
     merge: AnalysedMerge
     source_count: int
     arrow: pa.Table | None = None
@@ -202,8 +204,8 @@ class _Reading:
 
 def _read(
     command: Merge, execution: Execution, txn: OptimisticTransaction, snapshot: Snapshot
-) -> _Reading:
-    terms = Terms.of(snapshot)
+) -> _SourceReading:
+    terms = WriteTerms.from_snapshot(snapshot)
     tables = QueryTables(execution, txn)
     at_hand = rows_at_hand(execution, command.source, terms.schema, stored=False)
     if at_hand is not None and at_hand[0].num_rows > MOST_SOURCE_ROWS:
@@ -211,8 +213,8 @@ def _read(
         need_spark(execution, CannotEvaluateError(many))
     elif at_hand is not None and execution.options.in_process_bytes:
         rows, schema = at_hand
-        terms, analysed = analysed_merge(command, execution, terms, schema, tables)
-        return _Reading(
+        terms, analysed = analyse_merge(command, execution, terms, schema, tables)
+        return _SourceReading(
             command, execution, txn, snapshot, tables, terms, analysed, rows.num_rows, rows
         )
     return _read_by_spark(command, execution, txn, snapshot)
@@ -220,14 +222,14 @@ def _read(
 
 def _read_by_spark(
     command: Merge, execution: Execution, txn: OptimisticTransaction, snapshot: Snapshot
-) -> _Reading:
-    terms, tables = Terms.of(snapshot), QueryTables(execution, txn)
+) -> _SourceReading:
+    terms, tables = WriteTerms.from_snapshot(snapshot), QueryTables(execution, txn)
     with execution.spark_stage(READ_SOURCE):
         incoming = source_rows(execution, command.source, terms.schema, txn, stored=False)
         if txn.has_read:  # rows that the source should have had need not join anything
             txn.use_files_alone(READS_TARGET)
-        terms, analysed = analysed_merge(command, execution, terms, incoming.schema, tables)
-        analysed, frame = with_computed_source(analysed, incoming.frame)
+        terms, analysed = analyse_merge(command, execution, terms, incoming.schema, tables)
+        analysed, frame = compute_source_columns(analysed, incoming.frame)
         if frame is not incoming.frame:
             register_reads(execution, frame, txn)
             frame = pin_tables(execution, frame)
@@ -237,12 +239,12 @@ def _read_by_spark(
         few = size.rows <= MOST_SOURCE_ROWS and size.bytes_of() <= MOST_BYTES
         is_here = few and bool(execution.options.in_process_bytes)
         arrow = collect_rows(source.drop(SOURCE_ROW)) if is_here else None
-    return _Reading(
+    return _SourceReading(
         command, execution, txn, snapshot, tables, terms, analysed, size.rows, arrow, source, size
     )
 
 
-def _by_arrow(reading: _Reading) -> tuple[Merged, Terms] | None:
+def _merge_in_process(reading: _SourceReading) -> tuple[MergeChanges, WriteTerms] | None:
     """Few rows into few files, in this process; None where Spark is to do it."""
     work = _arrow_merge(reading)
     merged = merge_in_process(reading.execution, reading.snapshot, work) if work else None
@@ -252,7 +254,7 @@ def _by_arrow(reading: _Reading) -> tuple[Merged, Terms] | None:
     return merged, reading.terms
 
 
-def _arrow_merge(reading: _Reading) -> ArrowMerge | None:
+def _arrow_merge(reading: _SourceReading) -> ArrowMerge | None:
     source, unchanged = reading.arrow, reading.terms.schema == reading.snapshot.schema
     if source is None or not unchanged:
         return None
@@ -268,25 +270,25 @@ def _arrow_merge(reading: _Reading) -> ArrowMerge | None:
     return ArrowMerge(reading.merge, source, files)
 
 
-def _at_hand(
+def _plan_in_process(
     command: Merge, execution: Execution, txn: OptimisticTransaction, snapshot: Snapshot
 ) -> ArrowMerge | None:
     """What a dry run can look at without Spark; None where the source needs it."""
-    terms, tables = Terms.of(snapshot), QueryTables(execution, txn)
+    terms, tables = WriteTerms.from_snapshot(snapshot), QueryTables(execution, txn)
     source = rows_at_hand(execution, command.source, terms.schema, stored=False) or table_at_hand(
         execution, command.source
     )
     if source is None:
         return None
     rows, schema = source
-    changed, analysed = analysed_merge(command, execution, terms, schema, tables)
-    reading = _Reading(
+    changed, analysed = analyse_merge(command, execution, terms, schema, tables)
+    reading = _SourceReading(
         command, execution, txn, snapshot, tables, changed, analysed, rows.num_rows, rows
     )
     return _arrow_merge(reading)
 
 
-def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
+def _merge_in_spark(reading: _SourceReading) -> tuple[MergeChanges, WriteTerms]:
     execution, snapshot = reading.execution, reading.snapshot
     if reading.frame is None:
         reading = _read_by_spark(reading.command, execution, reading.txn, snapshot)
@@ -306,10 +308,10 @@ def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
             execution.now_ms,
             reading.tables,
         )
-        merging = _Merging(execution, snapshot, reading.terms, rows, files)
-        matched = _Matched() if merge.inserts_only else _match(merging)
+        merging = _MergeRun(execution, snapshot, reading.terms, rows, files)
+        matched = _MatchedActions() if merge.inserts_only else _match(merging)
     reading.txn.stage(*matched.gone.actions())
-    execution.found(matched.gone.in_words())
+    execution.report_finding(matched.gone.describe())
     scanned = monotonic()
     with execution.spark_stage("write new rows"):
         merged = replace(_write(merging, matched), scanned=scanned)
@@ -317,24 +319,24 @@ def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
     return merged, merging.terms
 
 
-def _match(merging: _Merging) -> _Matched:
+def _match(merging: _MergeRun) -> _MatchedActions:
     """What is done to which target row, and the files that change by it.
 
     Raises:
         MultipleSourceRowsError: two source rows would change one target row.
     """
-    rows = replace(merging.rows, carried=_carried(merging))
+    rows = replace(merging.rows, carried=_choose_carried_columns(merging))
     target = merging.target(row_ids=rows.carried is not None and rows.carried.row_ids)
     pairs = rows.pairs(target)
-    counts = _by_clause(pairs)
+    counts = _count_by_clause(pairs)
     actions = pairs.filter(column(CLAUSE) >= 0)
     by_clause = {clause: count for clause, count in counts.items() if clause >= 0}
     if rows.merge.only_deletes_matches:
         actions = actions.dropDuplicates([FILE, ROW])
-        by_clause = _by_clause(actions)
+        by_clause = _count_by_clause(actions)
     if rows.merge.reads_whole_target:
-        unmatched = rows.unmatched_targets(target, pairs)
-        actions, by_clause = actions.unionByName(unmatched), by_clause | _by_clause(unmatched)
+        unmatched = rows.find_unmatched_targets(target, pairs)
+        actions, by_clause = actions.unionByName(unmatched), by_clause | _count_by_clause(unmatched)
     deletions = delete_positions(
         actions.select(FILE, ROW),
         merging.table,
@@ -347,39 +349,39 @@ def _match(merging: _Merging) -> _Matched:
         rows.merge.check_single(rows.table)
     pair_count = sum(counts.values())
     merging.rows = replace(rows, pairs_found=pairs, pair_count=pair_count, action_count=acting)
-    return _Matched(actions, settle(deletions, by_vector=merging.by_vector), by_clause)
+    return _MatchedActions(actions, settle(deletions, by_vector=merging.by_vector), by_clause)
 
 
-def _carried(merging: _Merging) -> Carried | None:
+def _choose_carried_columns(merging: _MergeRun) -> PairColumns | None:
     """What pairs are to hold for new images: where others stay, or a change feed is kept, files are read again."""
     if not merging.by_vector or merging.snapshot.properties.enable_change_data_feed:
         return None
     rows = merging.rows
     is_narrow = is_one_task(merging.candidates) and len(rows.schema) <= MOST_COLUMNS_ALONG
     columns = rows.size.by_column
-    return carried_by_pairs(
+    return choose_pair_columns(
         rows.merge, rows.schema, columns, reads_all=is_narrow, row_ids=merging.kept
     )
 
 
-def _by_clause(rows: DataFrame) -> dict[int, int]:
+def _count_by_clause(rows: DataFrame) -> dict[int, int]:
     counted = rows.groupBy(CLAUSE).count().collect()
     return {int(row[CLAUSE]): int(row["count"]) for row in counted}
 
 
-def _write(merging: _Merging, matched: _Matched) -> Merged:
+def _write(merging: _MergeRun, matched: _MatchedActions) -> MergeChanges:
     """Write new images and new rows."""
     rows, gone, actions = merging.rows, matched.gone, matched.actions
     touched = merging.indices((*gone.removed, *(file.add for file in gone.masked)))
     frames: list[DataFrame] = []
-    inserts, marked = rows.inserts(rows.unmatched_source(merging.target))
-    merging.terms = merging.terms.numbered_to(marked)
+    inserts, marked = rows.inserts(rows.find_unmatched_source(merging.target))
+    merging.terms = merging.terms.record_identity_marks(marked)
     if actions is not None and touched:
         if merging.snapshot.properties.enable_change_data_feed or rows.asks_for_values:
-            rows, actions = rows.with_values(merging.target(touched), actions)
+            rows, actions = rows.materialise_values(merging.target(touched), actions)
             merging.rows = rows
         if rows.carried is not None:
-            frames.append(rows.carried_images(actions, kept=merging.kept))
+            frames.append(rows.build_images_from_pairs(actions, kept=merging.kept))
         elif rows.updates or gone.rewritten:
             target, others = merging.target(touched, row_ids=merging.kept), bool(gone.rewritten)
             frames.append(rows.images(target, actions, others=others, kept=merging.kept))
@@ -387,7 +389,7 @@ def _write(merging: _Merging, matched: _Matched) -> Merged:
     if inserts is not None:
         inserts = materialise_rows(inserts)
         inserted, unmatched = _insert_counts(rows, inserts)
-        frames.append(_without_row_ids(inserts) if merging.kept else inserts)
+        frames.append(_add_null_row_ids(inserts) if merging.kept else inserts)
     written = WriteOutput()
     for frame in frames:
         checked = enforce(frame, rows.table, rows.schema, merging.terms.metadata)
@@ -397,7 +399,7 @@ def _write(merging: _Merging, matched: _Matched) -> Merged:
         merging.execution.wrote(part.adds)
         written += part
     changes = _changes(merging, actions, inserts, touched)
-    return Merged(gone, written, tuple(changes), inserted, matched.by_clause, unmatched)
+    return MergeChanges(gone, written, tuple(changes), inserted, matched.by_clause, unmatched)
 
 
 def _insert_counts(rows: MergeRows, inserts: DataFrame) -> tuple[int, int | None]:
@@ -413,13 +415,16 @@ def _insert_counts(rows: MergeRows, inserts: DataFrame) -> tuple[int, int | None
     return inserted, rows.size.rows - distinct
 
 
-def _without_row_ids(frame: DataFrame) -> DataFrame:
+def _add_null_row_ids(frame: DataFrame) -> DataFrame:
     nothing = F.lit(None).cast("long")
     return frame.withColumn(ROW_ID, nothing).withColumn(ROW_COMMIT_VERSION, nothing)
 
 
 def _changes(
-    merging: _Merging, actions: DataFrame | None, inserts: DataFrame | None, touched: frozenset[int]
+    merging: _MergeRun,
+    actions: DataFrame | None,
+    inserts: DataFrame | None,
+    touched: frozenset[int],
 ) -> list[AddCDCFile]:
     """Every change, where a change feed is kept; a version of new files alone needs none."""
     if not merging.snapshot.properties.enable_change_data_feed or actions is None or not touched:

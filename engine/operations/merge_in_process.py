@@ -28,17 +28,17 @@ from engine.operations.arrow_rows import (
     FileRows,
     RowTracking,
     RuledRows,
-    as_changes,
     check_plain,
+    compute_assignments,
     is_small,
+    mark_changes,
     need_spark,
     not_generated,
-    stored_values,
-    with_values,
+    replace_columns,
     write_rows_and_changes,
 )
 from engine.operations.execution import Execution, keeps_row_ids, uses_deletion_vectors
-from engine.operations.merge_join import Numbers, beside, paired, pairs, sided
+from engine.operations.merge_join import Numbers, join_columns, pair_rows, pairs, qualify_source
 from engine.operations.row_deletion import RowDeletion, settle
 from engine.snapshot.conform import target_type
 from engine.snapshot.reader import ROW_INDEX
@@ -68,7 +68,7 @@ class ArrowMerge:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeChanges:
     """What a MERGE changes: the files that lose rows, those written, and how often each clause.
 
     `unmatched` are the source rows that no target row joins; None where they were not counted.
@@ -84,7 +84,9 @@ class Merged:
     scanned: float = 0.0
 
 
-def merge_in_process(execution: Execution, snapshot: Snapshot, work: ArrowMerge) -> Merged | None:
+def merge_in_process(
+    execution: Execution, snapshot: Snapshot, work: ArrowMerge
+) -> MergeChanges | None:
     """Do a MERGE up to its commit; None where Spark is to do it.
 
     Raises:
@@ -106,13 +108,15 @@ def merge_in_process(execution: Execution, snapshot: Snapshot, work: ArrowMerge)
     deletions = merge_bitmaps(merge, rows.bitmaps())
     execution.wrote_vectors(deletion.vector for deletion in deletions)
     gone = settle(deletions, by_vector=by_vector)
-    execution.found(f"{gone.in_words()}, {IN_PROCESS}")
+    execution.report_finding(f"{gone.describe()}, {IN_PROCESS}")
     scanned = monotonic()
     execution.begin_stage("write new rows")
     kept = keeps_row_ids(snapshot)
     written, fed = write_rows_and_changes(execution, table, [data], changes, keep_row_ids=kept)
     unmatched = rows.unmatched
-    return Merged(gone, written, tuple(fed), rows.inserted, rows.by_clause, unmatched, scanned)
+    return MergeChanges(
+        gone, written, tuple(fed), rows.inserted, rows.by_clause, unmatched, scanned
+    )
 
 
 class MergeRowsByArrow:
@@ -162,25 +166,25 @@ class MergeRowsByArrow:
         tables = list(self._updated)
         if not self._by_vector:
             tables.append(self._others())
-        tables += [_without_row_ids(rows) if self._kept else rows for rows in self._inserts]
+        tables += [_add_null_row_ids(rows) if self._kept else rows for rows in self._inserts]
         return tables
 
     def changes(self) -> list[pa.Table]:
         """What goes into the change feed, where one is kept and rows that were there change."""
         if not self._snapshot.properties.enable_change_data_feed or not len(self._rows):
             return []
-        tables = [as_changes(rows, "insert") for rows in self._inserts]
+        tables = [mark_changes(rows, "insert") for rows in self._inserts]
         for number, clause in enumerate(self._work.merge.clauses):
             before = self._own(self._target.take(self._rows[self._clauses == number]))
             kind = "delete" if clause.action == DELETE else "update_preimage"
-            tables.append(as_changes(before, kind))
-        tables += [as_changes(self._own(rows), "update_postimage") for rows in self._updated]
+            tables.append(mark_changes(before, kind))
+        tables += [mark_changes(self._own(rows), "update_postimage") for rows in self._updated]
         return [rows for rows in tables if rows.num_rows]
 
     def _read(self) -> pa.Table:
         files, pieces = FileRows(self._snapshot), []
         for number, add in enumerate(self._work.candidates):
-            tracking = RowTracking.of(self._snapshot, self._table, add) if self._kept else None
+            tracking = RowTracking.read(self._snapshot, self._table, add) if self._kept else None
             for rows in files.read(add):
                 numbers = pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows)
                 piece = rows.append_column(_FILE, numbers)
@@ -205,7 +209,7 @@ class MergeRowsByArrow:
         if merge.inserts_only:
             nothing = np.zeros(0, dtype=np.int64)
             return nothing, nothing, nothing, unmatched
-        chosen = self._chosen(MATCHED, paired(self._target, mine, source, theirs))
+        chosen = self._choose_clauses(MATCHED, pair_rows(self._target, mine, source, theirs))
         acting = chosen != _NOTHING
         rows, sources, clauses = mine[acting], theirs[acting], chosen[acting]
         _, first = np.unique(rows, return_index=True)
@@ -214,14 +218,14 @@ class MergeRowsByArrow:
         rows, sources, clauses = rows[first], sources[first], clauses[first]
         if merge.reads_whole_target:
             left = np.setdiff1d(np.arange(self._target.num_rows), mine)
-            chosen = self._chosen(BY_SOURCE, self._target.take(left))
+            chosen = self._choose_clauses(BY_SOURCE, self._target.take(left))
             reached = chosen != _NOTHING
             rows = np.concatenate([rows, left[reached]])
             sources = np.concatenate([sources, np.full(reached.sum(), _NOTHING)])
             clauses = np.concatenate([clauses, chosen[reached]])
         return rows, sources, clauses, unmatched
 
-    def _chosen(self, when: str, rows: pa.Table) -> Numbers:
+    def _choose_clauses(self, when: str, rows: pa.Table) -> Numbers:
         """For each row the first clause of a kind whose condition holds; conditions are tried in order."""
         chosen = np.full(rows.num_rows, _NOTHING, dtype=np.int64)
         left = np.arange(rows.num_rows)
@@ -229,7 +233,7 @@ class MergeRowsByArrow:
             if clause.condition is None:
                 chosen[left] = number
                 break
-            mask = find_matches(sided(clause.condition), rows.take(left)).to_numpy()
+            mask = find_matches(qualify_source(clause.condition), rows.take(left)).to_numpy()
             chosen[left[mask]] = number
             left = left[~mask]
         return chosen
@@ -247,13 +251,13 @@ class MergeRowsByArrow:
             old = self._target.take(self._rows[mask])
             rows = old
             if clause.when == MATCHED:
-                rows = paired(
+                rows = pair_rows(
                     self._target, self._rows[mask], self._work.source, self._sources[mask]
                 )
-            values = stored_values(self._schema, _sided_values(clause), rows)
+            values = compute_assignments(self._schema, _qualify_assignments(clause), rows)
             assigned = [path[0] for path in clause.assignments]
             rules = self._rules(not_generated(self._schema, assigned))
-            new = rules.check(with_values(self._own(old), values))
+            new = rules.check(replace_columns(self._own(old), values))
             if self._kept:
                 new = new.append_column(ROW_ID, old.column(ROW_ID))
                 new = new.append_column(ROW_COMMIT_VERSION, pa.nulls(new.num_rows, pa.int64()))
@@ -269,13 +273,13 @@ class MergeRowsByArrow:
         return rows.select(names)
 
     def _new_rows(self, unmatched: Numbers) -> Iterator[pa.Table]:
-        source = beside(None, self._work.source.take(unmatched))
-        chosen = self._chosen(NOT_MATCHED, source)
+        source = join_columns(None, self._work.source.take(unmatched))
+        chosen = self._choose_clauses(NOT_MATCHED, source)
         for number, clause in self._clauses_of(NOT_MATCHED):
             rows = source.filter(pa.array(chosen == number))
             if not rows.num_rows:
                 continue
-            values = stored_values(self._schema, _sided_values(clause), rows)
+            values = compute_assignments(self._schema, _qualify_assignments(clause), rows)
             given = pa.table(
                 {
                     column.name: values[column.name].cast(target_type(column.type))
@@ -287,16 +291,16 @@ class MergeRowsByArrow:
 
     def _rules(self, given: Sequence[str]) -> RuledRows:
         metadata, now_ms = self._snapshot.metadata, self._execution.now_ms
-        return RuledRows.of(self._snapshot.table_uri, metadata, self._schema, given, now_ms)
+        return RuledRows.plan(self._snapshot.table_uri, metadata, self._schema, given, now_ms)
 
     def _own(self, rows: pa.Table) -> pa.Table:
         return rows.select(self._schema.names)
 
 
-def _without_row_ids(rows: pa.Table) -> pa.Table:
+def _add_null_row_ids(rows: pa.Table) -> pa.Table:
     none = pa.nulls(rows.num_rows, pa.int64())
     return rows.append_column(ROW_ID, none).append_column(ROW_COMMIT_VERSION, none)
 
 
-def _sided_values(clause: AnalysedClause) -> dict[tuple[str, ...], Expression]:
-    return {path: sided(value) for path, value in clause.assignments.items()}
+def _qualify_assignments(clause: AnalysedClause) -> dict[tuple[str, ...], Expression]:
+    return {path: qualify_source(value) for path, value in clause.assignments.items()}

@@ -45,14 +45,16 @@ class Matcher:
         mask[pairs(self.on, rows, self.source)[0]] = True
         matching = pa.array(mask)
         for condition in self.reached:
-            matching = pc.or_(matching, find_matches(sided(condition), rows).combine_chunks())
+            matching = pc.or_(
+                matching, find_matches(qualify_source(condition), rows).combine_chunks()
+            )
         return matching
 
 
-def sided(tree: Expression) -> Expression:
+def qualify_source(tree: Expression) -> Expression:
     """A tree over one table that has the source's columns under names of their own."""
 
-    def named(leaf: Expression) -> Expression:
+    def qualify_leaf(leaf: Expression) -> Expression:
         if not isinstance(leaf, Column):
             return leaf
         path = leaf.path
@@ -60,10 +62,10 @@ def sided(tree: Expression) -> Expression:
             path = (_SOURCE + path[0], *path[1:])
         return Column(path, leaf.type)
 
-    return replace_leaves(tree, named)
+    return replace_leaves(tree, qualify_leaf)
 
 
-def beside(target: pa.Table | None, source: pa.Table) -> pa.Table:
+def join_columns(target: pa.Table | None, source: pa.Table) -> pa.Table:
     """Target rows beside their source rows."""
     names = [_SOURCE + name for name in source.column_names]
     rows = source.rename_columns(names)
@@ -74,7 +76,7 @@ def beside(target: pa.Table | None, source: pa.Table) -> pa.Table:
     return target
 
 
-def paired(target: pa.Table, mine: Numbers, source: pa.Table, theirs: Numbers) -> pa.Table:
+def pair_rows(target: pa.Table, mine: Numbers, source: pa.Table, theirs: Numbers) -> pa.Table:
     """Target rows of these numbers beside source rows of those; a wide row may come many times.
 
     Raises:
@@ -84,7 +86,7 @@ def paired(target: pa.Table, mine: Numbers, source: pa.Table, theirs: Numbers) -
     if size > _MOST_PAIRED_BYTES:
         msg = "The pairs of rows take too much memory for one process."
         raise CannotEvaluateError(msg)
-    return beside(target.take(mine), source.take(theirs))
+    return join_columns(target.take(mine), source.take(theirs))
 
 
 def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, Numbers]:
@@ -99,7 +101,7 @@ def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, 
         rest += [] if key else [part]
         keys += [key] if key else []
     if keys:
-        mine, theirs = _joined(keys, target.num_rows, source.num_rows)
+        mine, theirs = _join_by_keys(keys, target.num_rows, source.num_rows)
     else:
         _check_count(target.num_rows * source.num_rows)
         mine = np.repeat(np.arange(target.num_rows), source.num_rows)
@@ -107,8 +109,8 @@ def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, 
     residual = conjunction(rest)
     if residual == TRUE or not len(mine):
         return mine, theirs
-    both = paired(target, mine, source, theirs)
-    mask = find_matches(sided(residual), both).to_numpy()
+    both = pair_rows(target, mine, source, theirs)
+    mask = find_matches(qualify_source(residual), both).to_numpy()
     return mine[mask], theirs[mask]
 
 
@@ -122,20 +124,20 @@ def _key(part: Expression, target: pa.Table, source: pa.Table) -> tuple[pa.Array
     if common_type(types) not in _KEYS:
         return None
     values = [
-        evaluate_arrow(sided(mine), target).combine_chunks(),
-        evaluate_arrow(sided(theirs), beside(None, source)).combine_chunks(),
+        evaluate_arrow(qualify_source(mine), target).combine_chunks(),
+        evaluate_arrow(qualify_source(theirs), join_columns(None, source)).combine_chunks(),
     ]
     (left, right), _ = together(values, types)
     return left, right
 
 
-def _joined(
+def _join_by_keys(
     keys: Sequence[tuple[pa.Array, pa.Array]], target_rows: int, source_rows: int
 ) -> tuple[Numbers, Numbers]:
     """An inner join by keys; a null key joins nothing."""
     names = [f"key{i}" for i in range(len(keys))]
-    target = _numbered(names, [mine for mine, _ in keys], "target", target_rows)
-    source = _numbered(names, [theirs for _, theirs in keys], "source", source_rows)
+    target = _number_keys(names, [mine for mine, _ in keys], "target", target_rows)
+    source = _number_keys(names, [theirs for _, theirs in keys], "source", source_rows)
     often = source.group_by(names).aggregate([([], "count_all")])
     counted = target.select(names).join(often, names, join_type="inner")
     _check_count(pc.sum(counted.column("count_all")).as_py() or 0)
@@ -145,7 +147,9 @@ def _joined(
     return mine[order], theirs[order]
 
 
-def _numbered(names: Sequence[str], keys: Sequence[pa.Array], number: str, count: int) -> pa.Table:
+def _number_keys(
+    names: Sequence[str], keys: Sequence[pa.Array], number: str, count: int
+) -> pa.Table:
     rows = pa.table([*keys, pa.array(np.arange(count))], names=[*names, number])
     for name in names:
         rows = rows.filter(pc.is_valid(rows.column(name)))
@@ -171,9 +175,9 @@ def _check_count(pairs: int) -> None:
 
 def source_bounds(values: Sequence[Expression], source: pa.Table) -> Bounds:
     """The least and the greatest value of expressions over the source."""
-    rows, bounds = beside(None, source), []
+    rows, bounds = join_columns(None, source), []
     for value in values:
-        least_and_greatest = pc.min_max(evaluate_arrow(sided(value), rows))
+        least_and_greatest = pc.min_max(evaluate_arrow(qualify_source(value), rows))
         bounds.append(ends_of(least_and_greatest["min"], least_and_greatest["max"]))
     return bounds
 

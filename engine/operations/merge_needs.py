@@ -25,7 +25,7 @@ TARGET, SOURCE = "target", "source"
 
 
 @dataclass(frozen=True)
-class Carried:
+class PairColumns:
     """What pairs hold of the rows that they join: all that new images are made of.
 
     Names of columns of either side, and whether the columns of row tracking are there.
@@ -48,14 +48,14 @@ class Carried:
         return [*sides, *[F.col(f"{TARGET}.{quote_column(name)}") for name in tracking]]
 
 
-def carried_by_pairs(
+def choose_pair_columns(
     merge: AnalysedMerge,
     schema: StructType,
     columns: Collection[str],
     *,
     reads_all: bool,
     row_ids: bool,
-) -> Carried | None:
+) -> PairColumns | None:
     """What pairs are to hold, so that no second look at the target makes new images of its rows.
 
     None where that takes columns of the target that matching does not read, unless it `reads_all`;
@@ -67,19 +67,19 @@ def carried_by_pairs(
         return None
     theirs = columns_read(values, SOURCE)
     mine = columns_read(values, TARGET)
-    read = columns_read(_matching(merge), TARGET)
+    read = columns_read(_match_conditions(merge), TARGET)
     if mine is None or theirs is None or (read is None and not reads_all):
         return None
-    mine |= _left_as_they_are(updates, schema)
+    mine |= _find_unset_columns(updates, schema)
     if not (reads_all or mine <= (read or set())) or not theirs <= set(columns):
         return None
     in_order = tuple(name for name in schema.names if name in mine)
-    return Carried(in_order, tuple(sorted(theirs)), row_ids)
+    return PairColumns(in_order, tuple(sorted(theirs)), row_ids)
 
 
-def source_columns(merge: AnalysedMerge, carried: Carried | None) -> set[str] | None:
+def source_columns(merge: AnalysedMerge, carried: PairColumns | None) -> set[str] | None:
     """The source's columns that finding pairs needs; None where only Spark knows."""
-    asked = columns_read(_matching(merge), SOURCE)
+    asked = columns_read(_match_conditions(merge), SOURCE)
     return None if asked is None else asked.union(carried.source if carried else ())
 
 
@@ -99,12 +99,12 @@ def joins_by_equality(on: Expression) -> bool:
     return any(equal_sides(part) for part in split_conjuncts(on))
 
 
-def _matching(merge: AnalysedMerge) -> list[Expression]:
+def _match_conditions(merge: AnalysedMerge) -> list[Expression]:
     asked = [clause.condition for clause in merge.clauses if clause.when == MATCHED]
     return [merge.on, *(condition for condition in asked if condition is not None)]
 
 
-def _left_as_they_are(updates: Iterable[AnalysedClause], schema: StructType) -> set[str]:
+def _find_unset_columns(updates: Iterable[AnalysedClause], schema: StructType) -> set[str]:
     """The columns that a clause does not set as a whole; those that are computed anew need no value."""
     updates = list(updates)
     touched = {path[0] for clause in updates for path in clause.assignments}

@@ -48,7 +48,7 @@ def source_ranges(
     keys = list(_keys(on))
     bounds = bounds_of([value for _, value in keys]) if keys else []
     return [
-        _between(column, value.type, *ends)
+        _build_range(column, value.type, *ends)
         for (column, value), ends in zip(keys, bounds, strict=True)
         if ends is not None
     ]
@@ -87,7 +87,7 @@ def _is_comparable(target: DataType, source: DataType) -> bool:
     return target == source and (target in _ORDERED or isinstance(target, DecimalType))
 
 
-def _between(column: Column, data_type: DataType, low: object, high: object) -> Expression:
+def _build_range(column: Column, data_type: DataType, low: object, high: object) -> Expression:
     """Null keys equal nothing: without bounds no row can match."""
     if low is None or high is None:
         return FALSE

@@ -33,7 +33,7 @@ from engine.expressions.tree import Expression, SparkExpression
 from engine.operations.merge_needs import (
     SOURCE,
     TARGET,
-    Carried,
+    PairColumns,
     columns_read,
     joins_by_equality,
     source_columns,
@@ -87,14 +87,14 @@ class MergeRows:
     size: FrameSize
     now_ms: int
     tables: QueryTables
-    carried: Carried | None = None
+    carried: PairColumns | None = None
     pairs_found: DataFrame | None = None
     pair_count: int = 0
     action_count: int = 0
 
     @property
     def asks_for_values(self) -> bool:
-        """Whether a value of a row that is there is asked once: `with_values` computes it."""
+        """Whether a value of a row that is there is asked once: `materialise_values` computes it."""
         return any(
             is_asked_once(value)
             for clause in self.merge.clauses
@@ -117,7 +117,7 @@ class MergeRows:
 
         What is `carried` is beside them.
         """
-        joined, chosen = self._chosen(self._joined(target), MATCHED)
+        joined, chosen = self._choose_clauses(self._join_sides(target), MATCHED)
         places = [F.col(f"{TARGET}.{FILE}"), F.col(f"{TARGET}.{ROW}")]
         source_row = F.col(f"{SOURCE}.{SOURCE_ROW}")
         if self.carried is None:
@@ -128,7 +128,7 @@ class MergeRows:
             pairs = marked.select(*places, source_row, column(CLAUSE), *beside)
         return materialise_rows(pairs)
 
-    def unmatched_source(self, target: Callable[[], DataFrame]) -> DataFrame:
+    def find_unmatched_source(self, target: Callable[[], DataFrame]) -> DataFrame:
         """The source rows that ON joins to no row of the target, which is scanned unless pairs tell."""
         if self.pairs_found is not None:
             matched = self.pairs_found.select(SOURCE_ROW)
@@ -136,19 +136,19 @@ class MergeRows:
             return self.source.join(few, SOURCE_ROW, "left_anti")
         on = self.merge.on
         if joins_by_equality(on) or spark_expressions(on):
-            matched = self._joined(target()).select(F.col(f"{SOURCE}.{SOURCE_ROW}")).distinct()
+            matched = self._join_sides(target()).select(F.col(f"{SOURCE}.{SOURCE_ROW}")).distinct()
             few = broadcast_if_small(matched, self.size.rows * _NUMBER_BYTES)
             return self.source.join(few, SOURCE_ROW, "left_anti")
         return self.source.alias(SOURCE).join(target().alias(TARGET), to_column(on), "left_anti")
 
-    def _joined(self, target: DataFrame) -> DataFrame:
+    def _join_sides(self, target: DataFrame) -> DataFrame:
         """Both sides where ON is true; what Spark alone evaluates is asked of what the rest joins."""
         parts = split_conjuncts(self.merge.on)
         rest = conjunction(part for part in parts if not spark_expressions(part))
         source = self._source_of(source_columns(self.merge, self.carried)).alias("source")
         joined = target.alias("target").join(source, to_column(rest))
         own = [part for part in parts if spark_expressions(part)]
-        return self.tables.matching(joined, conjunction(own)) if own else joined
+        return self.tables.filter_rows(joined, conjunction(own)) if own else joined
 
     def _source_of(self, names: set[str] | None) -> DataFrame:
         """The source for a join that needs these columns of it, or nobody knows which."""
@@ -156,28 +156,30 @@ class MergeRows:
         needed = [*names, SOURCE_ROW] if names is not None and is_known else None
         return broadcast_if_small(self.source, self.size.bytes_of(needed))
 
-    def _chosen(self, rows: DataFrame, when: str) -> tuple[DataFrame, Column]:
+    def _choose_clauses(self, rows: DataFrame, when: str) -> tuple[DataFrame, Column]:
         """The rows with what conditions need, and CLAUSE: the first whose condition holds, or -1."""
         clauses = self.clauses(when)
         conditions = [clause.condition for _, clause in clauses if clause.condition is not None]
         chosen = F.lit(_NOTHING)
         for number, clause in reversed(clauses):
             chosen = F.when(self._holds(clause.condition), F.lit(number)).otherwise(chosen)
-        return self.tables.prepared(rows, conditions), chosen.alias(CLAUSE)
+        return self.tables.prepare_rows(rows, conditions), chosen.alias(CLAUSE)
 
     def _holds(self, condition: Expression | None) -> Column:
         if condition is None:
             return F.lit(True)
         return self.tables.holds(condition) if has_subquery(condition) else is_true(condition)
 
-    def unmatched_targets(self, target: DataFrame, pairs: DataFrame) -> DataFrame:
+    def find_unmatched_targets(self, target: DataFrame, pairs: DataFrame) -> DataFrame:
         """The target rows that no source row joins, each with the BY SOURCE clause that takes it."""
         left = target.join(pairs.select(FILE, ROW), [FILE, ROW], "left_anti").alias("target")
-        left, chosen = self._chosen(left, BY_SOURCE)
+        left, chosen = self._choose_clauses(left, BY_SOURCE)
         matches = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
         return materialise_rows(matches.filter(column(CLAUSE) >= 0))
 
-    def with_values(self, target: DataFrame, actions: DataFrame) -> tuple["MergeRows", DataFrame]:
+    def materialise_values(
+        self, target: DataFrame, actions: DataFrame
+    ) -> tuple["MergeRows", DataFrame]:
         """The merge whose values that are evaluated once stand, materialised, beside the actions."""
         clauses: list[AnalysedClause] = []
         asked: dict[str, tuple[int, Expression]] = {}
@@ -189,10 +191,10 @@ class MergeRows:
             clauses.append(replace(clause, assignments=over))
         if not asked:
             return self, actions
-        frame = self._with_actions(target, actions, "inner")
+        frame = self._join_actions(target, actions, "inner")
         for number in sorted({number for number, _ in asked.values()}):
             values_of = [value for of, value in asked.values() if of == number]
-            frame = self.tables.prepared(frame, values_of, column(CLAUSE) == number)
+            frame = self.tables.prepare_rows(frame, values_of, column(CLAUSE) == number)
         columns = [
             F.when(column(CLAUSE) == number, self.tables.value(value)).alias(name)
             for name, (number, value) in asked.items()
@@ -213,26 +215,26 @@ class MergeRows:
             others: rows without an action stay, as they are.
             kept: row ids and row commit versions are among the target's columns.
         """
-        frame = self._with_actions(target, actions, "left" if others else "inner")
+        frame = self._join_actions(target, actions, "left" if others else "inner")
         numbers = [i for i, clause in enumerate(self.merge.clauses) if clause.action == DELETE]
         doomed = F.coalesce(column(CLAUSE).isin(numbers), F.lit(False))
-        return self._updated(frame.filter(~doomed), kept=kept)
+        return self._build_images(frame.filter(~doomed), kept=kept)
 
-    def carried_images(self, actions: DataFrame, *, kept: bool) -> DataFrame:
+    def build_images_from_pairs(self, actions: DataFrame, *, kept: bool) -> DataFrame:
         """The images of updated rows, made of what the pairs hold."""
         assert self.carried is not None  # noqa: S101 - the pairs hold it
         updating = [i for i, clause in self.clauses(MATCHED) if clause.action != DELETE]
         updated = actions.filter(column(CLAUSE).isin(updating))
-        return self._updated(updated, kept=kept, held=self.carried.target)
+        return self._build_images(updated, kept=kept, held=self.carried.target)
 
     def changes(self, target: DataFrame, actions: DataFrame, change_type: str) -> DataFrame:
         """Deleted rows, and rows before and after an update, with their change type."""
-        frame = self._with_actions(target, actions, "inner")
+        frame = self._join_actions(target, actions, "inner")
         deletes = [i for i, clause in enumerate(self.merge.clauses) if clause.action == DELETE]
         before = F.when(column(CLAUSE).isin(deletes), "delete").otherwise("update_preimage")
         names = [F.col(f"target.{quote_column(n)}").alias(n) for n in self.schema.names]
         old = frame.select(*names, before.alias(change_type))
-        updated = self._updated(frame.filter(~column(CLAUSE).isin(deletes)), kept=False)
+        updated = self._build_images(frame.filter(~column(CLAUSE).isin(deletes)), kept=False)
         return old.unionByName(updated.withColumn(change_type, F.lit("update_postimage")))
 
     def inserts(self, unmatched: DataFrame) -> tuple[DataFrame | None, StructType]:
@@ -243,7 +245,7 @@ class MergeRows:
         clauses, marked = self.clauses(NOT_MATCHED), self.schema
         if not clauses:
             return None, marked
-        source, clause_number = self._chosen(unmatched.alias("source"), NOT_MATCHED)
+        source, clause_number = self._choose_clauses(unmatched.alias("source"), NOT_MATCHED)
         chosen = source.select(F.col("*"), clause_number).alias("source")
         if any(
             clause.condition is not None and has_subquery(clause.condition) for _, clause in clauses
@@ -251,33 +253,35 @@ class MergeRows:
             chosen = materialise_rows(chosen).alias("source")  # asked once, as all are
         frames = []
         for number, clause in clauses:
-            values, given = self._inserted(chosen, number, clause)
+            values, given = self._insert_values(chosen, number, clause)
             rows, marked = number_rows(values, marked, given)
             frames.append(complete(rows, self.table, self.schema, self.now_ms))
         return reduce(DataFrame.unionByName, frames), marked
 
-    def _inserted(
+    def _insert_values(
         self, chosen: DataFrame, number: int, clause: AnalysedClause
     ) -> tuple[DataFrame, StructType]:
         """The values of one clause's rows, and the columns that they are for."""
         values = list(clause.assignments.values())
-        chosen = self.tables.prepared(chosen, values, column(CLAUSE) == number)
+        chosen = self.tables.prepare_rows(chosen, values, column(CLAUSE) == number)
         fields = {path[0]: self.schema.get(path[0]) for path in clause.assignments}
         given = StructType(tuple(field for field in fields.values() if field is not None))
         columns = [
-            self._stored(path, value, clause).alias(target.name)
+            self._store_value(path, value, clause).alias(target.name)
             for path, value in clause.assignments.items()
             if (target := fields[path[0]]) is not None
         ]
         return chosen.filter(column(CLAUSE) == number).select(*columns), given
 
-    def _stored(self, path: tuple[str, ...], value: Expression, clause: AnalysedClause) -> Column:
-        setting = setting_of(clause)
+    def _store_value(
+        self, path: tuple[str, ...], value: Expression, clause: AnalysedClause
+    ) -> Column:
+        setting = clause_setting(clause)
         way = way_to_store(self.schema, path, value, setting)
         steady = is_deterministic(value) and not is_asked_once(value)
         return store_column(self.tables.value(value), way, setting.clause, is_steady=steady)
 
-    def _with_actions(self, target: DataFrame, actions: DataFrame, how: str) -> DataFrame:
+    def _join_actions(self, target: DataFrame, actions: DataFrame, how: str) -> DataFrame:
         """Target rows beside what is to be done to them and the source row it is done with."""
         few = broadcast_if_small(actions, self.action_count * _ACTION_BYTES)
         renamed = few.withColumnsRenamed({FILE: "__file", ROW: "__row", SOURCE_ROW: "__source"})
@@ -290,7 +294,7 @@ class MergeRows:
         source = self._source_of(columns_read(values, SOURCE))
         return joined.join(source.alias("source"), mine, "left")
 
-    def _updated(
+    def _build_images(
         self, frame: DataFrame, *, kept: bool, held: tuple[str, ...] | None = None
     ) -> DataFrame:
         """New images; columns of the target that are not `held` (None: all are) are all set or computed."""
@@ -307,7 +311,9 @@ class MergeRows:
         for number, clause in enumerate(self.merge.clauses):
             if clause.when == NOT_MATCHED or clause.action == DELETE:
                 continue
-            assigned = assign_columns(self.schema, clause.assignments, setting_of(clause), "target")
+            assigned = assign_columns(
+                self.schema, clause.assignments, clause_setting(clause), "target"
+            )
             for name, value in assigned.items():
                 old = new.get(name, old_value(name))
                 new[name] = F.when(column(CLAUSE) == number, value).otherwise(old)
@@ -328,7 +334,7 @@ class MergeRows:
         return recompute_generated(rows, self.table, self.schema, stands).drop(CLAUSE)
 
 
-def with_computed_source(
+def compute_source_columns(
     merge: AnalysedMerge, source: DataFrame
 ) -> tuple[AnalysedMerge, DataFrame]:
     """The source with what Spark alone can compute of it beside its columns, and a MERGE over these.
@@ -343,13 +349,15 @@ def with_computed_source(
     ]
     columns = {node.name: ColumnOfRow((node.name,), node.type, "source") for node in nodes}
 
-    def computed(leaf: Expression) -> Expression:
+    def substitute_column(leaf: Expression) -> Expression:
         return columns.get(leaf.name, leaf) if isinstance(leaf, SparkExpression) else leaf
 
-    rewritten = merge.rewrite(lambda tree: replace_leaves(tree, computed)) if nodes else merge
+    rewritten = (
+        merge.rewrite(lambda tree: replace_leaves(tree, substitute_column)) if nodes else merge
+    )
     return rewritten, add_source_columns(source, nodes)
 
 
-def setting_of(clause: AnalysedClause) -> AssignmentClause:
+def clause_setting(clause: AnalysedClause) -> AssignmentClause:
     """A clause as what sets values."""
     return AssignmentClause(clause.words, clause.fills_fields)

@@ -3,24 +3,24 @@
 from engine.commands.analysed_merge import NOT_MATCHED, AnalysedClause, AnalysedMerge
 from engine.commands.merge import Merge
 from engine.operations.execution import Execution
-from engine.operations.merge_rows import setting_of
+from engine.operations.merge_rows import clause_setting
 from engine.operations.query_tables import QueryTables
-from engine.operations.write_rows import Terms, with_new_columns
+from engine.operations.write_rows import WriteTerms, add_columns
 from engine.schema.types import StructType
 from engine.spark.assignment import check_assignments
 from engine.spark.identity import check_explicit
 
 
-def analysed_merge(
-    command: Merge, execution: Execution, terms: Terms, source: StructType, tables: QueryTables
-) -> tuple[Terms, AnalysedMerge]:
+def analyse_merge(
+    command: Merge, execution: Execution, terms: WriteTerms, source: StructType, tables: QueryTables
+) -> tuple[WriteTerms, AnalysedMerge]:
     """The target's terms as the MERGE leaves them, and its conditions and clauses.
 
     Raises:
         EngineError: a name, a type or a clause that cannot be.
     """
     if command.schema_evolution:
-        terms = with_new_columns(terms, command.choose_new_columns(source))
+        terms = add_columns(terms, command.choose_new_columns(source))
     analysed = command.analyse(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
     for clause in analysed.clauses:
         _check_clause(clause, terms.schema)
@@ -29,7 +29,7 @@ def analysed_merge(
 
 def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
     inserts = clause.when == NOT_MATCHED
-    check_assignments(schema, clause.assignments, setting_of(clause), new_rows=inserts)
+    check_assignments(schema, clause.assignments, clause_setting(clause), new_rows=inserts)
     if inserts:
         named = {path[0] for path in clause.assignments}
         check_explicit(

@@ -47,10 +47,10 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
     snapshot = execution.table.snapshot()
     _check_order(command, snapshot)
     condition = execution.condition(command, snapshot)
-    files = chosen_files(snapshot, condition)
+    files = choose_files(snapshot, condition)
     target = command.target_size_bytes or execution.files_of(snapshot).target_size_bytes
     if command.auto:
-        terms = CompactionTerms.of(settings_of(execution.session), target, command)
+        terms = CompactionTerms.resolve(settings_of(execution.session), target, command)
         files, target = worth_joining(files, terms), terms.target_bytes
         if not files:
             return _nothing_to_do()
@@ -66,7 +66,7 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
     return rewrite_bins(execution, snapshot, bins, "OPTIMIZE", parameters)
 
 
-def chosen_files(snapshot: Snapshot, condition: Expression | None) -> list[AddFile]:
+def choose_files(snapshot: Snapshot, condition: Expression | None) -> list[AddFile]:
     """The live files of the partitions that match.
 
     Raises:
@@ -104,10 +104,12 @@ def rewrite_bins(
         if compacted:
             done += compacted
             results.append(execution.commit(txn, operation, parameters, _metrics(compacted)))
-    return combined(results, _metrics(done))
+    return combine_results(results, _metrics(done))
 
 
-def combined(results: Sequence[OperationResult], metrics: dict[str, int | str]) -> OperationResult:
+def combine_results(
+    results: Sequence[OperationResult], metrics: dict[str, int | str]
+) -> OperationResult:
     """Several commits of one run as one result."""
     if not results:
         return OperationResult(metrics=metrics, message=NOTHING_TO_DO)
@@ -168,7 +170,7 @@ def _metrics(done: Sequence[CompactedBin]) -> dict[str, int | str]:
 
 def _plan(snapshot: Snapshot, bins: Sequence[Bin]) -> OperationResult:
     files = [
-        PlannedFile.of(
+        PlannedFile.from_add(
             add,
             f"joined with {len(bin_) - 1} others" if len(bin_) > 1 else "has deleted rows",
         )

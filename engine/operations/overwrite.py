@@ -18,19 +18,19 @@ from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.operations.delete import rewrite_without
 from engine.operations.execution import Execution
-from engine.operations.incoming import incoming_rows
+from engine.operations.incoming import read_source_rows
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import find_rows, split_by_partition
 from engine.operations.source_rows import source_rows
 from engine.operations.staged_actions import removal
 from engine.operations.write_rows import (
-    Terms,
+    WriteTerms,
+    add_columns,
+    assign_identity,
     file_metrics,
-    numbered,
-    removed_metrics,
-    with_new_columns,
-    with_schema,
+    removal_metrics,
+    replace_schema,
     write_rows,
 )
 from engine.schema.column_mapping import physical_name
@@ -62,7 +62,7 @@ def overwrite(command: Overwrite, execution: Execution) -> OperationResult:
     if condition is not None:
         txn.read_where(condition, every_match_changes=True)
         tables = QueryTables(execution, txn)
-        return _replace_where(command, execution, _Replaced(txn, condition, tables, condition))
+        return _replace_where(command, execution, _ReplacedRows(txn, condition, tables, condition))
     if command.dynamic_partitions and snapshot.partition_columns:
         return _replace_partitions(command, execution, txn)
     return _replace_all(command, execution, txn)
@@ -73,33 +73,33 @@ def _replace_all(
 ) -> OperationResult:
     snapshot = execution.snapshot_of(txn)
     txn.read_whole_table()
-    terms = Terms.of(snapshot)
+    terms = WriteTerms.from_snapshot(snapshot)
     if command.overwrite_schema:
         rows = source_rows(execution, command.source, None, txn)
-        terms = with_schema(terms, _with_known_metadata(rows.schema, terms.schema))
-        rows, terms = numbered(execution, terms, rows)
+        terms = replace_schema(terms, _keep_column_metadata(rows.schema, terms.schema))
+        rows, terms = assign_identity(execution, terms, rows)
     else:
         rows, terms = _rows(command, execution, txn, terms)
     written = write_rows(execution, terms, rows)
     removed = snapshot.add_files()
     txn.stage(*terms.changes_from(snapshot), *map(removal, removed), *written.adds)
     parameters = _parameters(snapshot, canOverwriteSchema=command.overwrite_schema)
-    metrics = {**file_metrics(written), **removed_metrics(removed)}
+    metrics = {**file_metrics(written), **removal_metrics(removed)}
     return execution.commit(txn, "WRITE", parameters, metrics)
 
 
 def _rows(
-    command: Overwrite, execution: Execution, txn: OptimisticTransaction, terms: Terms
-) -> tuple[SourceRows, Terms]:
+    command: Overwrite, execution: Execution, txn: OptimisticTransaction, terms: WriteTerms
+) -> tuple[SourceRows, WriteTerms]:
     """What is written, and the terms with the columns that it adds."""
-    rows = incoming_rows(execution, command, terms, txn)
+    rows = read_source_rows(execution, command, terms, txn)
     if command.merge_schema:
-        terms = with_new_columns(terms, rows.schema)
-    return numbered(execution, terms, rows)
+        terms = add_columns(terms, rows.schema)
+    return assign_identity(execution, terms, rows)
 
 
 @dataclass(frozen=True)
-class _Replaced:
+class _ReplacedRows:
     """Which rows go: of a condition that was read, over these tables; what every new row `must` be."""
 
     txn: OptimisticTransaction
@@ -114,14 +114,14 @@ def _replace_matched(
     """Rows go for which REPLACE USING or REPLACE ON is true beside a row that comes."""
     snapshot = execution.snapshot_of(txn)
     tables = QueryTables(execution, txn)
-    condition = _matched(command, execution, snapshot, tables)
+    condition = _parse_match_condition(command, execution, snapshot, tables)
     txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     if execution.options.dry_run:
         return _plan(command, snapshot, condition)
-    return _replace_where(command, execution, _Replaced(txn, condition, tables, None))
+    return _replace_where(command, execution, _ReplacedRows(txn, condition, tables, None))
 
 
-def _matched(
+def _parse_match_condition(
     command: Overwrite, execution: Execution, snapshot: Snapshot, tables: QueryTables
 ) -> Expression:
     """The condition of the rows that go.
@@ -158,7 +158,7 @@ def _takes_any_rows(source: Source) -> bool:
 
 
 def _replace_where(
-    command: Overwrite, execution: Execution, replaced: _Replaced
+    command: Overwrite, execution: Execution, replaced: _ReplacedRows
 ) -> OperationResult:
     """Rows that match go; where they were told by a condition, every row that comes must match."""
     txn, condition = replaced.txn, replaced.condition
@@ -166,15 +166,15 @@ def _replace_where(
     candidates = snapshot.add_files(condition)
     gone = find_rows(execution, snapshot, condition, candidates, replaced.tables)
     kept, changes = rewrite_without(execution, snapshot, condition, gone)
-    terms = Terms.of(snapshot)
+    terms = WriteTerms.from_snapshot(snapshot)
     rows, terms = _rows(command, execution, txn, terms)
     written = write_rows(execution, terms, rows, must=replaced.must)
     if changes:
-        changes = [*changes, *_inserted(execution, terms, written)]
+        changes = [*changes, *_write_insert_changes(execution, terms, written)]
     txn.stage(*terms.changes_from(snapshot), *gone.actions(), *kept.adds, *written.adds, *changes)
     metrics = {
         **file_metrics(written + kept),
-        **removed_metrics(gone.removed),
+        **removal_metrics(gone.removed),
         "numAddedChangeFiles": len(changes),
         "numCopiedRows": kept.rows,
         "numDeletedRows": gone.rows or 0,
@@ -183,7 +183,9 @@ def _replace_where(
     return execution.commit(txn, "WRITE", parameters, metrics)
 
 
-def _inserted(execution: Execution, terms: Terms, written: WriteOutput) -> list[AddCDCFile]:
+def _write_insert_changes(
+    execution: Execution, terms: WriteTerms, written: WriteOutput
+) -> list[AddCDCFile]:
     """New rows as changes: a version with change files must hold all of its changes in them."""
     table = terms.files(execution)
     with execution.spark_stage("write changes"):
@@ -198,7 +200,7 @@ def _replace_partitions(
 ) -> OperationResult:
     """Partitions that the data touches are replaced whole."""
     snapshot = execution.snapshot_of(txn)
-    terms = Terms.of(snapshot)
+    terms = WriteTerms.from_snapshot(snapshot)
     rows, terms = _rows(command, execution, txn, terms)
     written = write_rows(execution, terms, rows)
     touched = _partition_condition(snapshot, written.adds)
@@ -208,7 +210,7 @@ def _replace_partitions(
         removed, _ = split_by_partition(snapshot, touched, snapshot.add_files(touched))
     txn.stage(*terms.changes_from(snapshot), *map(removal, removed), *written.adds)
     parameters = _parameters(snapshot, isDynamicPartitionOverwrite=True)
-    metrics = {**file_metrics(written), **removed_metrics(removed)}
+    metrics = {**file_metrics(written), **removal_metrics(removed)}
     return execution.commit(txn, "WRITE", parameters, metrics)
 
 
@@ -231,7 +233,7 @@ def _partition_condition(snapshot: Snapshot, adds: Sequence[AddFile]) -> Express
     return clauses[0] if len(clauses) == 1 else Call("or", tuple(clauses), BOOLEAN)
 
 
-def _with_known_metadata(data: StructType, table: StructType) -> StructType:
+def _keep_column_metadata(data: StructType, table: StructType) -> StructType:
     """New columns; those that keep name and type keep what the table says of them."""
     fields = []
     for column in data:
@@ -247,10 +249,12 @@ def _parameters(snapshot: Snapshot, **more: object) -> dict[str, object]:
 
 def _plan(command: Overwrite, snapshot: Snapshot, condition: Expression | None) -> OperationResult:
     if command.dynamic_partitions and snapshot.partition_columns:
-        files = [PlannedFile.of(a, "if its partition is in the data") for a in snapshot.add_files()]
+        files = [
+            PlannedFile.from_add(a, "if its partition is in the data") for a in snapshot.add_files()
+        ]
         return OperationResult(plan=plan_of("Partitions in the data would be replaced.", files))
     whole, unsure = split_by_partition(snapshot, condition, snapshot.add_files(condition))
-    files = [PlannedFile.of(add, "replaced whole") for add in whole]
-    files += [PlannedFile.of(add, "may hold rows that are replaced") for add in unsure]
+    files = [PlannedFile.from_add(add, "replaced whole") for add in whole]
+    files += [PlannedFile.from_add(add, "may hold rows that are replaced") for add in unsure]
     summary = f"{len(whole):,} of {count_noun(snapshot.file_count, 'file')} would be replaced, {len(unsure)} read."
     return OperationResult(plan=plan_of(summary, files))

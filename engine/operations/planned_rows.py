@@ -16,7 +16,7 @@ from engine.expressions.traits import is_asked_once
 from engine.expressions.tree import Expression
 from engine.operations.arrow_rows import FOR_SPARK
 from engine.operations.execution import Execution
-from engine.operations.in_process import matching_positions
+from engine.operations.in_process import find_matching_positions
 from engine.operations.merge_in_process import ArrowMerge, MergeRowsByArrow
 from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.row_deletion import split_by_partition
@@ -27,7 +27,7 @@ from engine.words import count_noun
 NOT_COUNTED = "the rows were not counted: Spark would have to read them, or they are too large"
 
 
-def counting(execution: Execution) -> Execution:
+def raise_in_process_limit(execution: Execution) -> Execution:
     """The run with files up to `count_bytes` read in this process."""
     options = replace(execution.options, in_process_bytes=execution.options.count_bytes)
     return replace(execution, options=options)
@@ -46,13 +46,13 @@ def plan_of_matches(
     """
     whole, unsure = split_by_partition(snapshot, condition, list(candidates))
     counts = _counts(execution, snapshot, condition, unsure)
-    files = [PlannedFile.of(add, "every row matches") for add in whole]
+    files = [PlannedFile.from_add(add, "every row matches") for add in whole]
     if counts is None:
-        files += [PlannedFile.of(add, "may hold matching rows") for add in unsure]
+        files += [PlannedFile.from_add(add, "may hold matching rows") for add in unsure]
         summary = f"{len(files):,} of {snapshot.file_count:,} files would be read for rows that match; {NOT_COUNTED}."
         return plan_of(summary, files)
     files += [
-        replace(PlannedFile.of(add, "holds matching rows"), rows=count)
+        replace(PlannedFile.from_add(add, "holds matching rows"), rows=count)
         for add, count in zip(unsure, counts, strict=True)
         if count
     ]
@@ -72,19 +72,19 @@ def plan_of_merge(
     Raises:
         MultipleSourceRowsError: two source rows would change one target row.
     """
-    merged = _merged(execution, snapshot, work) if work else None
+    merged = _count_merge(execution, snapshot, work) if work else None
     if work is None or merged is None:
         candidates = snapshot.add_files() if work is None else work.candidates
-        files = [PlannedFile.of(add, "may be read") for add in candidates]
+        files = [PlannedFile.from_add(add, "may be read") for add in candidates]
         summary = f"Up to {count_noun(len(files), 'file')} would be read; {NOT_COUNTED}."
         return OperationResult(plan=plan_of(summary, files))
     changed = {index: len(rows) for index, rows in merged.bitmaps().items()}
     files = [
-        replace(PlannedFile.of(add, "holds matching rows"), rows=changed[index])
+        replace(PlannedFile.from_add(add, "holds matching rows"), rows=changed[index])
         for index, add in enumerate(work.candidates)
         if index in changed
     ]
-    said = {"updated": 0, "deleted": 0} | _by_action(work, merged.by_clause)
+    said = {"updated": 0, "deleted": 0} | _sum_by_action(work, merged.by_clause)
     facts = {f"rows_{name}": count for name, count in {**said, "inserted": merged.inserted}.items()}
     words = ", ".join(f"{count_noun(facts[f'rows_{name}'], 'row')} {name}" for name in _ACTIONS)
     summary = (
@@ -120,13 +120,15 @@ def _counts(
         return None
     execution.begin_stage("find rows")
     try:
-        bitmaps = matching_positions(snapshot, condition, files)
+        bitmaps = find_matching_positions(snapshot, condition, files)
     except FOR_SPARK:
         return None
     return [len(bitmaps.get(index, ())) for index in range(len(files))]
 
 
-def _merged(execution: Execution, snapshot: Snapshot, work: ArrowMerge) -> MergeRowsByArrow | None:
+def _count_merge(
+    execution: Execution, snapshot: Snapshot, work: ArrowMerge
+) -> MergeRowsByArrow | None:
     if sum(add.size for add in work.candidates) > execution.options.count_bytes:
         return None
     execution.begin_stage("match rows")
@@ -136,7 +138,7 @@ def _merged(execution: Execution, snapshot: Snapshot, work: ArrowMerge) -> Merge
         return None
 
 
-def _by_action(work: ArrowMerge, by_clause: Mapping[int, int]) -> dict[str, int]:
+def _sum_by_action(work: ArrowMerge, by_clause: Mapping[int, int]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for number, count in by_clause.items():
         name = "deleted" if work.merge.clauses[number].action == DELETE else "updated"

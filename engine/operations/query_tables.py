@@ -59,19 +59,19 @@ class QueryTables:
         with _refusals():
             return self._frames().frame(query)
 
-    def matching(self, rows: DataFrame, condition: Expression) -> DataFrame:
+    def filter_rows(self, rows: DataFrame, condition: Expression) -> DataFrame:
         """The rows of which a condition is true, that may hold subqueries.
 
         Raises:
             RequestError: Spark cannot do it.
         """
-        rows = self.prepared(rows, [condition])
+        rows = self.prepare_rows(rows, [condition])
         if not has_subquery(condition):
             return rows.filter(is_true(condition))
         with _refusals():
             return rows.filter(self.holds(condition))
 
-    def prepared(
+    def prepare_rows(
         self, rows: DataFrame, conditions: Sequence[Expression], only: SparkColumn | None = None
     ) -> DataFrame:
         """Rows with what `holds` and `value` need of them, for these conditions and values.

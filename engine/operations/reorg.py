@@ -14,7 +14,7 @@ from engine.expressions.render import to_sql
 from engine.iceberg.post_commit import refresh_iceberg
 from engine.operations.execution import Execution
 from engine.operations.file_bins import BinRule, pack
-from engine.operations.optimize import chosen_files, combined, rewrite_bins
+from engine.operations.optimize import choose_files, combine_results, rewrite_bins
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.set_properties import commit_properties
 from engine.protocol.iceberg_compat import COMPAT_VERSION, faults_of, is_iceberg
@@ -40,7 +40,7 @@ def reorg(command: Reorg, execution: Execution) -> OperationResult:
     snapshot = execution.table.snapshot()
     condition = execution.condition(command, snapshot)
     rule = BinRule(execution.files_of(snapshot).target_size_bytes, purge=True)
-    bins = pack(chosen_files(snapshot, condition), rule)
+    bins = pack(choose_files(snapshot, condition), rule)
     predicate = [to_sql(condition)] if condition is not None else []
     return rewrite_bins(
         execution, snapshot, bins, "REORG", {"predicate": predicate, "applyPurge": True}
@@ -67,7 +67,7 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
     if execution.options.dry_run:
         return _plan(snapshot)
     results = [commit_properties(execution, "upgrade", rules, "REORG TABLE UPGRADE UNIFORM")]
-    results += _rewritten(execution)
+    results += _rewrite_until_clean(execution)
     results.append(commit_properties(execution, "uniform", {_FORMATS_KEY: "iceberg"}))
     done = [result for result in results if result.versions]
     newest = execution.table.snapshot()
@@ -75,7 +75,7 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
     if not done:
         return OperationResult(message="Iceberg clients can read the table already.")
     rewritten = [result for result in results[1:-1] if result.versions]
-    return combined(done, dict(rewritten[-1].metrics) if rewritten else {})
+    return combine_results(done, dict(rewritten[-1].metrics) if rewritten else {})
 
 
 def _rules(snapshot: Snapshot) -> dict[str, str]:
@@ -94,7 +94,7 @@ def _check_possible(snapshot: Snapshot, configuration: Mapping[str, str]) -> Non
         raise RequestError(msg, "Drop those columns, or change that first.", field="table")
 
 
-def _rewritten(execution: Execution) -> list[OperationResult]:
+def _rewrite_until_clean(execution: Execution) -> list[OperationResult]:
     """Rewrite the files that do not fit, until there are none."""
     results: list[OperationResult] = []
     for _ in range(_PASSES):
@@ -111,7 +111,9 @@ def _rewritten(execution: Execution) -> list[OperationResult]:
 
 
 def _plan(snapshot: Snapshot) -> OperationResult:
-    files = [PlannedFile.of(add, _reason(add)) for add in snapshot.add_files() if _RULE.wants(add)]
+    files = [
+        PlannedFile.from_add(add, _reason(add)) for add in snapshot.add_files() if _RULE.wants(add)
+    ]
     state = "names its format already" if is_iceberg(snapshot.properties) else "is upgraded"
     summary = (
         f"{len(files)} of {snapshot.file_count} files would be rewritten to fit Iceberg; the table"

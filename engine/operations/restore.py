@@ -12,7 +12,7 @@ from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.operations.execution import Execution
 from engine.operations.restored_files import RestoredFiles, check_present
 from engine.operations.result import OperationResult, PlannedFile, plan_of
-from engine.operations.row_tracking import with_counted_rows
+from engine.operations.row_tracking import add_row_counts
 from engine.operations.staged_actions import removal
 from engine.protocol.features import list_supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY
@@ -56,7 +56,7 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     if "rowTracking" in list_supported_features(current.protocol) | list_supported_features(
         restored.protocol
     ):
-        added = with_counted_rows(restored, added)
+        added = add_row_counts(restored, added)
     txn.stage(*[msgspec.structs.replace(add, data_change=True) for add in added])
     metrics: dict[str, int | str] = {
         "tableSizeAfterRestore": restored.size_bytes,
@@ -69,7 +69,11 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     parameters = {"version": command.version, "timestamp": command.timestamp}
     same = not txn.actions
     result = execution.commit(txn, "RESTORE", parameters, metrics)
-    return result.saying(f"Version {restored.version} is what the table holds.") if same else result
+    return (
+        result.replace_message(f"Version {restored.version} is what the table holds.")
+        if same
+        else result
+    )
 
 
 def _check_mapping(current: Snapshot, restored: Snapshot) -> None:
@@ -121,8 +125,8 @@ def _domains(current: Snapshot, restored: Snapshot) -> Iterator[DomainMetadata]:
 def _plan(
     restored: Snapshot, added: Sequence[AddFile], removed: Sequence[AddFile]
 ) -> OperationResult:
-    files = [PlannedFile.of(add, "removed") for add in removed]
-    files += [PlannedFile.of(add, "brought back") for add in added]
+    files = [PlannedFile.from_add(add, "removed") for add in removed]
+    files += [PlannedFile.from_add(add, "brought back") for add in added]
     summary = (
         f"Version {restored.version}: {len(added)} files would come back, {len(removed)} would go."
     )

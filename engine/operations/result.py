@@ -19,7 +19,7 @@ class PlannedFile:
     rows: int | None = None
 
     @classmethod
-    def of(cls, add: AddFile, reason: str) -> "PlannedFile":
+    def from_add(cls, add: AddFile, reason: str) -> "PlannedFile":
         """A live file."""
         return cls(add.path, add.size, reason, live_rows(add))
 
@@ -124,11 +124,11 @@ class OperationResult:
         """Deprecated, removed in 0.3: the former name of `resolved`."""
         return self.resolved
 
-    def followed_by(self, follow_up: FollowUp) -> "OperationResult":
+    def add_follow_up(self, follow_up: FollowUp) -> "OperationResult":
         """The result with the follow-up of its write."""
         return replace(self, follow_up=follow_up)
 
-    def saying(self, message: str) -> "OperationResult":
+    def replace_message(self, message: str) -> "OperationResult":
         """The result with a sentence for people."""
         return replace(self, message=message)
 
@@ -137,7 +137,7 @@ def size_metrics(added: Sequence[AddFile], removed: Sequence[AddFile]) -> dict[s
     """What delta-spark reports of files that were rewritten."""
     sizes = sorted(add.size for add in added)
 
-    def at(share: float) -> int:
+    def percentile(share: float) -> int:
         return sizes[min(len(sizes) - 1, int(share * len(sizes)))] if sizes else 0
 
     return {
@@ -145,10 +145,10 @@ def size_metrics(added: Sequence[AddFile], removed: Sequence[AddFile]) -> dict[s
         "numRemovedFiles": len(removed),
         "numAddedBytes": sum(sizes),
         "numRemovedBytes": sum(add.size for add in removed),
-        "minFileSize": at(0),
-        "p25FileSize": at(0.25),
-        "p50FileSize": at(0.5),
-        "p75FileSize": at(0.75),
-        "maxFileSize": at(1),
+        "minFileSize": percentile(0),
+        "p25FileSize": percentile(0.25),
+        "p50FileSize": percentile(0.5),
+        "p75FileSize": percentile(0.75),
+        "maxFileSize": percentile(1),
         "numDeletionVectorsRemoved": sum(1 for add in removed if add.deletion_vector),
     }

@@ -23,7 +23,7 @@ from engine.operations.execution import Execution, uses_deletion_vectors
 from engine.operations.found_rows import FoundRows
 from engine.operations.in_process import find_in_process
 from engine.operations.query_tables import QueryTables
-from engine.operations.staged_actions import removal, with_vector
+from engine.operations.staged_actions import removal, replace_vector
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import (
     YearOutOfRangeError,
@@ -75,7 +75,7 @@ class RowDeletion:
         """The files that are no longer live as they were, masked ones left out."""
         return self.whole + tuple(file.add for file in self.rewritten)
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """How many files hold a match."""
         files = len(self.whole) + len(self.masked) + len(self.rewritten)
         return f"{files:,} {'file holds' if files == 1 else 'files hold'} a match"
@@ -86,7 +86,7 @@ class RowDeletion:
         for file in self.masked:
             if file.vector is not None:
                 stats = loosen_bounds(file.add.stats, file.physical)
-                changes += [removal(file.add), with_vector(file.add, file.vector, stats)]
+                changes += [removal(file.add), replace_vector(file.add, file.vector, stats)]
         return changes
 
     def vector_metrics(self) -> dict[str, int]:
@@ -131,27 +131,27 @@ def find_rows(
     by_vector = uses_deletion_vectors(snapshot)
     by_arrow = find_in_process(execution, snapshot, condition, unsure, write_vectors=by_vector)
     if by_arrow is not None:
-        deletion = _settled(execution, by_arrow, whole, by_vector=by_vector)
-        execution.found(f"{deletion.in_words()}, {IN_PROCESS}")
+        deletion = _settle_deletions(execution, by_arrow, whole, by_vector=by_vector)
+        execution.report_finding(f"{deletion.describe()}, {IN_PROCESS}")
         return deletion
     table = execution.files_of(snapshot)
     asked_once = tables is not None and is_asked_once(condition)
     if along is not None and not (asked_once or whole) and by_vector and is_one_task(unsure):
-        return _found_with_images(execution, table, condition, unsure, along)
+        return _find_with_images(execution, table, condition, unsure, along)
     if tables is None or not asked_once:
-        return _found_by_spark(execution, snapshot, condition, unsure, whole)
+        return _find_in_spark(execution, snapshot, condition, unsure, whole)
     with execution.spark_stage("find rows"):
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
-        matched = tables.matching(rows, condition)
+        matched = tables.filter_rows(rows, condition)
         matches = materialise_rows(matched.select(FILE, ROW))
         deletions = delete_positions(matches, table, unsure, write_vectors=by_vector)
         # inside the stage: what ends it as it is left knows of these files
-        settled = _settled(execution, deletions, whole, by_vector=by_vector)
-    execution.found(settled.in_words())
+        settled = _settle_deletions(execution, deletions, whole, by_vector=by_vector)
+    execution.report_finding(settled.describe())
     return replace(settled, positions=matches, read=tuple(unsure))
 
 
-def _found_by_spark(
+def _find_in_spark(
     execution: Execution,
     snapshot: Snapshot,
     condition: Expression,
@@ -160,7 +160,9 @@ def _found_by_spark(
 ) -> RowDeletion:
     """What the attempt before found in files that are still the same, and what the others hold."""
     table, by_vector = execution.files_of(snapshot), uses_deletion_vectors(snapshot)
-    before = execution.kept_rows.known_of(snapshot, condition, files) if execution.kept_rows else {}
+    before = (
+        execution.kept_rows.positions_at(snapshot, condition, files) if execution.kept_rows else {}
+    )
     left = [add for place, add in enumerate(files) if place not in before]
     matching = {place: rows for place, rows in before.items() if rows}
     with execution.spark_stage("find rows"):
@@ -176,12 +178,12 @@ def _found_by_spark(
             deletions += read
     settled = settle(deletions, whole, by_vector=by_vector)
     again = f", {count_noun(len(before), 'file')} not read again" if before else ""
-    execution.found(f"{settled.in_words()}{again}")
-    execution.found_rows = FoundRows.of(snapshot, condition, files, deletions)
+    execution.report_finding(f"{settled.describe()}{again}")
+    execution.found_rows = FoundRows.record(snapshot, condition, files, deletions)
     return settled
 
 
-def _found_with_images(
+def _find_with_images(
     execution: Execution,
     table: TableFiles,
     condition: Expression,
@@ -192,13 +194,13 @@ def _found_with_images(
         request = ScanRequest(files, positions=True, row_ids=along.row_ids)
         matches = along.make(scan(execution.spark, table, request).filter(is_true(condition)))
         deletions, images = delete_and_take(matches, table, files)
-        settled = _settled(execution, deletions, (), by_vector=True)
-    execution.found(settled.in_words())
+        settled = _settle_deletions(execution, deletions, (), by_vector=True)
+    execution.report_finding(settled.describe())
     has_all = images is not None and images.num_rows == settled.rows
     return replace(settled, images=images if has_all else None)
 
 
-def _settled(
+def _settle_deletions(
     execution: Execution,
     deletions: Sequence[FileDeletion],
     whole: Sequence[AddFile],
@@ -209,7 +211,7 @@ def _settled(
     return settle(deletions, whole, by_vector=by_vector)
 
 
-def marked_rows(
+def mark_rows(
     execution: Execution,
     snapshot: Snapshot,
     condition: Expression,

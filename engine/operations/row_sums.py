@@ -51,15 +51,15 @@ def check_rewritten(
         RowSumError: they do not.
     """
 
-    def expected(rows_of: _Counting) -> int | None:
-        new = _gone_rows(gone, rows_of) if new_rows is None else new_rows
+    def count_expected(rows_of: _Counting) -> int | None:
+        new = _count_gone_rows(gone, rows_of) if new_rows is None else new_rows
         stays = _total(
             None if (rows := rows_of(file.add)) is None else rows - file.total
             for file in gone.rewritten
         )
         return None if new is None or stays is None else stays + new
 
-    _check(snapshot, "rows written", written_rows, expected)
+    _check(snapshot, "rows written", written_rows, count_expected)
 
 
 def check_images(snapshot: Snapshot, gone: RowDeletion, images: int) -> None:
@@ -68,7 +68,7 @@ def check_images(snapshot: Snapshot, gone: RowDeletion, images: int) -> None:
     Raises:
         RowSumError: one has none, or another row has one.
     """
-    _check(snapshot, "new images", images, lambda rows_of: _gone_rows(gone, rows_of))
+    _check(snapshot, "new images", images, lambda rows_of: _count_gone_rows(gone, rows_of))
 
 
 def check_moved(snapshot: Snapshot, files: Sequence[AddFile], written_rows: int) -> None:
@@ -104,7 +104,12 @@ def check_clauses(
     reached = sum(
         count for number, count in by_clause.items() if clauses[number].when != NOT_MATCHED
     )
-    _check(snapshot, "rows reached by clauses", reached, lambda rows_of: _gone_rows(gone, rows_of))
+    _check(
+        snapshot,
+        "rows reached by clauses",
+        reached,
+        lambda rows_of: _count_gone_rows(gone, rows_of),
+    )
 
 
 def check_inserted(
@@ -129,7 +134,7 @@ def _check(
         raise RowSumError(snapshot.table_uri, what, counted, proved or 0)
 
 
-def _gone_rows(gone: RowDeletion, rows_of: _Counting) -> int | None:
+def _count_gone_rows(gone: RowDeletion, rows_of: _Counting) -> int | None:
     whole = _live_rows(gone.whole, rows_of)
     parts = sum(file.deleted for file in (*gone.masked, *gone.rewritten))
     return None if whole is None else whole + parts

@@ -49,7 +49,7 @@ def give_row_ids(execution: Execution, files_at_once: int = _FILES_AT_ONCE) -> t
         missing = files_without_row_ids(snapshot)
         if not missing.num_rows:
             return tuple(versions)
-        txn.stage(*with_counted_rows(snapshot, adds_of(missing.slice(0, size))))
+        txn.stage(*add_row_counts(snapshot, adds_of(missing.slice(0, size))))
         try:
             done = execution.commit(txn, "ROW TRACKING BACKFILL", {"batchId": batch}, {})
         except ConflictError as conflict:
@@ -81,16 +81,16 @@ def _support(execution: Execution) -> list[int]:
     return list(execution.commit(txn, "UPGRADE PROTOCOL", parameters, {}).versions)
 
 
-def with_counted_rows(snapshot: Snapshot, adds: Iterable[AddFile]) -> list[AddFile]:
+def add_row_counts(snapshot: Snapshot, adds: Iterable[AddFile]) -> list[AddFile]:
     """Return live files with the number of rows in their footers: their ranges of ids are as long.
 
     Raises:
         DataFileError: a footer cannot be read.
     """
 
-    def counted(add: AddFile) -> AddFile:
+    def add_count(add: AddFile) -> AddFile:
         count = count_rows(snapshot.store, add.path, snapshot.allowed_roots)
         return msgspec.structs.replace(add, stats=add_row_count(add.stats, count))
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(counted, adds))
+        return list(pool.map(add_count, adds))

@@ -49,7 +49,7 @@ from engine.errors import (
     TableNotFoundError,
 )
 from engine.log.commits import LogCommit
-from engine.operations.active import running, running_writers
+from engine.operations.active import list_active_writers, track_operation
 from engine.operations.alter_columns import (
     add_columns,
     change_column,
@@ -69,7 +69,7 @@ from engine.operations.delete import delete
 from engine.operations.drop_feature import drop_feature
 from engine.operations.execution import AppliedBeforeError, Execution
 from engine.operations.frame_sources import version_read_by
-from engine.operations.given_rows import with_given_rows
+from engine.operations.given_rows import bind_sources
 from engine.operations.merge import merge
 from engine.operations.optimize import optimize
 from engine.operations.options import FollowUpRunner, RunKeywords, RunOptions
@@ -163,10 +163,10 @@ def run(
     if isinstance(command, Script):
         command.validate(None)
         return _script(command, table, spark, options)
-    command = with_given_rows(command, options.sources) if options.sources else command
+    command = bind_sources(command, options.sources) if options.sources else command
     operation = _operation_of(command)
     _check_place(command, table)
-    landed, options = _landed_before(command, table, options)
+    landed, options = _find_earlier_result(command, table, options)
     if landed is not None:
         return landed  # before the command is checked: it may not fit the table it made
     command.validate(_schema_of(command, table))
@@ -184,10 +184,12 @@ def run(
             source_snapshots=source_snapshots,
         )
         try:
-            with execution.in_engine_words(), rows_given_up():
+            with execution.translate_spark_errors(), rows_given_up():
                 if options.dry_run:
                     execution.named_tables.open_all(command.tables_read())
-                    return _planned(operation(command, execution), table, options.writers_elsewhere)
+                    return _add_active_writers(
+                        operation(command, execution), table, options.writers_elsewhere
+                    )
                 result = _once(operation, command, execution)
         except ConflictError as conflict:
             if done := _result_if_done(operation, command, table, options, conflict):
@@ -304,7 +306,10 @@ def _once(
     if isinstance(command, Vacuum):
         return operation(command, execution)
     started_ms = execution.now_ms
-    with running(execution.table.uri, started_ms, command.label), execution.cleaning_up():
+    with (
+        track_operation(execution.table.uri, started_ms, command.label),
+        execution.clean_up_on_failure(),
+    ):
         try:
             return operation(command, execution)
         except AppliedBeforeError:
@@ -313,13 +318,13 @@ def _once(
             return _result_of(landed.commit)
 
 
-def _planned(
+def _add_active_writers(
     result: OperationResult, table: DeltaTable, writers: Sequence[str] | None
 ) -> OperationResult:
     """What a dry run found, and which writers the operation would overlap with."""
     if result.plan is None:
         return result
-    running = running_writers(table.uri) if writers is None else tuple(writers)
+    running = list_active_writers(table.uri) if writers is None else tuple(writers)
     return replace(result, plan=replace(result.plan, running_writers=running))
 
 
@@ -327,7 +332,7 @@ def _schema_of(command: Command, table: DeltaTable) -> Any:  # noqa: ANN401 - St
     return None if isinstance(command, Clone | Create) else table.snapshot().schema
 
 
-def _applied_before(table: DeltaTable, app_id: str, version: int) -> bool:
+def _was_applied(table: DeltaTable, app_id: str, version: int) -> bool:
     """Whether an application's write is in the table."""
     with suppress(TableNotFoundError):
         last = table.snapshot().set_transactions.get(app_id)
@@ -365,13 +370,13 @@ class _OwnCommit(TransactionObserver):
             raise _LandedBeforeError(own)
 
 
-def _landed_before(
+def _find_earlier_result(
     command: Command, table: DeltaTable, options: RunOptions
 ) -> tuple[OperationResult | None, RunOptions]:
     """The result of an earlier run of the same job, where its commit is in the log; how to run else."""
     if options.dry_run:
         return None, options
-    if options.application is not None and _applied_before(table, *options.application):
+    if options.application is not None and _was_applied(table, *options.application):
         return OperationResult(message=_APPLIED), options
     txn_id, since_version = options.txn_id, options.since_version
     if txn_id is None or since_version is None or _has_several_commits(command):

@@ -23,16 +23,16 @@ def edit(schema: StructType, parent: Sequence[str], change: Change) -> StructTyp
     if not parent:
         return StructType(change(schema.fields))
     field = _struct(schema, parent[0])
-    column = declare_type(field, _edited(read_declared_type(field), parent[1:], change))
+    column = declare_type(field, _edit_struct(read_declared_type(field), parent[1:], change))
     return StructType(tuple(column if f is field else f for f in schema.fields))
 
 
-def _edited(inside: DataType, parent: Sequence[str], change: Change) -> StructType:
+def _edit_struct(inside: DataType, parent: Sequence[str], change: Change) -> StructType:
     struct = inside if isinstance(inside, StructType) else StructType()
     if not parent:
         return StructType(change(struct.fields))
     field = _struct(struct, parent[0])
-    inner = replace(field, type=_edited(field.type, parent[1:], change))
+    inner = replace(field, type=_edit_struct(field.type, parent[1:], change))
     return StructType(tuple(inner if f is field else f for f in struct.fields))
 
 
@@ -44,7 +44,7 @@ def _struct(schema: StructType, name: str) -> StructField:
     return field
 
 
-def inserted(new: Sequence[StructField], *, first: bool, after: str) -> Change:
+def insert_fields(new: Sequence[StructField], *, first: bool, after: str) -> Change:
     """Fields put in front, behind another, or last."""
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
@@ -59,7 +59,7 @@ def inserted(new: Sequence[StructField], *, first: bool, after: str) -> Change:
     return change
 
 
-def dropped(name: str) -> Change:
+def drop_field(name: str) -> Change:
     """A field taken out."""
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
@@ -72,7 +72,7 @@ def dropped(name: str) -> Change:
     return change
 
 
-def changed(name: str, alter: Callable[[StructField], StructField]) -> Change:
+def change_field(name: str, alter: Callable[[StructField], StructField]) -> Change:
     """A field altered where it stands."""
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
@@ -87,18 +87,18 @@ def changed(name: str, alter: Callable[[StructField], StructField]) -> Change:
     return change
 
 
-def moved(name: str, *, first: bool, after: str) -> Change:
+def move_field(name: str, *, first: bool, after: str) -> Change:
     """A field put elsewhere among its siblings."""
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
         place = _index(fields, name)
         rest = fields[:place] + fields[place + 1 :]
-        return inserted([fields[place]], first=first, after=after)(rest)
+        return insert_fields([fields[place]], first=first, after=after)(rest)
 
     return change
 
 
-def widened(column: StructField, new_type: DataType) -> StructField:
+def widen_field(column: StructField, new_type: DataType) -> StructField:
     """The field under a wider type, the change noted as the protocol has it.
 
     Raises:

@@ -91,12 +91,12 @@ class ScriptTables:
 def resolve_in_script(own: DeltaTable, resolve: Resolve | None) -> Resolve:
     """Return how a step opens the tables that its queries name: "t" is the script's own in every step."""
 
-    def opened(name: str) -> DeltaTable:
+    def open_step_table(name: str) -> DeltaTable:
         if name.lower() == ANY_TABLE:
             return own
         return open_location(name, own) if resolve is None else resolve(name)
 
-    return opened
+    return open_step_table
 
 
 def run_steps(script: Script, perform: Perform, names: Sequence[str]) -> OperationResult:

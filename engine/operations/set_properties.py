@@ -142,8 +142,8 @@ def property_actions(
     _check_new(snapshot, configuration)
     protocol = _protocol(snapshot.protocol, snapshot, configuration)
     kept = {k: v for k, v in configuration.items() if not speaks_of_protocol(k)}
-    schema, kept = _mapped(snapshot, kept)
-    kept = _tracked(snapshot, kept)
+    schema, kept = _enable_column_mapping(snapshot, kept)
+    kept = _enable_row_tracking(snapshot, kept)
     before = snapshot.metadata.description
     described = before if description is None else description or None
     metadata = msgspec.structs.replace(
@@ -180,11 +180,13 @@ def _protocol(protocol: Protocol, snapshot: Snapshot, configuration: Mapping[str
     )
     before = snapshot.metadata.configuration
     new = {k: v for k, v in configuration.items() if before.get(k) != v}
-    missing = (needed | _asked_features(protocol, new)) - list_supported_features(protocol)
+    missing = (needed | _find_requested_features(protocol, new)) - list_supported_features(protocol)
     return upgrade(protocol, missing) if missing else protocol
 
 
-def _asked_features(protocol: Protocol, configuration: Mapping[str, str]) -> frozenset[str]:
+def _find_requested_features(
+    protocol: Protocol, configuration: Mapping[str, str]
+) -> frozenset[str]:
     """The features of protocol versions that are requested.
 
     Raises:
@@ -203,7 +205,9 @@ def _asked_features(protocol: Protocol, configuration: Mapping[str, str]) -> fro
     return list_legacy_features(reader, writer)
 
 
-def _mapped(snapshot: Snapshot, configuration: dict[str, str]) -> tuple[StructType, dict[str, str]]:
+def _enable_column_mapping(
+    snapshot: Snapshot, configuration: dict[str, str]
+) -> tuple[StructType, dict[str, str]]:
     """Enabling column mapping by name gives every column an id; no other change is possible."""
     before, after = snapshot.mapping_mode, column_mapping_mode(configuration)
     if before == after:
@@ -238,7 +242,7 @@ def _backfill_summary(snapshot: Snapshot) -> str:
     )
 
 
-def _tracked(snapshot: Snapshot, configuration: dict[str, str]) -> dict[str, str]:
+def _enable_row_tracking(snapshot: Snapshot, configuration: dict[str, str]) -> dict[str, str]:
     """Enabling row tracking asks that every live row has an id, and names the columns for them."""
     enabled = TableProperties.parse(configuration).row_tracking
     if not enabled or snapshot.properties.row_tracking:

@@ -69,22 +69,22 @@ def source_rows(
     """
     execution.begin_stage(READ_SOURCE)
     if isinstance(source, FileSource):
-        return _of_files(execution, source, target_schema)
+        return _read_files(execution, source, target_schema)
     if isinstance(source, RowsSource | ArrowSource):
         return rows_in_spark(execution, source, target_schema, stored=stored, takes_more=takes_more)
     if isinstance(source, QuerySource):
-        return _of_query(execution, source, target_schema, txn, takes_more=takes_more)
+        return _read_query(execution, source, target_schema, txn, takes_more=takes_more)
     if isinstance(source, DataFrameSource):
         return rows_of_frame(execution, source, txn, target_schema if stored else None)
-    return _of_table(execution, source, target_schema, txn, takes_more=takes_more)
+    return _read_table(execution, source, target_schema, txn, takes_more=takes_more)
 
 
-def _of_files(
+def _read_files(
     execution: Execution, source: FileSource, target_schema: StructType | None
 ) -> SourceRows:
     @contextmanager
     def apart(stage: str) -> Iterator[None]:
-        with execution.watched_stage(stage):
+        with execution.watch_stage(stage):
             yield
         execution.begin_stage(READ_SOURCE)
 
@@ -99,7 +99,7 @@ def _of_files(
         ) from error
 
 
-def _of_query(
+def _read_query(
     execution: Execution,
     source: QuerySource,
     target_schema: StructType | None,
@@ -132,7 +132,7 @@ def _check_names(names: Sequence[str]) -> None:
         raise RequestError(msg, "Give one another name with AS.", field="source")
 
 
-def _of_table(
+def _read_table(
     execution: Execution,
     source: TableSource,
     target_schema: StructType | None,
@@ -155,7 +155,7 @@ def _of_table(
         texts = source.columns
         if source.by_position and target_schema is not None:
             texts = values_with_defaults(texts, target_schema)
-        chosen = [_chosen(text, scope, execution.now_ms) for text in texts]
+        chosen = [_parse_projection(text, scope, execution.now_ms) for text in texts]
         frame = frame.select(*[to_column(tree).alias(name) for name, tree in chosen])
     if source.by_position and target_schema is not None:
         frame = frame.toDF(*names_by_position(target_schema, frame.columns, takes_more=takes_more))
@@ -167,7 +167,7 @@ def _names(source: TableSource) -> tuple[str, ...]:
     return tuple(name for name in (source.alias, source.table.rpartition(".")[2]) if name)
 
 
-def _chosen(text: str, scope: Scope, now_ms: int) -> tuple[str, Expression]:
+def _parse_projection(text: str, scope: Scope, now_ms: int) -> tuple[str, Expression]:
     """`expression AS name`: the name is the column's own where there is no AS."""
     tokens = tokenize(text)
     name = ""

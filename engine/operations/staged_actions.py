@@ -18,6 +18,6 @@ def removal(
     )
 
 
-def with_vector(add: AddFile, vector: DeletionVectorDescriptor, stats: str | None) -> AddFile:
+def replace_vector(add: AddFile, vector: DeletionVectorDescriptor, stats: str | None) -> AddFile:
     """The add of a file with another deletion vector and the statistics that go with it."""
     return msgspec.structs.replace(add, deletion_vector=vector, stats=stats, data_change=True)

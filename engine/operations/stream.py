@@ -32,7 +32,7 @@ _REMEDY = (
 
 
 @dataclass
-class _Source:
+class _StreamSource:
     """The table that is read: as far as it was when the run began, from where the stream is."""
 
     table: DeltaTable
@@ -53,7 +53,7 @@ class _Source:
             return
         command = self.command
         accepted = -1 if command.accept_schema_version is None else command.accept_schema_version
-        self.read = self._as_of(start)
+        self.read = self._snapshot_at_start(start)
         if self.read.version < min(accepted, self.newest.version):
             self.read = self.table.snapshot(min(accepted, self.newest.version))
         terms = StreamTerms(
@@ -68,7 +68,7 @@ class _Source:
         )
         self.log = StreamLog(self.table.store, terms)
 
-    def beginning(self) -> Position:
+    def start_position(self) -> Position:
         """Where a new stream begins.
 
         Raises:
@@ -87,19 +87,19 @@ class _Source:
         limits = StreamLimits(self.command.max_files_per_batch)
         return self.log.batch_end(start, limits, self.newest.version)
 
-    def _as_of(self, start: Position) -> Snapshot:
+    def _snapshot_at_start(self, start: Position) -> Snapshot:
         if start.initial or start.version == 0:
-            return self._rebuilt(start.version)
+            return self._load_snapshot(start.version)
         try:
             return self.table.snapshot(start.version - 1)
         except (VersionNotFoundError, LogGapError):
-            snapshot = self._rebuilt(start.version)
+            snapshot = self._load_snapshot(start.version)
         actions = read_commit(self.table.store, start.version).actions
         if any(isinstance(action, Metadata) for action in actions):
             raise StreamLogCleanedError(self.table.uri, start.version - 1, start.version)
         return snapshot
 
-    def _rebuilt(self, version: int) -> Snapshot:
+    def _load_snapshot(self, version: int) -> Snapshot:
         try:
             return self.table.snapshot(version)
         except (VersionNotFoundError, LogGapError) as error:
@@ -115,19 +115,19 @@ def stream(command: Stream, execution: Execution) -> OperationResult:
         StreamError: the stream may not go on for another reason.
         ConcurrentTransactionException: another run of this stream committed meanwhile.
     """
-    source = _opened(command, execution)
+    source = _open_source(command, execution)
     if execution.options.dry_run:
         return _plan(source, execution)
     total = OperationResult(metrics=_counts(0, 0, 0, 0, source.newest.version))
     while True:
         done = _next_batch(source, execution, total)
         if done is None:
-            return _told(total)
+            return _summarize_result(total)
         total = done
 
 
 def _next_batch(
-    source: _Source, execution: Execution, before: OperationResult
+    source: _StreamSource, execution: Execution, before: OperationResult
 ) -> OperationResult | None:
     """Commit one more batch; None if nothing is new."""
     start = _position(source, execution.table.snapshot())
@@ -160,10 +160,10 @@ def _next_batch(
         execution, txn, mark, rows, parameters, merge_schema=source.command.merge_schema
     )
     source.reached = end
-    return _added(before, result)
+    return _add_results(before, result)
 
 
-def _opened(command: Stream, execution: Execution) -> _Source:
+def _open_source(command: Stream, execution: Execution) -> _StreamSource:
     table = execution.named_tables.open(command.source_table)
     if execution.named_tables.is_target(table):
         msg = f"{table.uri} cannot be streamed into itself: it would never end."
@@ -172,7 +172,7 @@ def _opened(command: Stream, execution: Execution) -> _Source:
     newest = table.snapshot()
     prefix = command.application(table.uri, "")
     app_id = command.application(table.uri, newest.metadata.id)
-    source = _Source(table, newest, app_id, command)
+    source = _StreamSource(table, newest, app_id, command)
     transactions = execution.table.snapshot().set_transactions
     others = [
         app_id for app_id in transactions if app_id.startswith(prefix) and app_id != source.app_id
@@ -189,12 +189,16 @@ def _check_memory(target: Snapshot) -> None:
         raise RequestError(msg, "Unset the property first.", field="table")
 
 
-def _position(source: _Source, target: Snapshot) -> Position:
+def _position(source: _StreamSource, target: Snapshot) -> Position:
     transaction = target.set_transactions.get(source.app_id)
-    return source.beginning() if transaction is None else Position.from_number(transaction.version)
+    return (
+        source.start_position()
+        if transaction is None
+        else Position.from_number(transaction.version)
+    )
 
 
-def _added(before: OperationResult, batch: OperationResult) -> OperationResult:
+def _add_results(before: OperationResult, batch: OperationResult) -> OperationResult:
     counts = {key: int(batch.metrics.get(key, 0)) for key in _COUNTED}
     metrics = {key: int(before.metrics[key]) + counts[key] for key in _COUNTED}
     metrics["numBatches"] = int(before.metrics["numBatches"]) + 1
@@ -216,17 +220,17 @@ def _counts(batches: int, rows: int, files: int, size: int, version: int) -> dic
     return {**counted, "numBatches": batches, "lastSourceVersion": version}
 
 
-def _told(total: OperationResult) -> OperationResult:
+def _summarize_result(total: OperationResult) -> OperationResult:
     metrics, version = total.metrics, total.metrics["lastSourceVersion"]
     if not metrics["numBatches"]:
-        return total.saying(f"Nothing is new in the source since its version {version}.")
-    return total.saying(
+        return total.replace_message(f"Nothing is new in the source since its version {version}.")
+    return total.replace_message(
         f"{metrics['numOutputRows']} rows came over in {metrics['numBatches']} batches,"
         f" up to the source's version {version}."
     )
 
 
-def _plan(source: _Source, execution: Execution) -> OperationResult:
+def _plan(source: _StreamSource, execution: Execution) -> OperationResult:
     """Which files the run would bring over."""
     start = _position(source, execution.table.snapshot())
     source.begin_at(start)

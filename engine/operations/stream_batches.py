@@ -9,7 +9,7 @@ from engine.actions.table import SetTransaction
 from engine.errors import RequestError
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult
-from engine.operations.write_rows import Terms, numbered, with_new_columns, write_rows
+from engine.operations.write_rows import WriteTerms, add_columns, assign_identity, write_rows
 from engine.spark.columns import from_spark_schema
 from engine.spark.data_source_sink import QUERY_ID
 from engine.spark.sources import SourceRows
@@ -37,10 +37,10 @@ def append_batch(
     snapshot = execution.snapshot_of(txn)
     metrics: dict[str, int | str] = {"numAddedFiles": 0, "numRemovedFiles": 0}
     if rows is not None:
-        terms = Terms.of(snapshot)
+        terms = WriteTerms.from_snapshot(snapshot)
         if merge_schema:
-            terms = with_new_columns(terms, rows.schema)
-        rows, terms = numbered(execution, terms, rows)
+            terms = add_columns(terms, rows.schema)
+        rows, terms = assign_identity(execution, terms, rows)
         written = write_rows(execution, terms, rows)
         txn.stage(*terms.changes_from(snapshot), *written.adds)
         metrics["numAddedFiles"] = len(written.adds)
@@ -71,7 +71,7 @@ def batch_writer(
             msg = "The id of the streaming query is not known."
             raise RequestError(msg, "Give it as query_id.", field="query_id")
         execution = Execution(table, frame.sparkSession)
-        with execution.cleaning_up():
+        with execution.clean_up_on_failure():
             txn = execution.begin()
             last = txn.read_application(app_id)
             if last is not None and last >= batch_id:

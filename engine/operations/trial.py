@@ -68,7 +68,7 @@ class RecordedWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TrialLimits:
     """How many bytes of the table are copied at most, and until when by the monotonic clock."""
 
     copied_bytes: int
@@ -77,7 +77,7 @@ class Limits:
     resolve: Resolve | None = None
 
 
-def try_write(write: RecordedWrite, change: TrialChange, limits: Limits) -> TrialOutcome:
+def try_write(write: RecordedWrite, change: TrialChange, limits: TrialLimits) -> TrialOutcome:
     """Have the write run again on a copy, with a change."""
     try:
         with _memory() as store:
@@ -120,7 +120,7 @@ class _Trial:
     """One write on one copy. `_base` is the version of the copy that the write reads."""
 
     def __init__(
-        self, write: RecordedWrite, change: TrialChange, limits: Limits, store: MemoryStore
+        self, write: RecordedWrite, change: TrialChange, limits: TrialLimits, store: MemoryStore
     ) -> None:
         self._write, self._change, self._limits, self._store = write, change, limits, store
         self._source = write.table.store
@@ -128,7 +128,7 @@ class _Trial:
 
     def run(self) -> TrialOutcome:
         winners = self._winners()
-        command = _narrowed(self._write.command, self._change.condition)
+        command = _narrow_command(self._write.command, self._change.condition)
         self._copy(winners, command)
         if self._change.properties:
             self._run(SetProperties(table="", properties=dict(self._change.properties)))
@@ -140,8 +140,8 @@ class _Trial:
         try:
             result = self._run(command, observer)
         except ConflictError as conflict:
-            return self._aborted(conflict)
-        return _passed(result)
+            return self._record_abort(conflict)
+        return _record_pass(result)
 
     def _winners(self) -> list[LogCommit]:
         if len(self._write.winners) > MOST_COMMITS:
@@ -180,7 +180,7 @@ class _Trial:
         again = self._write.winners.values() if self._change.winners_again else ()
         commands = [command, *(other for other in again if other is not None)]
         added = [action for commit in winners for action in commit.actions]
-        adds = [*self._opened(snapshot, commands), *_files(added)]
+        adds = [*self._list_opened_files(snapshot, commands), *_files(added)]
         paths = dict.fromkeys(path for add in adds for path in self._paths(add))
         size = sum(add.size for add in {add.path: add for add in adds}.values())
         if size > self._limits.copied_bytes:
@@ -191,7 +191,7 @@ class _Trial:
             self._store.put(path, self._source.read(path))
         self._put(0, _first_commit(snapshot))
 
-    def _opened(self, snapshot: Snapshot, commands: Iterable[Command]) -> list[AddFile]:
+    def _list_opened_files(self, snapshot: Snapshot, commands: Iterable[Command]) -> list[AddFile]:
         if self._change.properties:  # row ids may have to be given to every file
             return snapshot.add_files()
         now_ms = self._limits.clock.now_ms()
@@ -222,9 +222,9 @@ class _Trial:
             if self._change.winners_again and command is not None and _writes_otherwise(commit):
                 self._run(command)
             else:
-                self._put(self._table().version() + 1, self._moved(commit))
+                self._put(self._table().version() + 1, self._iter_moved_actions(commit))
 
-    def _moved(self, commit: LogCommit) -> Iterator[Action]:
+    def _iter_moved_actions(self, commit: LogCommit) -> Iterator[Action]:
         """A commit as it was, at another version."""
         for action in commit.actions:
             if isinstance(action, CommitInfo) and action.read_version is not None:
@@ -274,7 +274,7 @@ class _Trial:
             msg = "The trial took too long."
             raise OperationCancelledError(msg)
 
-    def _aborted(self, conflict: ConflictError) -> TrialOutcome:
+    def _record_abort(self, conflict: ConflictError) -> TrialOutcome:
         facts = conflict.conflict
         version = facts.winner.version
         own = None if version is None else version - self._base + self._write.read_version
@@ -296,7 +296,7 @@ class _Landing(TransactionObserver):
             land()
 
 
-def _passed(result: OperationResult) -> TrialOutcome:
+def _record_pass(result: OperationResult) -> TrialOutcome:
     if result.version is None:
         return TrialOutcome(
             verdict=Verdict.PASSES, why=result.message or "no row was left to change"
@@ -311,7 +311,7 @@ def _passed(result: OperationResult) -> TrialOutcome:
     )
 
 
-def _narrowed(command: Command, condition: str) -> Command:
+def _narrow_command(command: Command, condition: str) -> Command:
     if not condition:
         return command
     if not isinstance(command, Delete | Update) or not isinstance(command.where, str | None):

@@ -19,7 +19,7 @@ def truncate(command: Truncate, execution: Execution) -> OperationResult:  # noq
     txn = execution.begin()
     files = execution.snapshot_of(txn).add_files()
     if execution.options.dry_run:
-        listed = [PlannedFile.of(add, "every row goes") for add in files]
+        listed = [PlannedFile.from_add(add, "every row goes") for add in files]
         return OperationResult(plan=plan_of(f"All {len(files)} files would be removed.", listed))
     txn.read_where(None, every_match_changes=True)
     txn.stage(*map(removal, files))
@@ -28,4 +28,4 @@ def truncate(command: Truncate, execution: Execution) -> OperationResult:  # noq
         "executionTimeMs": round((monotonic() - started) * 1000),
     }
     result = execution.commit(txn, "TRUNCATE", {}, metrics)
-    return result if files else result.saying("The table is empty: nothing was changed.")
+    return result if files else result.replace_message("The table is empty: nothing was changed.")

@@ -22,7 +22,7 @@ from engine.operations.in_process import Images, write_in_process
 from engine.operations.planned_rows import plan_of_matches
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult
-from engine.operations.row_deletion import MATCH, ImagesAlong, RowDeletion, find_rows, marked_rows
+from engine.operations.row_deletion import MATCH, ImagesAlong, RowDeletion, find_rows, mark_rows
 from engine.operations.row_sums import check_images, check_rewritten
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import (
@@ -78,7 +78,7 @@ def update(command: Update, execution: Execution) -> OperationResult:
         plan = plan_of_matches(execution, snapshot, condition, candidates, "updated")
         return OperationResult(plan=plan)
     setting = _Setting(condition or TRUE, assignments, tables)
-    along = _along(execution, snapshot, setting)
+    along = _plan_images(execution, snapshot, setting)
     gone = find_rows(execution, snapshot, condition, candidates, tables, along)
     txn.stage(*gone.actions())
     scanned = monotonic()
@@ -103,7 +103,11 @@ def update(command: Update, execution: Execution) -> OperationResult:
     }
     predicate = [to_sql(condition)] if condition is not None else []
     result = execution.commit(txn, "UPDATE", {"predicate": predicate}, metrics)
-    return result if not gone.is_empty else result.saying("No row matches: nothing was changed.")
+    return (
+        result
+        if not gone.is_empty
+        else result.replace_message("No row matches: nothing was changed.")
+    )
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ class _Setting:
         return any(map(is_asked_once, self.assignments.values()))
 
 
-def _along(execution: Execution, snapshot: Snapshot, setting: _Setting) -> ImagesAlong | None:
+def _plan_images(execution: Execution, snapshot: Snapshot, setting: _Setting) -> ImagesAlong | None:
     """New images made as the rows are found: a second look at the files is saved where they are few.
 
     Of a wide table the first look reads what only images need, so it is not asked to; nor where the
@@ -135,7 +139,7 @@ def _along(execution: Execution, snapshot: Snapshot, setting: _Setting) -> Image
 
     def make(matches: DataFrame) -> DataFrame:
         marked = matches.withColumn(MATCH, F.lit(True))
-        images = _assigned(marked, snapshot, setting.assignments, kept=kept, beside=(FILE, ROW))
+        images = _assign_rows(marked, snapshot, setting.assignments, kept=kept, beside=(FILE, ROW))
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
         return physical_frame(images, table, keep_row_ids=kept, beside=(FILE, ROW))
 
@@ -155,22 +159,22 @@ def _images(
         return by_arrow
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     if gone.images is not None:
-        return _written_along(execution, table, gone.images, kept=kept), []
+        return _write_images(execution, table, gone.images, kept=kept), []
     with execution.spark_stage("write new rows"):
-        rows = marked_rows(execution, snapshot, setting.condition, gone, touched, row_ids=kept)
+        rows = mark_rows(execution, snapshot, setting.condition, gone, touched, row_ids=kept)
         if (
             not gone.rewritten
         ):  # only images are written: what does not match now is missed by the sum
             rows = rows.filter(column(MATCH))
         assignments = setting.assignments
         if snapshot.properties.enable_change_data_feed or setting.is_asked_once:
-            rows, assignments = _with_values(rows, setting)
+            rows, assignments = _materialise_values(rows, setting)
         counting = Observation()
         counted = F.count_if(column(MATCH)).alias("images")
         watched = rows.observe(counting, counted) if gone.rewritten else rows
-        images = _assigned(watched, snapshot, assignments, kept=kept)
+        images = _assign_rows(watched, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
-        written = _written(images, table, gone, _few(execution, gone), kept=kept)
+        written = _write_updated_rows(images, table, gone, _few(execution, gone), kept=kept)
         execution.wrote(written.adds)
         if gone.rewritten:
             written = replace(written, images=int(counting.get["images"] or 0))
@@ -182,7 +186,7 @@ def _images(
     return written, changes
 
 
-def _written_along(
+def _write_images(
     execution: Execution, table: TableFiles, images: pa.Table, *, kept: bool
 ) -> WriteOutput:
     execution.begin_stage("write new rows")
@@ -192,7 +196,7 @@ def _written_along(
     return written
 
 
-def _written(
+def _write_updated_rows(
     images: DataFrame, table: TableFiles, gone: RowDeletion, few: int | None, *, kept: bool
 ) -> WriteOutput:
     written = write_few(images, table, few, keep_row_ids=kept)
@@ -210,16 +214,16 @@ def _few(execution: Execution, gone: RowDeletion) -> int | None:
     return gone.rows if gone.rows is not None and gone.rows <= FEW_ROWS else None
 
 
-def _with_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:
+def _materialise_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:
     """The rows with what is asked once, materialised, and the assignments over it."""
     values, over = split_single_evaluation(setting.assignments)
-    rows = setting.tables.prepared(rows, list(values.values()), column(MATCH))
+    rows = setting.tables.prepare_rows(rows, list(values.values()), column(MATCH))
     for name, value in values.items():
         rows = rows.withColumn(name, F.when(column(MATCH), setting.tables.value(value)))
     return materialise_rows(rows) if values else rows, over
 
 
-def _assigned(
+def _assign_rows(
     rows: DataFrame,
     snapshot: Snapshot,
     assignments: Assignments,
@@ -250,7 +254,7 @@ def _changes(
 ) -> list[AddCDCFile]:
     matched = rows.filter(column(MATCH))
     before = matched.select(*[column(n) for n in snapshot.schema.names])
-    after = _assigned(matched, snapshot, assignments, kept=False)
+    after = _assign_rows(matched, snapshot, assignments, kept=False)
     both = before.withColumn(CHANGE_TYPE, F.lit("update_preimage")).unionByName(
         after.withColumn(CHANGE_TYPE, F.lit("update_postimage"))
     )

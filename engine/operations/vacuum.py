@@ -20,17 +20,17 @@ from engine.operations.active import oldest_start_ms
 from engine.operations.execution import Execution
 from engine.operations.result import LISTED_FILES, OperationResult, Plan, PlannedFile
 from engine.operations.vacuum_plan import (
-    Needs,
+    NeededFiles,
     Removals,
-    as_listed,
     decode_fully,
     doubt_all,
     find_unneeded,
+    fold_to_listing,
+    list_removed_paths,
     needs_of,
     paths_of,
     read_removals,
     reason_for,
-    removed_in_log,
 )
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.jobs import Progress
@@ -59,9 +59,9 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     keep_from_ms = execution.table.clock.now_ms() - surely_ms(retention_ms)
     removals = read_removals(snapshot.store)
     needs = needs_of(snapshot, removals, keep_from_ms)
-    listing, needs = _listing(command, execution, removals, needs)
+    listing, needs = _list_candidates(command, execution, removals, needs)
     unneeded, spare_from_ms = _find(execution, listing, needs, keep_from_ms)
-    missing = _MissingFiles.of(needs, listing)
+    missing = _MissingFiles.find(needs, listing)
     if execution.options.dry_run:
         return _plan(snapshot, unneeded, removals, needs, retention_ms, missing)
     if execution.options.txn_id is None:  # its beginning and its end are known to be of one
@@ -70,7 +70,7 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     doomed = unneeded
     if start.version != snapshot.version + 1:  # others have committed since the files were found
         now = needs_of(execution.table.snapshot(), removals, keep_from_ms)
-        needs = doubt_all(now.folded() if needs.folds else now)
+        needs = doubt_all(now.fold_names() if needs.folds else now)
         doomed = [file for file in unneeded if not needs.has(file.path)]
     try:
         deleted = _delete(execution, doomed, snapshot, needs)
@@ -102,7 +102,7 @@ class _MissingFiles:
     spared: Sequence[str] = ()
 
     @classmethod
-    def of(cls, needs: Needs, listing: StoreListing) -> "_MissingFiles":
+    def find(cls, needs: NeededFiles, listing: StoreListing) -> "_MissingFiles":
         """Return those that a listing of the whole directory lacks."""
         if not needs.missing:
             return cls()
@@ -119,30 +119,30 @@ class _MissingFiles:
 
     def _sentences(self) -> Iterator[str]:
         if self.missing:
-            yield f"Missing from the table's directory: {_listed(self.missing)}, which the latest version needs."
+            yield f"Missing from the table's directory: {_join_paths(self.missing)}, which the latest version needs."
         if self.spared:
-            yield f"Left, since their names differ from missing files in escapes alone: {_listed(self.spared)}."
+            yield f"Left, since their names differ from missing files in escapes alone: {_join_paths(self.spared)}."
 
 
-def _listed(paths: Sequence[str]) -> str:
+def _join_paths(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
     return ", ".join(path[:300] for path in paths[:_NAMED]) + more
 
 
-def _listing(
-    command: Vacuum, execution: Execution, removals: Removals, needs: Needs
-) -> tuple[StoreListing, Needs]:
+def _list_candidates(
+    command: Vacuum, execution: Execution, removals: Removals, needs: NeededFiles
+) -> tuple[StoreListing, NeededFiles]:
     """Return the files that may go (all that are there, or those that the log removed) and the needs over them."""
     execution.progress(Progress("list files", 0, 0, "files"))
     store = execution.table.store
     if command.lite:
-        return StoreListing(store, removed_in_log(removals, needs)), doubt_all(needs)
+        return StoreListing(store, list_removed_paths(removals, needs)), doubt_all(needs)
     listing = StoreListing.list_store(store)
-    return listing, as_listed(needs, listing)
+    return listing, fold_to_listing(needs, listing)
 
 
 def _find(
-    execution: Execution, listing: StoreListing, needs: Needs, keep_from_ms: int
+    execution: Execution, listing: StoreListing, needs: NeededFiles, keep_from_ms: int
 ) -> tuple[list[FileStatus], int | None]:
     """The files that may go, and since when running operations may have written others.
 
@@ -155,7 +155,7 @@ def _find(
 
 
 def _delete(
-    execution: Execution, doomed: Sequence[FileStatus], snapshot: Snapshot, needs: Needs
+    execution: Execution, doomed: Sequence[FileStatus], snapshot: Snapshot, needs: NeededFiles
 ) -> list[FileStatus]:
     """Delete files, but for those that commits after the snapshot name; what went.
 
@@ -169,7 +169,9 @@ def _delete(
         execution.progress(Progress("delete files", start, len(doomed), "files"))
         for commit in iter_newer(store, version):
             version = commit.version
-            spared.update(needs.key(decode_fully(path)) for path in _named_by(store.root, commit))
+            spared.update(
+                needs.key(decode_fully(path)) for path in _iter_added_paths(store.root, commit)
+            )
         if tip is not None and is_replaced(store, tip):
             raise TableReplacedError(store.root, snapshot.version)
         batch = [
@@ -182,7 +184,7 @@ def _delete(
     return deleted
 
 
-def _named_by(root: str, commit: LogCommit) -> Iterator[str]:
+def _iter_added_paths(root: str, commit: LogCommit) -> Iterator[str]:
     for action in commit.actions:
         if isinstance(action, AddFile | AddCDCFile):
             yield from paths_of(root, action)
@@ -224,7 +226,7 @@ def _plan(
     snapshot: Snapshot,
     unneeded: Sequence[FileStatus],
     removals: Removals,
-    needs: Needs,
+    needs: NeededFiles,
     retention_ms: int,
     missing: _MissingFiles,
 ) -> OperationResult:

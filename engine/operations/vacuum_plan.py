@@ -43,7 +43,7 @@ class Removals:
 
 
 @dataclass(frozen=True)
-class Needs:
+class NeededFiles:
     """What the log still needs: decoded paths below the table.
 
     `live` are of the latest version, `retained` of versions inside the retention, `expired` were
@@ -79,7 +79,7 @@ class Needs:
         """What a path is looked up by: two that may be one file have one key."""
         return unicodedata.normalize("NFC", path).casefold() if self.folds else path
 
-    def folded(self) -> "Needs":
+    def fold_names(self) -> "NeededFiles":
         """The same on a disk that folds names."""
         folding = replace(self, folds=True)
         live, retained, expired = (
@@ -103,13 +103,13 @@ def decode_fully(path: str) -> str:
     return path
 
 
-def doubt_all(needs: Needs) -> Needs:
+def doubt_all(needs: NeededFiles) -> NeededFiles:
     """Return the needs where nothing was listed: any needed file may lie under other escapes."""
     names = (*needs.live, *needs.retained)
     return replace(needs, doubtful=frozenset(needs.key(decode_fully(path)) for path in names))
 
 
-def as_listed(needs: Needs, listing: StoreListing) -> Needs:
+def fold_to_listing(needs: NeededFiles, listing: StoreListing) -> NeededFiles:
     """Return the needs over a listing of everything that is there.
 
     A live file may be there under another spelling: some disks write accents in their own way, and
@@ -120,7 +120,7 @@ def as_listed(needs: Needs, listing: StoreListing) -> Needs:
     """
     paths = set(listing.paths)
     unlisted = needs.live.difference(map(needs.key, paths))
-    folded = needs.folded() if unlisted and not needs.folds else needs
+    folded = needs.fold_names() if unlisted and not needs.folds else needs
     listed = set(map(folded.key, paths))
     absent = [path for path in unlisted if folded.key(path) not in listed]
     lost = {*absent, *(folded.retained - listed)}
@@ -151,7 +151,7 @@ def read_removals(store: Store) -> Removals:
     return Removals(files, changes, by_version)
 
 
-def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> Needs:
+def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> NeededFiles:
     """What a table needs if versions since a time must stay readable.
 
     Checkpoints forget what was removed longer ago than the table retained files when they were
@@ -162,17 +162,17 @@ def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> Needs
     masked = adds_of(files.filter(pc.is_valid(files.column("dv_id"))))
     live.update(path for add in masked for path in _vector_paths(root, add.deletion_vector))
     removed = dict(removals.files)
-    for path, time_ms in _removed_in_state(root, tombstones):
+    for path, time_ms in _iter_removed_paths(root, tombstones):
         removed[path] = max(time_ms, removed.get(path, 0))
     retained = {path for path, ms in removed.items() if ms >= keep_from_ms}
     retained.update(path for path, ms in removals.changes.items() if ms >= keep_from_ms)
     directories = (f"{ICEBERG_DIRECTORY}/",) if is_iceberg(snapshot.properties) else ()
     expired = removed.keys() - retained
-    needs = Needs(frozenset(live), frozenset(retained), frozenset(expired), directories)
-    return needs.folded() if folds_names(snapshot.store, snapshot.version) else needs
+    needs = NeededFiles(frozenset(live), frozenset(retained), frozenset(expired), directories)
+    return needs.fold_names() if folds_names(snapshot.store, snapshot.version) else needs
 
 
-def _removed_in_state(root: str, tombstones: pa.Table) -> Iterator[tuple[str, int]]:
+def _iter_removed_paths(root: str, tombstones: pa.Table) -> Iterator[tuple[str, int]]:
     times = tombstones.column("deletion_timestamp").to_pylist()
     for paths, time_ms in zip(_column_paths(root, tombstones), times, strict=True):
         yield from ((path, time_ms or 0) for path in paths)
@@ -215,7 +215,7 @@ def _vector_paths(root: str, vector: DeletionVectorDescriptor | None) -> Sequenc
 
 
 def find_unneeded(
-    listing: StoreListing, needs: Needs, keep_from_ms: int, spare_from_ms: int | None
+    listing: StoreListing, needs: NeededFiles, keep_from_ms: int, spare_from_ms: int | None
 ) -> list[FileStatus]:
     """Files that nothing needs, older than the retention and than any running job, sorted by path.
 
@@ -226,8 +226,8 @@ def find_unneeded(
         spare_from_ms: since when running jobs may have written files.
     """
     candidates = _candidates(listing.paths)
-    foreign = tuple(_nested_tables(listing.paths))
-    running = _running_ids(path.rpartition("/")[2] for path in candidates)
+    foreign = tuple(_find_nested_tables(listing.paths))
+    running = _find_unfinished_jobs(path.rpartition("/")[2] for path in candidates)
     unneeded = [
         path
         for path in candidates
@@ -242,7 +242,7 @@ def find_unneeded(
     return sorted(old, key=lambda status: status.path)
 
 
-def removed_in_log(removals: Removals, needs: Needs) -> list[str]:
+def list_removed_paths(removals: Removals, needs: NeededFiles) -> list[str]:
     """The files that commits still in the log removed, there or not (VACUUM LITE)."""
     return [path for path in {*removals.files, *removals.changes} if not needs.has(path)]
 
@@ -273,7 +273,7 @@ def _is_leftover(name: str) -> bool:
     return bool(_MARKER.match(name) or _TEMPORARY.match(name))
 
 
-def _nested_tables(paths: Iterable[str]) -> set[str]:
+def _find_nested_tables(paths: Iterable[str]) -> set[str]:
     """Directories below this table that hold a table of their own."""
     directories = set()
     for path in paths:
@@ -282,7 +282,7 @@ def _nested_tables(paths: Iterable[str]) -> set[str]:
     return directories
 
 
-def _running_ids(names: Iterable[str]) -> set[str]:
+def _find_unfinished_jobs(names: Iterable[str]) -> set[str]:
     """Jobs of Databricks that have begun to write and have not finished."""
     marks: dict[str, set[str]] = {"started": set(), "committed": set()}
     for name in names:
@@ -296,7 +296,7 @@ def _belongs_to(name: str, running: set[str]) -> bool:
     return any(f"tid-{run_id}-" in name or name == f"_started_{run_id}" for run_id in running)
 
 
-def reason_for(file: FileStatus, needs: Needs) -> str:
+def reason_for(file: FileStatus, needs: NeededFiles) -> str:
     """Why nothing needs a file, for people."""
     if needs.key(file.path) in needs.expired:
         return "removed from the table before the retention"

@@ -34,7 +34,7 @@ from engine.spark.writer import WriteOutput, few_rows, rebalance_partitions, wri
 
 
 @dataclass(frozen=True)
-class Terms:
+class WriteTerms:
     """The metadata, protocol and clustering columns (physical) that rows are written under."""
 
     metadata: Metadata
@@ -42,7 +42,7 @@ class Terms:
     clustering: tuple[ColumnPath, ...] = ()
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "Terms":
+    def from_snapshot(cls, snapshot: Snapshot) -> "WriteTerms":
         """The terms of a version."""
         return cls(snapshot.metadata, snapshot.protocol, snapshot.clustering_paths)
 
@@ -51,7 +51,7 @@ class Terms:
         """The table's columns."""
         return parse_schema(self.metadata.schema_string)
 
-    def numbered_to(self, marked: StructType) -> "Terms":
+    def record_identity_marks(self, marked: StructType) -> "WriteTerms":
         """These terms with the last numbers of identity columns in the schema."""
         if marked == self.schema:
             return self
@@ -83,7 +83,7 @@ class Terms:
 
 
 def write_rows(
-    execution: Execution, terms: Terms, rows: SourceRows, must: Expression | None = None
+    execution: Execution, terms: WriteTerms, rows: SourceRows, must: Expression | None = None
 ) -> WriteOutput:
     """Write rows under a table's terms; nothing is staged yet.
 
@@ -133,7 +133,9 @@ def _is_gathered(files: TableFiles, rows: SourceRows) -> bool:
     return enabled
 
 
-def numbered(execution: Execution, terms: Terms, rows: SourceRows) -> tuple[SourceRows, Terms]:
+def assign_identity(
+    execution: Execution, terms: WriteTerms, rows: SourceRows
+) -> tuple[SourceRows, WriteTerms]:
     """The rows with the identity columns they lack, and the terms that remember the last number.
 
     Raises:
@@ -151,10 +153,10 @@ def numbered(execution: Execution, terms: Terms, rows: SourceRows) -> tuple[Sour
         if rows.schema.get(column.name) is None and column.name in frame.columns
     ]
     data = StructType((*rows.schema, *(StructField(column.name, column.type) for column in own)))
-    return replace(rows, frame=frame, schema=data), terms.numbered_to(marked)
+    return replace(rows, frame=frame, schema=data), terms.record_identity_marks(marked)
 
 
-def with_new_columns(terms: Terms, data: StructType) -> Terms:
+def add_columns(terms: WriteTerms, data: StructType) -> WriteTerms:
     """The terms with the columns that the data has and the table lacks, at every depth.
 
     Where the table widens types, a column takes the data's type if that is a wider one.
@@ -169,16 +171,16 @@ def with_new_columns(terms: Terms, data: StructType) -> Terms:
         return terms
     schema, configuration = map_columns(schema, terms.metadata.configuration)
     check_names(schema, column_mapping_mode(configuration))
-    return under(terms, schema, configuration)
+    return build_terms(terms, schema, configuration)
 
 
-def with_schema(
-    terms: Terms, schema: StructType, partition_columns: Sequence[str] | None = None
-) -> Terms:
+def replace_schema(
+    terms: WriteTerms, schema: StructType, partition_columns: Sequence[str] | None = None
+) -> WriteTerms:
     """The terms of a table whose columns are replaced."""
     schema, configuration = map_columns(schema, terms.metadata.configuration)
     check_names(schema, column_mapping_mode(configuration))
-    new_terms = under(terms, schema, configuration)
+    new_terms = build_terms(terms, schema, configuration)
     if partition_columns is None:
         return new_terms
     metadata = msgspec.structs.replace(
@@ -196,7 +198,7 @@ def file_metrics(written: WriteOutput) -> dict[str, int | str]:
     }
 
 
-def removed_metrics(removed: Sequence[AddFile]) -> dict[str, int | str]:
+def removal_metrics(removed: Sequence[AddFile]) -> dict[str, int | str]:
     """What delta-spark reports of the files that an overwrite removes."""
     return {
         "numRemovedFiles": len(removed),
@@ -204,7 +206,7 @@ def removed_metrics(removed: Sequence[AddFile]) -> dict[str, int | str]:
     }
 
 
-def under(terms: Terms, schema: StructType, configuration: dict[str, str]) -> Terms:
+def build_terms(terms: WriteTerms, schema: StructType, configuration: dict[str, str]) -> WriteTerms:
     """The terms of a table of that schema and configuration, with the features these need."""
     metadata = msgspec.structs.replace(
         terms.metadata, schema_string=schema.to_json(), configuration=configuration

@@ -16,9 +16,9 @@ from engine.expressions.arrow_cast import arrow_type
 from engine.expressions.parse import parse_value
 from engine.expressions.tree import INTERVAL, VOID, Call, Column, Expression, Literal
 from engine.expressions.types import common_type, sql_name
-from engine.operations.arrow_rows import evaluated_as, need_spark
+from engine.operations.arrow_rows import evaluate_as, need_spark
 from engine.operations.execution import Execution
-from engine.operations.given_rows import given_rows, names_by_position
+from engine.operations.given_rows import convert_rows, names_by_position
 from engine.schema.arrow import to_arrow_type
 from engine.schema.assignment import is_storable, plan_storage
 from engine.schema.types import STRING, ArrayType, DataType, MapType, StructField, StructType
@@ -44,13 +44,13 @@ def rows_in_spark(
         ColumnCountError: they are not as many as the table's columns, to which they go by position.
     """
     if isinstance(source, ArrowSource):
-        given, _ = given_rows(source, target_schema, stored=False, takes_more=takes_more)
+        given, _ = convert_rows(source, target_schema, stored=False, takes_more=takes_more)
         frame = execution.spark.createDataFrame(given)
         return SourceRows(frame, from_spark_schema(frame.schema))
     trees, schema = _values(execution, source, target_schema, stored=stored, takes_more=takes_more)
     spark = execution.spark
     try:
-        frame = spark.createDataFrame(_evaluated(trees, schema)).coalesce(1)
+        frame = spark.createDataFrame(_evaluate_rows(trees, schema)).coalesce(1)
     except CannotEvaluateError:
         pass  # Spark evaluates them
     else:
@@ -59,7 +59,7 @@ def rows_in_spark(
     rows = [
         F.struct(
             *[
-                _stored(tree, column, clause).alias(column.name)
+                _render_stored_value(tree, column, clause).alias(column.name)
                 for tree, column in zip(row, schema, strict=True)
             ]
         )
@@ -83,9 +83,9 @@ def rows_at_hand(
         return None
     try:
         if isinstance(source, ArrowSource):
-            return given_rows(source, target_schema, stored=stored)
+            return convert_rows(source, target_schema, stored=stored)
         trees, schema = _values(execution, source, target_schema, stored=stored, takes_more=False)
-        return _evaluated(trees, schema), schema
+        return _evaluate_rows(trees, schema), schema
     except CannotEvaluateError as error:
         need_spark(execution, error)
         return None
@@ -119,7 +119,7 @@ def _values(
             for tree in column:
                 plan_storage(tree.type, declared.type, declared.name)
     fields = [
-        _typed(name, target_schema, [tree.type for tree in column], stored=stored)
+        _choose_column(name, target_schema, [tree.type for tree in column], stored=stored)
         for name, column in zip(names, columns, strict=True)
     ]
     return [list(row) for row in zip(*columns, strict=True)], StructType(tuple(fields))
@@ -135,7 +135,7 @@ def _alike(column: Sequence[Expression]) -> list[Expression]:
     ]
 
 
-def _typed(
+def _choose_column(
     name: str, target_schema: StructType | None, types: Sequence[DataType], *, stored: bool
 ) -> StructField:
     """A column of values: of the table's type where it takes them all, else of the type they share."""
@@ -156,12 +156,12 @@ def _takes(declared: DataType, types: Sequence[DataType]) -> bool:
     )
 
 
-def _stored(tree: Expression, column: StructField, clause: str) -> SparkColumn:
+def _render_stored_value(tree: Expression, column: StructField, clause: str) -> SparkColumn:
     way = plan_storage(tree.type, column.type, column.name)
     return store_value(tree, way, clause).cast(to_spark_type(column.type))
 
 
-def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table:
+def _evaluate_rows(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table:
     """The values as Arrow.
 
     Raises:
@@ -189,7 +189,7 @@ def _values_of(trees: Sequence[Expression], kind: DataType) -> pa.Array:
         shape = _shape(tree)
         rows_of.setdefault(row if shape is tree else shape, []).append(row)
     parts = [
-        evaluated_as(kind, _shape(trees[rows[0]]), _constants([trees[row] for row in rows]))
+        evaluate_as(kind, _shape(trees[rows[0]]), _constants([trees[row] for row in rows]))
         for rows in rows_of.values()
     ]
     values = pa.chunked_array([part.chunk(0).cast(to_arrow_type(kind)) for part in parts])

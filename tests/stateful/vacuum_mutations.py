@@ -79,7 +79,7 @@ VACUUM_RULES = (
     Mutation(
         "VACUUM takes the files of a table inside the table",
         PLAN,
-        "    foreign = tuple(_nested_tables(listing.paths))\n",
+        "    foreign = tuple(_find_nested_tables(listing.paths))\n",
         "    foreign: tuple[str, ...] = ()\n",
     ),
     Mutation(

@@ -10,7 +10,7 @@ from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import CommitOutcomeUnknownError, StorageError
 from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
-from engine.operations.staged_actions import with_vector
+from engine.operations.staged_actions import replace_vector
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, Observers, TransactionObserver
@@ -45,12 +45,12 @@ def _vector(store: MemoryStore) -> DeletionVectorDescriptor:
 
 def _delete(execution: Execution, vector: DeletionVectorDescriptor) -> None:
     """What a DELETE does once its rows are found."""
-    with execution.cleaning_up():
+    with execution.clean_up_on_failure():
         execution.wrote_vectors([vector])
         txn = execution.begin()
         (add,) = execution.snapshot_of(txn).add_files()
         txn.read_files([add.path])
-        stage(txn, taken(add.path), with_vector(add, vector, '{"numRecords":5000}'))
+        stage(txn, taken(add.path), replace_vector(add, vector, '{"numRecords":5000}'))
         execution.commit(txn, "DELETE", {}, {})
 
 
@@ -190,6 +190,6 @@ def _two_batches(execution: Execution, files: list[str]) -> None:
 def test_files_of_a_committed_batch_stay_when_the_job_of_the_next_one_fails():
     table, files = new_table(), []
     execution = Execution(table)
-    with pytest.raises(StorageError), execution.cleaning_up():
+    with pytest.raises(StorageError), execution.clean_up_on_failure():
         _two_batches(execution, files)
     assert [table.store.stat(file) is not None for file in files] == [True, False]

@@ -17,7 +17,7 @@ from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import CommitOutcomeUnknownError, EngineError
 from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
-from engine.operations.staged_actions import removal, with_vector
+from engine.operations.staged_actions import removal, replace_vector
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.snapshot.change_feed import read_changes
 from engine.storage.base import Store
@@ -62,7 +62,7 @@ def _update(store: Store, txn_id: str) -> None:
     """Row 1 of the one file gets another name."""
     table = DeltaTable(store, clock=FakeClock())
     execution = Execution(table, options=RunOptions(txn_id=txn_id))
-    with execution.cleaning_up():
+    with execution.clean_up_on_failure():
         txn = execution.begin()
         snapshot = execution.snapshot_of(txn)
         txn.read_where("id = 1", every_match_changes=True)
@@ -74,7 +74,7 @@ def _update(store: Store, txn_id: str) -> None:
         changes = _changes(store)
         execution.wrote([changes])
         stats = '{"numRecords":2,"tightBounds":false}'
-        txn.stage(removal(old), with_vector(old, vector, stats), new, changes)
+        txn.stage(removal(old), replace_vector(old, vector, stats), new, changes)
         execution.commit(txn, "UPDATE", {"predicate": ["(id = 1)"]}, {"numUpdatedRows": 1})
 
 

@@ -17,7 +17,7 @@ from engine.errors import InvalidPropertyError, RequestError
 from engine.iceberg.conversion import KEPT_SNAPSHOTS, convert
 from engine.iceberg.metadata_tree import MetadataTree
 from engine.operations.run import run
-from engine.operations.staged_actions import removal, with_vector
+from engine.operations.staged_actions import removal, replace_vector
 from engine.schema.types import (
     BOOLEAN,
     BYTE,
@@ -309,7 +309,7 @@ def test_what_iceberg_could_not_read_is_refused(tmp_path):
             run(parse_statement(statement), table, None)
     txn = table.start_transaction()
     vector = write_deletion_vector(table.store, [0])
-    txn.stage(removal(add), with_vector(add, vector, str(add.stats)))
+    txn.stage(removal(add), replace_vector(add, vector, str(add.stats)))
     with pytest.raises(RequestError):
         txn.commit("DELETE")
     txn = table.start_transaction()

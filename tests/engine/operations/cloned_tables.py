@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from engine.actions.statistics import loosen_bounds
 from engine.deletion_vectors.files import write_deletion_vector
-from engine.operations.staged_actions import removal, with_vector
+from engine.operations.staged_actions import removal, replace_vector
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
@@ -53,7 +53,7 @@ def delete_first_row(table):
     ]
     vector = write_deletion_vector(table.store, [0], inline_below_bytes=0, prefix_length=2)
     txn = table.start_transaction()
-    txn.stage(removal(add), with_vector(add, vector, loosen_bounds(add.stats, 2)))
+    txn.stage(removal(add), replace_vector(add, vector, loosen_bounds(add.stats, 2)))
     txn.commit("DELETE")
 
 

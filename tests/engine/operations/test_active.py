@@ -4,18 +4,18 @@ import os
 import signal
 
 from engine.operations import active
-from engine.operations.active import oldest_start_ms, running, running_writers
+from engine.operations.active import list_active_writers, oldest_start_ms, track_operation
 
 PLACE = "/nowhere/t"
 
 
 def _begun_in_a_fork() -> tuple[str, ...]:
-    with running(PLACE, 7, "a write of the fork"):
-        return running_writers(PLACE)
+    with track_operation(PLACE, 7, "a write of the fork"):
+        return list_active_writers(PLACE)
 
 
 def test_a_fork_begins_with_nothing_running_and_waits_for_no_thread_of_its_parent():
-    with running(PLACE, 5), active._lock:
+    with track_operation(PLACE, 5), active._lock:
         child = os.fork()
         if not child:
             signal.alarm(30)  # where it waits
@@ -24,7 +24,7 @@ def test_a_fork_begins_with_nothing_running_and_waits_for_no_thread_of_its_paren
 
 
 def test_a_fork_leaves_what_its_parent_began():
-    operation = running(PLACE, 5)
+    operation = track_operation(PLACE, 5)
     operation.__enter__()
     child = os.fork()
     if not child:

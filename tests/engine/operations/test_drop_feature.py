@@ -15,7 +15,7 @@ from engine.log.cleanup import clean_log
 from engine.log.commits import list_versions, read_commit
 from engine.log.segment import complete_checkpoints, list_log_files
 from engine.operations.needs_spark import NeedsSparkError
-from engine.operations.staged_actions import removal, with_vector
+from engine.operations.staged_actions import removal, replace_vector
 from engine.protocol.features import list_supported_features
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
@@ -37,7 +37,7 @@ def table(do_lightly, empty_table):
     _stage(empty_table, "WRITE", [_written(empty_table, [1, 2, 3])])
     add = empty_table.snapshot().add_files()[0]
     vector = write_deletion_vector(empty_table.store, [0], inline_below_bytes=0)
-    masked = with_vector(add, vector, loosen_bounds(add.stats, 3))
+    masked = replace_vector(add, vector, loosen_bounds(add.stats, 3))
     _stage(empty_table, "DELETE", [removal(add), masked])
     return empty_table
 

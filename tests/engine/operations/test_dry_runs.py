@@ -9,8 +9,8 @@ from engine.actions.statistics import loosen_bounds
 from engine.commands.model import Optimize, Overwrite, RowsSource, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import MultipleSourceRowsError, RequestError
-from engine.operations.active import running
-from engine.operations.staged_actions import removal, with_vector
+from engine.operations.active import track_operation
+from engine.operations.staged_actions import removal, replace_vector
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
@@ -49,7 +49,7 @@ def _mask_first_row(table, part):
     add = next(a for a in table.snapshot().add_files() if part in a.partition_values.values())
     vector = write_deletion_vector(table.store, [0])
     txn = table.start_transaction()
-    txn.stage(removal(add), with_vector(add, vector, loosen_bounds(add.stats, 2)))
+    txn.stage(removal(add), replace_vector(add, vector, loosen_bounds(add.stats, 2)))
     txn.commit("DELETE")
 
 
@@ -204,7 +204,7 @@ def test_nothing_to_do_is_said(do_lightly, empty_table, command):
 
 
 def test_a_dry_run_names_the_writers_it_would_meet(do_lightly, table):
-    with running(table.uri, 2, "Update"), running(table.uri, 1, "Append"):
+    with track_operation(table.uri, 2, "Update"), track_operation(table.uri, 1, "Append"):
         plan = do_lightly("DELETE FROM t", dry_run=True).plan
         told = do_lightly("OPTIMIZE t", dry_run=True, writers_elsewhere=["MERGE INTO t"]).plan
     assert plan.running_writers == ("Append", "Update")

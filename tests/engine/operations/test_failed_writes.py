@@ -131,6 +131,6 @@ def test_vectors_of_a_stage_that_is_cancelled_when_its_work_is_done_go(
     before = _listing(empty_table.store.root)
     execution = _CancelledAtTheEnd(empty_table, spark, RunOptions(in_process_bytes=0))
     delete_some = Delete(where="pmod(hash(id), 3) = 0")
-    with pytest.raises(OperationCancelledError), execution.cleaning_up():
+    with pytest.raises(OperationCancelledError), execution.clean_up_on_failure():
         delete(delete_some, execution)
     assert _listing(empty_table.store.root) == before

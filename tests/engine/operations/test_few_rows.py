@@ -349,10 +349,10 @@ IN_EVERY_RUN = {("vectors", 2), ("change feed", 10_000), ("row tracking", 10_000
 def test_the_new_images_of_few_rows_are_what_tasks_write(spark, tmp_path, monkeypatch, kind, most):
     """An UPDATE of few rows of ten files: found and written in one look, or where they are many in two."""
     looks, left = [], []
-    original = update.marked_rows
+    original = update.mark_rows
     monkeypatch.setattr(row_positions, "MOST_TAKEN", most)
     monkeypatch.setattr(
-        update, "marked_rows", lambda *given, **named: looks.append(1) or original(*given, **named)
+        update, "mark_rows", lambda *given, **named: looks.append(1) or original(*given, **named)
     )
     text = f"({COLUMNS}, twice INT GENERATED ALWAYS AS (k * 2)) USING DELTA PARTITIONED BY (flag)"
     text += f" TBLPROPERTIES ('delta.enableDeletionVectors' = 'true'{UPDATED[kind]})"

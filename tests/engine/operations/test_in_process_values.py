@@ -14,7 +14,7 @@ from engine.errors import (
     UnknownColumnError,
 )
 from engine.operations.arrow_rows import RowTracking
-from engine.operations.merge_join import paired
+from engine.operations.merge_join import pair_rows
 from engine.spark.table_files import TableFiles
 
 
@@ -125,10 +125,10 @@ def test_a_wide_row_is_not_paired_without_end():
     target = pa.table({"id": range(2), "text": ["a" * 1_000_000, "b"]})
     source = pa.table({"id": range(1000)})
     numbers = np.arange(1000)
-    narrow = paired(target, np.ones(1000, dtype=np.int64), source, numbers)
+    narrow = pair_rows(target, np.ones(1000, dtype=np.int64), source, numbers)
     assert narrow.num_rows == 1000
     with pytest.raises(CannotEvaluateError, match="memory"):
-        paired(target, np.zeros(1000, dtype=np.int64), source, numbers)
+        pair_rows(target, np.zeros(1000, dtype=np.int64), source, numbers)
 
 
 def test_the_row_ids_of_a_file_of_many_rows_are_for_spark(do_lightly, empty_table):
@@ -139,10 +139,10 @@ def test_the_row_ids_of_a_file_of_many_rows_are_for_spark(do_lightly, empty_tabl
     snapshot = empty_table.snapshot()
     (add,) = snapshot.add_files()
     table = TableFiles(empty_table.uri, snapshot.schema, properties=snapshot.properties)
-    assert RowTracking.of(snapshot, table, add).ids.to_pylist() == [0, 1]
+    assert RowTracking.read(snapshot, table, add).ids.to_pylist() == [0, 1]
     many = msgspec.structs.replace(add, stats='{"numRecords": 100000000}')
     with pytest.raises(CannotEvaluateError, match="too many rows"):
-        RowTracking.of(snapshot, table, many)
+        RowTracking.read(snapshot, table, many)
 
 
 def test_keys_of_years_that_python_does_not_have_are_merged(do_lightly, empty_table):

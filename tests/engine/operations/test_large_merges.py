@@ -10,7 +10,7 @@ from engine.commands.sources import DataFrameSource
 from engine.commands.sql import parse_statement
 from engine.errors import MultipleSourceRowsError
 from engine.operations.execution import Execution
-from engine.operations.merge_needs import carried_by_pairs, joins_by_equality, source_columns
+from engine.operations.merge_needs import choose_pair_columns, joins_by_equality, source_columns
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.spark.broadcast import broadcast_if_small, may_send
 from engine.spark.reader import ROW_ID, ScanRequest, scan
@@ -203,7 +203,9 @@ def _analysed(text, target):
 @pytest.mark.parametrize(("text", "target", "reads_all", "held"), CARRIED)
 def test_pairs_hold_what_images_need_where_matching_reads_it(text, target, reads_all, held):
     merge = _analysed(text, target)
-    carried = carried_by_pairs(merge, target, set(PLAIN.names), reads_all=reads_all, row_ids=False)
+    carried = choose_pair_columns(
+        merge, target, set(PLAIN.names), reads_all=reads_all, row_ids=False
+    )
     said = carried and "|".join((" ".join(carried.target), " ".join(carried.source)))
     assert said == held
 
@@ -211,7 +213,8 @@ def test_pairs_hold_what_images_need_where_matching_reads_it(text, target, reads
 def test_a_column_of_the_source_that_goes_by_another_name_is_not_held():
     merge = _analysed("ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", PLAIN)
     assert (
-        carried_by_pairs(merge, PLAIN, {"ID", "name", "v"}, reads_all=True, row_ids=False) is None
+        choose_pair_columns(merge, PLAIN, {"ID", "name", "v"}, reads_all=True, row_ids=False)
+        is None
     )
 
 

@@ -19,8 +19,8 @@ from engine.errors import (
     RetentionTooShortError,
     UnsupportedFeatureError,
 )
-from engine.operations.active import running
-from engine.operations.staged_actions import removal, with_vector
+from engine.operations.active import track_operation
+from engine.operations.staged_actions import removal, replace_vector
 from engine.schema.column_mapping import ID_KEY
 from engine.schema.write_errors import ColumnMappingRestoreError
 from engine.snapshot.post_commit import checkpoint
@@ -57,7 +57,7 @@ def _mask_first_row(table):
     add = table.snapshot().add_files()[0]
     vector = write_deletion_vector(table.store, [0])
     txn = table.start_transaction()
-    txn.stage(removal(add), with_vector(add, vector, loosen_bounds(add.stats, 2)))
+    txn.stage(removal(add), replace_vector(add, vector, loosen_bounds(add.stats, 2)))
     txn.commit("DELETE")
 
 
@@ -150,7 +150,7 @@ def test_lite_uses_the_log_alone(do_lightly, table):
 def test_files_of_running_jobs_are_spared_whatever_the_override(do_lightly, table):
     staged = _stray(table, "staged.parquet", age_s=5)
     started_ms = int((Path(table.uri) / staged).stat().st_mtime * 1000) - 1000
-    with running(table.uri, started_ms):
+    with track_operation(table.uri, started_ms):
         do_lightly(NOW)
     assert staged in _files(table)
     do_lightly(NOW, running_since=lambda: started_ms)
@@ -174,7 +174,7 @@ def test_files_of_running_jobs_are_spared_under_the_name_of_a_link_too(do_lightl
     started_ms = int((Path(table.uri) / staged).stat().st_mtime * 1000) - 1000
     link = tmp_path / "link"
     link.symlink_to(table.uri)
-    with running(str(link), started_ms):
+    with track_operation(str(link), started_ms):
         do_lightly(NOW)
     assert staged in _files(table)
 

@@ -3,7 +3,14 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
-from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
+from engine.operations.schema_edit import (
+    change_field,
+    drop_field,
+    edit,
+    insert_fields,
+    move_field,
+    widen_field,
+)
 from engine.schema.text_lengths import TEXT_TYPE, read_declared_type, render_declared_type
 from engine.schema.types import (
     INTEGER,
@@ -25,32 +32,32 @@ def test_columns_go_first_behind_another_or_last():
         ({"first": False, "after": "A"}, ["a", "n", "s", "b"]),
         ({"first": False, "after": ""}, ["a", "s", "b", "n"]),
     ]:
-        assert edit(SCHEMA, (), inserted(new, **options)).names == names
+        assert edit(SCHEMA, (), insert_fields(new, **options)).names == names
 
 
 def test_fields_inside_structs_are_reached():
-    after = edit(SCHEMA, ("s",), dropped("x"))
+    after = edit(SCHEMA, ("s",), drop_field("x"))
     assert after.get("s").type.names == ["y"]
     assert after.names == SCHEMA.names
 
 
 def test_columns_move_among_their_siblings():
-    assert edit(SCHEMA, (), moved("b", first=True, after="")).names == ["b", "a", "s"]
+    assert edit(SCHEMA, (), move_field("b", first=True, after="")).names == ["b", "a", "s"]
 
 
 def test_names_that_are_taken_and_columns_that_are_not_there_are_refused():
     with pytest.raises(InvalidSchemaError):
-        edit(SCHEMA, (), inserted([StructField("A", LONG)], first=False, after=""))
+        edit(SCHEMA, (), insert_fields([StructField("A", LONG)], first=False, after=""))
     with pytest.raises(InvalidSchemaError):
-        edit(SCHEMA, (), changed("a", lambda field: StructField("B", field.type)))
+        edit(SCHEMA, (), change_field("a", lambda field: StructField("B", field.type)))
     with pytest.raises(UnknownColumnError):
-        edit(SCHEMA, (), dropped("nowhere"))
+        edit(SCHEMA, (), drop_field("nowhere"))
     with pytest.raises(UnknownColumnError):
-        edit(SCHEMA, ("a",), dropped("x"))
+        edit(SCHEMA, ("a",), drop_field("x"))
 
 
 def test_a_widened_column_remembers_its_types():
-    field = widened(widened(StructField("a", INTEGER), LONG), DecimalType(20, 0))
+    field = widen_field(widen_field(StructField("a", INTEGER), LONG), DecimalType(20, 0))
     notes = [(n["fromType"], n["toType"]) for n in field.metadata["delta.typeChanges"]]
     assert notes == [("integer", "long"), ("long", "decimal(20,0)")]
 
@@ -71,22 +78,22 @@ def _declared(schema):
 
 
 def test_a_field_inside_a_column_keeps_its_length_under_another_name():
-    renamed = edit(LIMITED, ("s", "in"), changed("x", lambda field: replace(field, name="y")))
+    renamed = edit(LIMITED, ("s", "in"), change_field("x", lambda field: replace(field, name="y")))
     assert renamed.get("s").type.get("in").type == StructType((StructField("y", STRING),))
     assert _declared(renamed) == "struct<in:struct<y:varchar(3)>>"
-    outer = edit(LIMITED, ("s",), changed("in", lambda field: replace(field, name="out")))
+    outer = edit(LIMITED, ("s",), change_field("in", lambda field: replace(field, name="out")))
     assert _declared(outer) == "struct<out:struct<x:varchar(3)>>"
 
 
 def test_a_field_does_not_inherit_the_length_of_one_that_had_its_name():
-    two = edit(LIMITED, ("s", "in"), inserted([StructField("n", LONG)], first=False, after=""))
+    two = edit(LIMITED, ("s", "in"), insert_fields([StructField("n", LONG)], first=False, after=""))
     assert _declared(two) == "struct<in:struct<x:varchar(3),n:bigint>>"
-    gone = edit(two, ("s", "in"), dropped("x"))
+    gone = edit(two, ("s", "in"), drop_field("x"))
     assert TEXT_TYPE not in gone.get("s").metadata
-    anew = edit(gone, ("s", "in"), inserted([StructField("x", STRING)], first=True, after=""))
+    anew = edit(gone, ("s", "in"), insert_fields([StructField("x", STRING)], first=True, after=""))
     assert _declared(anew) == "struct<in:struct<x:string,n:bigint>>"
 
 
 def test_a_name_that_would_hide_a_length_is_refused():
     with pytest.raises(InvalidSchemaError, match="length"):
-        edit(LIMITED, ("s", "in"), changed("x", lambda field: replace(field, name="a:b")))
+        edit(LIMITED, ("s", "in"), change_field("x", lambda field: replace(field, name="a:b")))

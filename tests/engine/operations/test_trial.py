@@ -11,7 +11,7 @@ from engine.commands.sql import parse_statement
 from engine.conflict_facts import Rule, TrialChange, Verdict
 from engine.errors import ConcurrentAppendException, ConflictError
 from engine.operations.run import run
-from engine.operations.trial import Limits, RecordedWrite, try_write
+from engine.operations.trial import RecordedWrite, TrialLimits, try_write
 from engine.schema.types import LONG, StructField, StructType
 from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
@@ -63,9 +63,9 @@ def _aborted(table: DeltaTable, mine: str, *theirs: str) -> RecordedWrite:
     return RecordedWrite(table=table, command=command, read_version=1, winners=winners)
 
 
-def _limits(**values) -> Limits:
+def _limits(**values) -> TrialLimits:
     clock = SystemClock()
-    return Limits(**{"copied_bytes": 1 << 20, "until_s": clock.monotonic_s() + 60} | values)
+    return TrialLimits(**{"copied_bytes": 1 << 20, "until_s": clock.monotonic_s() + 60} | values)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from engine.commands.model import Vacuum
-from engine.operations.vacuum_plan import Needs, as_listed, decode_fully, find_unneeded
+from engine.operations.vacuum_plan import NeededFiles, decode_fully, find_unneeded, fold_to_listing
 from engine.storage.base import FileStatus
 from engine.storage.memory import MemoryStore
 from engine.storage.presence import StoreListing
@@ -69,7 +69,7 @@ def test_only_files_that_may_be_missing_ones_are_spared():
     paths = {*spared, *gone, "p=e f/3.parquet"}
     known = {path: FileStatus(path, 1, 0) for path in paths}
     listing = StoreListing(MemoryStore("memory://t"), known.keys(), known)
-    needs = as_listed(Needs(live, frozenset()), listing)
+    needs = fold_to_listing(NeededFiles(live, frozenset()), listing)
     assert needs.missing == ("p=a b/1.parquet", "p=c%20d/2.parquet")
     assert {file.path for file in find_unneeded(listing, needs, 1, None)} == gone
 
@@ -77,7 +77,7 @@ def test_only_files_that_may_be_missing_ones_are_spared():
 def test_no_file_is_missing_that_only_the_listing_lacks():
     store = MemoryStore("memory://t")
     store.put_if_absent("linked/1.parquet", b"PAR1")
-    needs = as_listed(
-        Needs(frozenset({"linked/1.parquet"}), frozenset()), StoreListing(store, [], {})
+    needs = fold_to_listing(
+        NeededFiles(frozenset({"linked/1.parquet"}), frozenset()), StoreListing(store, [], {})
     )
     assert needs.missing == ()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.commands.model import Vacuum
-from engine.operations.vacuum_plan import Needs
+from engine.operations.vacuum_plan import NeededFiles
 from engine.storage.local import LocalStore
 from engine.table import DeltaTable
 
@@ -78,7 +78,7 @@ def test_live_files_stay_where_a_disk_writes_accents_its_own_way(do_lightly, emp
 
 
 def test_letters_that_are_written_in_two_ways_are_one_name():
-    needs = Needs(frozenset({"p=É/1.parquet"}), frozenset()).folded()
+    needs = NeededFiles(frozenset({"p=É/1.parquet"}), frozenset()).fold_names()
     assert needs.has("p=é/1.PARQUET")
     assert needs.has("p=e\u0301/1.parquet")
     assert not needs.has("p=e/1.parquet")

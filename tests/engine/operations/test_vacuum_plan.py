@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.files import RemoveFile
-from engine.operations.vacuum_plan import Needs, find_unneeded, paths_of
+from engine.operations.vacuum_plan import NeededFiles, find_unneeded, paths_of
 from engine.storage.base import FileStatus
 from engine.storage.memory import MemoryStore
 from engine.storage.presence import StoreListing
 
 OLD, KEEP_FROM, NEW = 1_000, 10_000, 20_000
-NOTHING = Needs(frozenset(), frozenset())
+NOTHING = NeededFiles(frozenset(), frozenset())
 
 _part = st.text(
     st.characters(blacklist_characters="/\0", blacklist_categories=("Cs",)), min_size=1, max_size=12
@@ -28,7 +28,7 @@ def _unneeded(paths, needs=NOTHING, modified_ms=OLD, spare_from_ms=None):
 @given(_paths, st.data())
 def test_what_the_log_names_stays_whatever_its_name(paths, data):
     live = frozenset(path for path in paths if data.draw(st.booleans()))
-    needs = Needs(live, frozenset())
+    needs = NeededFiles(live, frozenset())
     assert not live & set(_unneeded(paths, needs))
 
 

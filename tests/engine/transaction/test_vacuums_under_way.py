@@ -9,7 +9,7 @@ from engine.actions.commit_info import CommitInfo
 from engine.clock import SystemClock
 from engine.commands.maintenance import Vacuum
 from engine.errors import EngineError
-from engine.operations.active import running
+from engine.operations.active import track_operation
 from engine.operations.run import run
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
@@ -156,7 +156,7 @@ def test_an_operation_of_this_process_is_spared_and_does_not_wait():
         landed.append(writer.commit("WRITE"))
 
     elsewhere = DeltaTable(Deleting(table.uri, meanwhile), clock=Later())
-    with running(table.uri, SystemClock().now_ms()):
+    with track_operation(table.uri, SystemClock().now_ms()):
         run(Vacuum(retention_hours=0, override_retention=True), elsewhere, None)
     if not landed:  # the stray file is as young as the operation: nothing was deleted
         meanwhile()
