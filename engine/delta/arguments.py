@@ -13,7 +13,7 @@ ExpressionOrColumn: TypeAlias = str | Column
 ColumnMapping: TypeAlias = dict[str, ExpressionOrColumn]
 
 
-class UnknownFeatureError(RequestError):
+class FeatureNameError(RequestError):
     """There is no such feature here."""
 
     code = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
@@ -23,11 +23,11 @@ def check_feature(name: str) -> None:
     """Make sure that a table's feature is one that this engine knows.
 
     Raises:
-        UnknownFeatureError: it is none.
+        FeatureNameError: it is none.
     """
     if name.lower() not in {feature.lower() for feature in FEATURES}:
         what = f"{name} is no feature that this engine can have a table support."
-        raise UnknownFeatureError(
+        raise FeatureNameError(
             what, f"The features are {', '.join(sorted(FEATURES))}.", field="featureName"
         )
 

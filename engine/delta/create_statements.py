@@ -17,7 +17,7 @@ from engine.commands.column_sql import (
 )
 from engine.commands.model import DataFrameSource
 from engine.commands.statement_cursor import StatementCursor
-from engine.delta.creation import CollationError, TableDefinition, create_table
+from engine.delta.creation import CollationError, NewTableDefinition, create_table
 from engine.delta.definition_check import IDENTITY_MARK, ROW_HISTORY
 from engine.delta.names import PROVIDERS, find_delta, name_sql
 from engine.delta.opening import open_table
@@ -73,7 +73,7 @@ def create(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame:
         **_checks(spec),
     }
     comment = optional(spec.comment())
-    definition = TableDefinition(
+    definition = NewTableDefinition(
         name=name_sql(texts_of(plan.name().nameParts())),
         location=str(location),
         columns=() if with_rows else tuple(map(_field, iter_seq(plan.columns()))),
@@ -112,7 +112,9 @@ def create_like(spark: SparkSession, plan: Java) -> DataFrame | None:
     location = optional(plan.location())
     properties = {str(key): str(value) for key, value in map_of(spark, plan.properties()).items()}
     name = name_sql(parts)
-    definition = _like_delta(spark, place, name) if place else _like_other(spark, name)
+    definition = (
+        _define_like_delta(spark, place, name) if place else _define_like_other(spark, name)
+    )
     create_table(
         spark,
         replace(
@@ -127,14 +129,16 @@ def create_like(spark: SparkSession, plan: Java) -> DataFrame | None:
     return nothing(spark)
 
 
-def _like_delta(spark: SparkSession, place: CataloguedTable, name: str) -> TableDefinition:
+def _define_like_delta(
+    spark: SparkSession, place: CataloguedTable, name: str
+) -> NewTableDefinition:
     snapshot = open_table(spark, place.location, name=name).snapshot()
     columns = tuple(
         replace(field, metadata={k: v for k, v in field.metadata.items() if k != IDENTITY_MARK})
         for field in snapshot.schema
     )
     configuration = snapshot.metadata.configuration
-    return TableDefinition(
+    return NewTableDefinition(
         columns=columns,
         partition_columns=tuple(snapshot.partition_columns),
         clustering_columns=tuple(snapshot.clustering_columns),
@@ -143,10 +147,10 @@ def _like_delta(spark: SparkSession, place: CataloguedTable, name: str) -> Table
     )
 
 
-def _like_other(spark: SparkSession, name: str) -> TableDefinition:
+def _define_like_other(spark: SparkSession, name: str) -> NewTableDefinition:
     """The columns alone, as delta-spark takes them."""
     declared = type_from_json(json.loads(spark.table(name).schema.json()))
-    return TableDefinition(columns=declared.fields if isinstance(declared, StructType) else ())
+    return NewTableDefinition(columns=declared.fields if isinstance(declared, StructType) else ())
 
 
 def create_view(spark: SparkSession, plan: Java) -> DataFrame:

@@ -81,7 +81,7 @@ class CollationError(RequestError):
 
 
 @dataclass(frozen=True)
-class TableDefinition:
+class NewTableDefinition:
     """A table that is to be made, as a builder or a statement describes it.
 
     `options` are those of a `Handle`.
@@ -108,7 +108,7 @@ class TableDefinition:
         return self.source is not None or self.clone is not None
 
 
-def create_table(spark: SparkSession, definition: TableDefinition) -> Handle:
+def create_table(spark: SparkSession, definition: NewTableDefinition) -> Handle:
     """The table that was requested, made, replaced, or as it is already.
 
     Raises:
@@ -118,13 +118,15 @@ def create_table(spark: SparkSession, definition: TableDefinition) -> Handle:
     return make_table(spark, definition)[0]
 
 
-def make_table(spark: SparkSession, definition: TableDefinition) -> tuple[Handle, OperationResult]:
+def make_table(
+    spark: SparkSession, definition: NewTableDefinition
+) -> tuple[Handle, OperationResult]:
     """Make a table, or replace one; its handle, and what the engine says of it."""
     if isinstance(definition.source, DataFrameSource):
         _check_collations(definition.source.frame.schema)
     path = path_in(definition.name) or ("" if definition.name else definition.location)
     if path:
-        return _at(spark, definition, path)
+        return _create_at(spark, definition, path)
     if not definition.name:
         what = "Table name or location has to be specified."
         raise NothingNamedError(what, "Give one of them.", field="location")
@@ -137,11 +139,11 @@ def make_table(spark: SparkSession, definition: TableDefinition) -> tuple[Handle
         return Handle(spark, DeltaTable(open_store(existing.location))), OperationResult()
     if existing.provider.lower() not in PROVIDERS:
         raise NotADeltaTableError(definition.name)
-    return _at(spark, definition, existing.location, existing)
+    return _create_at(spark, definition, existing.location, existing)
 
 
 def _create_named(
-    spark: SparkSession, definition: TableDefinition
+    spark: SparkSession, definition: NewTableDefinition
 ) -> tuple[Handle, OperationResult]:
     """Make a table under a name that the catalogue does not have, or name the one at its location."""
     if definition.must_exist:
@@ -152,7 +154,7 @@ def _create_named(
         plain_sql(spark, _command(spark, own).statement())
         existing = find_table(spark, definition.name)
         place = existing.location if existing else default_location(spark, definition.name)
-        return _at(spark, definition, place, existing, exists=True)
+        return _create_at(spark, definition, place, existing, exists=True)
     has_log = bool(location) and has_table(spark, location)
     if has_log and not definition.rows:
         return _register_existing(spark, definition)
@@ -166,7 +168,7 @@ def _create_named(
     if uses_delta_spark(spark):  # which has begun the table, without columns
         definition = replace(definition, replace=True)
     try:
-        return _at(spark, definition, place, existing)
+        return _create_at(spark, definition, place, existing)
     except Exception:
         if has_log or not has_table(spark, place):  # else another writer has made one there
             plain_sql(spark, f"DROP TABLE IF EXISTS {definition.name}")
@@ -174,7 +176,7 @@ def _create_named(
 
 
 def _register_existing(
-    spark: SparkSession, definition: TableDefinition
+    spark: SparkSession, definition: NewTableDefinition
 ) -> tuple[Handle, OperationResult]:
     """Name the table at the location as it is, with its rows; its definition must agree."""
     table = open_table(spark, definition.location)
@@ -185,7 +187,7 @@ def _register_existing(
     return Handle(spark, table, name=existing.name if existing else ""), OperationResult()
 
 
-def _check_agrees(definition: TableDefinition, location: str, snapshot: Snapshot) -> None:
+def _check_agrees(definition: NewTableDefinition, location: str, snapshot: Snapshot) -> None:
     """Refuse a definition that differs from the table that is there.
 
     Raises:
@@ -205,7 +207,7 @@ def _check_agrees(definition: TableDefinition, location: str, snapshot: Snapshot
 
 
 def _check_location(
-    spark: SparkSession, definition: TableDefinition, columns: StructType, *, has_log: bool
+    spark: SparkSession, definition: NewTableDefinition, columns: StructType, *, has_log: bool
 ) -> None:
     """Refuse to make a table among files that are there, or one without columns.
 
@@ -233,7 +235,7 @@ def _check_collations(schema: spark_types.StructType) -> None:
             raise CollationError(column.name)
 
 
-def _columns(spark: SparkSession, definition: TableDefinition) -> StructType:
+def _columns(spark: SparkSession, definition: NewTableDefinition) -> StructType:
     """The columns that a new table begins with."""
     if isinstance(definition.source, DataFrameSource):
         return from_spark_schema(definition.source.frame.schema)
@@ -280,9 +282,9 @@ def register_name(
     plain_sql(spark, f"CREATE TABLE {name}{columns} USING delta{place}")
 
 
-def _at(
+def _create_at(
     spark: SparkSession,
-    definition: TableDefinition,
+    definition: NewTableDefinition,
     place: str,
     existing: CataloguedTable | None = None,
     *,
@@ -311,7 +313,7 @@ def _at(
         raise NameTakenError(shown) from error
 
 
-def _command(spark: SparkSession, definition: TableDefinition) -> Create:
+def _command(spark: SparkSession, definition: NewTableDefinition) -> Create:
     return Create(
         table=definition.name if not path_in(definition.name) else "",
         schema=StructType(definition.columns)

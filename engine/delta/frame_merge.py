@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from engine.delta.exceptions import as_spark_error, delta_errors
+from engine.delta.exceptions import convert_error, delta_errors
 from engine.delta.handle import Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.names import find_delta, parts_in
@@ -61,7 +61,7 @@ class DeltaMergeWriter:
         with bypass_routing():
             self._builder.execute()
 
-    def _with(self, method: str, *arguments: Any) -> "DeltaMergeWriter":  # noqa: ANN401
+    def _apply(self, method: str, *arguments: Any) -> "DeltaMergeWriter":  # noqa: ANN401
         self._builder = getattr(self._builder, method)(*arguments)
         return self
 
@@ -71,7 +71,7 @@ class _Actions:
         self._writer, self._when, self._condition = writer, when, condition
 
     def _do(self, action: str, *values: Mapping[str, Column]) -> DeltaMergeWriter:
-        return self._writer._with(f"{self._when}{action}", self._condition, *map(dict, values))
+        return self._writer._apply(f"{self._when}{action}", self._condition, *map(dict, values))
 
 
 class MatchedActions(_Actions):
@@ -81,7 +81,7 @@ class MatchedActions(_Actions):
         """Set every column to the source's of its name."""
         if self._when == "whenNotMatchedBySource":
             what = "whenNotMatchedBySource().updateAll() has no source row to take values from."
-            raise as_spark_error(RequestError(what, "Use update.", field="whenNotMatchedBySource"))
+            raise convert_error(RequestError(what, "Use update.", field="whenNotMatchedBySource"))
         return self._do("UpdateAll")
 
     def update(self, assignments: Mapping[str, Column]) -> DeltaMergeWriter:

@@ -15,7 +15,7 @@ from engine.delta.opening import open_table
 from engine.delta.table_reads import (
     TIMESTAMP,
     VERSION,
-    lowered,
+    lower_options,
     read_frame,
     read_path,
     table_at,
@@ -111,7 +111,7 @@ class ReadsDelta(_Reader):
             return super().load(path)
         with bypass_routing(), delta_errors():
             where = one_path(path, self._own_options)
-            return self._checked(read_path(self._session, where, self._own_options))
+            return self._check_schema(read_path(self._session, where, self._own_options))
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
         """The rows of a table of a name."""
@@ -123,10 +123,10 @@ class ReadsDelta(_Reader):
             table = table_at(self._session, place.location, self._own_options, name)
             points = {VERSION: version, TIMESTAMP: moment}
             given = {key: value for key, value in points.items() if value is not None}
-            frame = read_frame(self._session, table, {**lowered(self._own_options), **given})
-            return self._checked(frame).alias(place.name.rpartition(".")[2] or name)
+            frame = read_frame(self._session, table, {**lower_options(self._own_options), **given})
+            return self._check_schema(frame).alias(place.name.rpartition(".")[2] or name)
 
-    def _checked(self, frame: DataFrame) -> DataFrame:
+    def _check_schema(self, frame: DataFrame) -> DataFrame:
         """The frame, where no schema was given or this one.
 
         Raises:

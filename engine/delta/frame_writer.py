@@ -14,16 +14,16 @@ from engine.delta.frame_writes import (
     FrameWrite,
     append,
     check_layout,
-    existing,
     new_table,
+    open_existing,
     overwrite,
-    to_name,
-    to_path,
+    save_to_name,
+    save_to_path,
 )
 from engine.delta.names import PROVIDERS, NameUnknownError, find_delta, parts_in
 from engine.delta.opening import open_table
-from engine.delta.row_statements import by_position
-from engine.delta.table_reads import lowered
+from engine.delta.row_statements import rename_by_position
+from engine.delta.table_reads import lower_options
 from engine.errors import RequestError
 from engine.spark.plain_sql import bypass_routing
 from engine.spark.statement_plan import name_parts
@@ -112,7 +112,7 @@ class WritesDelta(_Writer):
             super().save(path)
             return
         with bypass_routing(), delta_errors():
-            to_path(self._asked(), one_path(path, self._own_options))
+            save_to_path(self._build_write(), one_path(path, self._own_options))
 
     def saveAsTable(  # noqa: N802
         self,
@@ -130,7 +130,7 @@ class WritesDelta(_Writer):
             if theirs or (place is None and not is_delta(self._session, self._source)):
                 super().saveAsTable(name)
                 return
-            to_name(self._asked(), name, place)
+            save_to_name(self._build_write(), name, place)
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N802, N803
         """Write to the table of a name, columns by position."""
@@ -139,13 +139,13 @@ class WritesDelta(_Writer):
             if place is None:
                 super().insertInto(tableName, overwrite)
                 return
-            write = self._asked()
-            handle = existing(write, tableName, place)
+            write = self._build_write()
+            handle = open_existing(write, tableName, place)
             snapshot = handle.table.snapshot()
             replaces = self._mode == "overwrite" if overwrite is None else overwrite
             placed = replace(
                 write,
-                frame=by_position(write.frame, snapshot.schema.names),
+                frame=rename_by_position(write.frame, snapshot.schema.names),
                 partition_columns=tuple(snapshot.partition_columns),
             )
             (_overwrite if replaces else append)(placed, handle)
@@ -163,7 +163,7 @@ class WritesDelta(_Writer):
         if source is not None:
             self.format(source)
 
-    def _asked(self) -> FrameWrite:
+    def _build_write(self) -> FrameWrite:
         if self._buckets:
             what = "A Delta table has no buckets."
             raise RequestError(what, "Use clusterBy.", field="bucketBy")
@@ -173,7 +173,11 @@ class WritesDelta(_Writer):
         return FrameWrite(
             self._frame,
             self._mode,
-            {k: v for k, v in lowered(self._own_options).items() if not k.startswith("delta.")},
+            {
+                k: v
+                for k, v in lower_options(self._own_options).items()
+                if not k.startswith("delta.")
+            },
             properties,
             self._partitions,
             self._clusters,
@@ -292,6 +296,6 @@ class DeltaStreamWriter(DataStreamWriter):
             empty = spark.createDataFrame([], self._frame.schema)
             write = FrameWrite(empty, "ignore", {}, {}, self._partitions or None)
             if location:
-                to_path(write, location)
+                save_to_path(write, location)
             else:
                 new_table(write, name)

@@ -10,14 +10,14 @@ from engine.delta.frame_writes import (
     APPEND,
     FrameWrite,
     append,
-    existing,
     new_table,
+    open_existing,
     overwrite,
     overwrite_partitions,
-    replaced_table,
+    replace_table,
 )
 from engine.delta.names import PROVIDERS, NameTakenError, NameUnknownError, find_delta, parts_in
-from engine.delta.table_reads import lowered
+from engine.delta.table_reads import lower_options
 from engine.errors import RequestError
 from engine.spark.plain_sql import bypass_routing
 
@@ -85,7 +85,7 @@ class WritesDeltaV2(_Writer):
             super().create()
             return
         with bypass_routing(), delta_errors():
-            write = self._asked()
+            write = self._build_write()
             if find_delta(self._session, parts_in(self._session, self._name)) is not None:
                 raise NameTakenError(self._name)
             new_table(write, self._name, write.options.get("path", ""))
@@ -96,7 +96,7 @@ class WritesDeltaV2(_Writer):
             super().replace()
             return
         with bypass_routing(), delta_errors():
-            replaced_table(self._asked(), self._name, must_exist=True)
+            replace_table(self._build_write(), self._name, must_exist=True)
 
     def createOrReplace(self) -> None:  # noqa: N802
         """Make the table, or put the frame in its place."""
@@ -104,7 +104,7 @@ class WritesDeltaV2(_Writer):
             super().createOrReplace()
             return
         with bypass_routing(), delta_errors():
-            replaced_table(self._asked(), self._name, must_exist=False)
+            replace_table(self._build_write(), self._name, must_exist=False)
 
     def append(self) -> None:
         """Add the frame's rows, columns by name."""
@@ -114,8 +114,8 @@ class WritesDeltaV2(_Writer):
                 self._refuse_unknown()
                 super().append()
                 return
-            write = self._asked()
-            append(write, existing(write, self._name, place))
+            write = self._build_write()
+            append(write, open_existing(write, self._name, place))
 
     def overwrite(self, condition: Any) -> None:  # noqa: ANN401
         """Replace the rows of a condition."""
@@ -125,8 +125,8 @@ class WritesDeltaV2(_Writer):
                 self._refuse_unknown()
                 super().overwrite(condition)
                 return
-            write = self._asked(condition)
-            overwrite(write, existing(write, self._name, place))
+            write = self._build_write(condition)
+            overwrite(write, open_existing(write, self._name, place))
 
     def overwritePartitions(self) -> None:  # noqa: N802
         """Replace the partitions that the frame's rows are of."""
@@ -136,18 +136,18 @@ class WritesDeltaV2(_Writer):
                 self._refuse_unknown()
                 super().overwritePartitions()
                 return
-            write = self._asked()
-            overwrite_partitions(write, existing(write, self._name, place))
+            write = self._build_write()
+            overwrite_partitions(write, open_existing(write, self._name, place))
 
     def _refuse_unknown(self) -> None:
         if self._source.lower() in PROVIDERS:
             raise NameUnknownError(self._name)
 
-    def _asked(self, condition: Any = None) -> FrameWrite:  # noqa: ANN401
+    def _build_write(self, condition: Any = None) -> FrameWrite:  # noqa: ANN401
         return FrameWrite(
             self._frame,
             APPEND,
-            lowered(self._own_options),
+            lower_options(self._own_options),
             self._properties,
             self._partitions,
             self._clusters,

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from engine.commands.model import Append, Create, DataFrameSource, Overwrite
 from engine.delta.creation import (
-    TableDefinition,
+    NewTableDefinition,
     create_table,
     has_table,
     register_name,
@@ -92,14 +92,14 @@ def new_table(write: FrameWrite, name: str = "", location: str = "") -> None:
     create_table(write.spark, _definition(write, name, location))
 
 
-def replaced_table(write: FrameWrite, name: str, *, must_exist: bool) -> None:
+def replace_table(write: FrameWrite, name: str, *, must_exist: bool) -> None:
     """Put a table with the frame's rows in the place of another one."""
     location = write.options.get("path", "")
     definition = _definition(write, name, location)
     create_table(write.spark, replace(definition, replace=True, must_exist=must_exist))
 
 
-def to_path(write: FrameWrite, path: str) -> None:
+def save_to_path(write: FrameWrite, path: str) -> None:
     """`save`: into the table at a path, which is made where there is none."""
     try:
         table = open_table(write.spark, path)
@@ -109,7 +109,7 @@ def to_path(write: FrameWrite, path: str) -> None:
         source = DataFrameSource(write.frame, save_mode=_SAVE_MODES[write.mode])
         create_table(write.spark, replace(definition, source=source))
         return
-    _into(write, Handle(write.spark, table), f"`delta`.`{path}`")
+    _write_rows(write, Handle(write.spark, table), f"`delta`.`{path}`")
 
 
 def _refuse_inside_another(spark: SparkSession, path: str) -> None:
@@ -130,7 +130,7 @@ def _refuse_inside_another(spark: SparkSession, path: str) -> None:
             raise PartitioningError(what, remedy, field="path")
 
 
-def to_name(write: FrameWrite, name: str, place: CataloguedTable | None) -> None:
+def save_to_name(write: FrameWrite, name: str, place: CataloguedTable | None) -> None:
     """`saveAsTable`: into the table of a name, which is made where there is none."""
     location = write.options.get("path", "")
     if place is None and location and write.mode == OVERWRITE and has_table(write.spark, location):
@@ -141,16 +141,16 @@ def to_name(write: FrameWrite, name: str, place: CataloguedTable | None) -> None
     if place is None:
         new_table(write, name, location)
         return
-    _into(write, existing(write, name, place), name)
+    _write_rows(write, open_existing(write, name, place), name)
 
 
-def existing(write: FrameWrite, name: str, place: CataloguedTable) -> Handle:
+def open_existing(write: FrameWrite, name: str, place: CataloguedTable) -> Handle:
     """The table of a name that is there."""
     shown = name if place.name else place.location
     return Handle(write.spark, open_table(write.spark, place.location, name=shown), name=place.name)
 
 
-def _into(write: FrameWrite, handle: Handle, shown: str) -> None:
+def _write_rows(write: FrameWrite, handle: Handle, shown: str) -> None:
     if write.mode == IGNORE:
         return
     if write.mode == ERROR:
@@ -161,7 +161,7 @@ def _into(write: FrameWrite, handle: Handle, shown: str) -> None:
 def append(write: FrameWrite, handle: Handle) -> None:
     """Add the frame's rows, columns by name."""
     check_layout(write, handle.table.snapshot())
-    handle = _with_options(write, handle)
+    handle = _apply_options(write, handle)
     evolves = write.flag("mergeschema") or handle.is_set(AUTO_MERGE)
     handle.run(Append(DataFrameSource(write.frame), merge_schema=evolves))
 
@@ -169,10 +169,10 @@ def append(write: FrameWrite, handle: Handle) -> None:
 def overwrite(write: FrameWrite, handle: Handle) -> None:
     """Put the frame's rows in the place of all rows, of a condition's, or of whole partitions."""
     source, snapshot = DataFrameSource(write.frame), handle.table.snapshot()
-    handle = _with_options(write, handle)
+    handle = _apply_options(write, handle)
     where = write.options.get("replacewhere")
     replaces_schema = write.flag("overwriteschema")
-    if replaces_schema and _is_other_layout(_with_whole_layout(write, snapshot), snapshot):
+    if replaces_schema and _is_other_layout(_complete_layout(write, snapshot), snapshot):
         handle.run(_replacement(write, snapshot))
         return
     check_layout(write, snapshot)
@@ -200,11 +200,11 @@ def overwrite_partitions(write: FrameWrite, handle: Handle) -> None:
     )
 
 
-def _definition(write: FrameWrite, name: str, location: str) -> TableDefinition:
+def _definition(write: FrameWrite, name: str, location: str) -> NewTableDefinition:
     if not write.frame.columns:
         raise WithoutDataError
     own = {key: value for key, value in write.options.items() if key.startswith("delta.")}
-    return TableDefinition(
+    return NewTableDefinition(
         name=name,
         location=location,
         partition_columns=write.partition_columns or (),
@@ -235,7 +235,7 @@ def _is_other_layout(write: FrameWrite, snapshot: Snapshot) -> bool:
     return other or bool(clusters and _lower(clusters) != _lower(snapshot.clustering_columns))
 
 
-def _with_whole_layout(write: FrameWrite, snapshot: Snapshot) -> FrameWrite:
+def _complete_layout(write: FrameWrite, snapshot: Snapshot) -> FrameWrite:
     """Return a write of all rows whose silence about partitions means that there are none."""
     partly = write.replace_where is not None or "replacewhere" in write.options
     if partly or not snapshot.partition_columns:
@@ -261,10 +261,10 @@ def check_layout(write: FrameWrite, snapshot: Snapshot) -> None:
         raise RequestError(what, "Use OPTIMIZE to rewrite files.", field="dataChange")
 
 
-def _with_options(write: FrameWrite, handle: Handle) -> Handle:
+def _apply_options(write: FrameWrite, handle: Handle) -> Handle:
     for key, name in OPTIONS.items():
         if key in write.options:
-            handle = handle.with_option(name, write.options[key])
+            handle = handle.set_option(name, write.options[key])
     return handle
 
 

@@ -68,7 +68,7 @@ class Handle:
     observer: TransactionObserver | None = None
     frames: "deque[DataFrame]" = field(default_factory=lambda: deque(maxlen=_FRAMES), compare=False)
 
-    def with_option(self, key: str, value: object) -> "Handle":
+    def set_option(self, key: str, value: object) -> "Handle":
         """This handle with an option set.
 
         Raises:

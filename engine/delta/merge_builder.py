@@ -50,25 +50,25 @@ class DeltaMergeBuilder:
         self, condition: ExpressionOrColumn | None = None, set: ColumnMapping | None = None
     ) -> "DeltaMergeBuilder":
         """Set columns of target rows that a source row matches."""
-        return self._with(MATCHED, UPDATE, condition, set, "'set' in whenMatchedUpdate")
+        return self._add_clause(MATCHED, UPDATE, condition, set, "'set' in whenMatchedUpdate")
 
     def whenMatchedUpdateAll(  # noqa: N802
         self, condition: ExpressionOrColumn | None = None
     ) -> "DeltaMergeBuilder":
         """Set every column of matched rows to the source's column of its name."""
-        return self._with(MATCHED, UPDATE_ALL, condition)
+        return self._add_clause(MATCHED, UPDATE_ALL, condition)
 
     def whenMatchedDelete(  # noqa: N802
         self, condition: ExpressionOrColumn | None = None
     ) -> "DeltaMergeBuilder":
         """Delete matched rows."""
-        return self._with(MATCHED, DELETE, condition)
+        return self._add_clause(MATCHED, DELETE, condition)
 
     def whenNotMatchedInsert(  # noqa: N802
         self, condition: ExpressionOrColumn | None = None, values: ColumnMapping | None = None
     ) -> "DeltaMergeBuilder":
         """Insert a row for a source row that matches none; its values are of the source alone."""
-        return self._with(
+        return self._add_clause(
             NOT_MATCHED, INSERT, condition, values, "'values' in whenNotMatchedInsert"
         )
 
@@ -76,20 +76,20 @@ class DeltaMergeBuilder:
         self, condition: ExpressionOrColumn | None = None
     ) -> "DeltaMergeBuilder":
         """Insert source rows that match none, column by column of the same name."""
-        return self._with(NOT_MATCHED, INSERT_ALL, condition)
+        return self._add_clause(NOT_MATCHED, INSERT_ALL, condition)
 
     def whenNotMatchedBySourceUpdate(  # noqa: N802
         self, condition: ExpressionOrColumn | None = None, set: ColumnMapping | None = None
     ) -> "DeltaMergeBuilder":
         """Set columns of target rows that no source row matches."""
         name = "'set' in whenNotMatchedBySourceUpdate"
-        return self._with(BY_SOURCE, UPDATE, condition, set, name)
+        return self._add_clause(BY_SOURCE, UPDATE, condition, set, name)
 
     def whenNotMatchedBySourceDelete(  # noqa: N802
         self, condition: ExpressionOrColumn | None = None
     ) -> "DeltaMergeBuilder":
         """Delete target rows that no source row matches."""
-        return self._with(BY_SOURCE, DELETE, condition)
+        return self._add_clause(BY_SOURCE, DELETE, condition)
 
     def withSchemaEvolution(self) -> "DeltaMergeBuilder":  # noqa: N802
         """Let the target have the columns that the source has and it lacks."""
@@ -97,11 +97,11 @@ class DeltaMergeBuilder:
 
     def option(self, key: str, value: object) -> "DeltaMergeBuilder":
         """Set an option of this write alone, by delta-spark's name."""
-        return self._on_handle(self._handle.with_option(key, value))
+        return self._rebind(self._handle.set_option(key, value))
 
     def retries(self, count: int) -> "DeltaMergeBuilder":
         """How often this write is begun again after a conflict."""
-        return self._on_handle(replace(self._handle, retries=count))
+        return self._rebind(replace(self._handle, retries=count))
 
     def commitInfo(self, userMetadata: str) -> "DeltaMergeBuilder":  # noqa: N802, N803
         """What the commit says of itself."""
@@ -164,7 +164,7 @@ class DeltaMergeBuilder:
                 )
                 raise RequestError(what, f"Cast it to {kind} in the source.", field="source")
 
-    def _with(
+    def _add_clause(
         self,
         when: str,
         action: str,
@@ -179,7 +179,7 @@ class DeltaMergeBuilder:
     def _copy(self, clauses: tuple[MergeClause, ...], *, evolves: bool) -> "DeltaMergeBuilder":
         return DeltaMergeBuilder(self._handle, self._source, self._on, clauses, evolves=evolves)
 
-    def _on_handle(self, handle: Handle) -> "DeltaMergeBuilder":
+    def _rebind(self, handle: Handle) -> "DeltaMergeBuilder":
         return DeltaMergeBuilder(
             handle, self._source, self._on, self._clauses, evolves=self._evolves
         )

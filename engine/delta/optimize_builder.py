@@ -72,7 +72,7 @@ class DeltaOptimizeBuilder:
         with delta_errors():
             condition = self._condition(self._handle.table.snapshot(), columns)
         command = Optimize(where=self._where or None, zorder_by=columns)
-        return optimized(self._handle, command, condition)
+        return run_optimize(self._handle, command, condition)
 
     def _condition(self, snapshot: Snapshot, columns: Sequence[str]) -> Expression | None:
         partitions = [column.lower() for column in snapshot.partition_columns]
@@ -95,7 +95,9 @@ class DeltaOptimizeBuilder:
         return condition
 
 
-def optimized(handle: Handle, command: Command, condition: Expression | None = None) -> DataFrame:
+def run_optimize(
+    handle: Handle, command: Command, condition: Expression | None = None
+) -> DataFrame:
     """Do a command that rewrites files and say what it did, as `executeCompaction` does."""
     started = handle.table.clock.now_ms()
     with delta_errors():

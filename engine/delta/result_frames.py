@@ -105,7 +105,7 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFram
         metadata.id,
         name or metadata.name,
         metadata.description,
-        shown_place(snapshot.table_uri),
+        hadoop_uri(snapshot.table_uri),
         _moment(metadata.created_time),
         snapshot.timestamp,
         list(snapshot.partition_columns),
@@ -140,7 +140,7 @@ def description_frame(
             ("# Detailed Table Information", "", ""),
             ("Name", name or metadata.name or "", ""),
             ("Comment", metadata.description or "", ""),
-            ("Location", shown_place(snapshot.table_uri), ""),
+            ("Location", hadoop_uri(snapshot.table_uri), ""),
             ("Provider", "delta", ""),
             ("Table Properties", f"[{properties}]", ""),
         ]
@@ -154,7 +154,7 @@ def merge_frame(spark: SparkSession, result: OperationResult) -> DataFrame:
     return _numbers(spark, counts, result)
 
 
-def counted_frame(spark: SparkSession, result: OperationResult, metric: str) -> DataFrame:
+def count_frame(spark: SparkSession, result: OperationResult, metric: str) -> DataFrame:
     """One row: how many rows a DELETE or UPDATE changed, -1 where the log does not say."""
     unknown = 0 if result.version is None else -1
     count = int(result.metrics.get(metric, unknown))
@@ -186,8 +186,8 @@ def optimize_frame(
 ) -> DataFrame:
     """One row: the table's place, and what an OPTIMIZE did."""
     schema: Any = T._parse_datatype_string(_OPTIMIZE)
-    row = (shown_place(uri), _struct(schema["metrics"].dataType, metrics))
-    return with_resolved(spark.createDataFrame([row], schema), result)
+    row = (hadoop_uri(uri), _struct(schema["metrics"].dataType, metrics))
+    return attach_conflicts(spark.createDataFrame([row], schema), result)
 
 
 def nothing(spark: SparkSession) -> DataFrame:
@@ -197,21 +197,21 @@ def nothing(spark: SparkSession) -> DataFrame:
     return empty_frame(spark)
 
 
-def with_resolved(frame: DataFrame, result: OperationResult) -> DataFrame:
+def attach_conflicts(frame: DataFrame, result: OperationResult) -> DataFrame:
     """The frame with the conflicts resolved at row level, as `resolved` and as `conflicts`."""
     frame.resolved = list(result.resolved)  # type: ignore[attr-defined] # beyond delta-spark's API
     frame.conflicts = frame.resolved  # type: ignore[attr-defined] # the same, under both names
     return frame
 
 
-def shown_place(uri: str) -> str:
+def hadoop_uri(uri: str) -> str:
     """A table's place as Hadoop spells it."""
     return uri if "://" in uri else f"file:{uri}"
 
 
 def _numbers(spark: SparkSession, counts: dict[str, int], result: OperationResult) -> DataFrame:
     schema = ", ".join(f"{name} long" for name in counts)
-    return with_resolved(spark.createDataFrame([tuple(counts.values())], schema), result)
+    return attach_conflicts(spark.createDataFrame([tuple(counts.values())], schema), result)
 
 
 def _struct(kind: T.DataType, values: Mapping[str, Any] | None) -> tuple[Any, ...] | None:

@@ -31,6 +31,6 @@ class WriteResult:
         return self.resolved
 
     @classmethod
-    def of(cls, result: OperationResult) -> "WriteResult":
+    def from_result(cls, result: OperationResult) -> "WriteResult":
         """What the engine says of it."""
         return cls(result.version, result.metrics, result.resolved, result.attempts, result.message)

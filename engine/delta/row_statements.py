@@ -17,7 +17,7 @@ from engine.commands.command import Command
 from engine.commands.model import Append, DataFrameSource, Delete, Overwrite, Update
 from engine.delta.handle import AUTO_MERGE, Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
-from engine.delta.result_frames import counted_frame, nothing
+from engine.delta.result_frames import count_frame, nothing
 from engine.delta.statement_views import StatementNotRoutedError
 from engine.schema.assignment import plan_storage
 from engine.schema.types import STRING, StructType
@@ -48,7 +48,7 @@ def target_of(plan: Java) -> tuple[tuple[str, ...], str]:
 def delete(handle: Handle, plan: Java) -> DataFrame:
     """DELETE FROM t [WHERE c]: num_affected_rows."""
     result = handle.run(Delete(where=_condition(handle, plan.condition()), alias=handle.qualifier))
-    return counted_frame(handle.spark, result, "numDeletedRows")
+    return count_frame(handle.spark, result, "numDeletedRows")
 
 
 def update(handle: Handle, plan: Java) -> DataFrame:
@@ -60,7 +60,7 @@ def update(handle: Handle, plan: Java) -> DataFrame:
     }
     where = _condition(handle, optional(plan.condition()))
     result = handle.run(Update(assignments=values, where=where, alias=handle.qualifier))
-    return counted_frame(handle.spark, result, "numUpdatedRows")
+    return count_frame(handle.spark, result, "numUpdatedRows")
 
 
 def merge(handle: Handle, plan: Java) -> DataFrame:
@@ -74,13 +74,13 @@ def merge(handle: Handle, plan: Java) -> DataFrame:
         (plan.notMatchedBySourceActions(), "whenNotMatchedBySource"),
     ):
         for clause in iter_seq(clauses):
-            builder = _with_clause(handle, builder, when, clause)
+            builder = _add_clause(handle, builder, when, clause)
     if plan.withSchemaEvolution():
         builder = builder.withSchemaEvolution()
     return builder.execute()
 
 
-def _with_clause(
+def _add_clause(
     handle: Handle,
     builder: DeltaMergeBuilder,
     when: str,
@@ -111,7 +111,7 @@ def insert(handle: Handle, plan: Java, query: Java) -> DataFrame:
     _check_partitions(plan, fixed, snapshot.partition_columns)
     names = _names(plan, snapshot.schema, fixed)
     frame = frame_over(_values_with_defaults(spark, query, snapshot.schema, names), spark)
-    named = frame if plan.byName() else by_position(frame, names)
+    named = frame if plan.byName() else rename_by_position(frame, names)
     handle.run(_insert_command(handle, plan, named, fixed, bool(with_schema)))
     return nothing(spark)
 
@@ -150,7 +150,7 @@ def _insert_command(
     constants = sum(value is not None for value in fixed.values())
     if handle.overwrites_partitions and constants < len(handle.table.snapshot().partition_columns):
         return Overwrite(source, dynamic_partitions=True)
-    chosen = _chosen_partitions(schema, fixed)
+    chosen = _partition_filter(schema, fixed)
     if chosen is None:
         return Overwrite(source)
     return Overwrite(source, replace_where=GivenColumn(chosen, handle.caller()))
@@ -181,7 +181,7 @@ def _names(plan: Java, schema: StructType, fixed: Mapping[str, str | None]) -> t
     return given or tuple(name for name in schema.names if name.lower() not in constants)
 
 
-def by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+def rename_by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """The frame with its columns under the table's names, in their order.
 
     Raises:
@@ -193,7 +193,7 @@ def by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     return frame.toDF(*names)
 
 
-def _chosen_partitions(schema: StructType, fixed: Mapping[str, str | None]) -> Column | None:
+def _partition_filter(schema: StructType, fixed: Mapping[str, str | None]) -> Column | None:
     """The rows of INSERT OVERWRITE … PARTITION (column = value)."""
     condition: Column | None = None
     for name, value in fixed.items():
@@ -221,7 +221,7 @@ def _assignments(handle: Handle, sequence: Java) -> dict[str, str | Column]:
     return values
 
 
-def with_alias(handle: Handle, alias: str) -> Handle:
+def set_alias(handle: Handle, alias: str) -> Handle:
     """The table under the alias that a statement gives it."""
     return replace(handle, alias=alias) if alias else handle
 

@@ -112,8 +112,8 @@ def _install() -> None:
     frame.writeTo = _write_to(frame.writeTo)
     frame.mergeInto = _merge_into(frame.mergeInto)
     for name in ("collect", "toPandas", "toArrow"):
-        setattr(frame, name, _on_other_frame(getattr(frame, name), refresh))
-    frame.toLocalIterator = _on_other_frame(frame.toLocalIterator, _pin_now)
+        setattr(frame, name, _wrap_other_frame(getattr(frame, name), refresh))
+    frame.toLocalIterator = _wrap_other_frame(frame.toLocalIterator, _pin_now)
     frame.rdd = _rdd(frame.rdd)
 
 
@@ -168,7 +168,7 @@ def _merge_into(original: Callable[..., Any]) -> Callable[..., Any]:
     return merge_into
 
 
-def _on_other_frame(
+def _wrap_other_frame(
     original: Callable[..., Any], other: Callable[[DataFrame], DataFrame]
 ) -> Callable[..., Any]:
     """Run an action on another frame of the same rows: Spark keeps the files that the last run chose."""

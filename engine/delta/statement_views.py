@@ -15,7 +15,7 @@ from engine.delta.names import NotADeltaTableError, find_delta, parts_of, path_i
 from engine.delta.table_reads import (
     TIMESTAMP,
     VERSION,
-    lowered,
+    lower_options,
     read_frame,
     read_path,
     table_at,
@@ -53,7 +53,7 @@ class StatementViews:
         self._snapshots: dict[str, Snapshot] = {}
         self.reads_views = False  # whether the statement names a view of somebody's
 
-    def rewritten(self, relations: list[NamedRelation]) -> str:
+    def rewrite_relations(self, relations: list[NamedRelation]) -> str:
         """The text with views in the place of the Delta tables among relations, in their order.
 
         Raises:
@@ -89,7 +89,7 @@ class StatementViews:
             self.reads_views |= relation_table is not None and relation_table.is_view
             return None
         self._check_name(relation)
-        options = lowered(dict(relation.options))
+        options = lower_options(dict(relation.options))
         if relation.version is not None:
             options[VERSION] = relation.version
         if relation.timestamp is not None:

@@ -31,13 +31,13 @@ from engine.delta.row_statements import (
     insert,
     merge,
     query_in,
+    set_alias,
     target_of,
     update,
-    with_alias,
 )
 from engine.delta.statement_views import StatementNotRoutedError, StatementViews
 from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, is_clone
-from engine.delta.time_travel import with_points
+from engine.delta.time_travel import expand_time_travel
 from engine.errors import ConflictError, StatementError
 from engine.operations.frame_sources import OutdatedFrameError
 from engine.spark.plain_sql import bypass_routing
@@ -113,18 +113,18 @@ def run_statement(spark: SparkSession, text: str, arguments: Arguments, plain: P
         EngineError: as the engine, under the names of `engine.delta.exceptions`.
     """
     with bypass_routing(), delta_errors():
-        statement = of_engine(spark, text, arguments)
+        statement = run_engine_statement(spark, text, arguments)
         if statement is not None:
             return statement
         if _first_word(text) not in _READS:
             return plain(text)
-        return _of_spark(spark, text, arguments, plain)
+        return _run_spark_statement(spark, text, arguments, plain)
 
 
 # --- the engine's grammar ---
 
 
-def of_engine(
+def run_engine_statement(
     spark: SparkSession, text: str, arguments: Arguments, more: Statements = ()
 ) -> DataFrame | None:
     """The result of a statement that Spark's parser does not know; None of any other.
@@ -149,12 +149,14 @@ def of_engine(
         return None
     if arguments:
         index = cursor.index
-        cursor = StatementCursor.from_text(_with_values(spark, cursor, arguments))
+        cursor = StatementCursor.from_text(_substitute_parameters(spark, cursor, arguments))
         cursor.index = index
     return reads(spark, cursor)
 
 
-def _with_values(spark: SparkSession, cursor: StatementCursor, arguments: Arguments) -> str:
+def _substitute_parameters(
+    spark: SparkSession, cursor: StatementCursor, arguments: Arguments
+) -> str:
     """The text with literals in the place of parameters, each rendered by Spark.
 
     Raises:
@@ -191,16 +193,18 @@ def _first_word(text: str) -> str:
 # --- Spark's parser ---
 
 
-def _of_spark(spark: SparkSession, text: str, arguments: Arguments, plain: Plain) -> DataFrame:
+def _run_spark_statement(
+    spark: SparkSession, text: str, arguments: Arguments, plain: Plain
+) -> DataFrame:
     given = substitute_variables(spark, text)
     try:
-        statement, plan = _parsed(spark, given, arguments)
+        statement, plan = _parse_statement(spark, given, arguments)
     except PySparkException:
         return plain(text)  # it says what is wrong
     outdated, lost = _ATTEMPTS, session_retries(spark)
     while True:
         try:
-            frame = _routed(spark, statement, plan)
+            frame = _route_statement(spark, statement, plan)
         except OutdatedFrameError:
             outdated -= 1
             if not outdated:
@@ -213,7 +217,7 @@ def _of_spark(spark: SparkSession, text: str, arguments: Arguments, plain: Plain
             return plain(text) if frame is None else frame
 
 
-def _parsed(spark: SparkSession, text: str, arguments: Arguments) -> tuple[str, Java]:
+def _parse_statement(spark: SparkSession, text: str, arguments: Arguments) -> tuple[str, Java]:
     """A statement with its parameters put in, and its plan; `t@v1` becomes what Spark's parser knows.
 
     Raises:
@@ -223,27 +227,27 @@ def _parsed(spark: SparkSession, text: str, arguments: Arguments) -> tuple[str, 
         statement = bind_parameters(spark, text, arguments)
         return statement, parse(spark, statement)
     except PySparkException:
-        pointed = with_points(text) if "@" in text else text
+        pointed = expand_time_travel(text) if "@" in text else text
         if pointed == text:
             raise
         statement = bind_parameters(spark, pointed, arguments)
         return statement, parse(spark, statement)
 
 
-def _routed(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None:
+def _route_statement(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None:
     """The result of a statement that names Delta tables; None of any other."""
     kind = kind_of(plan)
     views = StatementViews(spark, statement)
     try:
         relations = relations_read(spark, plan)
-        rewritten = views.rewritten(relations)
+        rewritten = views.rewrite_relations(relations)
         if rewritten != statement:
             if kind in _REFUSED:
                 raise _not_routed(statement)
             plan = parse(spark, rewritten)
             if kind in VIEW_STATEMENTS:
                 return create_view(spark, plan)
-        result = _written(spark, plan, reads_anew=not views.reads_views)
+        result = _run_write(spark, plan, reads_anew=not views.reads_views)
         if result is not None or rewritten == statement:
             return result
         return spark.sql(rewritten)
@@ -251,7 +255,7 @@ def _routed(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None
         views.drop()
 
 
-def _written(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame | None:
+def _run_write(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame | None:
     """The result of a statement that changes or makes a Delta table; None of any other.
 
     It is tried once: whoever tries it again reads its sources again.
@@ -261,7 +265,7 @@ def _written(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame 
         outer, plan = plan, plan.child()
         kind = kind_of(plan)
     if kind in CREATE_STATEMENTS:
-        return _created(spark, plan, kind, reads_anew=reads_anew)
+        return _run_create(spark, plan, kind, reads_anew=reads_anew)
     if kind not in ROW_STATEMENTS:
         _refuse_inner(spark, plan)
         return None
@@ -272,7 +276,7 @@ def _written(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame 
     shown = ".".join(parts) if place.name else place.location
     table = open_table(spark, place.location, name=shown)
     handle = Handle(spark, table, name=place.name, retries=0, reads_anew=reads_anew)
-    handle = with_alias(handle, alias)
+    handle = set_alias(handle, alias)
     if kind == "InsertIntoStatement":
         return insert(handle, plan, query_in(spark, plan, outer))
     if outer is not None:
@@ -281,7 +285,9 @@ def _written(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame 
     return _CHANGES[kind](handle, plan)
 
 
-def _created(spark: SparkSession, plan: Java, kind: str, *, reads_anew: bool) -> DataFrame | None:
+def _run_create(
+    spark: SparkSession, plan: Java, kind: str, *, reads_anew: bool
+) -> DataFrame | None:
     if kind == LIKE_STATEMENT:
         return create_like(spark, plan)
     return create(spark, plan, reads_anew=reads_anew) if makes_delta(spark, plan) else None

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from engine.delta.arguments import names, refuse
-from engine.delta.creation import TableDefinition, create_table
+from engine.delta.creation import NewTableDefinition, create_table
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle
 from engine.schema.types import StructField, StructType, type_from_json
@@ -39,7 +39,7 @@ class DeltaTableBuilder(Generic[_Table]):
     ) -> None:
         """The table that `DeltaTable.create` and its sisters begin to describe."""
         self._spark, self._make = spark, make
-        self._definition = TableDefinition(
+        self._definition = NewTableDefinition(
             if_not_exists=if_not_exists, replace=replace_it, must_exist=must_exist
         )
 

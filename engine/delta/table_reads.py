@@ -27,7 +27,7 @@ _CHANGES = ("readchangefeed", "readchangedata")
 """delta-spark's names of options, in small letters."""
 
 
-def lowered(options: Mapping[str, object]) -> dict[str, str]:
+def lower_options(options: Mapping[str, object]) -> dict[str, str]:
     """Options under names in small letters, values as text."""
     return {str(key).lower(): _text(value) for key, value in options.items() if value is not None}
 
@@ -52,7 +52,7 @@ def read_path(
         NotADeltaTableError: there is none.
         RequestError: the options name a point in time too, or what `read_frame` refuses.
     """
-    asked = lowered(options)
+    asked = lower_options(options)
     try:
         return read_frame(spark, table_at(spark, path, options), asked, latest)
     except NotADeltaTableError:
@@ -95,11 +95,11 @@ def read_frame(
 def _changes(
     spark: SparkSession, table: DeltaTable, options: Mapping[str, str], latest: Latest
 ) -> DataFrame:
-    start = _bound(spark, table, options, "starting")
+    start = _feed_bound(spark, table, options, "starting")
     if start is None:
         what = "A change feed needs startingVersion or startingTimestamp."
         raise RequestError(what, "Give one of them.", field="startingVersion")
-    end = _bound(spark, table, options, "ending")
+    end = _feed_bound(spark, table, options, "ending")
     if end is None:
         end = latest(table).version
     schema = to_spark_schema(table.snapshot(end).schema)
@@ -108,7 +108,7 @@ def _changes(
     return spark.createDataFrame(rows, schema.add(COMMIT_TIMESTAMP, "timestamp"))
 
 
-def _bound(
+def _feed_bound(
     spark: SparkSession, table: DeltaTable, options: Mapping[str, str], which: str
 ) -> int | None:
     """The first or last version of a change feed."""

@@ -15,22 +15,22 @@ from engine.commands.sql import parse_request
 from engine.commands.statement_cursor import StatementCursor
 from engine.delta.changed_columns import hive_changes
 from engine.delta.conversion import convert_files
-from engine.delta.creation import TableDefinition, make_table
+from engine.delta.creation import NewTableDefinition, make_table
 from engine.delta.handle import Handle
 from engine.delta.names import PROVIDERS, NotADeltaTableError, find_delta, name_sql, parts_of
 from engine.delta.opening import open_table, timestamp_text
-from engine.delta.optimize_builder import DeltaOptimizeBuilder, optimized
+from engine.delta.optimize_builder import DeltaOptimizeBuilder, run_optimize
 from engine.delta.result_frames import (
     clone_frame,
-    counted_frame,
+    count_frame,
     description_frame,
     detail_frame,
+    hadoop_uri,
     history_frame,
     nothing,
     pairs_frame,
     paths_frame,
     restore_frame,
-    shown_place,
 )
 from engine.delta.statement_views import StatementNotRoutedError
 from engine.operations.execution import Execution
@@ -40,7 +40,7 @@ _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 @dataclass(frozen=True)
-class TableName:
+class StatementTable:
     """A table as a statement names it: the parts of its name, or a path alone."""
 
     parts: tuple[str, ...]
@@ -53,7 +53,7 @@ class TableName:
         return name_sql(self.parts)
 
 
-def table_name(cursor: StatementCursor) -> TableName:
+def table_name(cursor: StatementCursor) -> StatementTable:
     """The name ahead: names with dots between, or a path in quotes.
 
     Raises:
@@ -62,20 +62,20 @@ def table_name(cursor: StatementCursor) -> TableName:
     token = cursor.token()
     if token is not None and token.kind == "string":
         cursor.index += 1
-        return TableName(("delta", token.value), token.position, token.end)
+        return StatementTable(("delta", token.value), token.position, token.end)
     start = cursor.position
     if cursor.peek() == "IDENTIFIER" and cursor.peek(1) == "(":
         cursor.need("IDENTIFIER", "(")
         text = cursor.string("a name")
         cursor.need(")")
-        return TableName(parts_of(text), start, cursor.tokens[cursor.index - 1].end)
+        return StatementTable(parts_of(text), start, cursor.tokens[cursor.index - 1].end)
     parts = [cursor.name()]
     while cursor.take("."):
         parts.append(cursor.name())
-    return TableName(tuple(parts), start, cursor.tokens[cursor.index - 1].end)
+    return StatementTable(tuple(parts), start, cursor.tokens[cursor.index - 1].end)
 
 
-def handle_of(spark: SparkSession, name: TableName) -> Handle:
+def handle_of(spark: SparkSession, name: StatementTable) -> Handle:
     """The Delta table of a name.
 
     Raises:
@@ -91,7 +91,9 @@ def handle_of(spark: SparkSession, name: TableName) -> Handle:
 Statement = Callable[[SparkSession, StatementCursor], DataFrame | None]
 
 
-def _of_engine(spark: SparkSession, cursor: StatementCursor) -> tuple[Handle, Command, bool]:
+def _parse_table_statement(
+    spark: SparkSession, cursor: StatementCursor
+) -> tuple[Handle, Command, bool]:
     """A statement of the engine's grammar whose table's name is ahead."""
     name = table_name(cursor)
     handle = handle_of(spark, name)
@@ -107,7 +109,7 @@ def _refuse_dry_run(dry_run: bool) -> None:
 
 
 def _optimize(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
-    handle, command, dry_run = _of_engine(spark, cursor)
+    handle, command, dry_run = _parse_table_statement(spark, cursor)
     _refuse_dry_run(dry_run)
     if isinstance(command, Optimize) and command == Optimize(command.where, command.zorder_by):
         builder = DeltaOptimizeBuilder(handle)
@@ -115,32 +117,32 @@ def _optimize(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
             builder.where(command.where)
         columns = list(command.zorder_by)
         return builder.executeZOrderBy(columns) if columns else builder.executeCompaction()
-    return optimized(handle, command)
+    return run_optimize(handle, command)
 
 
 def _reorg(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
-    handle, command, dry_run = _of_engine(spark, cursor)
+    handle, command, dry_run = _parse_table_statement(spark, cursor)
     _refuse_dry_run(dry_run)
     if not isinstance(command, Reorg) or command.upgrade_uniform is not None:
         handle.run(command)
         return nothing(spark)
-    return optimized(handle, command)
+    return run_optimize(handle, command)
 
 
 def _vacuum(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
-    handle, command, dry_run = _of_engine(spark, cursor)
+    handle, command, dry_run = _parse_table_statement(spark, cursor)
     unchecked = (handle.setting(_RETENTION_CHECK) or "").lower() == "false"
     if isinstance(command, Vacuum) and unchecked:
         command = replace(command, override_retention=True)
     result = handle.run(command, dry_run=dry_run)
     uri = handle.table.uri
     if result.plan is None:
-        return paths_frame(spark, [shown_place(uri)])
-    return paths_frame(spark, [f"{shown_place(uri)}/{file.path}" for file in result.plan.files])
+        return paths_frame(spark, [hadoop_uri(uri)])
+    return paths_frame(spark, [f"{hadoop_uri(uri)}/{file.path}" for file in result.plan.files])
 
 
 def _restore(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
-    handle, command, dry_run = _of_engine(spark, cursor)
+    handle, command, dry_run = _parse_table_statement(spark, cursor)
     _refuse_dry_run(dry_run)
     if isinstance(command, Restore) and command.timestamp is not None:
         command = replace(command, timestamp=timestamp_text(spark, command.timestamp))
@@ -162,14 +164,14 @@ def _change(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     if changes is not None:
         return changes
     cursor.index = start
-    handle, command, dry_run = _of_engine(spark, cursor)
+    handle, command, dry_run = _parse_table_statement(spark, cursor)
     _refuse_dry_run(dry_run)
     handle.run(command)
     return nothing(spark)
 
 
 def _changes_of_column(
-    spark: SparkSession, name: TableName, cursor: StatementCursor
+    spark: SparkSession, name: StatementTable, cursor: StatementCursor
 ) -> DataFrame | None:
     """CHANGE COLUMN as Hive has it; None of any other change."""
     if cursor.peek() != "CHANGE":
@@ -281,7 +283,7 @@ def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
         replace=replaces,
         deep=not shallow,
     )
-    definition = TableDefinition(
+    definition = NewTableDefinition(
         target.sql, location, replace=replaces, if_not_exists=guard, clone=command
     )
     place, result = make_table(spark, definition)
@@ -296,10 +298,10 @@ def _rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     if find_delta(spark, table_name(cursor).parts) is None:
         return None
     cursor.index = start
-    handle, command, dry_run = _of_engine(spark, cursor)
+    handle, command, dry_run = _parse_table_statement(spark, cursor)
     _refuse_dry_run(dry_run)
     metric = "numUpdatedRows" if isinstance(command, Update) else "numDeletedRows"
-    return counted_frame(spark, handle.run(command), metric)
+    return count_frame(spark, handle.run(command), metric)
 
 
 Statements = tuple[tuple[tuple[str, ...], Statement], ...]

@@ -146,7 +146,7 @@ class DeltaTable:
         of that application, or a later one, nothing happens.
         """
         with delta_errors():
-            return DeltaTable(self._handle.with_option(key, value))
+            return DeltaTable(self._handle.set_option(key, value))
 
     def retries(self, count: int) -> "DeltaTable":
         """The table whose writes are begun again so often after a conflict that this can resolve."""
@@ -349,7 +349,7 @@ class DeltaTable:
         return DeltaTable(handle)
 
     def _write(self, command: Delete | Update) -> WriteResult:
-        return WriteResult.of(self._handle.run(command))
+        return WriteResult.from_result(self._handle.run(command))
 
 
 def _session(given: SparkSession | None) -> SparkSession:

@@ -23,7 +23,7 @@ def split_point(text: str) -> tuple[str, str | None, str | None]:
     return (match[1], version, moment) if version or moment else (text, None, None)
 
 
-def with_points(statement: str) -> str:
+def expand_time_travel(statement: str) -> str:
     """A statement with `VERSION AS OF` and `TIMESTAMP AS OF` in the place of each `name@point`."""
     try:
         tokens = tokenize(statement, error=StatementError)

@@ -20,7 +20,7 @@ from engine.delta.frame_merge import merge_writer
 from engine.delta.frame_reader import ReadsDelta
 from engine.delta.frame_writer import WritesDelta
 from engine.delta.frame_writer_v2 import WritesDeltaV2
-from engine.delta.statements import of_engine
+from engine.delta.statements import run_engine_statement
 from engine.delta.table_statements import CHANGES
 from engine.spark.plain_sql import bypass_routing, is_plain
 
@@ -51,19 +51,19 @@ def _is_enabled(spark: SparkSession) -> bool:
 def _either(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
     """What a session's or a frame's method gives: ours where the session is enabled."""
 
-    def given(self: Any, *arguments: Any) -> Any:  # noqa: ANN401 - as PySpark's
+    def dispatch(self: Any, *arguments: Any) -> Any:  # noqa: ANN401 - as PySpark's
         session: Any = self if isinstance(self, ConnectSession) else self.sparkSession
         return (ours if _is_enabled(session) else original)(self, *arguments)
 
-    given.__doc__ = original.__doc__
-    return given
+    dispatch.__doc__ = original.__doc__
+    return dispatch
 
 
 def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: ANN401, N803
         if _is_enabled(self) and not args and not kwargs:
             with bypass_routing(), delta_errors():
-                done = of_engine(self, sqlQuery, None, CHANGES)
+                done = run_engine_statement(self, sqlQuery, None, CHANGES)
             if done is not None:
                 return done
         return original(self, sqlQuery, args, **kwargs)

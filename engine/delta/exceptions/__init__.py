@@ -10,7 +10,7 @@ from engine.delta.exceptions.base import (
     DeltaConcurrentModificationException,
     MetadataChangedException,
     ProtocolChangedException,
-    as_spark_error,
+    convert_error,
     delta_errors,
 )
 
@@ -23,6 +23,6 @@ __all__ = [
     "DeltaConcurrentModificationException",
     "MetadataChangedException",
     "ProtocolChangedException",
-    "as_spark_error",
+    "convert_error",
     "delta_errors",
 ]

@@ -104,10 +104,10 @@ def delta_errors() -> Iterator[None]:
         told = error.__cause__
         if isinstance(told, AnalysisException) and not isinstance(told, errors.EngineError):
             raise told from error
-        raise as_spark_error(error) from error
+        raise convert_error(error) from error
 
 
-def as_spark_error(error: errors.EngineError) -> errors.EngineError:
+def convert_error(error: errors.EngineError) -> errors.EngineError:
     """The error as one of PySpark's too, with all that it knows; its text begins with its code."""
     kind = _class_of(type(error))
     raised: Any = kind.__new__(kind, str(error))

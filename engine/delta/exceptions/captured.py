@@ -13,7 +13,7 @@ from typing import Any
 import pyspark.errors.exceptions.captured  # noqa: F401 - where errors of the JVM are made
 from pyspark.errors.exceptions.base import UnknownException
 
-from engine.delta.exceptions.base import NAMES, as_spark_error
+from engine.delta.exceptions.base import NAMES, convert_error
 from engine.errors import EngineError
 from engine.spark.file_index import listing_errors
 from engine.spark.java_causes import iter_causes
@@ -29,7 +29,7 @@ Names = Mapping[str, type[BaseException]]
 def install() -> None:
     """Have PySpark's sessions raise `NAMES`. Spark Connect is looked at where it is loaded already."""
     for module in (_CLASSIC, *_CONNECT):
-        _wrap(module, NAMES, _of_connect if module in _CONNECT else _of_classic)
+        _wrap(module, NAMES, _read_connect_classes if module in _CONNECT else _read_classic_classes)
 
 
 def _wrap(module_name: str, names: Names, classes_of: Callable[..., tuple[list[str], str]]) -> None:
@@ -45,10 +45,10 @@ def _wrap(module_name: str, names: Names, classes_of: Callable[..., tuple[list[s
         if module_name == _CLASSIC and isinstance(converted, UnknownException):
             ours = _listing_error(arguments[0])
             if ours is not None:
-                return as_spark_error(ours)
+                return convert_error(ours)
         classes, prefix = classes_of(*arguments)
-        kind = next(_found(classes, names), None)
-        return converted if kind is None else _as(kind, converted, prefix)
+        kind = next(_iter_known_classes(classes, names), None)
+        return converted if kind is None else _recast(kind, converted, prefix)
 
     setattr(convert_exception, _INSTALLED, True)
     module.convert_exception = convert_exception
@@ -62,7 +62,7 @@ def _listing_error(java: Any) -> EngineError | None:  # noqa: ANN401 - the JVM's
     return None
 
 
-def _found(classes: Iterable[str], names: Names) -> Iterator[type[BaseException]]:
+def _iter_known_classes(classes: Iterable[str], names: Names) -> Iterator[type[BaseException]]:
     """The exceptions for classes of the JVM, given from the most special to the most general."""
     for name in classes:
         simple = name.removeprefix(_PACKAGE)
@@ -70,7 +70,7 @@ def _found(classes: Iterable[str], names: Names) -> Iterator[type[BaseException]
             yield names[simple]
 
 
-def _of_classic(error: Any, *_: Any) -> tuple[list[str], str]:  # noqa: ANN401 - the JVM's
+def _read_classic_classes(error: Any, *_: Any) -> tuple[list[str], str]:  # noqa: ANN401 - the JVM's
     """The names of an error's classes, and nothing to leave out of its text."""
     names, java_class = [], error.getClass()
     while java_class is not None:
@@ -79,12 +79,12 @@ def _of_classic(error: Any, *_: Any) -> tuple[list[str], str]:  # noqa: ANN401 -
     return names, ""
 
 
-def _of_connect(info: Any, *_: Any) -> tuple[list[str], str]:  # noqa: ANN401 - protocol buffers
+def _read_connect_classes(info: Any, *_: Any) -> tuple[list[str], str]:  # noqa: ANN401 - protocol buffers
     """The names of an error's classes, and what the client puts before a text that it has no class for."""
     return json.loads(info.metadata.get("classes") or "[]"), f"({info.reason}) "
 
 
-def _as(kind: type[BaseException], converted: BaseException, prefix: str) -> BaseException:
+def _recast(kind: type[BaseException], converted: BaseException, prefix: str) -> BaseException:
     """An exception of PySpark as one of another class too, with all that it knows.
 
     One that PySpark does not know it hides behind py4j's own: it is no such one any more.
@@ -109,7 +109,11 @@ def _both(kind: type[BaseException], of_spark: type[BaseException]) -> type[Base
             "conflict": None,  # only delta-spark's text is known
             "facts": _facts,
             "__str__": of_spark.__str__,
-            **{name: _asked_of(of_spark, name) for name in _QUESTIONS if hasattr(of_spark, name)},
+            **{
+                name: _spark_attribute(of_spark, name)
+                for name in _QUESTIONS
+                if hasattr(of_spark, name)
+            },
         }
         _made[kind, of_spark] = type(kind.__name__, (kind, of_spark), body)
     return _made[kind, of_spark]
@@ -126,7 +130,7 @@ _QUESTIONS = (
 )
 
 
-def _asked_of(of_spark: type, name: str) -> Callable[..., Any]:
+def _spark_attribute(of_spark: type, name: str) -> Callable[..., Any]:
     answer: Callable[..., Any] = getattr(of_spark, name)
     return answer
 

@@ -60,7 +60,7 @@ def test_errors_that_are_no_conflicts_keep_their_class():
 def test_what_pyspark_does_not_know_is_not_hidden_by_it():
     unknown = captured.UnknownException.__new__(captured.UnknownException)
     unknown.__dict__.update(_desc="io.delta: lost", _stackTrace="at", _cause=None, _origin=None)
-    raised = conversion._as(exceptions.ConcurrentAppendException, unknown, "")
+    raised = conversion._recast(exceptions.ConcurrentAppendException, unknown, "")
     assert isinstance(raised, captured.CapturedException)
     assert not isinstance(raised, captured.UnknownException)
     assert raised._desc == "io.delta: lost"

@@ -202,16 +202,16 @@ def test_a_column_whose_collation_would_be_lost_is_refused(lake, days, tmp_path)
 
 
 def test_a_name_that_another_writer_filled_is_left_to_it(lake, days, monkeypatch):
-    make_at = creation._at
+    make_at = creation._create_at
 
     def late(*arguments, **more):
-        monkeypatch.setattr(creation, "_at", make_at)
+        monkeypatch.setattr(creation, "_create_at", make_at)
         with ThreadPoolExecutor() as other:
             statement = "CREATE OR REPLACE TABLE taken USING delta AS SELECT 7 AS n"
             other.submit(lake.sql, statement).result()
         return make_at(*arguments, **more)
 
-    monkeypatch.setattr(creation, "_at", late)
+    monkeypatch.setattr(creation, "_create_at", late)
     with pytest.raises(AnalysisException, match="already exists"):
         days.write.format("delta").saveAsTable("taken")
     assert rows_of(lake.table("taken")) == [(7,)]

@@ -3,7 +3,7 @@
 # ruff: noqa: S608 - a statement that nobody runs
 import pytest
 
-from engine.delta.time_travel import split_point, with_points
+from engine.delta.time_travel import expand_time_travel, split_point
 
 MOMENT = "20260131121530123"
 
@@ -28,11 +28,11 @@ def test_a_name_is_split_from_its_version_or_time(text, parts):
 
 def test_names_of_a_statement_get_the_words_that_spark_knows():
     text = f"SELECT 'a@v1' FROM `x y`@v3 t, b.c@{MOMENT} -- d@v4\n WHERE e @v5 = 1 AND `f@v6` > 0"
-    assert with_points(text) == (
+    assert expand_time_travel(text) == (
         "SELECT 'a@v1' FROM `x y` VERSION AS OF 3 t, b.c TIMESTAMP AS OF '2026-01-31 12:15:30.123'"
         " -- d@v4\n WHERE e @v5 = 1 AND `f@v6` > 0"
     )
 
 
 def test_a_text_with_an_open_quote_is_left_unchanged():
-    assert with_points("SELECT 'open FROM t@v1") == "SELECT 'open FROM t@v1"
+    assert expand_time_travel("SELECT 'open FROM t@v1") == "SELECT 'open FROM t@v1"
