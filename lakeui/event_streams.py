@@ -39,7 +39,7 @@ _waiting: Counter[Any] = Counter()  # by person
 
 
 @dataclass(frozen=True)
-class News:
+class StreamState:
     """The present state that a stream reports, and how to find out that it changed.
 
     Attributes:
@@ -59,7 +59,7 @@ class News:
     last_event: str = ""
 
 
-class Place:
+class StreamSlot:
     """One of those that a process has for requests that wait: taken when it is made, left once."""
 
     def __init__(self, person: object) -> None:
@@ -121,7 +121,7 @@ def _ask(is_news: Callable[[], bool]) -> bool:
                 connection.close_if_unusable_or_obsolete()
 
 
-def streamed(
+def stream_view(
     view: Callable[..., HttpResponse],
     refuse: Callable[[HttpRequest], HttpResponse],
     render_problem: Callable[[HttpResponse], bytes],
@@ -139,7 +139,7 @@ def streamed(
     async def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
         ask = functools.partial(sync_to_async(view), request, *args, **kwargs)
         response = await ask()
-        news: News | None = getattr(response, "news", None)
+        news: StreamState | None = getattr(response, "news", None)
         if news is None:
             return response
         sent_state = news.state if begins_silent else request.headers.get("Last-Event-ID", "")
@@ -151,7 +151,7 @@ def streamed(
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         if request.method == "HEAD":
             return HttpResponse(content_type=CONTENT_TYPE, headers=headers)
-        place = Place(request.user.pk)  # from here on: between streams that begin at once too
+        place = StreamSlot(request.user.pk)  # from here on: between streams that begin at once too
         parts = _iter_parts(request, ask, news, sent_state, render_problem)
         going = StreamingHttpResponse(
             _iter_bounded(parts, place), content_type=CONTENT_TYPE, headers=headers
@@ -162,7 +162,7 @@ def streamed(
     return answer
 
 
-async def _iter_bounded(parts: AsyncIterator[bytes], place: Place) -> AsyncIterator[bytes]:
+async def _iter_bounded(parts: AsyncIterator[bytes], place: StreamSlot) -> AsyncIterator[bytes]:
     task = asyncio.current_task()
     cut = asyncio.get_running_loop().call_later(LONGEST_S + GRACE_S, task.cancel) if task else None
     try:
@@ -177,7 +177,7 @@ async def _iter_bounded(parts: AsyncIterator[bytes], place: Place) -> AsyncItera
 async def _iter_parts(
     request: HttpRequest,
     ask: Callable[[], Awaitable[HttpResponse]],
-    news: News,
+    news: StreamState,
     sent_state: str,
     render_problem: Callable[[HttpResponse], bytes],
 ) -> AsyncIterator[bytes]:
@@ -196,12 +196,12 @@ async def _iter_parts(
             response = await ask()
         except Http404:
             response = HttpResponse(status=HTTPStatus.NOT_FOUND)
-        later: News | None = getattr(response, "news", None)
+        later: StreamState | None = getattr(response, "news", None)
         if later is None:
             yield render_problem(response)
             return
         news = later
 
 
-def _render_event(news: News) -> bytes:
+def _render_event(news: StreamState) -> bytes:
     return f"id: {news.state}\nevent: {news.event}\ndata: {news.data}\n\n".encode()

@@ -70,7 +70,7 @@ def tracer() -> Tracer | None:
     return _providers[0].get_tracer("lakeui") if _providers else None
 
 
-def traced_request(name: str, attributes: Mapping[str, AttributeValue]) -> str:
+def start_request_span(name: str, attributes: Mapping[str, AttributeValue]) -> str:
     """A span for something requested now, below the one that is open; its traceparent, "" without one."""
     making = tracer()
     if making is None:

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from lakeui import event_streams
 from lakeui.api.rendering import SafeJSONRenderer
 from lakeui.api.waiting import refuse_to_wait
-from lakeui.event_streams import CONTENT_TYPE, News
+from lakeui.event_streams import CONTENT_TYPE, StreamState
 
 LAST_EVENT_ID = OpenApiParameter(
     "Last-Event-ID",
@@ -55,13 +55,13 @@ def tell(
     """Answer as a view that is `streamed`: with the state as it is now."""
     response = Response()
     data = SafeJSONRenderer().render(body).decode()
-    response.news = News(event, state, data, is_over, differs)  # type: ignore[attr-defined]
+    response.news = StreamState(event, state, data, is_over, differs)  # type: ignore[attr-defined]
     return response
 
 
 def streamed(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Return the view as one whose answers go on."""
-    return event_streams.streamed(view, refuse_to_wait, _render_problem)
+    return event_streams.stream_view(view, refuse_to_wait, _render_problem)
 
 
 def _render_problem(response: HttpResponse) -> bytes:

@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.problems import Problem, problem_response
-from lakeui.event_streams import Place, forget_user, has_place, wait_for, was_held
+from lakeui.event_streams import StreamSlot, forget_user, has_place, wait_for, was_held
 
 LONGEST_S = 60
 IF_NONE_MATCH = OpenApiParameter(
@@ -67,7 +67,7 @@ def held(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any,
             return response
         if not has_place(request):
             return refuse_to_wait(request)
-        place = Place(request.user.pk)
+        place = StreamSlot(request.user.pk)
         try:
             await wait_for(is_news, seconds)
         finally:

@@ -19,7 +19,7 @@ from lakeui.jobs.errors import IdempotencyMismatchError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.writers import note_changed_tables
-from lakeui.tracing import traced_request
+from lakeui.tracing import start_request_span
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 
@@ -105,7 +105,7 @@ def unsaved_job(table: Table, command: Command, by: User | None, options: JobOpt
 def write_job(job: Job, command: Command) -> Job:
     """Save it with the tables that it changes, and have it sent."""
     asked = {"lakeui.job": str(job.pk), "lakeui.job.kind": job.kind, "lakeui.table": job.table.name}
-    job.trace_parent = traced_request(f"request {job.kind}", asked)
+    job.trace_parent = start_request_span(f"request {job.kind}", asked)
     with transaction.atomic():
         job.save(force_insert=True)
         note_changed_tables(job, command)

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Max, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 
-from lakeui.event_streams import News, streamed
+from lakeui.event_streams import StreamState, stream_view
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
 
@@ -34,7 +34,7 @@ def _show_jobs(request: HttpRequest) -> HttpResponse:
 def _with_news(read_state: Callable[[], tuple[str, bool]]) -> HttpResponse:
     state, is_over = read_state()
     response = HttpResponse()
-    response.news = News(  # type: ignore[attr-defined]  # read by `streamed`
+    response.news = StreamState(  # type: ignore[attr-defined]  # read by `stream_view`
         event="changed",
         state=state,
         data="now",
@@ -76,5 +76,5 @@ def _end_quietly(_response: HttpResponse) -> bytes:
     return b": closed\n\n"
 
 
-job_stream = streamed(_show_job, _refuse, _end_quietly, begins_silent=True)
-jobs_stream = streamed(_show_jobs, _refuse, _end_quietly, begins_silent=True)
+job_stream = stream_view(_show_job, _refuse, _end_quietly, begins_silent=True)
+jobs_stream = stream_view(_show_jobs, _refuse, _end_quietly, begins_silent=True)

@@ -236,10 +236,10 @@ def test_as_many_streams_as_a_person_may_have(client, db, monkeypatch):
 def test_a_stream_whose_reader_takes_nothing_is_cut_and_leaves_its_place(monkeypatch):
     monkeypatch.setattr(event_streams, "LONGEST_S", 0.05)
     monkeypatch.setattr(event_streams, "GRACE_S", 0.05)
-    news = event_streams.News("job", "1", "{}", is_over=False, differs=lambda: False)
+    news = event_streams.StreamState("job", "1", "{}", is_over=False, differs=lambda: False)
 
     async def send_to_nobody() -> None:
-        place = event_streams.Place(1)
+        place = event_streams.StreamSlot(1)
         parts = event_streams._iter_parts(HttpRequest(), None, news, "", lambda _: b"")
         events = event_streams._iter_bounded(parts, place)
         async with aclosing(events):
