@@ -12,7 +12,7 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
 from lakeui.catalog.previews import PREVIEW_COLUMNS
-from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.conflicts.conflict_detail.row_values import forget_old_rows
 from lakeui.conflicts.models import ConflictRows
@@ -53,7 +53,7 @@ def read_conflict_rows(rows_id: int) -> None:
 
 
 def _read(conflict_rows: ConflictRows, uri: str, version: int) -> None:
-    place = allowed_table_uri(uri)
+    place = check_table_uri(uri)
     options = storage_options(place)
     store = open_store(place, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)

@@ -13,7 +13,7 @@ from engine.operations.trial import RecordedWrite, TrialLimits, try_write
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
-from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.conflicts.conflict_detail.trials import (
     CONTROL,
@@ -93,7 +93,7 @@ def _write_of(conflict: Conflict) -> RecordedWrite | None:
     table, command = conflict.table, command_of_conflict(conflict)
     if table is None or command is None or conflict.read_version is None:
         return None
-    place = allowed_table_uri(table.uri)
+    place = check_table_uri(table.uri)
     options = storage_options(place)
     return RecordedWrite(
         table=DeltaTable(

@@ -10,7 +10,7 @@ from engine.transaction.log_tail import find_own_commit
 from engine.transaction.outcome import CommitLimits
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.named_tables import names_others
-from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.jobs.models import Job
 from lakeui.jobs.writers import active_jobs, writing_jobs
 from workers.observation import OwnCommitFoundError
@@ -18,7 +18,7 @@ from workers.observation import OwnCommitFoundError
 
 def open_table(uri: str) -> DeltaTable:
     """A handle on a table that may not be there yet, its place checked at this use."""
-    place = allowed_table_uri(uri)
+    place = check_table_uri(uri)
     options = storage_options(place)
     store = open_store(place, options)
     limits = CommitLimits(row_budget_s=settings.ROW_CONFLICT_SECONDS)

@@ -21,7 +21,7 @@ from lakeui.catalog.previews import (
     PREVIEW_ROWS,
     forget_old_previews,
 )
-from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.task_names import PREVIEW_TABLE
 from workers.failures import INTERNAL
@@ -58,7 +58,7 @@ def preview_table(preview_id: int) -> None:
 
 
 def _read(preview: Preview) -> None:
-    place = allowed_table_uri(preview.table.uri)
+    place = check_table_uri(preview.table.uri)
     options = storage_options(place)
     store = open_store(place, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)

@@ -32,7 +32,7 @@ class RoleField(serializers.Field[Role, str, str, Any]):
         return str(Role(value).label)
 
     def to_internal_value(self, data: str) -> Role:
-        role = Role.named(str(data))
+        role = Role.from_label(str(data))
         if role is None:
             self.fail("unknown")
         return role

@@ -9,13 +9,13 @@ from rest_framework.generics import GenericAPIView, get_object_or_404
 from rest_framework.request import Request
 
 from lakeui.catalog.access import may, visible_tables
-from lakeui.catalog.health import with_health
+from lakeui.catalog.health import annotate_health
 from lakeui.catalog.models import Table
 
 
 def annotated_tables(request: Request) -> QuerySet[Any]:
     """The tables this caller may see, each with its health."""
-    return with_health(visible_tables(request.user))
+    return annotate_health(visible_tables(request.user))
 
 
 def require(request: Request, action: str, table: Table | None = None) -> None:

@@ -36,8 +36,10 @@ def role_of(user: Person, table: Table | None = None) -> Role | None:
     """The role of a person on a table, or on every table where none is named; None: sees nothing."""
     if not isinstance(user, User) or not user.is_active:
         return None
-    roles = [role for role in (_global_role(user), _granted_role(user, table)) if role is not None]
-    role = _held_down(user, max(roles)) if roles else None
+    roles = [
+        role for role in (_global_role(user), _find_granted_role(user, table)) if role is not None
+    ]
+    role = _apply_ceiling(user, max(roles)) if roles else None
     return role if role is not None and role >= Role.VIEWER else None
 
 
@@ -53,7 +55,7 @@ def highest_role(user: Person) -> Role | None:
         return None
     granted = TableGrant.objects.filter(user=user).aggregate(highest=Max("role"))["highest"]
     roles = [_global_role(user), None if granted is None else Role(granted)]
-    return max((_held_down(user, role) for role in roles if role is not None), default=None)
+    return max((_apply_ceiling(user, role) for role in roles if role is not None), default=None)
 
 
 def visible_tables(user: Person) -> QuerySet[Table]:
@@ -133,18 +135,18 @@ def _global_role(user: User) -> Role | None:
 
 def _group_roles(user: User) -> list[Role]:
     prefetch_related_objects([user], "groups")  # once for each person loaded, not at each question
-    roles = (Role.named(group.name) for group in user.groups.all())
+    roles = (Role.from_label(group.name) for group in user.groups.all())
     return [role for role in roles if role is not None]
 
 
-def _granted_role(user: User, table: Table | None) -> Role | None:
+def _find_granted_role(user: User, table: Table | None) -> Role | None:
     if table is None or table.pk is None:
         return None
     granted = TableGrant.objects.filter(user=user, table=table).values_list("role", flat=True)
     return max((Role(value) for value in granted), default=None)
 
 
-def _held_down(user: User, role: Role) -> Role:
+def _apply_ceiling(user: User, role: Role) -> Role:
     ceiling = _ceiling(user)
     return role if ceiling is None else min(role, ceiling)
 

@@ -36,12 +36,12 @@ auditlog.register(
     User,
     include_fields=["username", "is_active", "is_staff", "is_superuser", "password"],
     mask_fields=["password"],  # that it changed, not to what
-    mask_callable="lakeui.catalog.admin.masked",
+    mask_callable="lakeui.catalog.admin.mask_value",
     m2m_fields={"groups"},
 )
 
 
-def masked(_value: str) -> str:
+def mask_value(_value: str) -> str:
     """What the audit log keeps of a password's hash."""
     return "…"
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from engine.commands.names import table_sql
-from lakeui.catalog.file_layout import Unclustered
+from lakeui.catalog.file_layout import UnclusteredFiles
 from lakeui.catalog.models import FEW_FILES, Table
 
 _MUCH_MARKED, _MUCH_UNCLUSTERED = 0.1, 0.2
@@ -37,7 +37,7 @@ class Chore:
         return 100 * self.count / self.of if self.of else 0.0
 
 
-def chores(table: Table, not_clustered: Unclustered | None) -> list[Chore]:
+def chores(table: Table, not_clustered: UnclusteredFiles | None) -> list[Chore]:
     """What there is to do, due or not; nothing of what a table has none of."""
     needed = [*_compact(table), *_cluster(table, not_clustered), *_purge(table), *_vacuum(table)]
     return sorted(needed, key=lambda chore: not chore.is_due)
@@ -57,7 +57,7 @@ def _compact(table: Table) -> Iterator[Chore]:
         )
 
 
-def _cluster(table: Table, unclustered: Unclustered | None) -> Iterator[Chore]:
+def _cluster(table: Table, unclustered: UnclusteredFiles | None) -> Iterator[Chore]:
     if unclustered is not None and unclustered.files:
         yield Chore(
             name="cluster",

@@ -19,22 +19,22 @@ from lakeui.catalog.new_rows import NewRow
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class CommitSums:
     """Commits, and the sizes of the files that they added and removed."""
 
     commits: int = 0
     bytes_added: int = 0
     bytes_removed: int = 0
 
-    def __add__(self, other: "Sums") -> "Sums":
-        return Sums(
+    def __add__(self, other: "CommitSums") -> "CommitSums":
+        return CommitSums(
             self.commits + other.commits,
             self.bytes_added + other.bytes_added,
             self.bytes_removed + other.bytes_removed,
         )
 
-    def __neg__(self) -> "Sums":
-        return Sums(-self.commits, -self.bytes_added, -self.bytes_removed)
+    def __neg__(self) -> "CommitSums":
+        return CommitSums(-self.commits, -self.bytes_added, -self.bytes_removed)
 
 
 def commits_since(user: Person, since: datetime) -> int:
@@ -65,25 +65,25 @@ def growth_since(user: Person, since: datetime) -> int | None:
 
 def count_in(commits: Iterable[NewRow]) -> None:
     """Add rows of commits just written to their hours."""
-    by_hour: dict[datetime, Sums] = {}
+    by_hour: dict[datetime, CommitSums] = {}
     for commit in commits:
         if commit["committed_at"] is not None:
             hour = _hour(commit["committed_at"])
-            one = Sums(1, commit["bytes_added"], commit["bytes_removed"])
-            by_hour[hour] = by_hour.get(hour, Sums()) + one
+            one = CommitSums(1, commit["bytes_added"], commit["bytes_removed"])
+            by_hour[hour] = by_hour.get(hour, CommitSums()) + one
     for hour, sums in sorted(by_hour.items()):
         add_to(CommitHour, {"hour": hour}, asdict(sums))
 
 
 def count_out(table: Table) -> None:
     """Take a table's commits out of the sums, before its rows go."""
-    for hour, sums in _by_hour(Commit.objects.filter(table=table)):
+    for hour, sums in _sum_by_hour(Commit.objects.filter(table=table)):
         add_to(CommitHour, {"hour": hour}, asdict(-sums))
 
 
 def recount() -> None:
     """All hours anew, from the commits that are there."""
-    by_hour = _by_hour(Commit.objects.all())
+    by_hour = _sum_by_hour(Commit.objects.all())
     with transaction.atomic():
         CommitHour.objects.all().delete()
         CommitHour.objects.bulk_create(
@@ -91,11 +91,11 @@ def recount() -> None:
         )
 
 
-def _by_hour(commits: QuerySet[Commit]) -> list[tuple[datetime, Sums]]:
+def _sum_by_hour(commits: QuerySet[Commit]) -> list[tuple[datetime, CommitSums]]:
     dated = commits.filter(committed_at__isnull=False).order_by()
     hours = dated.annotate(hour=UtcHour("committed_at")).values_list("hour")
     rows = hours.annotate(n=Count("pk"), plus=Sum("bytes_added"), minus=Sum("bytes_removed"))
-    return [(hour_named(hour), Sums(*sums)) for hour, *sums in rows]
+    return [(hour_named(hour), CommitSums(*sums)) for hour, *sums in rows]
 
 
 def _hour(moment: datetime) -> datetime:

@@ -34,10 +34,12 @@ class DeadFiles:
     first_ms: int | None = None
 
     @classmethod
-    def of(cls, snapshot: Snapshot, files: pa.Table, vacuumed_at: datetime | None) -> "DeadFiles":
+    def from_snapshot(
+        cls, snapshot: Snapshot, files: pa.Table, vacuumed_at: datetime | None
+    ) -> "DeadFiles":
         """Of the tombstones that a log still has; `files` is `snapshot.files()`."""
         retention_ms = surely_ms(snapshot.properties.deleted_file_retention_ms)
-        since_ms = vacuumed_up_to(vacuumed_at, retention_ms)
+        since_ms = vacuum_horizon_ms(vacuumed_at, retention_ms)
         dead = _dead(snapshot.state.tombstones, files, since_ms)
         first = pc.min(dead.column("deletion_timestamp_max")).as_py()
         size = log_values.integer(pc.sum(dead.column("size_max")).as_py()) or 0
@@ -70,7 +72,7 @@ class DeadFiles:
         }
 
 
-def vacuumed_up_to(vacuumed_at: datetime | None, retention_ms: int) -> int:
+def vacuum_horizon_ms(vacuumed_at: datetime | None, retention_ms: int) -> int:
     """What was removed before this time, in ms, was deleted by the last VACUUM."""
     if vacuumed_at is None:
         return 0

@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.schema.types import StructType, parse_schema
 from engine.snapshot.snapshot import read_clustering_columns
-from lakeui.catalog.line_differences import Section, section
+from lakeui.catalog.line_differences import DiffSection, section
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import schema_lines
 
@@ -35,9 +35,9 @@ def definition_at(table: Table, version: int) -> Definition | None:
     """The table's own row where nothing changed since; else the last commit that changed it."""
     changed = table.commits.filter(DEFINES, changes_metadata=True)
     if version >= (table.version or 0) or not changed.filter(version__gt=version).exists():
-        return _definition(_parsed(table.schema), table.properties, table.partition_columns)
+        return _definition(_parse_schema(table.schema), table.properties, table.partition_columns)
     commit = changed.filter(version__lte=version).order_by("-version").first()
-    metadata, _ = said_in(commit) if commit else (None, None)
+    metadata, _ = read_definition_actions(commit) if commit else (None, None)
     return definition_of(metadata) if metadata else None
 
 
@@ -52,12 +52,12 @@ def protocol_at(table: Table, version: int) -> tuple[str, ...] | None:
             table.writer_features,
         )
     commit = changed.filter(version__lte=version).order_by("-version").first()
-    _, protocol = said_in(commit) if commit else (None, None)
+    _, protocol = read_definition_actions(commit) if commit else (None, None)
     return protocol_lines(protocol) if protocol else None
 
 
 def definition_of(metadata: Metadata) -> Definition:
-    schema = _parsed(metadata.schema_string)
+    schema = _parse_schema(metadata.schema_string)
     return _definition(schema, metadata.configuration, metadata.partition_columns)
 
 
@@ -70,7 +70,7 @@ def protocol_lines(protocol: Protocol) -> tuple[str, ...]:
     )
 
 
-def said_in(commit: Commit) -> tuple[Metadata | None, Protocol | None]:
+def read_definition_actions(commit: Commit) -> tuple[Metadata | None, Protocol | None]:
     """What a commit's kept text says of the table; the text may be cut."""
     try:
         actions = list(decode_lines(commit.raw.encode()))
@@ -80,7 +80,7 @@ def said_in(commit: Commit) -> tuple[Metadata | None, Protocol | None]:
     return metadata, next((action for action in actions if isinstance(action, Protocol)), None)
 
 
-def clustering_said_in(commit: Commit, metadata: Metadata) -> tuple[str, ...]:
+def read_kept_clustering(commit: Commit, metadata: Metadata) -> tuple[str, ...]:
     """What the kept text of a commit that made a table adds to its layout; nothing if unclustered."""
     try:
         actions = list(decode_lines(commit.raw.encode()))
@@ -95,7 +95,7 @@ def clustering_said_in(commit: Commit, metadata: Metadata) -> tuple[str, ...]:
         return ()
 
 
-def compared(before: Definition, after: Definition) -> Iterator[Section]:
+def compare_definitions(before: Definition, after: Definition) -> Iterator[DiffSection]:
     yield section("Schema", before.schema, after.schema)
     yield section("Properties", before.properties, after.properties)
     yield section("Layout", before.layout, after.layout)
@@ -120,7 +120,7 @@ def _protocol_lines(
     return (f"reader version {reader}", f"writer version {writer}", *said)
 
 
-def _parsed(schema: Any) -> StructType | None:  # noqa: ANN401 - JSON
+def _parse_schema(schema: Any) -> StructType | None:  # noqa: ANN401 - JSON
     try:
         return parse_schema(schema) if schema else None
     except EngineError:

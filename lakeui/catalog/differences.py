@@ -10,16 +10,16 @@ from lakeui.catalog.definitions import (
     DEFINES,
     NOTHING,
     Definition,
-    clustering_said_in,
-    compared,
+    compare_definitions,
     definition_at,
     definition_of,
     protocol_at,
     protocol_lines,
-    said_in,
+    read_definition_actions,
+    read_kept_clustering,
 )
 from lakeui.catalog.file_differences import FileDifference, file_difference
-from lakeui.catalog.line_differences import Section, section, subject
+from lakeui.catalog.line_differences import DiffSection, section, subject
 from lakeui.catalog.models import Commit, Table
 
 _CUT = "Its commit is longer than the mirror keeps: what it changed is not known here."
@@ -50,7 +50,7 @@ class Difference:
     operations: tuple[tuple[str, int], ...]
     protocol_versions: tuple[int, ...]
     metadata_versions: tuple[int, ...]
-    sections: tuple[Section, ...] | None
+    sections: tuple[DiffSection, ...] | None
     effects: tuple[str, ...]
     files: FileDifference
 
@@ -68,12 +68,12 @@ class DefinitionChange:
     """A version that changed the definition. `sections` is None where `gap` says why it is not known."""
 
     commit: Commit
-    sections: tuple[Section, ...] | None
+    sections: tuple[DiffSection, ...] | None
     protocol: str
     gap: str
 
     @property
-    def changed(self) -> tuple[Section, ...]:
+    def changed(self) -> tuple[DiffSection, ...]:
         return tuple(section for section in self.sections or () if section.changed)
 
     @property
@@ -161,7 +161,7 @@ def change_of(commit: Commit) -> DefinitionChange | None:
     if commit.changes_metadata:
         earlier = Commit.objects.filter(DEFINES, changes_metadata=True, table=commit.table)
         last = earlier.filter(version__lt=commit.version).order_by("-version").first()
-        metadata, _ = said_in(last) if last else (None, None)
+        metadata, _ = read_definition_actions(last) if last else (None, None)
         before = definition_of(metadata) if metadata else None
     return _change(commit, before)[0]
 
@@ -170,14 +170,14 @@ def _change(
     commit: Commit, before: Definition | None
 ) -> tuple[DefinitionChange, Definition | None]:
     """What a version changed, and the definition after it as far as it is known."""
-    metadata, protocol = said_in(commit)
+    metadata, protocol = read_definition_actions(commit)
     now = definition_of(metadata) if metadata else None
     shown = now
     if _makes(commit):
         before = NOTHING
         if now and metadata:
-            shown = replace(now, layout=(*now.layout, *clustering_said_in(commit, metadata)))
-    sections, gap = _changed(commit, before, shown)
+            shown = replace(now, layout=(*now.layout, *read_kept_clustering(commit, metadata)))
+    sections, gap = _find_definition_changes(commit, before, shown)
     said = _protocol_text(protocol_lines(protocol)) if protocol else ""
     change = DefinitionChange(commit, sections, said, gap)
     return change, now if commit.changes_metadata else before
@@ -188,9 +188,9 @@ def _makes(commit: Commit) -> bool:
     return commit.version == 0 or commit.operation.startswith("CREATE")
 
 
-def _changed(
+def _find_definition_changes(
     commit: Commit, before: Definition | None, now: Definition | None
-) -> tuple[tuple[Section, ...] | None, str]:
+) -> tuple[tuple[DiffSection, ...] | None, str]:
     """What a version changed; else why that is not known."""
     if not commit.changes_metadata:
         return (), ""
@@ -198,18 +198,18 @@ def _changed(
         return None, _CUT
     if before is None:
         return None, _NOT_KEPT
-    return tuple(compared(before, now)), ""
+    return tuple(compare_definitions(before, now)), ""
 
 
-def _sections(table: Table, older: int, newer: int) -> tuple[Section, ...] | None:
+def _sections(table: Table, older: int, newer: int) -> tuple[DiffSection, ...] | None:
     before = definition_at(table, older)
     after = definition_at(table, newer) if before else None
     if before is None or after is None:
         return None
-    return (*compared(before, after), *_protocol_section(table, older, newer))
+    return (*compare_definitions(before, after), *_protocol_section(table, older, newer))
 
 
-def _protocol_section(table: Table, older: int, newer: int) -> Iterator[Section]:
+def _protocol_section(table: Table, older: int, newer: int) -> Iterator[DiffSection]:
     before, after = protocol_at(table, older), protocol_at(table, newer)
     if before is not None and after is not None:
         yield section("Protocol", before, after)
@@ -239,23 +239,23 @@ _PROPERTIES = {
 
 
 def effects_of_sections(
-    sections: Sequence[Section], metadata_versions: Sequence[int]
+    sections: Sequence[DiffSection], metadata_versions: Sequence[int]
 ) -> Iterator[str]:
     """What the differences do, in sentences, the gravest first."""
     by_name = {section.name: section for section in sections}
     if "Protocol" in by_name:
-        yield from _of_protocol(by_name["Protocol"])
+        yield from _describe_protocol_changes(by_name["Protocol"])
     if "Schema" in by_name:
-        yield from _of_schema(by_name["Schema"])
+        yield from _describe_schema_changes(by_name["Schema"])
     if "Layout" in by_name and by_name["Layout"].changed:
         yield "The partitioning changed: every file was rewritten into other directories."
     if "Properties" in by_name:
-        yield from _of_properties(by_name["Properties"])
+        yield from _describe_property_changes(by_name["Properties"])
     if metadata_versions:
-        yield _of_metadata(metadata_versions)
+        yield _describe_metadata_changes(metadata_versions)
 
 
-def _of_protocol(section: Section) -> Iterator[str]:
+def _describe_protocol_changes(section: DiffSection) -> Iterator[str]:
     came = [line.text for line in section.lines if line.sign == "+"]
     gone = [line.text for line in section.lines if line.sign == "-"]
     for_readers = [t.removesuffix(" (readers too)") for t in came if t.endswith("(readers too)")]
@@ -269,7 +269,7 @@ def _of_protocol(section: Section) -> Iterator[str]:
         yield f"{', '.join(dropped)} is no longer asked of clients."
 
 
-def _of_schema(section: Section) -> Iterator[str]:
+def _describe_schema_changes(section: DiffSection) -> Iterator[str]:
     came, gone = _columns(section, "+"), _columns(section, "-")
     added, dropped = [n for n in came if n not in gone], [n for n in gone if n not in came]
     altered = [n for n in came if n in gone]
@@ -281,7 +281,7 @@ def _of_schema(section: Section) -> Iterator[str]:
         yield f"{_few(altered)} changed its type or nullability: see the lines above."
 
 
-def _of_properties(section: Section) -> Iterator[str]:
+def _describe_property_changes(section: DiffSection) -> Iterator[str]:
     changed = {line.text.partition(" = ")[0] for line in section.lines if line.sign != " "}
     for name, effect in _PROPERTIES.items():
         if name in changed:
@@ -290,7 +290,7 @@ def _of_properties(section: Section) -> Iterator[str]:
         yield "Writers check other conditions: a write that breaks one fails."
 
 
-def _of_metadata(versions: Sequence[int]) -> str:
+def _describe_metadata_changes(versions: Sequence[int]) -> str:
     named = ", ".join(f"v{version}" for version in versions[:5])
     more = f" and {len(versions) - 5} more" if len(versions) > 5 else ""
     return (
@@ -299,7 +299,7 @@ def _of_metadata(versions: Sequence[int]) -> str:
     )
 
 
-def _columns(section: Section, sign: str) -> dict[str, None]:
+def _columns(section: DiffSection, sign: str) -> dict[str, None]:
     """Names of the columns, nested ones too, whose line came or went; in order, each once."""
     return dict.fromkeys(subject(line.text) for line in section.lines if line.sign == sign)
 

@@ -27,7 +27,7 @@ from engine.storage.uri import open_store
 from lakeui.catalog.access import may
 from lakeui.catalog.models import DiscoveredTable, Discovery, Table
 from lakeui.catalog.registration import LONGEST_PLACE, request_registration
-from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.catalog.syncs import nobody_at_it
 from lakeui.catalog.unregistered_tables import keep_unregistered
 from lakeui.celery import app
@@ -57,7 +57,7 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegistrationResult:
     """What registering did: the tables that are known now, and by place why others are not."""
 
     tables: list[Table] = field(default_factory=list)
@@ -69,7 +69,7 @@ def iter_directories(store: Store, after: str = "") -> Iterator[Directory]:
     if not after and _is_table(store, ""):
         yield Directory("", is_table=True)
         return
-    yield from _below(store, "", after.split("/") if after else [], DEEPEST)
+    yield from _walk_below(store, "", after.split("/") if after else [], DEEPEST)
 
 
 def name_for(root: str, path: str, naming: str) -> str:
@@ -95,7 +95,7 @@ def check_search(root: str, naming: str) -> str:
     if not _NAMED.search(naming) or not naming.isprintable():
         msg = "The naming holds none of {path}, {name} and {parent}."
         raise RequestError(msg, "Use {path}, or sales.{name}.", field="naming")
-    return allowed_table_uri(root.strip(), field="root")
+    return check_table_uri(root.strip(), field="root")
 
 
 def request_discovery(
@@ -151,10 +151,10 @@ def repeat_due(now: datetime) -> int:
     if settings.READ_ONLY:
         return 0
     ended = Discovery.objects.filter(every_hours__isnull=False, finished_at__isnull=False)
-    return sum(_repeated(discovery, now) for discovery in ended)
+    return sum(_repeat_discovery(discovery, now) for discovery in ended)
 
 
-def _repeated(discovery: Discovery, now: datetime) -> bool:
+def _repeat_discovery(discovery: Discovery, now: datetime) -> bool:
     ended = discovery.finished_at
     if _goes_on(discovery):
         go_on(discovery)
@@ -229,9 +229,9 @@ def search(discovery_id: int, seconds: float = SLICE_S) -> bool:
 
 def register_found(
     places: Iterable[tuple[str, str]], by: User | None, register: Callable[..., Table] | None = None
-) -> Registered:
+) -> RegistrationResult:
     """Register tables by place and name; one that is refused keeps no other from it."""
-    done = Registered()
+    done = RegistrationResult()
     for place, name in places:
         try:
             done.tables.append((register or request_registration)(place, name, by))
@@ -257,7 +257,7 @@ def matches(path: str, pattern: str) -> bool:
 
 
 def _search(discovery: Discovery, until: float) -> bool:
-    root = allowed_table_uri(discovery.root, field="root")
+    root = check_table_uri(discovery.root, field="root")
     directories = iter_directories(open_store(root, storage_options(root)), discovery.cursor)
     batch: list[Directory] = []
     left = discovery.bound - discovery.examined - discovery.unreadable
@@ -277,7 +277,7 @@ def _search(discovery: Discovery, until: float) -> bool:
     _keep(discovery, batch)
     problem = _register_new(discovery) if discovery.registers else ""
     if discovery.every_hours is not None:
-        taken_off = _taken_off()
+        taken_off = _list_unregistered_places()
         new = [row.place for row in not_registered(discovery) if row.place not in taken_off]
         keep_unregistered(discovery, new, timezone.now())
     told = {"problem": problem[:1000]} if problem else {}
@@ -290,7 +290,7 @@ def _register_new(discovery: Discovery) -> str:
     by = discovery.requested_by
     if settings.READ_ONLY or by is None or not may(by, "maintain"):
         return "Nothing was registered: who requested this may not register tables any more."
-    taken_off = _taken_off()
+    taken_off = _list_unregistered_places()
     unregistered = not_registered(discovery)
     new = [row for row in unregistered if row.place not in taken_off][:MOST_REGISTERED]
     done = register_found([(row.place, row.name) for row in new], by)
@@ -299,7 +299,7 @@ def _register_new(discovery: Discovery) -> str:
     return ""
 
 
-def _taken_off() -> set[str]:
+def _list_unregistered_places() -> set[str]:
     """The places of tables that somebody unregistered, as the audit has them."""
     entries = LogEntry.objects.get_for_model(Table).filter(action=LogEntry.Action.DELETE)
     return set(entries.values_list("changes__place__0", flat=True))
@@ -341,7 +341,7 @@ def _write(discovery: Discovery, **fields: object) -> None:
     Discovery.objects.filter(pk=discovery.pk).update(**fields)
 
 
-def _below(store: Store, directory: str, after: list[str], depth: int) -> Iterator[Directory]:
+def _walk_below(store: Store, directory: str, after: list[str], depth: int) -> Iterator[Directory]:
     try:
         names = child_directories(store, directory)
     except StorageError as error:
@@ -355,14 +355,14 @@ def _below(store: Store, directory: str, after: list[str], depth: int) -> Iterat
         path = f"{directory}/{name}" if directory else name
         if after and name == after[0]:  # examined already; what lies below it may not be
             if depth > 1 and (after[1:] or _may_hold_tables(store, path)):
-                yield from _below(store, path, after[1:], depth - 1)
-        elif (told := _in_utf8(path)) != path:
+                yield from _walk_below(store, path, after[1:], depth - 1)
+        elif (told := _replace_invalid_utf8(path)) != path:
             yield Directory(told, problem=f"The name of the directory {told} is not in UTF-8.")
         else:
-            yield from _examined(store, path, depth)
+            yield from _examine_directory(store, path, depth)
 
 
-def _examined(store: Store, path: str, depth: int) -> Iterator[Directory]:
+def _examine_directory(store: Store, path: str, depth: int) -> Iterator[Directory]:
     try:
         is_table = _is_table(store, path)
     except StorageError as error:
@@ -370,7 +370,7 @@ def _examined(store: Store, path: str, depth: int) -> Iterator[Directory]:
         return
     yield Directory(path, is_table=is_table)
     if not is_table and depth > 1:
-        yield from _below(store, path, [], depth - 1)
+        yield from _walk_below(store, path, [], depth - 1)
 
 
 def _may_hold_tables(store: Store, path: str) -> bool:
@@ -381,7 +381,7 @@ def _may_hold_tables(store: Store, path: str) -> bool:
         return False
 
 
-def _in_utf8(path: str) -> str:
+def _replace_invalid_utf8(path: str) -> str:
     """The path as a database takes it. A name that is changed comes later than it was, by name."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 

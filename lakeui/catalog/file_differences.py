@@ -23,7 +23,7 @@ class ChangedFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FileSums:
+class ChangedFileSums:
     """The largest of them, and all of them in numbers. Rows are None where some file has none."""
 
     files: tuple[ChangedFile, ...] = ()
@@ -44,9 +44,9 @@ class FileDifference:
     than are compared here.
     """
 
-    came: FileSums = field(default_factory=FileSums)
-    gone: FileSums = field(default_factory=FileSums)
-    changed: FileSums = field(default_factory=FileSums)
+    came: ChangedFileSums = field(default_factory=ChangedFileSums)
+    gone: ChangedFileSums = field(default_factory=ChangedFileSums)
+    changed: ChangedFileSums = field(default_factory=ChangedFileSums)
     passing: int = 0
     is_whole: bool = True
 
@@ -63,10 +63,10 @@ def file_difference(table: Table, older: int, newer: int) -> FileDifference:
         "commit__version", "action", "path", "size_bytes", "row_count", "deleted_row_count"
     )
     files = [ChangedFile(*row) for row in rows[: FILES_COMPARED + 1]]
-    return _compared(files[:FILES_COMPARED], is_whole=whole and len(files) <= FILES_COMPARED)
+    return _compare_files(files[:FILES_COMPARED], is_whole=whole and len(files) <= FILES_COMPARED)
 
 
-def _compared(touched: Iterable[ChangedFile], *, is_whole: bool) -> FileDifference:
+def _compare_files(touched: Iterable[ChangedFile], *, is_whole: bool) -> FileDifference:
     first: dict[str, ChangedFile] = {}
     last: dict[str, ChangedFile] = {}
     for file in sorted(touched, key=_order):
@@ -89,11 +89,11 @@ def _order(file: ChangedFile) -> tuple[int, int]:
     return file.version, _GONE_FIRST[file.action]
 
 
-def _sums(files: list[ChangedFile]) -> FileSums:
+def _sums(files: list[ChangedFile]) -> ChangedFileSums:
     ranked = sorted(files, key=lambda file: (-(file.size_bytes or 0), file.path))
     rows = [file.row_count for file in files]
     recorded = [count for count in rows if count is not None]
-    return FileSums(
+    return ChangedFileSums(
         tuple(ranked[:FILES_SHOWN]),
         len(files),
         sum(file.size_bytes or 0 for file in files),

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakeui.catalog.dead_files import Tombstone
-from lakeui.catalog.file_sums import FileNumbers, deleted_rows
+from lakeui.catalog.file_sums import FileNumbers, count_deleted_rows
 
 _AT_ONCE = 65_536
 _BYTES_A_CHANGED_PATH = 1000
@@ -30,15 +30,15 @@ class PathFiles:
     gone: dict[int, Tombstone] = field(default_factory=dict)
 
 
-class FileIndex:
+class MirroredFileIndex:
     """The files of a version: as they were read, and the paths that changed since."""
 
     def __init__(self, files: pa.Table, tombstones: pa.Table) -> None:
         """Of `snapshot.files()` with its column `dv_id`, and of the tombstones of the state."""
-        rows, deleted = files.column("num_records"), deleted_rows(files)
-        self._live = _Rows(files, (files.column("size"), rows, deleted))
+        rows, deleted = files.column("num_records"), count_deleted_rows(files)
+        self._live = _NumberRows(files, (files.column("size"), rows, deleted))
         removed = tombstones.column("deletion_timestamp")
-        self._gone = _Rows(tombstones, (removed, tombstones.column("size")))
+        self._gone = _NumberRows(tombstones, (removed, tombstones.column("size")))
         self.changed: dict[str, PathFiles] = {}
 
     @property
@@ -52,15 +52,15 @@ class FileIndex:
         size = self._live.size_bytes + self._gone.size_bytes
         return size + _BYTES_A_CHANGED_PATH * len(self.changed)
 
-    def at(self, path: str) -> PathFiles:
+    def files_at(self, path: str) -> PathFiles:
         """The files of a path, to be changed in place."""
         files = self.changed.get(path)
         if files is None:
             live = {
                 mark: FileNumbers(size or 0, rows, deleted)
-                for mark, (size, rows, deleted) in self._live.at(path)
+                for mark, (size, rows, deleted) in self._live.rows_at(path)
             }
-            gone = {mark: Tombstone(*numbers) for mark, numbers in self._gone.at(path)}
+            gone = {mark: Tombstone(*numbers) for mark, numbers in self._gone.rows_at(path)}
             files = self.changed[path] = PathFiles(live, gone)
         return files
 
@@ -70,7 +70,7 @@ def mark_of(vector_id: str | None) -> int:
     return 0 if vector_id is None else hash(vector_id)
 
 
-class _Rows:
+class _NumberRows:
     """Rows of numbers, ordered by the hash of their paths."""
 
     def __init__(self, rows: pa.Table, columns: "tuple[pa.ChunkedArray, ...]") -> None:
@@ -93,7 +93,7 @@ class _Rows:
     def size_bytes(self) -> int:
         return sum(numbers.nbytes for numbers in (self._hashes, *self._columns))
 
-    def at(self, path: str) -> Iterator[tuple[int, list[int | None]]]:
+    def rows_at(self, path: str) -> Iterator[tuple[int, list[int | None]]]:
         """The mark of each row of a path, and its numbers."""
         key = np.int64(hash(path))
         first = int(np.searchsorted(self._hashes, key, "left"))

@@ -51,7 +51,7 @@ class Density:
 
 
 @dataclass(slots=True)
-class Layout:
+class FileLayout:
     """Sums over the live files that are mirrored; the largest `PARTITIONS_SHOWN` partitions."""
 
     sizes: list[int] = field(default_factory=list)
@@ -79,7 +79,7 @@ class SizeBin:
 
 
 @dataclass(frozen=True, slots=True)
-class Unclustered:
+class UnclusteredFiles:
     """Live files written after the last OPTIMIZE that is mirrored; all of them if there was none."""
 
     since: Commit | None
@@ -87,12 +87,12 @@ class Unclustered:
     size_bytes: int
 
 
-def file_layout(table: Table) -> Layout:
+def file_layout(table: Table) -> FileLayout:
     """How a table's mirrored live files lie: by partition and by size."""
     rows = table.live_files.order_by().values_list(
         "partition_values", "size_bytes", "row_count", "deleted_row_count"
     )
-    return _summed(rows.iterator())
+    return _sum_layout(rows.iterator())
 
 
 def size_bins(sizes: Iterable[int]) -> list[SizeBin]:
@@ -106,7 +106,7 @@ def size_bins(sizes: Iterable[int]) -> list[SizeBin]:
     return bins
 
 
-def unclustered(table: Table) -> Unclustered | None:
+def measure_unclustered(table: Table) -> UnclusteredFiles | None:
     """What of a clustered table was written since its last OPTIMIZE; None for any other table."""
     if not table.clustering_columns:
         return None
@@ -115,12 +115,12 @@ def unclustered(table: Table) -> Unclustered | None:
     if optimized is not None and optimized.committed_at is not None:
         files = files.filter(modified_at__gt=optimized.committed_at)
     sums = files.aggregate(n=Count("pk"), size=Sum("size_bytes", default=0))
-    return Unclustered(optimized, sums["n"], sums["size"])
+    return UnclusteredFiles(optimized, sums["n"], sums["size"])
 
 
-def _summed(rows: Iterable[_Row]) -> Layout:
+def _sum_layout(rows: Iterable[_Row]) -> FileLayout:
     partitions: dict[str, Partition] = defaultdict(lambda: Partition(""))
-    layout, densities = Layout(), {name: Density(name) for name in _names()}
+    layout, densities = FileLayout(), {name: Density(name) for name in _names()}
     for values, size, count, deleted in rows:
         name = ", ".join(f"{key}={value}" for key, value in (values or {}).items())
         _count_in(partitions[name], name, values or {}, size, count)

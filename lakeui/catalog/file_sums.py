@@ -31,7 +31,7 @@ class FileSums:
     vectored: int = 0
 
     @classmethod
-    def of(cls, files: pa.Table) -> "FileSums":
+    def from_files(cls, files: pa.Table) -> "FileSums":
         """Of `snapshot.files()`."""
         size, rows = files.column("size"), files.column("num_records")
         vectors = files.column("deletion_vector")
@@ -41,7 +41,7 @@ class FileSums:
             small=_total(pc.less(size, settings.SMALL_FILE_BYTES)),
             rows=_total(rows),
             without_rows=rows.null_count,
-            deleted=_total(deleted_rows(files)),
+            deleted=_total(count_deleted_rows(files)),
             vectored=files.num_rows - vectors.null_count,
         )
 
@@ -68,7 +68,7 @@ class FileSums:
         }
 
 
-def deleted_rows(files: pa.Table) -> "pa.ChunkedArray[Any]":
+def count_deleted_rows(files: pa.Table) -> "pa.ChunkedArray[Any]":
     """How many rows the vector of each file marks, null without one."""
     cardinalities: pa.ChunkedArray[Any] = pc.struct_field(
         files.column("deletion_vector"), "cardinality"

@@ -136,7 +136,7 @@ class LiveFileFilter(django_filters.FilterSet):
         return files.filter(deleted_row_count__gt=0) if value else files.filter(deleted_row_count=0)
 
 
-def by_table(text: str) -> Q:
+def filter_by_table(text: str) -> Q:
     """Rows whose `table` has that id or name."""
     return Q(table__in=table_ids(text))  # by number: an index has it
 
@@ -151,17 +151,17 @@ def table_ids(text: str) -> list[int]:
 
 def count_by_table(rows: QuerySet[Any]) -> Counter[int]:
     """How many of these rows, which have a `table`, each table has; those of none are not counted."""
-    return Counter(dict(_grouped_by_table(rows)))
+    return Counter(dict(_count_by_table(rows)))
 
 
 def most_by_table(rows: QuerySet[Any], most: int) -> tuple[list[int], int]:
     """The tables that have most of these rows, by number, and how many tables have any."""
     of_all = Window(Count("*"))
-    ranked = list(_grouped_by_table(rows).annotate(all=of_all).order_by("-n", "of")[:most])
+    ranked = list(_count_by_table(rows).annotate(all=of_all).order_by("-n", "of")[:most])
     return [table for table, _, _ in ranked], ranked[0][2] if ranked else 0
 
 
-def _grouped_by_table(rows: QuerySet[Any]) -> Any:  # noqa: ANN401 - a query of pairs
+def _count_by_table(rows: QuerySet[Any]) -> Any:  # noqa: ANN401 - a query of pairs
     """Of each table its number and how many of these rows it has.
 
     Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by

@@ -12,7 +12,7 @@ from lakeui.catalog.clocks import CLOCKS_DIFFER
 from lakeui.catalog.models import Table
 
 
-def of_this_table(table: Table, at: str) -> Q:
+def filter_current_table(table: Table, at: str) -> Q:
     """Of rows about versions of a table those of the one that is there; `at` is when theirs ended.
 
     Rows without that time are taken, and all where the beginning of the log is not mirrored.

@@ -31,6 +31,6 @@ HEALTH = Case(
 )
 
 
-def with_health(tables: QuerySet[Table]) -> QuerySet[Any]:
+def annotate_health(tables: QuerySet[Table]) -> QuerySet[Any]:
     """Each table with its `health`, a value of `Health`."""
     return tables.annotate(health=HEALTH)

@@ -30,9 +30,9 @@ from engine.snapshot.snapshot import Snapshot, list_files
 from engine.storage.base import Store
 from lakeui.catalog import log_values
 from lakeui.catalog.dead_files import DeadFiles, Tombstone
-from lakeui.catalog.file_index import FileIndex, PathFiles, mark_of
-from lakeui.catalog.file_sums import FileNumbers, FileSums, deleted_rows
-from lakeui.catalog.snapshot_rows import LONGEST_PATH, LiveFiles
+from lakeui.catalog.file_index import MirroredFileIndex, PathFiles, mark_of
+from lakeui.catalog.file_sums import FileNumbers, FileSums, count_deleted_rows
+from lakeui.catalog.snapshot_rows import LONGEST_PATH, MirroredFiles
 
 _MOST_COMMITS, _MOST_BYTES, _MOST_CHANGED = 1000, 64 * 1024 * 1024, 50_000
 _BYTES_A_MIRRORED_PATH = 200
@@ -65,14 +65,19 @@ class HeldTable:
     table_uuid: str
     sums: FileSums
     dead: DeadFiles
-    index: FileIndex
+    index: MirroredFileIndex
     cap: int
     mirrored: list[str] = field(default_factory=list)
     """The paths of the mirrored live files, ordered: all of them, or the first up to the cap."""
 
     @classmethod
-    def of(
-        cls, snapshot: Snapshot, files: pa.Table, sums: FileSums, dead: DeadFiles, live: LiveFiles
+    def from_snapshot(
+        cls,
+        snapshot: Snapshot,
+        files: pa.Table,
+        sums: FileSums,
+        dead: DeadFiles,
+        live: MirroredFiles,
     ) -> "HeldTable | None":
         """A snapshot that was read; None where later versions could not be told from it.
 
@@ -83,7 +88,7 @@ class HeldTable:
             return None
         if files.column("size").null_count:
             return None
-        index = FileIndex(
+        index = MirroredFileIndex(
             files.append_column("dv_id", state.files.column("dv_id")), state.tombstones
         )
         paths = live.files.column("path").to_pylist()
@@ -158,8 +163,8 @@ class HeldTable:
         listed = list_files(files_table(adds))
         numbers = dict(zip((add.key for add in adds), _numbers(listed), strict=True))
         files_before, came, left, restated = self.sums.files, set[str](), set[str](), set[str]()
-        for path, actions in _by_path(newest).items():
-            files = self.index.at(path)
+        for path, actions in _group_by_path(newest).items():
+            files = self.index.files_at(path)
             was_live = bool(files.live)
             self._change(files, actions, numbers)
             if was_live != bool(files.live):
@@ -177,7 +182,7 @@ class HeldTable:
     def _change(
         self, files: PathFiles, actions: Iterable[_FileAction], numbers: dict[FileKey, FileNumbers]
     ) -> None:
-        before = self._counted(files, -1)
+        before = self._count_path(files, -1)
         for action in actions:
             mark = mark_of(action.key[1])
             if isinstance(action, AddFile):
@@ -188,11 +193,11 @@ class HeldTable:
                 files.gone[mark] = Tombstone(action.deletion_timestamp, action.size)
         if len(files.live) > 1:
             raise UnfitError
-        after = self._counted(files, 1)
+        after = self._count_path(files, 1)
         if before is not None and before != after and before.removed_ms == self.dead.first_ms:
             raise UnfitError  # which is the first now, the others would tell
 
-    def _counted(self, files: PathFiles, sign: int) -> Tombstone | None:
+    def _count_path(self, files: PathFiles, sign: int) -> Tombstone | None:
         """Count what a path adds to the sums; as a dead file, if it is one."""
         for file in files.live.values():
             self.sums.count(file, sign)
@@ -277,7 +282,7 @@ def _newest(commits: Iterable[LogCommit]) -> dict[FileKey, _FileAction]:
     return newest
 
 
-def _by_path(newest: dict[FileKey, _FileAction]) -> dict[str, list[_FileAction]]:
+def _group_by_path(newest: dict[FileKey, _FileAction]) -> dict[str, list[_FileAction]]:
     by_path: dict[str, list[_FileAction]] = {}
     for action in newest.values():
         by_path.setdefault(action.path, []).append(action)
@@ -285,5 +290,5 @@ def _by_path(newest: dict[FileKey, _FileAction]) -> dict[str, list[_FileAction]]
 
 
 def _numbers(files: pa.Table) -> Iterator[FileNumbers]:
-    columns = (files.column("size"), files.column("num_records"), deleted_rows(files))
+    columns = (files.column("size"), files.column("num_records"), count_deleted_rows(files))
     return map(FileNumbers, *(column.to_pylist() for column in columns))

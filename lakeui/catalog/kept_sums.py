@@ -20,6 +20,6 @@ def add_to(model: type[Model], key: Mapping[str, object], sums: Mapping[str, int
         rows.update(**more)
 
 
-def added(sums: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
+def add_sums(sums: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
     """Sums of the same things, one by one."""
     return tuple(map(sum, zip(sums, others, strict=True)))

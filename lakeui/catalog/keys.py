@@ -77,17 +77,17 @@ def declare_key(table: Table, key: Key, by: User | None) -> TableKey:
         RequestError: with the field at fault: a column the schema lacks, a second primary key, a
             name that is taken, or sides of a foreign key that do not fit.
     """
-    checked = checked_key(table, key, by)
+    checked = build_key(table, key, by)
     checked.declared_by = by
     try:
         with transaction.atomic():
             checked.save()
     except IntegrityError as error:
-        raise _taken(table, checked) from error
+        raise _key_conflict_error(table, checked) from error
     return checked
 
 
-def checked_key(table: Table, key: Key, by: User | None) -> TableKey:
+def build_key(table: Table, key: Key, by: User | None) -> TableKey:
     """The unsaved key, its columns as the schema spells them. Raises RequestError."""
     other = _table_seen(key.references, by)
     columns = _columns(table, key.columns, "columns")
@@ -96,14 +96,14 @@ def checked_key(table: Table, key: Key, by: User | None) -> TableKey:
         if not key.references:
             msg = "A foreign key names no table."
             raise RequestError(msg, "Say which table it references.", field="references")
-        referenced = _referenced(other, referenced)
+        referenced = _resolve_referenced_columns(other, referenced)
         if referenced and len(referenced) != len(columns):
             msg = f"{len(columns)} columns reference {len(referenced)}."
             raise RequestError(msg, "Name as many on both sides.", field="referenced_columns")
     return TableKey(
         table=table,
         kind=key.kind,
-        name=key.name[:255] or _drawn_name(table, key.kind, columns),
+        name=key.name[:255] or _generate_name(table, key.kind, columns),
         columns=list(columns),
         references=key.references[:255],
         referenced_table=other,
@@ -111,7 +111,7 @@ def checked_key(table: Table, key: Key, by: User | None) -> TableKey:
     )
 
 
-def shown_keys(keys: Iterable[TableKey], reader: Person) -> list[TableKey]:
+def redact_keys(keys: Iterable[TableKey], reader: Person) -> list[TableKey]:
     """Keys as someone may read them: a table that is hidden from them is neither named nor described.
 
     The rows are to be shown and not saved.
@@ -126,7 +126,9 @@ def shown_keys(keys: Iterable[TableKey], reader: Person) -> list[TableKey]:
     return shown
 
 
-def missing_columns(key: TableKey, columns: Mapping[str, object] | None = None) -> tuple[str, ...]:
+def list_missing_columns(
+    key: TableKey, columns: Mapping[str, object] | None = None
+) -> tuple[str, ...]:
     """Columns of a key that the table, as mirrored now, no longer has; `columns` as by name."""
     there = columns_by_name(key.table) if columns is None else columns
     return tuple(name for name in key.columns if name.lower() not in there)
@@ -158,7 +160,7 @@ def _table_seen(name: str, by: User | None) -> Table | None:
     return named if named is None or by is None or may(by, "view", named) else None
 
 
-def _referenced(other: Table | None, named: Sequence[str]) -> tuple[str, ...]:
+def _resolve_referenced_columns(other: Table | None, named: Sequence[str]) -> tuple[str, ...]:
     """Checked where the other table is registered here; else taken as said."""
     if other is None or other.version is None:
         return tuple(named)
@@ -168,13 +170,13 @@ def _referenced(other: Table | None, named: Sequence[str]) -> tuple[str, ...]:
     return tuple(primary.columns) if primary else ()
 
 
-def _drawn_name(table: Table, kind: str, columns: Sequence[str]) -> str:
+def _generate_name(table: Table, kind: str, columns: Sequence[str]) -> str:
     last = table.name.rpartition(".")[2]
     suffix = "pk" if kind == TableKey.Kind.PRIMARY else f"{'_'.join(columns)}_fk"
     return f"{last}_{suffix}"[:255]
 
 
-def _taken(table: Table, key: TableKey) -> RequestError:
+def _key_conflict_error(table: Table, key: TableKey) -> RequestError:
     if table.keys.filter(name=key.name).exists():
         what = f"{table.name} has a key called {key.name} already."
         return RequestError(what, "Give this one another name, or remove that one.", field="name")

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
 
-class _Encoded(str):
+class _EncodedValue(str):
     """A value as the database holds it."""
 
     __slots__ = ()
@@ -20,7 +20,7 @@ class _Encoded(str):
 class _DecodedLate(DeferredAttribute):
     def __get__(self, instance: models.Model | None, cls: type[models.Model] | None = None) -> Any:  # noqa: ANN401 - JSON
         value = super().__get__(instance, cls)
-        if isinstance(value, _Encoded) and instance is not None:
+        if isinstance(value, _EncodedValue) and instance is not None:
             value = instance.__dict__[self.field.attname] = json.loads(value)
         return value
 
@@ -39,7 +39,7 @@ class LateJSONField(models.JSONField):
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:  # noqa: ANN401 - Django's
         if isinstance(value, str):
-            return _Encoded(value)
+            return _EncodedValue(value)
         return super().from_db_value(value, expression, connection)
 
     def deconstruct(self) -> Any:  # noqa: ANN401 - Django's

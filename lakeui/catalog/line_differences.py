@@ -18,7 +18,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """`sign` is "+", "-" or, for what stayed, a space; "…" stands for lines left out."""
 
     sign: str
@@ -30,24 +30,24 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Section:
+class DiffSection:
     """The lines of one name, those that stayed too."""
 
     name: str
-    lines: tuple[Line, ...]
+    lines: tuple[DiffLine, ...]
 
     @cached_property
     def changed(self) -> bool:
         return any(line.sign != " " for line in self.lines)
 
     @cached_property
-    def near(self) -> tuple[Line, ...]:
+    def near(self) -> tuple[DiffLine, ...]:
         """The changed lines and a few beside them, up to a cap; "…" lines say what is left out."""
         changed = [place for place, line in enumerate(self.lines) if line.sign != " "]
         around = range(-_AROUND, _AROUND + 1)
         kept = {place + by for place in changed[:MAX_LINES] for by in around}
         return tuple(
-            _with_gaps(
+            _insert_gaps(
                 self.lines,
                 sorted(place for place in kept if 0 <= place < len(self.lines)),
                 more=len(changed) - len(changed[:MAX_LINES]),
@@ -55,14 +55,14 @@ class Section:
         )
 
     @property
-    def shown(self) -> tuple[Line, ...]:
+    def shown(self) -> tuple[DiffLine, ...]:
         """All lines of a short section, those near a change of a long one."""
         return self.lines if len(self.lines) <= _WHOLE else self.near
 
 
-def section(name: str, before: Sequence[str], after: Sequence[str]) -> Section:
+def section(name: str, before: Sequence[str], after: Sequence[str]) -> DiffSection:
     """Two lists of lines, compared."""
-    return Section(name, tuple(_compared(before, after)))
+    return DiffSection(name, tuple(_compare_lines(before, after)))
 
 
 def subject(text: str) -> str:
@@ -70,14 +70,14 @@ def subject(text: str) -> str:
     return text.strip().partition(" ")[0]
 
 
-def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[Line]:
+def _compare_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
     places = {key: place for place, key in enumerate(_keys(before))}
     common = [(places[key], place) for place, key in enumerate(_keys(after)) if key in places]
     old = new = 0
-    for here, there in (*_rising(common), (len(before), len(after))):
-        yield from _replaced(before[old:here], after[new:there])
+    for here, there in (*_longest_rising_run(common), (len(before), len(after))):
+        yield from _pair_replaced_lines(before[old:here], after[new:there])
         if here < len(before):
-            yield Line(" ", before[here])
+            yield DiffLine(" ", before[here])
         old, new = here + 1, there + 1
 
 
@@ -95,7 +95,7 @@ def _keys(lines: Sequence[str]) -> Iterator[Key]:
         around.append((indent, subject(text)))
 
 
-def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _longest_rising_run(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest run of pairs in which both numbers rise; the second ones rise already."""
     lowest: list[int] = []  # the least number that a run of each length may end with
     last: list[int] = []  # and the pair it ends with
@@ -113,7 +113,7 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return common[::-1]
 
 
-def _replaced(gone: Sequence[str], came: Sequence[str]) -> Iterator[Line]:
+def _pair_replaced_lines(gone: Sequence[str], came: Sequence[str]) -> Iterator[DiffLine]:
     """Lines between two that stayed: what is gone for good, then new forms, each after its old one."""
     renewed = {subject(text) for text in came}
     old: dict[str, list[str]] = {}
@@ -121,13 +121,13 @@ def _replaced(gone: Sequence[str], came: Sequence[str]) -> Iterator[Line]:
         if subject(text) in renewed:
             old.setdefault(subject(text), []).append(text)
         else:
-            yield Line("-", text)
+            yield DiffLine("-", text)
     for text in came:
-        yield from (Line("-", line) for line in old.pop(subject(text), ()))
-        yield Line("+", text)
+        yield from (DiffLine("-", line) for line in old.pop(subject(text), ()))
+        yield DiffLine("+", text)
 
 
-def _with_gaps(lines: Sequence[Line], kept: Sequence[int], more: int) -> Iterator[Line]:
+def _insert_gaps(lines: Sequence[DiffLine], kept: Sequence[int], more: int) -> Iterator[DiffLine]:
     """`kept` places, a gap where lines between them, or before the first, are left out.
 
     `more` lines that changed come after the last of them.
@@ -135,10 +135,10 @@ def _with_gaps(lines: Sequence[Line], kept: Sequence[int], more: int) -> Iterato
     before = -1
     for place in kept:
         if place > before + 1:
-            yield Line("…", f"{place - before - 1:,} unchanged")
+            yield DiffLine("…", f"{place - before - 1:,} unchanged")
         yield lines[place]
         before = place
     if more:
-        yield Line("…", f"{more:,} more changed")
+        yield DiffLine("…", f"{more:,} more changed")
     elif kept and kept[-1] < len(lines) - 1:
-        yield Line("…", f"{len(lines) - 1 - kept[-1]:,} unchanged")
+        yield DiffLine("…", f"{len(lines) - 1 - kept[-1]:,} unchanged")

@@ -29,13 +29,13 @@ from engine.table import DeltaTable
 from lakeui.catalog import log_values
 from lakeui.catalog.commit_hours import count_in, count_out
 from lakeui.catalog.commit_rows import commit_row, file_rows
-from lakeui.catalog.dead_files import DeadFiles, vacuumed_up_to
+from lakeui.catalog.dead_files import DeadFiles, vacuum_horizon_ms
 from lakeui.catalog.file_sums import FileSums
 from lakeui.catalog.held_tables import HELD_TABLES, HeldTable, LiveChanges, UnfitError
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableSync
 from lakeui.catalog.new_rows import NewRow, insert_rows
-from lakeui.catalog.roots import allowed_table_uri, storage_options
-from lakeui.catalog.snapshot_rows import LiveFiles, table_fields
+from lakeui.catalog.roots import check_table_uri, storage_options
+from lakeui.catalog.snapshot_rows import MirroredFiles, table_fields
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ _CUT = 3  # characters at their end that one of two equal texts may have half
 _Read = tuple[LogCommit, bytes]
 
 
-class Progress(Protocol):
+class ReadProgress(Protocol):
     """Is told how far the reading of a log is; see `TableSync.Stage`."""
 
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
@@ -60,28 +60,28 @@ def _nobody(stage: str, done: int = 0, total: int = 0) -> None:
     del stage, done, total
 
 
-def refresh_table(table: Table, progress: Progress = _nobody) -> int:
+def refresh_table(table: Table, progress: ReadProgress = _nobody) -> int:
     """Mirror what the log has and the rows have not; how many versions that were.
 
     A failure is recorded on the table, never raised; where the database is away, in the log alone.
     """
-    return _guarded(table, progress, rebuild=False)
+    return _refresh_despite_database_errors(table, progress, rebuild=False)
 
 
 def rebuild_table(table: Table) -> int:
     """Forget the mirror of a table and read it anew; how many versions were read."""
-    return _guarded(table, _nobody, rebuild=True)
+    return _refresh_despite_database_errors(table, _nobody, rebuild=True)
 
 
-def _guarded(table: Table, progress: Progress, *, rebuild: bool) -> int:
+def _refresh_despite_database_errors(table: Table, progress: ReadProgress, *, rebuild: bool) -> int:
     try:
-        return _recorded(table, progress, rebuild=rebuild)
+        return _refresh_and_record(table, progress, rebuild=rebuild)
     except (OperationalError, InterfaceError):  # the next sync mends it
         logger.warning("The mirror of %s could not be written", table.name, exc_info=True)
         return 0
 
 
-def _recorded(table: Table, progress: Progress, *, rebuild: bool) -> int:
+def _refresh_and_record(table: Table, progress: ReadProgress, *, rebuild: bool) -> int:
     try:
         return _refresh(table, progress, rebuild=rebuild)
     except (OperationalError, InterfaceError):
@@ -94,8 +94,8 @@ def _recorded(table: Table, progress: Progress, *, rebuild: bool) -> int:
     return 0
 
 
-def _refresh(table: Table, progress: Progress, *, rebuild: bool) -> int:
-    uri = allowed_table_uri(table.uri)
+def _refresh(table: Table, progress: ReadProgress, *, rebuild: bool) -> int:
+    uri = check_table_uri(table.uri)
     store = open_store(uri, storage_options(uri))
     holds = None if rebuild or table.version is None else _holds_newest(table, store)
     if holds and not table.mirror_error_code and _ends_with_mirror(table, store):
@@ -148,7 +148,7 @@ def _holds_newest(table: Table, store: Store) -> bool | None:
 
 
 def _mirror_commits(
-    table: Table, store: Store, progress: Progress, *, anew: bool = False
+    table: Table, store: Store, progress: ReadProgress, *, anew: bool = False
 ) -> tuple[int, TableState | None]:
     """Mirror the versions after the newest that is there; `anew` all of the log's.
 
@@ -173,7 +173,7 @@ def _is_commit(file: LogFile) -> bool:
 
 
 def _write_in_batches(
-    table: Table, store: Store, files: Sequence[LogFile], progress: Progress
+    table: Table, store: Store, files: Sequence[LogFile], progress: ReadProgress
 ) -> Iterator[LogCommit]:
     """The commits, each once it is written."""
     done = 0
@@ -199,7 +199,7 @@ def _batches(files: Sequence[LogFile]) -> Iterator[Sequence[LogFile]]:
 
 
 def _read_commits(
-    store: Store, files: Sequence[LogFile], progress: Progress, done: int, total: int
+    store: Store, files: Sequence[LogFile], progress: ReadProgress, done: int, total: int
 ) -> Iterator[_Read]:
     length = settings.MIRROR_MAX_RAW_BYTES
 
@@ -236,16 +236,16 @@ def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
 
 def _write_anew(table: Table, snapshot: Snapshot) -> None:
     files = snapshot.files()
-    sums, live = FileSums.of(files), LiveFiles.of(files)
-    dead = DeadFiles.of(snapshot, files, _vacuumed_at(table))
+    sums, live = FileSums.from_files(files), MirroredFiles.choose(files)
+    dead = DeadFiles.from_snapshot(snapshot, files, _last_vacuum_time(table))
     fields = table_fields(snapshot) | sums.fields() | dead.fields()
     _write_snapshot(table, fields, live)
-    held = HeldTable.of(snapshot, files, sums, dead, live)
+    held = HeldTable.from_snapshot(snapshot, files, sums, dead, live)
     if held is not None:
         HELD_TABLES.keep(_key(table, snapshot.store), held)
 
 
-def _vacuumed_at(table: Table) -> datetime | None:
+def _last_vacuum_time(table: Table) -> datetime | None:
     return Table.objects.values_list("last_vacuum_at", flat=True).get(pk=table.pk)
 
 
@@ -264,7 +264,9 @@ def _follow(table: Table, store: Store) -> bool:
         held.advance([commit for commit in commits if commit.version <= (written or 0)])
         before = held.fields()
         changes = held.advance([commit for commit in commits if commit.version > (written or 0)])
-        if held.dead.since_ms != vacuumed_up_to(_vacuumed_at(table), held.dead.retention_ms):
+        if held.dead.since_ms != vacuum_horizon_ms(
+            _last_vacuum_time(table), held.dead.retention_ms
+        ):
             return False
         _write_changes(table, before, held.fields(), changes)
     except UnfitError:
@@ -291,7 +293,7 @@ def _write_changes(
             gone += rows.filter(path__in=paths[begin : begin + _BATCH]).delete()[0]
         if gone != len(paths):
             raise UnfitError
-        coming = LiveFiles.of(changes.coming)
+        coming = MirroredFiles.choose(changes.coming)
         insert_rows(LiveFile, coming.rows(table, set(coming.keys)))
         fields |= _history_fields(table)
         Table.objects.filter(pk=table.pk).update(**fields)
@@ -299,7 +301,7 @@ def _write_changes(
         setattr(table, name, value)
 
 
-def _write_snapshot(table: Table, fields: dict[str, object], live: LiveFiles) -> None:
+def _write_snapshot(table: Table, fields: dict[str, object], live: MirroredFiles) -> None:
     with transaction.atomic():
         current = Table.objects.select_for_update().get(pk=table.pk)
         if current.version is not None and current.version > int(str(fields["version"])):
@@ -341,7 +343,7 @@ def _note_begin(table: Table, commits: Sequence[LogCommit]) -> None:
             _set(table, begun_at=log_values.moment(info.timestamp if info else None))
 
 
-def _replace_live_files(table: Table, live: LiveFiles) -> None:
+def _replace_live_files(table: Table, live: MirroredFiles) -> None:
     """Write the difference alone: most files outlive a commit."""
     rows = LiveFile.objects.filter(table=table)
     columns = ("path", "size_bytes", "deleted_row_count", "row_count", "modified_at", "pk")

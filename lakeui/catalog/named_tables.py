@@ -17,14 +17,14 @@ from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.models import Table
 
 
-class Asked(Protocol):
+class CommandHolder(Protocol):
     """What holds a command: a job, a schedule."""
 
     kind: Any
     parameters: Any
 
 
-def named_tables(command: Command) -> frozenset[str]:
+def list_table_names(command: Command) -> frozenset[str]:
     """The tables that a command reads beside its own, and those that a script's steps change, as written.
 
     Raises:
@@ -41,7 +41,7 @@ def table_called(text: str) -> Table | None:
     return Table.objects.filter(Q(name=text) | Q(uri=text)).first()
 
 
-def names_others(asked: Asked) -> bool:
+def names_others(asked: CommandHolder) -> bool:
     """Whether a command names tables beside its own, or nobody can tell."""
     names = _names(asked)
     return names is None or bool(names)
@@ -58,7 +58,7 @@ class Reader:
         """Whether every table is theirs to see."""
         return role_of(self._user) is not None
 
-    def may_read(self, asked: Asked) -> bool:
+    def may_read(self, asked: CommandHolder) -> bool:
         """Whether they may see every table that the command names."""
         if self.sees_all:
             return True
@@ -70,7 +70,7 @@ class Reader:
         if self.sees_all:
             return True
         try:
-            return named_tables(parse_request(statement)[0]) <= self._seen
+            return list_table_names(parse_request(statement)[0]) <= self._seen
         except (EngineError, ValueError):
             return False
 
@@ -80,10 +80,10 @@ class Reader:
         return frozenset(text for row in rows for text in row)
 
 
-def _names(asked: Asked) -> frozenset[str] | None:
+def _names(asked: CommandHolder) -> frozenset[str] | None:
     """None where the command is not understood."""
     given = asked.parameters if isinstance(asked.parameters, Mapping) else {}
     try:
-        return named_tables(Command.from_parameters(asked.kind, dict(given)))
+        return list_table_names(Command.from_parameters(asked.kind, dict(given)))
     except (EngineError, TypeError, ValueError):
         return None

@@ -27,12 +27,12 @@ def insert_rows(model: type[Model], rows: Sequence[NewRow]) -> None:
     names = [connection.ops.quote_name(str(field.column)) for field in fields]
     table, columns = connection.ops.quote_name(model._meta.db_table), ", ".join(names)
     if connection.vendor == "postgresql":
-        _copy(f"COPY {table} ({columns}) FROM STDIN", _prepared(rows, fields))
+        _copy(f"COPY {table} ({columns}) FROM STDIN", _prepare_values(rows, fields))
         return
     places = ", ".join(["%s"] * len(fields))
     statement = f"INSERT INTO {table} ({columns}) VALUES ({places})"  # noqa: S608 - names of ours
     with connection.cursor() as cursor:
-        cursor.executemany(statement, _prepared(rows, fields))
+        cursor.executemany(statement, _prepare_values(rows, fields))
 
 
 def _copy(statement: str, rows: Iterable[list[Any]]) -> None:
@@ -45,7 +45,7 @@ def _copy(statement: str, rows: Iterable[list[Any]]) -> None:
             copy.write_row(row)
 
 
-def _prepared(rows: Iterable[NewRow], fields: Sequence["Field[Any, Any]"]) -> list[list[Any]]:
+def _prepare_values(rows: Iterable[NewRow], fields: Sequence["Field[Any, Any]"]) -> list[list[Any]]:
     values_of = itemgetter(*(field.attname for field in fields))
     prepared = [list(values_of(row)) for row in rows]
     for place, field in enumerate(fields):
@@ -58,14 +58,14 @@ def _prepared(rows: Iterable[NewRow], fields: Sequence["Field[Any, Any]"]) -> li
 def _preparation(field: "Field[Any, Any]") -> Callable[[Any], object] | None:
     """How a field's values are made the database's; None where they are already."""
     if isinstance(field, JSONField):
-        return _encoded
+        return _encode_json
     if isinstance(field, DateTimeField):
         is_utc = connection.vendor == "sqlite" and connection.timezone == UTC
         return _utc_text if is_utc else connection.ops.adapt_datetimefield_value
     return None
 
 
-def _encoded(value: object) -> str:
+def _encode_json(value: object) -> str:
     return "{}" if value == {} else _encoder.encode(value).decode()
 
 

@@ -13,7 +13,7 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
-from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.catalog.syncs import ask_for_sync
 
 LONGEST_PLACE = 2000
@@ -44,10 +44,10 @@ def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
         TableExistsError: the name or the place is registered already.
         RequestError: the name is not one.
     """
-    place, chosen = _checked(uri, name)
+    place, chosen = _check_location(uri, name)
     with suppress(UnsupportedFeatureError):  # its page will name the feature
         DeltaTable.open(place, storage_options=storage_options(place))
-    table = _made(place, chosen, by)
+    table = _create_table_row(place, chosen, by)
     refresh_table(table)
     return table
 
@@ -66,7 +66,7 @@ def look_for_table(uri: str, name: str = "") -> FoundTable:
 
     A store may take its time to answer, so nobody looks while a transaction is open.
     """
-    place, chosen = _checked(uri, name)
+    place, chosen = _check_location(uri, name)
     check_log(open_store(place, storage_options(place)))
     return FoundTable(place, chosen)
 
@@ -78,23 +78,23 @@ def register_place(candidate: FoundTable, by: User | None = None) -> Table:
         TableExistsError: the name or the place is registered already.
     """
     with transaction.atomic():
-        table = _made(candidate.place, candidate.name, by)
+        table = _create_table_row(candidate.place, candidate.name, by)
         ask_for_sync(table)
     return table
 
 
-def _checked(uri: str, name: str) -> tuple[str, str]:
+def _check_location(uri: str, name: str) -> tuple[str, str]:
     if not uri.strip():
         msg = "No location was given."
         raise RequestError(msg, "Name the table's directory or URL.", field="uri")
-    place = allowed_table_uri(uri.strip(), field="uri")
+    place = check_table_uri(uri.strip(), field="uri")
     if len(place) > LONGEST_PLACE:
         msg = f"The location has more than {LONGEST_PLACE} characters."
         raise RequestError(msg, "Move the table, or mount it elsewhere.", field="uri")
-    return place, _checked_name(name or _name_of(place))
+    return place, _check_name(name or _name_of(place))
 
 
-def _made(place: str, chosen: str, by: User | None) -> Table:
+def _create_table_row(place: str, chosen: str, by: User | None) -> Table:
     try:
         with transaction.atomic():
             return Table.objects.create(name=chosen, uri=place, registered_by=by)
@@ -109,7 +109,7 @@ def _name_of(place: str) -> str:
     return re.sub(r"[^\w.-]+", "_", place.rstrip("/").rpartition("/")[2]) or "table"
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     clean = name.strip()
     if not clean or len(clean) > _MAX_NAME or not clean.isprintable():
         msg = f"{name[:100]!r} cannot be a table's name."

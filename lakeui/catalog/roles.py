@@ -18,7 +18,7 @@ class Role(models.IntegerChoices):
     ADMIN = 40, "admin"
 
     @classmethod
-    def named(cls, label: str) -> Self | None:
+    def from_label(cls, label: str) -> Self | None:
         """The role of that label, None if there is none."""
         return next((role for role in cls if role.label == label), None)
 

@@ -12,24 +12,24 @@ from engine.errors import PathOutsideRootError, UnsupportedSchemeError
 from engine.storage.uri import local_path, normalise_uri
 
 
-def allowed_table_uri(uri: str, field: str = "table") -> str:
+def check_table_uri(uri: str, field: str = "table") -> str:
     """The one spelling of a table's place; `field` of a request names it.
 
     Raises:
         PathOutsideRootError: it lies under no root of `TABLE_ROOTS`.
         UnsupportedSchemeError: no store serves its scheme.
     """
-    return _allowed(uri, settings.TABLE_ROOTS, "TABLE_ROOTS", field)
+    return _check_uri(uri, settings.TABLE_ROOTS, "TABLE_ROOTS", field)
 
 
-def allowed_source_uri(uri: str, field: str = "source.uri") -> str:
+def check_source_uri(uri: str, field: str = "source.uri") -> str:
     """The one spelling of a source's place; `field` of a request names it.
 
     Raises:
         PathOutsideRootError: it lies under no root of `SOURCE_ROOTS`.
         UnsupportedSchemeError: no store serves its scheme.
     """
-    return _allowed(uri, settings.SOURCE_ROOTS, "SOURCE_ROOTS", field)
+    return _check_uri(uri, settings.SOURCE_ROOTS, "SOURCE_ROOTS", field)
 
 
 def storage_options(uri: str) -> dict[str, str]:
@@ -39,15 +39,15 @@ def storage_options(uri: str) -> dict[str, str]:
     return dict(prefixes[max(fitting, key=len)]) if fitting else {}
 
 
-def _allowed(uri: str, roots: Iterable[str], variable: str, field: str) -> str:
+def _check_uri(uri: str, roots: Iterable[str], variable: str, field: str) -> str:
     try:
-        return _under(uri, roots, variable)
+        return _resolve_under_roots(uri, roots, variable)
     except (PathOutsideRootError, UnsupportedSchemeError) as error:
         error.field = field
         raise
 
 
-def _under(uri: str, roots: Iterable[str], variable: str) -> str:
+def _resolve_under_roots(uri: str, roots: Iterable[str], variable: str) -> str:
     place = _real(uri)
     for root in roots:
         if (place + "/").startswith(_real(root).rstrip("/") + "/"):

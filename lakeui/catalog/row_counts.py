@@ -41,11 +41,13 @@ def rows_of(commit: Commit) -> RowCounts:
     """From a version's metrics; else, where files came, left or were replaced, from their statistics."""
     family = family_of(commit.operation)
     if _overwrites(commit, family):
-        return _replaced(commit, rows_in(commit.operation, commit.operation_metrics or {}))
+        return _count_replaced_rows(
+            commit, rows_in(commit.operation, commit.operation_metrics or {})
+        )
     if family not in _CHANGE_ROWS:
         return _UNKNOWN if commit.changes_data and _touches_files(commit) else NO_ROWS
     counts = rows_in(commit.operation, commit.operation_metrics or {})
-    return counts if counts.is_recorded else _from_files(commit, family)
+    return counts if counts.is_recorded else _count_from_files(commit, family)
 
 
 def rows_in(operation: str, metrics: Mapping[str, Any]) -> RowCounts:
@@ -72,7 +74,7 @@ def _brings_back(commit: Commit) -> bool:
     return commit.operation.upper() in _BRINGS_BACK
 
 
-def _replaced(commit: Commit, counts: RowCounts) -> RowCounts:
+def _count_replaced_rows(commit: Commit, counts: RowCounts) -> RowCounts:
     """A condition on rows may have had files copied in part: then their statistics tell nothing."""
     is_whole = not commit.predicate and not commit.files_restated
     inserted, deleted = counts.inserted, counts.deleted
@@ -84,7 +86,7 @@ def _replaced(commit: Commit, counts: RowCounts) -> RowCounts:
     )
 
 
-def _from_files(commit: Commit, family: str) -> RowCounts:
+def _count_from_files(commit: Commit, family: str) -> RowCounts:
     """A file that was copied in part, or restated, tells nothing of rows."""
     if not _touches_files(commit):
         return NO_ROWS

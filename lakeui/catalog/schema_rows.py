@@ -135,7 +135,7 @@ def _row(place: _Place, roles: dict[str, str]) -> SchemaRow:
         nullable=bool(field.get("nullable", True)),
         depth=place.depth,
         role=roles.get(place.path, ""),
-        **_said(field.get("metadata") or {}),
+        **_read_column_metadata(field.get("metadata") or {}),
     )
 
 
@@ -146,7 +146,7 @@ def _struct_inside(value: object) -> object:
     return _struct_inside(value.get("elementType") or value.get("valueType"))
 
 
-def _said(metadata: dict[str, Any]) -> dict[str, Any]:
+def _read_column_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """What a column's metadata says of it."""
     mapping_id = metadata.get("delta.columnMapping.id")
     return {

@@ -13,7 +13,7 @@ from engine.conflicts.eligibility import table_eligibility
 from engine.schema.types import type_to_json
 from engine.snapshot.snapshot import Snapshot
 from lakeui.catalog import log_values
-from lakeui.catalog.file_sums import deleted_rows
+from lakeui.catalog.file_sums import count_deleted_rows
 from lakeui.catalog.models import Table
 from lakeui.catalog.new_rows import NewRow
 
@@ -31,20 +31,20 @@ how many it holds, and when it was written."""
 
 
 @dataclass(frozen=True)
-class LiveFiles:
+class MirroredFiles:
     """The live files that are mirrored: the first by path where there are more than the cap."""
 
     keys: list[LiveKey]
     files: pa.Table
 
     @classmethod
-    def of(cls, files: pa.Table) -> "LiveFiles":
+    def choose(cls, files: pa.Table) -> "MirroredFiles":
         """Choose from `snapshot.files()`."""
         count = min(settings.MIRROR_MAX_LIVE_FILES, files.num_rows)
         columns = ["path", "partition_values", "size", "num_records", "modification_time"]
         first = pc.select_k_unstable(files.select(["path"]), count, [("path", "ascending")])
         chosen = files.select([*columns, "deletion_vector"]).take(first)
-        deleted = pc.fill_null(deleted_rows(chosen), 0)
+        deleted = pc.fill_null(count_deleted_rows(chosen), 0)
         paths = (log_values.text(path, LONGEST_PATH) for path in chosen.column("path").to_pylist())
         modified = map(log_values.moment, chosen.column("modification_time").to_pylist())
         numbers = (
@@ -85,7 +85,9 @@ def _identity(snapshot: Snapshot) -> dict[str, Any]:
         "writer_features": log_values.json_value(protocol.writer_features or []),
         "schema": log_values.json_value(type_to_json(snapshot.schema)),
         "partition_columns": log_values.json_value(metadata.partition_columns),
-        "clustering_columns": [_dotted(column) for column in snapshot.clustering_columns],
+        "clustering_columns": [
+            _render_column_path(column) for column in snapshot.clustering_columns
+        ],
         "properties": log_values.json_value(metadata.configuration),
     }
 
@@ -106,5 +108,5 @@ def _settings(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _dotted(column: str | Sequence[str]) -> str:
+def _render_column_path(column: str | Sequence[str]) -> str:
     return log_values.text(column if isinstance(column, str) else ".".join(column))

@@ -33,7 +33,7 @@ def keep_unregistered(discovery: Discovery, places: Collection[str], now: dateti
         )
 
 
-def told_tables() -> QuerySet[UnregisteredTable]:
+def list_attention_tables() -> QuerySet[UnregisteredTable]:
     """Tables that need attention: neither registered nor dismissed."""
     registered = Table.objects.filter(uri=OuterRef("place"))
     return UnregisteredTable.objects.filter(~Exists(registered), is_dismissed=False)
@@ -41,7 +41,7 @@ def told_tables() -> QuerySet[UnregisteredTable]:
 
 def dismiss(discovery: Discovery) -> int:
     """Have those that a search found so far need no attention; how many. Later ones do."""
-    here = told_tables().filter(discovery=discovery).values("pk")
+    here = list_attention_tables().filter(discovery=discovery).values("pk")
     return UnregisteredTable.objects.filter(pk__in=here).update(is_dismissed=True)
 
 

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
-from lakeui.catalog.kept_sums import add_to, added
+from lakeui.catalog.kept_sums import add_sums, add_to
 from lakeui.catalog.models import Table
 from lakeui.conflicts.costs import AS_FOUND
 from lakeui.conflicts.models import Conflict, ConflictDay
@@ -76,7 +76,7 @@ def sums_since(since: datetime) -> dict[OperationPair, Sums]:
     ):
         for kind, current, winner, *sums in rows:
             pair = OperationPair(kind, current, winner)
-            sums_by_pair[pair] = added(sums_by_pair[pair], sums)
+            sums_by_pair[pair] = add_sums(sums_by_pair[pair], sums)
     return sums_by_pair
 
 

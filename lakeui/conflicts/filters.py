@@ -6,7 +6,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from lakeui.catalog.access import Person, role_of, visible_tables
-from lakeui.catalog.filters import BY_TABLE, CommitFilter, by_table
+from lakeui.catalog.filters import BY_TABLE, CommitFilter, filter_by_table
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.conflicts.models import FORMER_ENDINGS, Conflict, ending_of
@@ -118,7 +118,7 @@ class ConflictFilter(django_filters.FilterSet):
     def filter_table(
         self, conflicts: QuerySet[Conflict], _name: str, table: str
     ) -> QuerySet[Conflict]:
-        return conflicts.filter(by_table(table))
+        return conflicts.filter(filter_by_table(table))
 
     def filter_user(
         self, conflicts: QuerySet[Conflict], _name: str, user: str

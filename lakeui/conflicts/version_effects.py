@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Coalesce
 
-from lakeui.catalog.former_tables import of_this_table
+from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 
@@ -38,7 +38,7 @@ class VersionEffects:
 
 def conflicts_of(table: Table) -> QuerySet[Conflict]:
     """The conflicts whose versions are those of the table that is there now."""
-    return table.conflicts.filter(of_this_table(table, "occurred_at"))
+    return table.conflicts.filter(filter_current_table(table, "occurred_at"))
 
 
 def effects_of(table: Table, version: int) -> VersionEffects:

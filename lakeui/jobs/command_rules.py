@@ -18,7 +18,7 @@ from engine.schema.types import parse_schema
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import table_called
-from lakeui.catalog.roots import allowed_source_uri, allowed_table_uri
+from lakeui.catalog.roots import check_source_uri, check_table_uri
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job
 from lakeui.jobs.uploads import check_upload
@@ -80,7 +80,7 @@ def check_command(command: Command, table: Table, *, is_redefined: bool = False)
         msg = f"The statement names {command.table}, and the job is for {table.name}."
         raise RequestError(msg, "Name the same table, or choose the other one.", field="table")
     if isinstance(command, Script):
-        allowed_table_uri(table.uri)
+        check_table_uri(table.uri)
         _check_steps(command, table)
         return
     _check_names(command, {command.own_name: table})
@@ -88,9 +88,9 @@ def check_command(command: Command, table: Table, *, is_redefined: bool = False)
 
 
 def _check_at(command: Command, table: Table, *, is_redefined: bool) -> None:
-    allowed_table_uri(table.uri)
+    check_table_uri(table.uri)
     for uri in source_uris(command):
-        allowed_source_uri(uri)
+        check_source_uri(uri)
     command.validate(parse_schema(table.schema) if table.schema and not is_redefined else None)
     if isinstance(command, Vacuum):
         command.retention_ms(table.name, _retained_ms(table))

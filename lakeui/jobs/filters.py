@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
-from lakeui.catalog.filters import BY_TABLE, by_table, table_ids
+from lakeui.catalog.filters import BY_TABLE, filter_by_table, table_ids
 from lakeui.catalog.models import Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.jobs.models import Job, Schedule
@@ -83,7 +83,7 @@ class ScheduleFilter(django_filters.FilterSet):
     def filter_table(
         self, schedules: QuerySet[Schedule], _name: str, table: str
     ) -> QuerySet[Schedule]:
-        return schedules.filter(by_table(table))
+        return schedules.filter(filter_by_table(table))
 
 
 def reads_from(table: Table) -> Q:

@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
 
 from engine.commands.model import Script
-from lakeui.catalog.former_tables import of_this_table
+from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from lakeui.jobs.spans import span_ms
@@ -58,7 +58,7 @@ def _span_ms(began: datetime | None, ended: datetime | None) -> int | None:
 def makers_of(table: Table, first: int, last: int) -> Mapping[int, Maker]:
     """Who of ours made the versions of a range."""
     rows = table.jobs.filter(
-        of_this_table(table, "finished_at"),
+        filter_current_table(table, "finished_at"),
         committed_version__range=(first, last),
         attempt_rows__outcome=JobAttempt.Outcome.COMMITTED,
     ).values_list(
@@ -74,7 +74,7 @@ def makers_of(table: Table, first: int, last: int) -> Mapping[int, Maker]:
 
 def job_of_version(jobs: QuerySet[Job], table: Table, version: int) -> Job | None:
     """The latest of some jobs that made a version of a table."""
-    own = Q(of_this_table(table, "finished_at"), table=table, committed_version=version)
+    own = Q(filter_current_table(table, "finished_at"), table=table, committed_version=version)
     step = Q(pk__in=_step_ends(table, version, version).values("job"))
     return jobs.filter(own | step).order_by("-created_at").first()
 
@@ -100,7 +100,7 @@ def _step_ends(table: Table, first: int, last: int) -> QuerySet[JobEvent]:
     """What the logs of scripts that change a table say of the steps that made these versions."""
     scripts = Job.also_changes.through.objects.filter(table=table).values("job")
     return JobEvent.objects.filter(
-        of_this_table(table, "at"),
+        filter_current_table(table, "at"),
         Q(job__in=scripts) | Q(job__table=table, job__kind=Script.kind),
         data__has_key="ended_step",
         data__table=table.name,

@@ -15,7 +15,7 @@ from engine.commands.sql import parse_request
 from engine.errors import RequestError, TableExistsError
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.models import Table
-from lakeui.catalog.roots import allowed_table_uri
+from lakeui.catalog.roots import check_table_uri
 from lakeui.jobs.command_rules import check_allowed, check_command, check_sources
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.job_rows import JobOptions, replayed_job, take_job
@@ -153,7 +153,7 @@ def new_table(name: str, description: str, by: User | None) -> Table:
         raise RequestError(
             msg, "Use letters, digits, _ and -, in up to four parts with dots.", field="name"
         )
-    uri = allowed_table_uri("/".join((str(settings.LAKE_HOME).rstrip("/"), *name.split("."))))
+    uri = check_table_uri("/".join((str(settings.LAKE_HOME).rstrip("/"), *name.split("."))))
     inside = Q(uri__startswith=f"{uri}/")
     parts = uri.split("/")
     around = Q(uri__in=["/".join(parts[:end]) for end in range(1, len(parts))])

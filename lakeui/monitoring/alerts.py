@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.filters import count_by_table
-from lakeui.catalog.health import Health, with_health
+from lakeui.catalog.health import Health, annotate_health
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
@@ -53,7 +53,7 @@ def current_alerts(user: Person) -> list[Alert]:
 
 
 def _of_tables(user: Person, now: datetime) -> Iterator[Alert]:
-    for table in with_health(visible_tables(user)).filter(health=Health.UNREACHABLE):
+    for table in annotate_health(visible_tables(user)).filter(health=Health.UNREACHABLE):
         yield Alert(
             code="TABLE_UNREACHABLE",
             severity=Severity.CRITICAL,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from django.db.models import Count, Min
 
 from lakeui.catalog.access import may
-from lakeui.catalog.unregistered_tables import told_tables
+from lakeui.catalog.unregistered_tables import list_attention_tables
 from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems, Finder
 from lakeui.monitoring.checks import Check
 
@@ -15,7 +15,7 @@ def new_tables(asked: Asked) -> Iterator[CheckItems]:
     check = Check.NEW_TABLES
     if asked.muted.hides(check) or not may(asked.user, "maintain"):
         return
-    by_search = told_tables().order_by().values_list("discovery_id", "discovery__root")
+    by_search = list_attention_tables().order_by().values_list("discovery_id", "discovery__root")
     rows = list(
         by_search.annotate(n=Count("pk"), since=Min("found_at")).order_by("-n", "discovery_id")
     )

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db.models import F, Q, QuerySet
 
 from lakeui.catalog.access import Person, visible_tables
-from lakeui.catalog.health import Health, with_health
+from lakeui.catalog.health import Health, annotate_health
 from lakeui.catalog.models import HEAVY
 from lakeui.monitoring.attention_items import NONE
 from lakeui.monitoring.overview import Lake
@@ -30,7 +30,7 @@ def leading_tables(
     user: Person, day: Day, count: int, *, show: str = "", sort: str = "-aborted"
 ) -> list[Any]:
     """At first the tables with most aborted writes in the day, then the others by name; with their health."""
-    tables = with_health(visible_tables(user)).defer(*HEAVY)
+    tables = annotate_health(visible_tables(user)).defer(*HEAVY)
     narrowed = tables.filter(_matches(show, day)) if show else tables
     if sort == "-aborted":
         return _worst_first(narrowed, day, count)
@@ -43,7 +43,7 @@ def leading_tables(
 def table_counts(user: Person, day: Day, whole: Lake) -> dict[str, int]:
     """How many tables match each way of narrowing, with what one pass over all has counted."""
     aborted = sorted(many_aborted(day))[:_MOST_NAMED]
-    fine = with_health(visible_tables(user)).filter(pk__in=aborted or NONE, health__in=_FINE)
+    fine = annotate_health(visible_tables(user)).filter(pk__in=aborted or NONE, health__in=_FINE)
     return {
         "attention": whole.ill_count + fine.count(),
         "aborted": len(_aborted(day)),

@@ -13,7 +13,7 @@ from django.db.models import Count, Q, Sum
 
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.commit_hours import commits_since, growth_since
-from lakeui.catalog.health import Health, with_health
+from lakeui.catalog.health import Health, annotate_health
 from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import Commit, Table
 from lakeui.jobs.filters import visible_jobs
@@ -53,7 +53,7 @@ class Activity:
 
 def lake_of(user: Person) -> Lake:
     """One pass over the tables' own rows."""
-    tables = with_health(visible_tables(user)).order_by()
+    tables = annotate_health(visible_tables(user)).order_by()
     sums = tables.aggregate(
         table_count=Count("pk"),
         size_bytes=Sum("size_bytes", default=0),

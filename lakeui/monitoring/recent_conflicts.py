@@ -9,7 +9,7 @@ from django.db.models import Count, QuerySet, Sum
 
 from lakeui.catalog.access import Person, role_of
 from lakeui.catalog.hours import UtcHour, hour_named
-from lakeui.catalog.kept_sums import added
+from lakeui.catalog.kept_sums import add_sums
 from lakeui.catalog.models import Table
 from lakeui.conflicts.costs import AS_FOUND
 from lakeui.conflicts.days import sums_since
@@ -73,7 +73,7 @@ def conflict_sums(user: Person, since: datetime) -> Sums:
             resolved += sums[0]
         elif sums[0]:
             pair = (operations.current, operations.winner)
-            by_pair[pair] = added(by_pair[pair], sums)
+            by_pair[pair] = add_sums(by_pair[pair], sums)
     return replace(_aborted_sums(by_pair), resolved=resolved)
 
 
@@ -94,7 +94,7 @@ def day_of(user: Person, now: datetime) -> Day:
     day, by_pair = Day(since, Sums()), dict[tuple[str, str], tuple[int, ...]]()
     for hour_text, table, current, winner, *sums in grouped:
         hour, pair, (n, ms, _) = hour_named(hour_text), (current, winner), sums
-        by_pair[pair] = added(by_pair.get(pair, (0, 0, 0)), sums)
+        by_pair[pair] = add_sums(by_pair.get(pair, (0, 0, 0)), sums)
         before = day.by_table.get(table, TableSums())
         day.by_table[table] = TableSums(before.aborted + n, 0, before.wasted_ms + ms)
         hours = day.aborted_by_hour.setdefault(table, {})

@@ -55,7 +55,7 @@ def roles_of_groups() -> Mapping[str, Role | None]:
         _refuse('SIGN_ON_ROLES is no JSON object: {"data-engineers": "operator"}.')
     roles: dict[str, Role | None] = {}
     for group, label in texts.items():
-        role = Role.named(str(label))
+        role = Role.from_label(str(label))
         if role is None and label != NO_ROLE:
             _refuse(f"SIGN_ON_ROLES: {label!r} is no role. Use {_choices()} or {NO_ROLE}.")
         roles[str(group)] = role

@@ -30,7 +30,7 @@ def everybody():
 
 
 def grant(user, table, role):
-    return TableGrant.objects.create(user=user, table=table, role=Role.named(role))
+    return TableGrant.objects.create(user=user, table=table, role=Role.from_label(role))
 
 
 def make_table(name="sales.orders", **fields):

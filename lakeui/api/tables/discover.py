@@ -24,7 +24,7 @@ from lakeui.catalog.discovery import (
     request_discovery,
 )
 from lakeui.catalog.models import DiscoveredTable, Discovery, Table
-from lakeui.catalog.unregistered_tables import dismiss, told_tables
+from lakeui.catalog.unregistered_tables import dismiss, list_attention_tables
 
 
 class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
@@ -63,7 +63,7 @@ class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
 
     def get_needing_attention(self, discovery: Discovery) -> int:
         """Found by a repeated search, neither registered nor dismissed."""
-        return told_tables().filter(discovery=discovery).count()
+        return list_attention_tables().filter(discovery=discovery).count()
 
 
 class DiscoveryRequestSerializer(RequestSerializer):

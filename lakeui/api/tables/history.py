@@ -23,7 +23,7 @@ from lakeui.api.serializers.versions import (
     VersionSerializer,
 )
 from lakeui.catalog.chores import chores
-from lakeui.catalog.file_layout import file_layout, size_bins, unclustered
+from lakeui.catalog.file_layout import file_layout, measure_unclustered, size_bins
 from lakeui.catalog.growth import growth
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.commit_timeline import commit_timeline
@@ -128,7 +128,7 @@ class Layout(OfTable):
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         refuse_unknown(request, frozenset())
         table, layout = self.table, file_layout(self.table)
-        not_clustered = unclustered(table)
+        not_clustered = measure_unclustered(table)
         body = {
             "version": table.version,
             "file_count": table.file_count,

@@ -26,7 +26,7 @@ from lakeui.api.serializers.definitions import (
 )
 from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.differences import definition_changes
-from lakeui.catalog.keys import Key, declare_key, parse_key, shown_keys
+from lakeui.catalog.keys import Key, declare_key, parse_key, redact_keys
 from lakeui.catalog.models import Table, TableKey
 from lakeui.catalog.schema_rows import SchemaRow, SchemaRows
 
@@ -49,7 +49,7 @@ class TableSchema(OfTable):
             "columns": columns[:COLUMNS_SHOWN],
             "column_count": len(columns),
             "constraints": check_constraints(table.properties),
-            "keys": shown_keys(table.keys.select_related("declared_by"), request.user),
+            "keys": redact_keys(table.keys.select_related("declared_by"), request.user),
             "changes": definition_changes(table, _CHANGES),
         }
         return Response(TableSchemaSerializer(body).data)
@@ -80,7 +80,7 @@ class KeyList(OfTable, ListAPIView[TableKey]):
         return self.table.keys.select_related("declared_by").order_by("name")
 
     def paginate_queryset(self, queryset: Any) -> Any:
-        return shown_keys(super().paginate_queryset(queryset) or [], self.request.user)
+        return redact_keys(super().paginate_queryset(queryset) or [], self.request.user)
 
     @extend_schema(
         request=KeyRequestSerializer, responses={201: KeySerializer}, parameters=[IDEMPOTENCY_KEY]

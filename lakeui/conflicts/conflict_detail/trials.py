@@ -17,7 +17,7 @@ from engine.conflict_facts import RemedyKind, TrialChange, TrialOutcome, Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.remedy_trials import AS_IT_WAS, CHANGES, ELSEWHERE, SERIALIZABLE, WHY_NOT
 from engine.errors import EngineError, RequestError
-from lakeui.catalog.former_tables import of_this_table
+from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.previews import PREVIEW_CONDITION, check_condition, is_waiting, send_or_undo
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
@@ -204,12 +204,12 @@ def winning_commands(conflict: Conflict) -> Mapping[int, Command | None]:
         if operation == "DELETE" and where:
             commands[version] = _said(f"DELETE FROM t WHERE {where}")  # noqa: S608 - parsed, not run
     reported = PipelineTransaction.objects.filter(
-        of_this_table(table, "ended_at"), table=table, **inside
+        filter_current_table(table, "ended_at"), table=table, **inside
     )
     for done in reported.only("committed_version", "statement"):
         if done.committed_version is not None:
             commands[done.committed_version] = _said(done.statement)
-    made = Job.objects.filter(of_this_table(table, "finished_at"), table=table, **inside)
+    made = Job.objects.filter(filter_current_table(table, "finished_at"), table=table, **inside)
     for job in made.filter(dry_run=False):
         if job.committed_version is not None:
             commands[job.committed_version] = _of_job(job)

@@ -17,7 +17,7 @@ from engine.protocol.features import (
     list_supported_features,
 )
 from engine.schema.column_mapping import MODE_KEY
-from lakeui.catalog.line_differences import Section
+from lakeui.catalog.line_differences import DiffSection
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import protocol_of
 from lakeui.conflicts.isolation.proposal import (
@@ -85,7 +85,7 @@ class Impact:
 
     changes: Mapping[str, str]
     clustering: tuple[str, ...] | None
-    committed: tuple[Section, ...]
+    committed: tuple[DiffSection, ...]
     aborted_jobs: tuple[RunningJob, ...]
     streams: tuple[SeenStream, ...]
     new_features: tuple[str, ...]

@@ -12,7 +12,7 @@ from engine.conflicts.sample_table import TableSetting
 from engine.protocol.features import FEATURES, find_required_features, upgrade
 from engine.schema.column_mapping import MODE_KEY
 from engine.schema.types import StructType
-from lakeui.catalog.line_differences import Line, Section
+from lakeui.catalog.line_differences import DiffLine, DiffSection
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import metadata_of, protocol_of, setting_of
 
@@ -110,12 +110,12 @@ def eligible_under(table: Table, proposal: Proposal) -> bool:
     return table_eligibility(metadata, protocol_under(table, proposal), columns).eligible
 
 
-def committed(table: Table, proposal: Proposal) -> tuple[Section, ...]:
+def committed(table: Table, proposal: Proposal) -> tuple[DiffSection, ...]:
     """What the commits would hold, as lines that come and go, by action of the log."""
     sections = (
-        Section("protocol", tuple(_protocol_lines(table, proposal))),
-        Section("metaData.configuration", tuple(_property_lines(table, proposal))),
-        Section("domainMetadata delta.clustering", tuple(_clustering_lines(table, proposal))),
+        DiffSection("protocol", tuple(_protocol_lines(table, proposal))),
+        DiffSection("metaData.configuration", tuple(_property_lines(table, proposal))),
+        DiffSection("domainMetadata delta.clustering", tuple(_clustering_lines(table, proposal))),
     )
     return tuple(section for section in sections if section.lines)
 
@@ -145,33 +145,33 @@ def _in_force(table: Table, name: str) -> str:
     return str(table.properties.get(name) or current.get(name, ""))
 
 
-def _protocol_lines(table: Table, proposal: Proposal) -> Iterator[Line]:
+def _protocol_lines(table: Table, proposal: Proposal) -> Iterator[DiffLine]:
     old, new = protocol_of(table), protocol_under(table, proposal)
     for name, before, after in (
         ("minReaderVersion", old.min_reader_version, new.min_reader_version),
         ("minWriterVersion", old.min_writer_version, new.min_writer_version),
     ):
         if before != after:
-            yield Line("-", f"{name} = {before}")
-            yield Line("+", f"{name} = {after}")
+            yield DiffLine("-", f"{name} = {before}")
+            yield DiffLine("+", f"{name} = {after}")
     for name, had, has in (
         ("readerFeatures", old.reader_features, new.reader_features),
         ("writerFeatures", old.writer_features, new.writer_features),
     ):
         for feature in sorted(set(has or ()) - set(had or ())):
-            yield Line("+", f"{name}: {feature}")
+            yield DiffLine("+", f"{name}: {feature}")
 
 
-def _property_lines(table: Table, proposal: Proposal) -> Iterator[Line]:
+def _property_lines(table: Table, proposal: Proposal) -> Iterator[DiffLine]:
     for name, value in proposal.properties.items():
         if name in table.properties:
-            yield Line("-", f"{name} = {table.properties[name]}")
-        yield Line("+", f"{name} = {value}")
+            yield DiffLine("-", f"{name} = {table.properties[name]}")
+        yield DiffLine("+", f"{name} = {value}")
 
 
-def _clustering_lines(table: Table, proposal: Proposal) -> Iterator[Line]:
+def _clustering_lines(table: Table, proposal: Proposal) -> Iterator[DiffLine]:
     if proposal.clustering is None:
         return
     if table.clustering_columns:
-        yield Line("-", f"clusteringColumns = {', '.join(table.clustering_columns)}")
-    yield Line("+", f"clusteringColumns = {', '.join(proposal.clustering) or 'none'}")
+        yield DiffLine("-", f"clusteringColumns = {', '.join(table.clustering_columns)}")
+    yield DiffLine("+", f"clusteringColumns = {', '.join(proposal.clustering) or 'none'}")

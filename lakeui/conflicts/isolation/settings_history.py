@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakeui.catalog.definitions import DEFINES, said_in
+from lakeui.catalog.definitions import DEFINES, read_definition_actions
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.isolation.overlaps import Overlaps
 from lakeui.conflicts.statements.kinds import DEFINITION
@@ -86,7 +86,7 @@ def settings_changes(table: Table, limit: int) -> list[SettingsChange]:
     before: Mapping[str, str] | None = None
     history: list[SettingsChange] = []
     for commit in reversed(list(defining)):
-        metadata, _ = said_in(commit)
+        metadata, _ = read_definition_actions(commit)
         now = dict(metadata.configuration) if metadata else None
         if before is not None and now is not None:
             changes = tuple(_changes(before, now))

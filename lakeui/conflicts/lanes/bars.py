@@ -9,7 +9,7 @@ from typing import Any
 from engine.conflicts.candidates import counts_appends
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.statements import COMPACTIONS
-from lakeui.catalog.former_tables import of_this_table
+from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.landed import Landed
@@ -169,7 +169,7 @@ def writer_of(user_name: str, engine_info: str, reported: PipelineTransaction | 
 def pipelines_of(table: Table, first: int, last: int) -> Mapping[int, PipelineTransaction]:
     """The transactions that pipelines reported as these versions."""
     rows = table.pipeline_transactions.filter(
-        of_this_table(table, "ended_at"), committed_version__range=(first, last)
+        filter_current_table(table, "ended_at"), committed_version__range=(first, last)
     )
     reported = rows.select_related("pipeline").defer("statement")
     return {row.committed_version: row for row in reported if row.committed_version is not None}

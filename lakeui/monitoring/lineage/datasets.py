@@ -22,7 +22,7 @@ from openlineage.client.facet_v2 import (
 
 from engine.errors import EngineError
 from engine.storage.uri import normalise_uri
-from lakeui.catalog.definitions import said_in
+from lakeui.catalog.definitions import read_definition_actions
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.roots import storage_options
 
@@ -100,7 +100,7 @@ def _schema_of(table: Table, version: int | None) -> Any:  # noqa: ANN401 - JSON
     if version is None or not changes.filter(version__gt=version).exists():
         return table.schema
     commit = changes.filter(version__lte=version).order_by("-version").first()
-    metadata, _ = said_in(commit) if commit else (None, None)
+    metadata, _ = read_definition_actions(commit) if commit else (None, None)
     return json.loads(metadata.schema_string) if metadata else table.schema
 
 

@@ -22,7 +22,7 @@ from lakeui.catalog.discovery import (
     request_discovery,
 )
 from lakeui.catalog.models import Discovery, Table
-from lakeui.catalog.unregistered_tables import dismiss, told_tables
+from lakeui.catalog.unregistered_tables import dismiss, list_attention_tables
 from lakeui.pages.read_only import refuse_when_read_only
 
 _SHOWN = 500
@@ -138,7 +138,7 @@ def _shown(request: HttpRequest) -> dict[str, Any]:
         "found": rows,
         "known": table_ids,
         "found_count": discovery.tables.count(),
-        "told_count": told_tables().filter(discovery=discovery).count(),
+        "told_count": list_attention_tables().filter(discovery=discovery).count(),
         "new_count": len(rows) - len(table_ids),
         "twin": f"/api/v1/discoveries/{discovery.pk}/",
     }

@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from lakeui.catalog.chores import chores
-from lakeui.catalog.file_layout import file_layout, unclustered
+from lakeui.catalog.file_layout import file_layout, measure_unclustered
 from lakeui.catalog.filters import LiveFileFilter
 from lakeui.catalog.models import Table
 from lakeui.pages.charts.histogram import draw_histogram
@@ -61,7 +61,7 @@ def files(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     head = table_head(request, table, "files")
-    layout, not_clustered = file_layout(table), unclustered(table)
+    layout, not_clustered = file_layout(table), measure_unclustered(table)
     return {
         "table": table,
         "head": head,

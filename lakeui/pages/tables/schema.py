@@ -23,9 +23,9 @@ from lakeui.catalog.keys import (
     Key,
     columns_by_name,
     declare_key,
-    missing_columns,
+    list_missing_columns,
     parse_key,
-    shown_keys,
+    redact_keys,
 )
 from lakeui.catalog.models import Table, TableKey
 from lakeui.catalog.schema_rows import SchemaRows
@@ -179,12 +179,12 @@ def _twin(request: HttpRequest, table: Table) -> str:
 
 def _keys(request: HttpRequest, table: Table) -> list[KeyRow]:
     declared = table.keys.select_related("referenced_table", "declared_by")
-    keys = shown_keys(declared, request.user)
+    keys = redact_keys(declared, request.user)
     columns = columns_by_name(table) if keys else {}
     return [
         KeyRow(
             key,
-            missing_columns(key, columns),
+            list_missing_columns(key, columns),
             tuple(name for name in key.columns if _may_be_null(columns.get(name.lower())))
             if key.kind == TableKey.Kind.PRIMARY
             else (),

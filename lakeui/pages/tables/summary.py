@@ -15,9 +15,9 @@ from django.utils import timezone
 from lakeui.catalog.access import may
 from lakeui.catalog.chores import chores
 from lakeui.catalog.constraints import check_constraints
-from lakeui.catalog.file_layout import unclustered
+from lakeui.catalog.file_layout import measure_unclustered
 from lakeui.catalog.growth import GROWTH_VERSIONS, Growth, GrowthPoint, growth
-from lakeui.catalog.keys import shown_keys
+from lakeui.catalog.keys import redact_keys
 from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.models import Conflict
@@ -42,7 +42,7 @@ def table_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     head = table_head(request, table, "summary")
-    columns, not_clustered, grown = SchemaRows(table), unclustered(table), growth(table)
+    columns, not_clustered, grown = SchemaRows(table), measure_unclustered(table), growth(table)
     recent = table.commits.defer("raw").order_by("-version")[:_RECENT]
     return {
         "table": table,
@@ -52,7 +52,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         "properties": sorted(table.properties.items()),
         "notes": client_notes(table),
         "constraints": check_constraints(table.properties),
-        "keys": shown_keys(table.keys.all(), request.user),
+        "keys": redact_keys(table.keys.all(), request.user),
         "rows": history_rows(table, list(recent), ()),
         "conflicts": _conflicts(table),
         "conflict_days": CONFLICT_DAYS,

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.filters import TableFilter
-from lakeui.catalog.health import Health, with_health
+from lakeui.catalog.health import Health, annotate_health
 from lakeui.catalog.syncs import ask_worker
 from lakeui.monitoring.recent_conflicts import aborted_since
 from lakeui.pages.exports import export
@@ -46,7 +46,7 @@ COLUMNS = {
 
 @login_required
 def table_list(request: HttpRequest) -> HttpResponseBase:
-    tables = with_health(visible_tables(request.user)).order_by("name")
+    tables = annotate_health(visible_tables(request.user)).order_by("name")
     tables = tables.annotate(aborted_in_a_day=_aborted_in_a_day(request))
     listing = Listing(request, TableFilter(request.GET, tables))
     if "export" in request.GET and listing.is_valid:

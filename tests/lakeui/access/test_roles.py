@@ -25,7 +25,7 @@ def test_the_groups_are_there_after_a_test_that_empties_the_database():
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_group_gives_its_role_on_every_table(role):
-    assert role_of(person("ann", role), make_table()) == Role.named(role)
+    assert role_of(person("ann", role), make_table()) == Role.from_label(role)
 
 
 @pytest.mark.parametrize(

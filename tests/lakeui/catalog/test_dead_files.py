@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from lakeui.catalog.health import Health, with_health
+from lakeui.catalog.health import Health, annotate_health
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
@@ -32,7 +32,7 @@ def removed(path: str, hours_ago: int, size: int = 4000) -> dict:
 
 
 def health_of(table: Table) -> str:
-    return with_health(Table.objects.filter(pk=table.pk)).get().health
+    return annotate_health(Table.objects.filter(pk=table.pk)).get().health
 
 
 @pytest.fixture

@@ -262,7 +262,7 @@ def test_workers_take_turns_in_following(table, lake, anew, monkeypatch):
 
 def test_a_mirror_that_another_worker_moves_on_meanwhile_is_read_anew(table, lake, monkeypatch):
     append_commit(lake / "t", 3, [remove("a"), add("f")])
-    vacuumed_at, turns = mirror._vacuumed_at, [1]
+    vacuumed_at, turns = mirror._last_vacuum_time, [1]
 
     def meanwhile(row):
         if turns:
@@ -274,7 +274,7 @@ def test_a_mirror_that_another_worker_moves_on_meanwhile_is_read_anew(table, lak
             monkeypatch.setattr(mirror, "HELD_TABLES", held)
         return vacuumed_at(row)
 
-    monkeypatch.setattr(mirror, "_vacuumed_at", meanwhile)
+    monkeypatch.setattr(mirror, "_last_vacuum_time", meanwhile)
     refreshed(table)
     assert not turns
     assert set(LiveFile.objects.values_list("path", flat=True)) == set("bcdeg")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import RequestError
-from lakeui.catalog.keys import Key, declare_key, missing_columns, parse_key
+from lakeui.catalog.keys import Key, declare_key, list_missing_columns, parse_key
 from lakeui.catalog.roles import Role
 from tests.lakeui.factories import SCHEMA, grant, make_table, make_user
 from tests.lakeui.page_client import PageClient
@@ -118,9 +118,9 @@ def test_a_foreign_key_takes_the_other_tables_primary_key_and_knows_the_table(or
 
 def test_a_column_that_is_dropped_later_is_told(orders):
     key = declare_key(orders, Key(kind="primary", columns=("order_id", "status")), None)
-    assert missing_columns(key) == ()
+    assert list_missing_columns(key) == ()
     orders.schema = {"type": "struct", "fields": SCHEMA["fields"][:1]}
-    assert missing_columns(key) == ("status",)
+    assert list_missing_columns(key) == ("status",)
 
 
 def test_a_key_is_told_as_sql_that_holds_its_names_whatever_they_are(orders):

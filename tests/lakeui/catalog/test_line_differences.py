@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeui.catalog.line_differences import MAX_LINES, Line, section
+from lakeui.catalog.line_differences import MAX_LINES, DiffLine, section
 
 WIDE = [f"column_{n:05} long" for n in range(50_000)]
 TEXTS = st.lists(st.sampled_from(["a long", "a int", "b long", "  x int", "  x long", "c int"]))
@@ -62,7 +62,7 @@ def test_tables_of_many_columns_are_compared_and_cut(after):
     assert len(compared.shown) <= len(compared.lines)
     changed = sum(line.sign != " " for line in compared.lines)
     if changed > MAX_LINES:
-        assert compared.shown[-1] == Line("…", f"{changed - MAX_LINES:,} more changed")
+        assert compared.shown[-1] == DiffLine("…", f"{changed - MAX_LINES:,} more changed")
 
 
 def test_a_short_text_is_shown_whole():

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.errors import EngineError, PathOutsideRootError
-from lakeui.catalog.roots import allowed_source_uri, allowed_table_uri, storage_options
+from lakeui.catalog.roots import check_source_uri, check_table_uri, storage_options
 
 
 @pytest.fixture
@@ -16,9 +16,9 @@ def root(tmp_path, settings):
 
 
 def test_a_place_under_a_root_is_allowed(root):
-    assert allowed_table_uri(f"{root}/sales/orders") == f"{root}/sales/orders"
-    assert allowed_table_uri(f"file://{root}/sales") == f"{root}/sales"
-    assert allowed_table_uri("s3a://company/lake/orders") == "s3://company/lake/orders"
+    assert check_table_uri(f"{root}/sales/orders") == f"{root}/sales/orders"
+    assert check_table_uri(f"file://{root}/sales") == f"{root}/sales"
+    assert check_table_uri("s3a://company/lake/orders") == "s3://company/lake/orders"
 
 
 @pytest.mark.parametrize(
@@ -41,19 +41,19 @@ def test_a_place_under_a_root_is_allowed(root):
 )
 def test_a_place_outside_every_root_is_refused(root, place):
     with pytest.raises(EngineError):
-        allowed_table_uri(place.format(root=root))
+        check_table_uri(place.format(root=root))
 
 
 def test_a_symbolic_link_does_not_lead_out(root, tmp_path):
     (tmp_path / "secret").mkdir()
     (root / "door").symlink_to(tmp_path / "secret")
     with pytest.raises(PathOutsideRootError, match="TABLE_ROOTS"):
-        allowed_table_uri(f"{root}/door/table")
+        check_table_uri(f"{root}/door/table")
 
 
 def test_table_roots_are_no_source_roots(root):
     with pytest.raises(PathOutsideRootError, match="SOURCE_ROOTS"):
-        allowed_source_uri(f"{root}/sales/rows.csv")
+        check_source_uri(f"{root}/sales/rows.csv")
 
 
 def test_the_longest_prefix_gives_the_storage_options(settings):

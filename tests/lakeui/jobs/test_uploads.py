@@ -14,7 +14,7 @@ from django.utils import timezone
 from engine.errors import RequestError
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
-from lakeui.catalog.roots import allowed_source_uri
+from lakeui.catalog.roots import check_source_uri
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job, Upload
 from lakeui.jobs.uploads import remove_unused, store_upload
@@ -38,7 +38,7 @@ def operator() -> User:
 
 def test_an_upload_can_be_named_as_a_source(home, operator):
     place = store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), operator)
-    assert allowed_source_uri(place) == place
+    assert check_source_uri(place) == place
     assert Path(place).read_bytes() == b"id\n1\n"
 
 

@@ -32,7 +32,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, **options: object) -> None:
         del args
-        role = Role.named(str(options["role"]))
+        role = Role.from_label(str(options["role"]))
         days = int(str(options["days"]))
         if role is None or not 1 <= days <= MAX_DAYS:
             msg = f"--days is a number from 1 to {MAX_DAYS}."

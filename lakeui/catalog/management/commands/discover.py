@@ -22,7 +22,7 @@ from lakeui.catalog.discovery import (
 )
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
-from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.task_names import CATALOG_TABLES
 
 
@@ -53,7 +53,7 @@ class Command(BaseCommand):
     def handle(self, *args: object, **options: object) -> None:
         del args
         if options["catalog"] is not None:
-            self._of_catalog(options)
+            self._list_catalog(options)
             return
         naming, limit = str(options["naming"]), int(str(options["limit"]))
         try:
@@ -83,11 +83,11 @@ class Command(BaseCommand):
         else:
             self._write_lines(answer, examined)
 
-    def _of_catalog(self, options: dict[str, object]) -> None:
+    def _list_catalog(self, options: dict[str, object]) -> None:
         if options["root"]:
             msg = "Give a root or --catalog, not both."
             raise CommandError(msg)
-        rows = _in_catalog(str(options["catalog"]))
+        rows = _read_catalog_tables(str(options["catalog"]))
         if options["register"]:
             _register(rows)
         if options["output"] == "json":
@@ -110,7 +110,7 @@ class Command(BaseCommand):
             self.stdout.write(f"There are more: go on with --after '{answer['after']}'.")
 
 
-def _in_catalog(pattern: str) -> list[dict[str, str]]:
+def _read_catalog_tables(pattern: str) -> list[dict[str, str]]:
     """The tables as Spark's catalog has them, by a program of its own: Spark is none of this one's."""
     command = [sys.executable, "-m", CATALOG_TABLES, pattern or "*"]
     done = subprocess.run(  # noqa: S603 - this interpreter, a program of ours
@@ -124,7 +124,7 @@ def _in_catalog(pattern: str) -> list[dict[str, str]]:
     rows = []
     for table in json.loads(answer):
         try:
-            place = allowed_table_uri(table["place"])
+            place = check_table_uri(table["place"])
         except EngineError as error:
             rows.append({**table, "state": f"refused: {error}"})
             continue
