@@ -12,7 +12,7 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.named_tables import names_others
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.jobs.models import Job
-from lakeui.jobs.writers import active_jobs, writing_jobs
+from lakeui.jobs.writers import active_jobs, active_writers
 from workers.observation import OwnCommitFoundError
 
 
@@ -35,7 +35,7 @@ def oldest_other_start_ms(job: Job) -> int | None:
 
 def other_writers(job: Job) -> list[str]:
     """The jobs that are writing to the table, for a dry run to tell whoever sees the table."""
-    others = writing_jobs(job.table).exclude(pk=job.pk).order_by("created_at")
+    others = active_writers(job.table).exclude(pk=job.pk).order_by("created_at")
     return [_told(other, job.table) for other in others[:20]]
 
 

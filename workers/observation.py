@@ -67,7 +67,7 @@ class JobObserver(TransactionObserver):
         """Note what is read; stop if an earlier attempt wrote already."""
         self._heartbeat.check()
         if self._committing:
-            leases.to_running(self._lease)
+            leases.resume_running(self._lease)
             self._committing = False
         if self._ended_attempt:
             self._begin_attempt()
@@ -108,7 +108,7 @@ class JobObserver(TransactionObserver):
         if not self._committing:
             self._rehearsal.let_waiting_jobs_read()
             self._rehearsal.hold()
-            leases.to_committing(self._lease)
+            leases.begin_commit(self._lease)
             self._committing = True
         self._heartbeat.progress.enter(COMMIT)
         self._update_attempt(read_version=txn.read_version, attempted_version=attempt_version)

@@ -25,10 +25,10 @@ from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
 from lakeui.jobs import leases
 from lakeui.jobs.command_rules import (
-    changed_table,
     check_command,
     check_rights,
     check_sources,
+    resolve_step_table,
 )
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobEvent
@@ -118,7 +118,7 @@ def _in_script(options: RunOptions, job: Job) -> RunOptions:
 def _tables(script: Script, job: Job) -> list[Table]:
     """The tables of the steps. The job says so anew: a name may have gone to another table."""
     note_changed_tables(job, script)
-    return [changed_table(step, job.table, job.requested_by) for step in script.steps]
+    return [resolve_step_table(step, job.table, job.requested_by) for step in script.steps]
 
 
 def _check(command: Command, table: Table, by: User | None) -> None:

@@ -89,7 +89,7 @@ class Stage:
             "core_ms": counts.core_ms if by_spark else None,
             "bytes_read": counts.bytes_read or None,
             "bytes_shuffled": counts.bytes_shuffled if by_spark else None,
-            "spark_stages": [stage.as_row() for stage in self._spark.values()],
+            "spark_stages": [stage.to_row() for stage in self._spark.values()],
             "spark_stage_count": self.spark_count,
         }
 

@@ -12,7 +12,7 @@ from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.command_rules import check_allowed, check_command, check_sources, command_of
 from lakeui.jobs.errors import JobStateError, NotPermittedError
 from lakeui.jobs.events import log_event
-from lakeui.jobs.job_rows import JobOptions, unsaved_job, write_job
+from lakeui.jobs.job_rows import JobOptions, build_job, write_job
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.redaction import check_readable
 from lakeui.jobs.trail import record_act
@@ -125,7 +125,7 @@ def _run_again(job: Job, by: User | None, changed: Command | None = None, reason
         time_limit_s=job.time_limit_s or 0,
         reason=reason or job.reason,
     )
-    again = unsaved_job(job.table, command, by, options)
+    again = build_job(job.table, command, by, options)
     again.retry_of = job
     has_rest = job.state != Job.State.SUCCEEDED
     if has_rest and (may_have_landed or (changed is None and isinstance(command, Script))):

@@ -93,7 +93,7 @@ def _check_at(command: Command, table: Table, *, is_redefined: bool) -> None:
         check_source_uri(uri)
     command.validate(parse_schema(table.schema) if table.schema and not is_redefined else None)
     if isinstance(command, Vacuum):
-        command.retention_ms(table.name, _retained_ms(table))
+        command.retention_ms(table.name, _retention_ms(table))
 
 
 def _check_names(command: Command, meant: Mapping[str, Table]) -> None:
@@ -113,7 +113,7 @@ def _check_names(command: Command, meant: Mapping[str, Table]) -> None:
             raise RequestError(msg, remedy, field="source.table")
 
 
-def _retained_ms(table: Table) -> int:
+def _retention_ms(table: Table) -> int:
     """How long the table keeps deleted files, as mirrored; 0 where its properties cannot be read."""
     given = {str(name): str(value) for name, value in (table.properties or {}).items()}
     try:
@@ -126,7 +126,7 @@ def _check_steps(script: Script, table: Table) -> None:
     """Each step at its table; what an earlier step makes of its columns is not known yet."""
     redefined: set[int] = set()
     for step in script.steps:
-        changed = changed_table(step, table, None)
+        changed = resolve_step_table(step, table, None)
         _check_names(step, {ANY_TABLE: table, step.own_name: changed})
         _check_at(step, changed, is_redefined=changed.pk in redefined)
         if _redefines(step):
@@ -140,7 +140,7 @@ def _redefines(step: Command) -> bool:
     return grows or step.kind.startswith("alter_") or step.kind in ("clone", "create", "restore")
 
 
-def changed_table(step: Command, table: Table, by: User | None) -> Table:
+def resolve_step_table(step: Command, table: Table, by: User | None) -> Table:
     """The table that a step of a script changes: the job's own where it names none.
 
     Raises:
@@ -204,7 +204,7 @@ def check_rights(command: Command, table: Table | None, by: User | None) -> None
     """
     if isinstance(command, Script) and table is not None:
         for step in command.steps:
-            check_rights(step, changed_table(step, table, by), by)
+            check_rights(step, resolve_step_table(step, table, by), by)
         return
     action = action_for_kind(command.kind, command.parameters())
     if by is not None and not may(by, action, table):

@@ -21,7 +21,7 @@ def cron_in_words(cron: str) -> str:
         return ""
     minute, hour, day, _, weekday = fields
     if (day, weekday) == ("*", "*"):
-        return _within_a_day(minute, hour)
+        return _describe_time_of_day(minute, hour)
     at, days = _time(minute, hour), _days(day, weekday)
     return f"{days} at {at}" if at and days else ""
 
@@ -37,7 +37,7 @@ def _days(day: str, weekday: str) -> str:
     return f"on day {int(day)} of each month{some}"
 
 
-def _within_a_day(minute: str, hour: str) -> str:
+def _describe_time_of_day(minute: str, hour: str) -> str:
     if at := _time(minute, hour):
         return f"every day at {at}"
     if (minute, hour) == ("*", "*"):

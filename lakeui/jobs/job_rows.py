@@ -45,7 +45,7 @@ def take_job(table: Table, command: Command, by: User | None, options: JobOption
         IdempotencyMismatchError: the key came with another request.
         RequestError: too many retries, or too long a time limit.
     """
-    job = unsaved_job(table, command, by, options)
+    job = build_job(table, command, by, options)
     if not options.idempotency_key or by is None:
         return write_job(job, command)
     _release_old_key(by, options.idempotency_key)
@@ -59,7 +59,7 @@ def take_job(table: Table, command: Command, by: User | None, options: JobOption
     return _same_or_refused(earlier, job.request_digest)
 
 
-def replayed_job(
+def find_earlier_job(
     table_name: str, command: Command, by: User | None, options: JobOptions
 ) -> Job | None:
     """The job that the same request gave before under its key, if there is one.
@@ -74,7 +74,7 @@ def replayed_job(
     return earlier and _same_or_refused(earlier, _digest(table_name, command, options))
 
 
-def unsaved_job(table: Table, command: Command, by: User | None, options: JobOptions) -> Job:
+def build_job(table: Table, command: Command, by: User | None, options: JobOptions) -> Job:
     """A job as it would be queued.
 
     Raises:
@@ -92,8 +92,8 @@ def unsaved_job(table: Table, command: Command, by: User | None, options: JobOpt
         reason=options.reason,
         idempotency_key=options.idempotency_key if by else "",
         request_digest=_digest(table.name, command, options),
-        max_retries=checked_retries(options.retries),
-        time_limit_s=checked_time_limit(options.time_limit_s)
+        max_retries=check_retries(options.retries),
+        time_limit_s=check_time_limit(options.time_limit_s)
         or settings.JOB_TIME_LIMIT_SECONDS
         or None,
         commit_after=options.commit_after,
@@ -114,7 +114,7 @@ def write_job(job: Job, command: Command) -> Job:
     return job
 
 
-def checked_retries(retries: int) -> int:
+def check_retries(retries: int) -> int:
     """How many retries a job may ask for.
 
     Raises:
@@ -126,7 +126,7 @@ def checked_retries(retries: int) -> int:
     return retries
 
 
-def checked_time_limit(seconds: int) -> int:
+def check_time_limit(seconds: int) -> int:
     """How long a job may ask to run; 0 asks for nothing.
 
     Raises:

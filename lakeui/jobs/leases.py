@@ -46,7 +46,7 @@ def claim(job_id: UUID, worker: str) -> Lease | None:
     now = timezone.now()
     with transaction.atomic():
         taken = Job.objects.filter(CLAIMABLE, pk=job_id).update(
-            state=_unless_cancelled(Job.State.RUNNING),
+            state=_state_unless_cancelled(Job.State.RUNNING),
             worker=worker,
             fence=F("fence") + 1,
             attempts=F("attempts") + 1,
@@ -87,7 +87,7 @@ def record(lease: Lease, **fields: object) -> None:
         raise LeaseLostError
 
 
-def to_committing(lease: Lease) -> None:
+def begin_commit(lease: Lease) -> None:
     """From here a cancellation comes too late: called last before the log is written to.
 
     Raises:
@@ -103,13 +103,13 @@ def to_committing(lease: Lease) -> None:
     raise LeaseLostError
 
 
-def to_running(lease: Lease) -> None:
+def resume_running(lease: Lease) -> None:
     """The commit was aborted, or it was one of several, and the job goes on unless it was cancelled.
 
     Raises:
         LeaseLostError: another worker has the job.
     """
-    state = _unless_cancelled(Job.State.RUNNING)
+    state = _state_unless_cancelled(Job.State.RUNNING)
     if not _rows(lease).update(state=state, **_lease_times()):
         raise LeaseLostError
 
@@ -168,7 +168,7 @@ def _lose(job: Job, held: QuerySet[Job], why: str) -> bool:
     """Whether the job is queued again, and not failed."""
     losses = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST).count() + 1
     fails = losses >= settings.JOB_MAX_LOSSES
-    ending = _given_up(losses, why) if fails else _queued_again()
+    ending = _give_up_fields(losses, why) if fails else _requeue_fields()
     if not held.update(fence=F("fence") + 1, lease_expires_at=None, **ending):
         raise LeaseLostError
     JobAttempt.objects.filter(job=job, outcome=JobAttempt.Outcome.RUNNING).update(
@@ -179,16 +179,16 @@ def _lose(job: Job, held: QuerySet[Job], why: str) -> bool:
     return not fails
 
 
-def _queued_again() -> dict[str, Any]:
-    return {"state": _unless_cancelled(Job.State.QUEUED), "worker": "", "sent_at": None}
+def _requeue_fields() -> dict[str, Any]:
+    return {"state": _state_unless_cancelled(Job.State.QUEUED), "worker": "", "sent_at": None}
 
 
-def _unless_cancelled(state: Job.State) -> Case:
+def _state_unless_cancelled(state: Job.State) -> Case:
     uncancelled = When(cancel_requested_at__isnull=True, then=Value(state))
     return Case(uncancelled, default=Value(Job.State.CANCELLING))
 
 
-def _given_up(losses: int, why: str) -> dict[str, Any]:
+def _give_up_fields(losses: int, why: str) -> dict[str, Any]:
     return {
         "state": Job.State.FAILED,
         "finished_at": timezone.now(),

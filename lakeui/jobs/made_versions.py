@@ -20,7 +20,7 @@ from lakeui.jobs.spans import span_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class VersionJob:
     """The job behind a version: since when it worked on that version, and in which attempt.
 
     `attempt` is None for a step of a script, `ended_at` where that is not on record.
@@ -38,7 +38,7 @@ class Maker:
 
 
 def write_ms(
-    maker: Maker | None, reported: tuple[datetime | None, datetime | None], logged: object
+    maker: VersionJob | None, reported: tuple[datetime | None, datetime | None], logged: object
 ) -> int | None:
     """How long a write that landed took, the same on every page; None where nobody recorded it.
 
@@ -55,7 +55,7 @@ def _span_ms(began: datetime | None, ended: datetime | None) -> int | None:
     return span_ms(began, ended)
 
 
-def makers_of(table: Table, first: int, last: int) -> Mapping[int, Maker]:
+def makers_of(table: Table, first: int, last: int) -> Mapping[int, VersionJob]:
     """Who of ours made the versions of a range."""
     rows = table.jobs.filter(
         filter_current_table(table, "finished_at"),
@@ -68,7 +68,7 @@ def makers_of(table: Table, first: int, last: int) -> Mapping[int, Maker]:
         "attempt_rows__finished_at",
         "attempt_rows__number",
     )
-    makers = {row[0]: Maker(*row[1:]) for row in rows if row[0] is not None}
+    makers = {row[0]: VersionJob(*row[1:]) for row in rows if row[0] is not None}
     return {**makers, **_steps(table, first, last)}
 
 
@@ -86,10 +86,10 @@ def scripts_elsewhere(table: Table, scripts: Iterable[UUID]) -> frozenset[UUID]:
     return frozenset(script for script in scripts if tables.get(script) != table.name)
 
 
-def _steps(table: Table, first: int, last: int) -> Mapping[int, Maker]:
+def _steps(table: Table, first: int, last: int) -> Mapping[int, VersionJob]:
     ends = _step_ends(table, first, last).order_by("at", "pk")
     return {
-        end.data["version"]: Maker(
+        end.data["version"]: VersionJob(
             end.job_id, parse_datetime(end.data.get("began_at", "")), end.at, None
         )
         for end in ends

@@ -12,21 +12,21 @@ WITHHELD_STATEMENT = "-- names tables that you may not see"
 _Asked = TypeVar("_Asked", Job, Schedule)
 
 
-def shown_job(job: Job, reader: Reader) -> Job:
+def redact_job(job: Job, reader: Reader) -> Job:
     """The job; for who may not read it a copy to show, without statement, plan and reasons."""
     if reader.may_read(job):
         return job
-    told = _without_command(job)
+    told = _redact_command(job)
     told.plan, told.error_facts = {}, {}
     told.error_message = WITHHELD if job.error_message else ""
     return told
 
 
-def shown_schedule(schedule: Schedule, reader: Reader) -> Schedule:
+def redact_schedule(schedule: Schedule, reader: Reader) -> Schedule:
     """The schedule; for who may not read it a copy to show, without statement and note."""
     if reader.may_read(schedule):
         return schedule
-    told = _without_command(schedule)
+    told = _redact_command(schedule)
     told.note = WITHHELD if schedule.note else ""
     return told
 
@@ -41,7 +41,7 @@ def check_readable(asked: Job | Schedule, reader: Reader, what: str) -> None:
         raise NotPermittedError(what, "view", "all tables that it names")
 
 
-def _without_command(asked: _Asked) -> _Asked:
+def _redact_command(asked: _Asked) -> _Asked:
     told = copy(asked)
     told.statement, told.parameters = WITHHELD_STATEMENT, {}
     return told

@@ -18,7 +18,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.roots import check_table_uri
 from lakeui.jobs.command_rules import check_allowed, check_command, check_sources
 from lakeui.jobs.errors import NotPermittedError
-from lakeui.jobs.job_rows import JobOptions, replayed_job, take_job
+from lakeui.jobs.job_rows import JobOptions, find_earlier_job, take_job
 from lakeui.jobs.models import Job, Schedule
 
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_-]{0,99}(\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,3}$")
@@ -52,7 +52,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
         RequestError: the command is at fault; `field` names the part.
         PathOutsideRootError: the table or a source lies outside the allowed roots.
     """
-    command = checked_command(table, requested_by, kind=kind, parameters=parameters, sql=sql)
+    command = check_request(table, requested_by, kind=kind, parameters=parameters, sql=sql)
     options = JobOptions(
         dry_run=dry_run or says_dry_run(sql),
         retries=retries,
@@ -71,7 +71,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
         return take_job(table, command, requested_by, options)
 
 
-def checked_command(
+def check_request(
     table: Table,
     by: User | None,
     *,
@@ -132,7 +132,7 @@ def request_create(  # noqa: PLR0913 - the words of a request, all by name
     check_allowed(requested_by, command, None)
     options = JobOptions(idempotency_key=idempotency_key, reason=reason)
     with transaction.atomic():
-        replayed = replayed_job(name, command, requested_by, options)
+        replayed = find_earlier_job(name, command, requested_by, options)
         if replayed is not None:
             return replayed
         table = new_table(name, description, requested_by)

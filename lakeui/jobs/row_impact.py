@@ -70,7 +70,7 @@ def _sentences(table: Table, command: Command) -> Iterator[str]:
             if step.table in ("", "t", table.name, table.uri):
                 yield from row_impact(table, step)
     elif isinstance(command, Restore):
-        yield from _of_restore(table, command)
+        yield from _describe_restore(table, command)
     elif isinstance(command, Vacuum):
         yield "Versions that need the deleted files can no longer be read or restored."
         yield "A dry run names the files, their size and the versions."
@@ -94,7 +94,7 @@ def _removes_all(command: Command) -> bool:
     return isinstance(command, Truncate | Create | Clone)
 
 
-def _of_restore(table: Table, command: Restore) -> Iterator[str]:
+def _describe_restore(table: Table, command: Restore) -> Iterator[str]:
     version = command.version
     if version is None:
         version = _version_at(table, command.timestamp or "")

@@ -48,7 +48,7 @@ def cost_of(
     now = now or timezone.now()
     by_use: dict[bool, list[Cost]] = {True: [], False: []}
     for attempt in attempts:
-        by_use[dry_run or attempt.outcome in _USEFUL].append(_of_attempt(attempt, now))
+        by_use[dry_run or attempt.outcome in _USEFUL].append(_cost_of_attempt(attempt, now))
     return RunCost(_sum(by_use[True]), _sum(by_use[False]))
 
 
@@ -62,7 +62,7 @@ def costs_of(jobs: Iterable[Job]) -> dict[UUID, RunCost]:
     return {key: cost_of(rows, now, dry_run=rehearsals[key]) for key, rows in attempts.items()}
 
 
-def _of_attempt(attempt: JobAttempt, now: datetime) -> Cost:
+def _cost_of_attempt(attempt: JobAttempt, now: datetime) -> Cost:
     return Cost(
         attempts=1,
         wall_ms=span_ms(attempt.started_at, attempt.finished_at or now),

@@ -10,7 +10,7 @@ from uuid import UUID
 from lakeui.catalog.row_counts import RowCounts, rows_in
 from lakeui.jobs.models import Job, JobAttempt, JobStage
 from lakeui.jobs.run_costs import RunCost, cost_of
-from lakeui.jobs.timeline import PartKind, Timeline, timeline_of
+from lakeui.jobs.timeline import JobTimeline, PartKind, timeline_of
 
 SHOWN = 8
 _LOOKED_AT = 300  # runs of the kind on the table: an index has them in order
@@ -83,7 +83,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunDifference:
     """`runs` are the earlier ones, the latest first. `verdict` is slower, faster or as usual."""
 
     this: RunFacts
@@ -111,7 +111,7 @@ VERDICTS = (SLOWER, FASTER, AS_USUAL)
 WASTED_ATTEMPTS = "wasted attempts"
 
 
-def comparison_of(job: Job, timeline: Timeline) -> Comparison | None:
+def comparison_of(job: Job, timeline: JobTimeline) -> RunDifference | None:
     """With runs of the same statement that were requested before and succeeded; None where none did.
 
     None, too, where this one failed, was aborted or cancelled in less time than they took. The same is
@@ -131,7 +131,7 @@ def comparison_of(job: Job, timeline: Timeline) -> Comparison | None:
         verdict = AS_USUAL
     elif verdict == FASTER and job.state != Job.State.SUCCEEDED:
         return None  # it ended before it was done
-    return Comparison(
+    return RunDifference(
         this=this,
         runs=runs,
         usual_ms=usual,
@@ -141,11 +141,11 @@ def comparison_of(job: Job, timeline: Timeline) -> Comparison | None:
     )
 
 
-def facts_of(job: Job, timeline: Timeline) -> RunFacts:
+def facts_of(job: Job, timeline: JobTimeline) -> RunFacts:
     """Of one run whose time is told already."""
     attempts = [span.attempt for span in timeline.attempts]
     parts: defaultdict[str, int] = defaultdict(int)
-    for name, took_ms in _named_parts(timeline):
+    for name, took_ms in _iter_part_times(timeline):
         parts[name] += took_ms
     return RunFacts(
         job_id=job.pk,
@@ -161,7 +161,7 @@ def facts_of(job: Job, timeline: Timeline) -> RunFacts:
     )
 
 
-def _named_parts(timeline: Timeline) -> Iterable[tuple[str, int]]:
+def _iter_part_times(timeline: JobTimeline) -> Iterable[tuple[str, int]]:
     """Steps of the last attempt by their names; the attempts before it, and the waits, together."""
     last = timeline.attempts[-1].attempt.number if timeline.attempts else None
     for part in timeline.parts:

@@ -15,10 +15,10 @@ from lakeui.catalog.clocks import CLOCKS_DIFFER
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.command_rules import statement_of
-from lakeui.jobs.job_rows import checked_retries, checked_time_limit
+from lakeui.jobs.job_rows import check_retries, check_time_limit
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.redaction import check_readable
-from lakeui.jobs.requests import checked_command, request_job, says_dry_run
+from lakeui.jobs.requests import check_request, request_job, says_dry_run
 from lakeui.jobs.writers import note_changed_tables
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
     if not name.strip():
         msg = "The schedule has no name."
         raise RequestError(msg, "Give it one.", field="name")
-    command = checked_command(table, owner, kind=kind, parameters=parameters, sql=sql)
+    command = check_request(table, owner, kind=kind, parameters=parameters, sql=sql)
     _check_runs(sql)
     schedule = Schedule(
         table=table,
@@ -56,8 +56,8 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
         kind=command.kind,
         parameters=command.parameters(),
         statement=statement_of(command, table),
-        max_retries=checked_retries(retries),
-        time_limit_s=checked_time_limit(time_limit_s),
+        max_retries=check_retries(retries),
+        time_limit_s=check_time_limit(time_limit_s),
         owner=owner,
         next_due_at=next_due(cron, timezone.now()),
     )
@@ -94,9 +94,9 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
             raise RequestError(msg, "Give it one.", field="name")
         schedule.name = name.strip()[:200]
         changed.add("name")
-    command = checked_command(schedule.table, by, sql=sql) if sql else None
+    command = check_request(schedule.table, by, sql=sql) if sql else None
     if command is not None:
-        checked_command(schedule.table, schedule.owner, sql=sql)
+        check_request(schedule.table, schedule.owner, sql=sql)
         _check_runs(sql)
         schedule.kind, schedule.parameters = command.kind, command.parameters()
         schedule.statement = statement_of(command, schedule.table)
@@ -107,10 +107,10 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
         schedule.next_due_at = due if schedule.enabled else None
         changed |= {"cron", "next_due_at"}
     if retries is not None:
-        schedule.max_retries = checked_retries(retries)
+        schedule.max_retries = check_retries(retries)
         changed.add("max_retries")
     if time_limit_s is not None:
-        schedule.time_limit_s = checked_time_limit(time_limit_s)
+        schedule.time_limit_s = check_time_limit(time_limit_s)
         changed.add("time_limit_s")
     with transaction.atomic():
         _save_named(schedule, changed)
@@ -214,7 +214,7 @@ def _fire(schedule: Schedule, now: datetime) -> bool:
         still = Schedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at)
         if not still.update(next_due_at=due, last_fired_at=now):
             return False  # another clock was first
-        job, note = _asked_for(schedule)
+        job, note = _try_request_job(schedule)
         Schedule.objects.filter(pk=schedule.pk).update(
             note=note or fault, last_job=job or schedule.last_job
         )
@@ -229,13 +229,13 @@ def _due_after(schedule: Schedule, now: datetime) -> tuple[datetime | None, str]
         return None, str(error)
 
 
-def _asked_for(schedule: Schedule) -> tuple[Job | None, str]:
+def _try_request_job(schedule: Schedule) -> tuple[Job | None, str]:
     """Its job, or why there is none. One that cannot be requested must not stop the others."""
     if schedule.last_job is not None and schedule.last_job.is_active:
         return None, "Left out: the job before it had not ended."
     try:
         with transaction.atomic():
-            return _requested(schedule), ""
+            return _request_job(schedule), ""
     except EngineError as error:
         return None, str(error)
     except Exception as error:
@@ -243,7 +243,7 @@ def _asked_for(schedule: Schedule) -> tuple[Job | None, str]:
         return None, f"An internal error: {type(error).__name__}. The worker's log has more."
 
 
-def _requested(schedule: Schedule) -> Job:
+def _request_job(schedule: Schedule) -> Job:
     return request_job(
         table=schedule.table,
         kind=schedule.kind,
@@ -268,11 +268,11 @@ def _save_named(schedule: Schedule, changed: Collection[str] | None = None) -> N
 
 def _fields(cron: str) -> dict[str, str]:
     fields = dict(zip(_CRON_FIELDS, cron.split(), strict=True))
-    days = (_with_sunday_first(part) for part in fields["day_of_week"].split(","))
+    days = (_normalise_sunday(part) for part in fields["day_of_week"].split(","))
     return fields | {"day_of_week": ",".join(days)}
 
 
-def _with_sunday_first(days: str) -> str:
+def _normalise_sunday(days: str) -> str:
     """A day of the week, or a span of them, whose Sunday is 0: other programs take 7 for it, too."""
     if days == "7":
         return "0"

@@ -42,11 +42,11 @@ class SparkStage:
     spilled: int = 0
 
     @classmethod
-    def recorded(cls, row: Mapping[str, Any]) -> Self:
-        """Of what `as_row` wrote, by this version or another."""
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Of what `to_row` wrote, by this version or another."""
         return cls(**{name: row[name] for name in _NAMES if name in row})
 
-    def as_row(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, Any]:
         """To be stored: what is as usual is left out."""
         return {
             name: value
@@ -89,10 +89,10 @@ def _stages_in(step: JobStage) -> Iterator[SparkStage]:
     rows = step.spark_stages if isinstance(step.spark_stages, list) else []
     for row in rows:
         if isinstance(row, dict) and isinstance(row.get("stage_id"), int):
-            yield _with_rows(SparkStage.recorded(row), step)
+            yield _correct_row_count(SparkStage.from_row(row), step)
 
 
-def _with_rows(stage: SparkStage, step: JobStage) -> SparkStage:
+def _correct_row_count(stage: SparkStage, step: JobStage) -> SparkStage:
     """Rows that come without a byte are numbers of files, which Spark gave to Python to read."""
     are_others = step.name in _READS_LINES or not stage.bytes_read
     return replace(stage, rows_read=None) if stage.rows_read and are_others else stage

@@ -21,12 +21,12 @@ def streams_stopped_by(commit: Commit, user: Person) -> list[Job]:
     Streams that run elsewhere leave no trace here.
     """
     table = commit.table
-    failed = _failed_since(commit, visible_jobs(user)).filter(reads_from(table))
+    failed = _list_failed_streams(commit, visible_jobs(user)).filter(reads_from(table))
     at_version = failed.filter(error_facts__version=commit.version)
     return list(at_version.select_related("table").order_by("finished_at")[:_SHOWN])
 
 
-def _failed_since(commit: Commit, jobs: QuerySet[Job]) -> QuerySet[Job]:
+def _list_failed_streams(commit: Commit, jobs: QuerySet[Job]) -> QuerySet[Job]:
     failed = jobs.filter(state=Job.State.FAILED, kind="stream", error_code__in=_STOPS)
     after = commit.committed_at
     return failed.filter(finished_at__gte=after) if after is not None else failed

@@ -15,7 +15,7 @@ _ENOUGH_BYTES = 64 * 1024  # less tells of starting up, not of writing
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
+class WriteThroughput:
     """Bytes written in a second, the median of `runs`; `is_own`: they were runs on this table."""
 
     bytes_per_second: float
@@ -27,14 +27,14 @@ class Throughput:
         return round(size_bytes / self.bytes_per_second * 1000)
 
 
-def throughput_of(table: Table) -> Throughput | None:
+def throughput_of(table: Table) -> WriteThroughput | None:
     """From the latest runs on the table, else on any; None where none wrote enough to tell."""
     ended = JobAttempt.objects.filter(
         outcome=JobAttempt.Outcome.COMMITTED, bytes_written__gte=_ENOUGH_BYTES
     )
     own = _rates(ended.filter(job__table=table))
     rates = own or _rates(ended)
-    return Throughput(median(rates), len(rates), bool(own)) if rates else None
+    return WriteThroughput(median(rates), len(rates), bool(own)) if rates else None
 
 
 def _rates(attempts: QuerySet[JobAttempt]) -> list[float]:

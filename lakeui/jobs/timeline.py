@@ -62,7 +62,7 @@ class AttemptSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class JobTimeline:
     """From the request to the end, or until now. `parts` are in order, of attempts too."""
 
     started_at: datetime
@@ -85,13 +85,13 @@ def timeline_of(
     attempts: Iterable[JobAttempt],
     stages: Mapping[int, Sequence[JobStage]],
     now: datetime | None = None,
-) -> Timeline:
+) -> JobTimeline:
     """Of the attempts that are given, with their steps by the attempt's key."""
     now = now or timezone.now()
     tried = sorted(attempts, key=lambda attempt: attempt.number)
     end = max(job.finished_at or (now if job.is_active else _last_of(job, tried)), job.created_at)
     spans = tuple(_spans(job, tried, stages, end))
-    return Timeline(job.created_at, end, tuple(_parts(job, spans, end)), spans)
+    return JobTimeline(job.created_at, end, tuple(_parts(job, spans, end)), spans)
 
 
 def _last_of(job: Job, attempts: Sequence[JobAttempt]) -> datetime:
@@ -115,7 +115,7 @@ def _parts(job: Job, spans: Sequence[AttemptSpan], end: datetime) -> Iterator[Pa
     reached = begun
     for place, span in enumerate(spans):
         if span.started_at > reached:
-            kind = _pause(spans[place - 1].attempt) if place else _before(span)
+            kind = _pause(spans[place - 1].attempt) if place else _kind_before(span)
             yield Part(kind, reached, span.started_at, span_ms(reached, span.started_at))
         yield from span.parts
         reached = max(reached, span.ended_at)
@@ -137,7 +137,7 @@ def _queue(asked: datetime, begun: datetime, spans: Sequence[AttemptSpan]) -> It
     yield Part(PartKind.QUEUE, asked, begun, span_ms(asked, begun))
 
 
-def _before(first: AttemptSpan) -> PartKind:
+def _kind_before(first: AttemptSpan) -> PartKind:
     return PartKind.EARLIER if first.attempt.number > 1 else PartKind.TAKE
 
 
@@ -158,11 +158,13 @@ def _spans(
         started = max(attempt.started_at, job.created_at)
         ended = max(attempt.finished_at or next_start, started)
         runs = attempt.finished_at is None and is_last and job.is_active
-        parts = tuple(_of_attempt(attempt, stages.get(attempt.pk, ()), started, ended, runs=runs))
+        parts = tuple(
+            _iter_attempt_parts(attempt, stages.get(attempt.pk, ()), started, ended, runs=runs)
+        )
         yield AttemptSpan(attempt, started, ended, attempt.finished_at is not None, parts)
 
 
-def _of_attempt(
+def _iter_attempt_parts(
     attempt: JobAttempt,
     stages: Sequence[JobStage],
     started: datetime,

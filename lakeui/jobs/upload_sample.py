@@ -42,7 +42,7 @@ def find_upload(pk: UUID, by: User) -> Upload:
     return upload
 
 
-def guessed_source(upload: Upload) -> FileSource:
+def guess_source(upload: Upload) -> FileSource:
     """How a kept file is read: its format by its name, a CSV file's delimiter by its first line."""
     path = path_of(upload)
     source = FileSource(uri=str(path), format=format_of(upload.name))
@@ -62,13 +62,13 @@ def sample_upload(upload: Upload, source: FileSource, chosen: Mapping[str, str])
     path = path_of(upload)
     if source.format in {"csv", "json"}:
         return sample_file(source, path, chosen)
-    answer = _asked({"source": source.as_json(), "path": str(path), "types": dict(chosen)})
+    answer = _read_sample({"source": source.as_json(), "path": str(path), "types": dict(chosen)})
     if "error" in answer:
         raise RequestError(**answer["error"])
     return sample_from_json(answer["sample"])
 
 
-def _asked(request: Mapping[str, Any]) -> dict[str, Any]:
+def _read_sample(request: Mapping[str, Any]) -> dict[str, Any]:
     command = [sys.executable, "-m", "engine.commands.source_sample"]
     try:
         done = subprocess.run(  # noqa: S603 - our own program

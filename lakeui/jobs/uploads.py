@@ -118,7 +118,7 @@ def remove_unused(now: datetime | None = None) -> int:
     if not home.is_dir():
         return 0
     oldest = (now or timezone.now()) - timedelta(days=settings.UPLOAD_KEEP_DAYS)
-    named = _named_by_jobs(oldest)
+    named = _list_directories_in_use(oldest)
     removed = 0
     for place in home.iterdir():
         made = datetime.fromtimestamp(place.stat().st_mtime, UTC)
@@ -130,7 +130,7 @@ def remove_unused(now: datetime | None = None) -> int:
     return removed
 
 
-def _named_by_jobs(since: datetime) -> frozenset[str]:
+def _list_directories_in_use(since: datetime) -> frozenset[str]:
     """The directories that jobs not over, lately over, or yet to be made name."""
     recent = Q(state__in=Job.ACTIVE) | Q(finished_at__gte=since)
     jobs = Job.objects.filter(recent).values_list("parameters", flat=True)

@@ -21,7 +21,7 @@ ENOUGH = 3  # runs, before anything is expected of the next
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class UsualRun:
     """Of the latest runs that ended well: their last attempts' median, and the median distance to it."""
 
     median_ms: int
@@ -33,28 +33,30 @@ class Usual:
         return started_at + timedelta(milliseconds=self.median_ms)
 
 
-def usual_run(table: Table, kind: str) -> Usual | None:
+def usual_run(table: Table, kind: str) -> UsualRun | None:
     """Of one kind on one table; None where too few ended well."""
-    return _usual(took for _, took in _spans(_ended(table).filter(kind=kind)[:_OF_A_KIND]))
+    return _usual(
+        took for _, took in _spans(_select_ended_jobs(table).filter(kind=kind)[:_OF_A_KIND])
+    )
 
 
-def usual_runs(table: Table) -> Mapping[str, Usual]:
+def usual_runs(table: Table) -> Mapping[str, UsualRun]:
     """Of every kind that ran lately on a table: one query."""
     by_kind: defaultdict[str, list[int]] = defaultdict(list)
-    for kind, took in _spans(_ended(table)[:_LATEST]):
+    for kind, took in _spans(_select_ended_jobs(table)[:_LATEST]):
         by_kind[kind].append(took)
     of_kinds = {kind: _usual(spans[:_OF_A_KIND]) for kind, spans in by_kind.items()}
     return {kind: usual for kind, usual in of_kinds.items() if usual is not None}
 
 
-def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, Usual]:
+def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, UsualRun]:
     """For each of a few jobs, on whatever tables they are: one query."""
     real_runs = [job for job in jobs if not job.dry_run]
     alike = Q(pk__in=[])
     for table, kind in {(job.table_id, job.kind) for job in real_runs}:
         alike |= Q(table=table, kind=kind)  # pair by pair: an index holds them so
     place = Window(RowNumber(), [F("table_id"), F("kind")], F("finished_at").desc())
-    ended = _of_tables({job.table_id for job in real_runs}).filter(alike).annotate(place=place)
+    ended = _jobs_of_tables({job.table_id for job in real_runs}).filter(alike).annotate(place=place)
     rows: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in ended.filter(place__lte=_OF_A_KIND):
         rows[row["table_id"], row["kind"]].append(row)
@@ -63,11 +65,11 @@ def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, Usual]:
     return {pk: run for pk, run in by_job.items() if run is not None}
 
 
-def _ended(table: Table) -> Any:  # noqa: ANN401 - a query of mappings
-    return _of_tables([table.pk])
+def _select_ended_jobs(table: Table) -> Any:  # noqa: ANN401 - a query of mappings
+    return _jobs_of_tables([table.pk])
 
 
-def _of_tables(tables: Iterable[int]) -> Any:  # noqa: ANN401 - a query of mappings
+def _jobs_of_tables(tables: Iterable[int]) -> Any:  # noqa: ANN401 - a query of mappings
     landed = JobAttempt.objects.filter(job=OuterRef("pk"), outcome=JobAttempt.Outcome.COMMITTED)
     jobs = Job.objects.filter(table__in=tables, state=Job.State.SUCCEEDED, dry_run=False)
     return (
@@ -84,12 +86,12 @@ def _spans(rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
         yield row["kind"], span_ms(began, row["finished_at"])
 
 
-def _usual(spans: Iterable[int]) -> Usual | None:
+def _usual(spans: Iterable[int]) -> UsualRun | None:
     durations = list(spans)
     if len(durations) < ENOUGH:
         return None
     middle = median(durations)
-    return Usual(
+    return UsualRun(
         median_ms=round(middle),
         spread_ms=round(median(abs(duration - middle) for duration in durations)),
         runs=len(durations),

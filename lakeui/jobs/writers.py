@@ -42,7 +42,7 @@ def active_jobs(table: Table) -> QuerySet[Job]:
     return unended.filter(changing)
 
 
-def writing_jobs(table: Table) -> QuerySet[Job]:
+def active_writers(table: Table) -> QuerySet[Job]:
     """The jobs at work that may commit to a table."""
     return active_jobs(table).filter(state__in=Job.AT_WORK, dry_run=False)
 

@@ -8,7 +8,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.filters import visible_jobs, visible_schedules
 from lakeui.jobs.models import Job
-from lakeui.jobs.redaction import shown_job, shown_schedule
+from lakeui.jobs.redaction import redact_job, redact_schedule
 from lakeui.monitoring.alerts import MAX_WAIT
 from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems, Finder
 from lakeui.monitoring.checks import UNKNOWN_FOR, Check
@@ -37,7 +37,7 @@ def ended_jobs(asked: Asked) -> Iterator[CheckItems]:
         first, count = asked.first_of(told)
         some = [
             AttentionItem(
-                check=check, table=job.table, job=shown_job(job, reader), since=getattr(job, began)
+                check=check, table=job.table, job=redact_job(job, reader), since=getattr(job, began)
             )
             for job in first
         ]
@@ -83,11 +83,11 @@ def failing_schedules(asked: Asked) -> Iterator[CheckItems]:
         AttentionItem(
             check=Check.FAILING_SCHEDULE,
             table=row.table,
-            job=row.last_job and shown_job(row.last_job, reader),
+            job=row.last_job and redact_job(row.last_job, reader),
             since=row.last_fired_at,
             facts={"schedule": row.name, "note": row.note, "next_due_at": row.next_due_at},
         )
-        for row in (shown_schedule(schedule, reader) for schedule in first)
+        for row in (redact_schedule(schedule, reader) for schedule in first)
     ]
     yield Check.FAILING_SCHEDULE, count, some
 

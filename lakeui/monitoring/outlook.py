@@ -33,7 +33,7 @@ from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import decoded_text
 from lakeui.jobs.models import Job, JobAttempt, Schedule
-from lakeui.jobs.usual_runs import Usual, usual_run, usual_runs
+from lakeui.jobs.usual_runs import UsualRun, usual_run, usual_runs
 from lakeui.jobs.writers import active_jobs, schedules_changing
 
 PAIR_DAYS = 30
@@ -112,7 +112,7 @@ class Coming:
 class Outlook:
     """`next_version` is what it would become if nothing else landed before it."""
 
-    usual: Usual | None
+    usual: UsualRun | None
     expected_end_at: datetime | None
     read_version: int | None
     next_version: int | None
@@ -179,7 +179,7 @@ class JobForecast:
 
     files: int
     size_bytes: int
-    usual: Usual | None
+    usual: UsualRun | None
     next_version: int | None
     coming: tuple[Coming, ...]
 
@@ -287,7 +287,7 @@ def _coming(
         )
 
 
-def _expected(other: Any, usual: Usual | None) -> datetime | None:  # noqa: ANN401 - annotated
+def _expected(other: Any, usual: UsualRun | None) -> datetime | None:  # noqa: ANN401 - annotated
     """When it may end; None where nobody knows, or where it is longer at work than usual."""
     began = other.last_try_at or other.started_at
     ends = usual.end_after(began) if usual and began else None

@@ -10,7 +10,7 @@ from django.db.models import F, OuterRef, Subquery
 from lakeui.catalog.access import Person
 from lakeui.jobs.filters import visible_jobs, visible_schedules
 from lakeui.jobs.models import Job, JobAttempt, Schedule
-from lakeui.jobs.usual_runs import Usual, usual_runs_of
+from lakeui.jobs.usual_runs import UsualRun, usual_runs_of
 
 MOST_RUNNING, MOST_NEXT = 12, 4
 _SHOWN = (
@@ -25,7 +25,7 @@ class Running:
     """A job at work. `expected_at` is None where too few runs like it ended well."""
 
     job: Job
-    usual: Usual | None
+    usual: UsualRun | None
     expected_at: datetime | None
 
 
@@ -72,7 +72,7 @@ def running_now(user: Person) -> Now:
     )
 
 
-def _running(job: Job, usual: Mapping[UUID, Usual]) -> Running:
+def _running(job: Job, usual: Mapping[UUID, UsualRun]) -> Running:
     began: datetime | None = getattr(job, "try_at", None) or job.started_at
     usual_run = usual.get(job.pk)
     return Running(job, usual_run, usual_run.end_after(began) if usual_run and began else None)

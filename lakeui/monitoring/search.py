@@ -18,7 +18,7 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.jobs.redaction import shown_job
+from lakeui.jobs.redaction import redact_job
 
 SHOWN = 12
 MAX_TEXT = 200
@@ -103,7 +103,7 @@ def _jobs(user: Person, text: str) -> list[Job]:
     jobs, reader = visible_jobs(user).select_related("table"), Reader(user)
     job_id = uuid_in(text)
     if job_id:
-        return [shown_job(job, reader) for job in jobs.filter(pk=job_id)]
+        return [redact_job(job, reader) for job in jobs.filter(pk=job_id)]
     asked = jobs.filter(Q(statement__icontains=text) | Q(error_message__icontains=text))
     if reader.sees_all:
         return list(asked[:SHOWN])

@@ -125,7 +125,7 @@ def test_a_slow_run_is_explained_and_run_again_on_its_page(signed_in, story):
         JobStage.objects.create(
             attempt=attempt, place=0, name="compact files", started_at=began, finished_at=ended,
             took_ms=took * 1000, found="83 files in 9 bins", spark_stage_count=1,
-            spark_stages=[SparkStage(12, tasks=9, done=9, started_ms=at, ended_ms=at + took * 1000).as_row()],
+            spark_stages=[SparkStage(12, tasks=9, done=9, started_ms=at, ended_ms=at + took * 1000).to_row()],
         )  # fmt: skip
     JobEvent.objects.create(job=job, at=began, message="83 files are small")
     WorkerReport.objects.update(seen_at=timezone.now())

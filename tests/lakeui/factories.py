@@ -629,7 +629,7 @@ class Story:
             core_ms=(began - (ended or 0)) * 15_700,
             **{"done": tasks} | more,
         )
-        return stage.as_row()
+        return stage.to_row()
 
     def _earlier_merges(self, statement: str) -> None:
         """The nights before: what this one may be expected to take, and the steps it goes through."""

@@ -14,7 +14,7 @@ from lakeui.jobs import leases
 from lakeui.jobs.models import Job, JobStage
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.spark_stages import stages_in
-from lakeui.jobs.timeline import PartKind, Timeline, timeline_of
+from lakeui.jobs.timeline import JobTimeline, PartKind, timeline_of
 from tests.engine.conftest import spark  # noqa: F401 - a fixture
 from workers import spark_session
 from workers.job_run import run_attempt
@@ -51,7 +51,7 @@ def ran(table: Table, **more) -> Job:
     return job
 
 
-def timeline_of_job(job: Job) -> Timeline:
+def timeline_of_job(job: Job) -> JobTimeline:
     attempts = list(job.attempt_rows.all())
     stages = {attempt.pk: list(attempt.stages.order_by("place")) for attempt in attempts}
     return timeline_of(job, attempts, stages)

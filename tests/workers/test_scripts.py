@@ -17,7 +17,7 @@ from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job, JobAttempt
-from lakeui.jobs.requests import checked_command, request_job
+from lakeui.jobs.requests import check_request, request_job
 from tests.lakeui.catalog.log_writer import new_table
 from workers.job_run import run_attempt
 
@@ -191,7 +191,7 @@ def test_a_step_fits_what_an_earlier_one_made_of_the_columns(tables):
 
 def test_a_check_or_dry_run_of_a_script_makes_no_table_row(tables):
     sql = "; ".join(MAKES)
-    assert checked_command(tables[0], None, sql=sql).kind == "script"
+    assert check_request(tables[0], None, sql=sql).kind == "script"
     with pytest.raises(RequestError, match="a dry run cannot go on"):
         request_job(table=tables[0], sql=sql, requested_by=None, dry_run=True)
     with pytest.raises(RequestError, match=r"no table sales\.nothing"):

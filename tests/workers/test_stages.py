@@ -140,7 +140,7 @@ def in_spark(*stages: StageCounts, total: int | None = None) -> Progress:
 def test_a_stage_of_spark_is_recorded_with_all_that_was_told_of_it(stages, clock):
     stages.note(in_spark(spark_stage(7)))
     (row,) = rows(stages, clock)["write"]["spark_stages"]
-    assert asdict(SparkStage.recorded(row)) == asdict(spark_stage(7))
+    assert asdict(SparkStage.from_row(row)) == asdict(spark_stage(7))
 
 
 def test_stages_of_all_turns_stay_and_the_longest_where_there_are_many(stages, clock):
@@ -150,7 +150,7 @@ def test_stages_of_all_turns_stay_and_the_longest_where_there_are_many(stages, c
     stages.note(in_spark(spark_stage(200, core_ms=9), spark_stage(201, core_ms=3)))
     shown = rows(stages, clock)["write"]
     assert shown["spark_stage_count"] == 92
-    kept = [SparkStage.recorded(row) for row in shown["spark_stages"]]
+    kept = [SparkStage.from_row(row) for row in shown["spark_stages"]]
     assert [stage.stage_id for stage in kept] == [*range(KEPT - 2), 200, 201]
     assert kept[-2].core_ms == 9
 

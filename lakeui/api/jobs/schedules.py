@@ -25,7 +25,7 @@ from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.cron_words import cron_in_words
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.redaction import shown_schedule
+from lakeui.jobs.redaction import redact_schedule
 from lakeui.jobs.schedules import change_schedule, create_schedule, run_now, set_enabled
 
 CRON_HELP = (
@@ -76,7 +76,7 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
         return Reader(self.context["request"].user)
 
     def to_representation(self, instance: Schedule) -> dict[str, Any]:
-        return dict(super().to_representation(shown_schedule(instance, self.reader)))
+        return dict(super().to_representation(redact_schedule(instance, self.reader)))
 
     def get_cron_words(self, schedule: Schedule) -> str | None:
         return cron_in_words(schedule.cron) or None

@@ -19,10 +19,10 @@ from lakeui.api.serializers.runs import (
 )
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage
-from lakeui.jobs.redaction import shown_job
+from lakeui.jobs.redaction import redact_job
 from lakeui.jobs.run_costs import RunCost, cost_of
 from lakeui.jobs.same_runs import comparison_of
-from lakeui.jobs.timeline import Timeline, timeline_of
+from lakeui.jobs.timeline import JobTimeline, timeline_of
 from lakeui.monitoring.outlook import Outlook, outlook_of
 from lakeui.monitoring.rerun import rerun_of
 from lakeui.monitoring.spark_ui import SparkPages, spark_pages
@@ -70,7 +70,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
         return Reader(self.context["request"].user)
 
     def to_representation(self, instance: Job) -> dict[str, Any]:
-        return dict(super().to_representation(shown_job(instance, self.reader)))
+        return dict(super().to_representation(redact_job(instance, self.reader)))
 
     @extend_schema_field(RunCostSerializer)
     def get_cost(self, job: Job) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class JobDetailSerializer(JobSerializer):
         return sorted(table.name for table in job.also_changes.all())
 
 
-def _timeline(job: Job) -> Timeline:
+def _timeline(job: Job) -> JobTimeline:
     """Of a job that goes on until its last record: the same rows give the same answer and ETag."""
     attempts = list(job.attempt_rows.all())
     stages = {

@@ -23,7 +23,7 @@ from lakeui.jobs.errors import UploadNotFoundError
 from lakeui.jobs.upload_sample import (
     create_parameters,
     find_upload,
-    guessed_source,
+    guess_source,
     sample_as_json,
     sample_upload,
 )
@@ -144,7 +144,7 @@ class UploadPreview(APIView):
             kept = find_upload(upload_id, user)
         except UploadNotFoundError as error:
             raise NotFound(str(error)) from error
-        source = replace(guessed_source(kept), **given)
+        source = replace(guess_source(kept), **given)
         sample = sample_upload(kept, source, types)
         body = sample_as_json(sample) | {
             "parameters": create_parameters(source, sample) if sample.schema_json else None

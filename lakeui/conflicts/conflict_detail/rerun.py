@@ -24,7 +24,7 @@ from lakeui.conflicts.models import Conflict
 from lakeui.jobs.cancel_retry import RETRYABLE, hold_reruns, retry_job, runs_again
 from lakeui.jobs.command_rules import command_of, statement_of
 from lakeui.jobs.models import Job
-from lakeui.jobs.redaction import shown_job
+from lakeui.jobs.redaction import redact_job
 from lakeui.jobs.row_impact import asks_name
 
 AS_IT_WAS = str(RemedyKind.RETRY)
@@ -92,7 +92,7 @@ def reruns_of(
     """The ways in which someone may have an aborted job run again; `condition` is one they typed."""
     reader = Reader(user)
     jobs = () if conflict.job is None else tuple(
-        shown_job(job, reader)
+        redact_job(job, reader)
         for job in conflict.job.reruns.select_related("table").order_by("-created_at")[:_MAX_SHOWN]
     )  # fmt: skip
     obstacle = _obstacle(conflict, user, landed)

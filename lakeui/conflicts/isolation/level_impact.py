@@ -32,7 +32,7 @@ from lakeui.conflicts.isolation.proposal import (
     protocol_under,
     undone_by,
 )
-from lakeui.jobs.writers import writing_jobs
+from lakeui.jobs.writers import active_writers
 
 STREAMS_DAYS = 7
 MAX_STREAMS = 10
@@ -145,7 +145,7 @@ def impact_of_command(table: Table, kind: str, parameters: Mapping[str, Any]) ->
 
 def _aborted_jobs(table: Table) -> tuple[RunningJob, ...]:
     began = (
-        writing_jobs(table)
+        active_writers(table)
         .annotate(began=Max("attempt_rows__started_at"))
         .order_by("started_at", "id")
     )

@@ -16,7 +16,7 @@ from lakeui.conflicts.lanes.landed import Landed
 from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_aborted, would_overlap
 from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.statements.kinds import logged_kind
-from lakeui.jobs.made_versions import Maker, write_ms
+from lakeui.jobs.made_versions import VersionJob, write_ms
 from lakeui.jobs.spans import span_ms
 
 NOT_RECORDED = "not recorded"
@@ -117,7 +117,7 @@ class Around:
 
     table: Table
     landed: Landed
-    jobs: Mapping[int, Maker]
+    jobs: Mapping[int, VersionJob]
     pipelines: Mapping[int, PipelineTransaction]
     joints: Iterable[Joint]
     properties: Mapping[int, Properties]

@@ -33,7 +33,7 @@ from lakeui.conflicts.replay.recorded_history import History, out_of_order, reco
 from lakeui.conflicts.version_effects import conflicts_of
 from lakeui.jobs.made_versions import makers_of, scripts_elsewhere
 from lakeui.jobs.models import JobAttempt
-from lakeui.jobs.writers import writing_jobs
+from lakeui.jobs.writers import active_writers
 
 DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
@@ -176,7 +176,7 @@ def _running(table: Table, end: int) -> Sequence[Mapping[str, Any]]:
     """Attempts that have read and not ended, where the range ends with the latest version."""
     if end != (table.version or 0):
         return []
-    jobs = writing_jobs(table).filter(
+    jobs = active_writers(table).filter(
         attempt_rows__outcome=JobAttempt.Outcome.RUNNING,
         attempt_rows__read_version__isnull=False,
     )

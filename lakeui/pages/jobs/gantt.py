@@ -6,7 +6,7 @@ from datetime import datetime
 
 from lakeui.jobs.models import JobAttempt
 from lakeui.jobs.spark_stages import stages_in
-from lakeui.jobs.timeline import AttemptSpan, Part, PartKind, Timeline
+from lakeui.jobs.timeline import AttemptSpan, JobTimeline, Part, PartKind
 from lakeui.pages.jobs.run_steps import label_of, tasks_in
 from lakeui.pages.units import format_duration
 
@@ -78,7 +78,7 @@ class Gantt:
     started_at: datetime
 
 
-def draw_gantt(timeline: Timeline, picked: int | None = None) -> Gantt:
+def draw_gantt(timeline: JobTimeline, picked: int | None = None) -> Gantt:
     """`picked` is the attempt whose steps are shown although it is an early one."""
     shown = {span.attempt.number for span in timeline.attempts[-_STEPS_OF:]} | {picked}
     rows = tuple(_Rows(timeline, shown).all())
@@ -96,7 +96,9 @@ def anchor_of(attempt: int | None, place: int | None) -> str:
     return f"log-{attempt or 0}-{'x' if place is None else place}"
 
 
-def place_of(axis: Timeline | AttemptSpan, start: datetime, end: datetime) -> tuple[float, float]:
+def place_of(
+    axis: JobTimeline | AttemptSpan, start: datetime, end: datetime
+) -> tuple[float, float]:
     """Where a bar begins on the axis and how wide it is, of 100."""
     whole = axis.ended_at - axis.started_at
     if not whole:
@@ -110,7 +112,7 @@ def place_of(axis: Timeline | AttemptSpan, start: datetime, end: datetime) -> tu
 class _Rows:
     """All bars of one job, each placed on the same axis."""
 
-    def __init__(self, timeline: Timeline, shown: set[int | None]) -> None:
+    def __init__(self, timeline: JobTimeline, shown: set[int | None]) -> None:
         self._timeline, self._shown = timeline, shown
         self._spans = {span.attempt.number: span for span in timeline.attempts}
 

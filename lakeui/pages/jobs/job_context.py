@@ -20,9 +20,9 @@ from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
-from lakeui.jobs.redaction import shown_job
+from lakeui.jobs.redaction import redact_job
 from lakeui.jobs.run_costs import Cost, RunCost, cost_of
-from lakeui.jobs.timeline import Timeline, timeline_of
+from lakeui.jobs.timeline import JobTimeline, timeline_of
 from lakeui.monitoring.outlook import outlook_of
 from lakeui.monitoring.rerun import rerun_of
 from lakeui.monitoring.spark_ui import spark_pages
@@ -79,7 +79,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
         log
         | _rights(request, job, may_read=may_read)
         | {
-            "job": shown_job(job, reader),
+            "job": redact_job(job, reader),
             "may_read": may_read,
             "table": None,
             "attempts": list(_rows(attempts, conflicts)),
@@ -121,7 +121,7 @@ def rerun_context(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str
 
 
 def _spark_stages(
-    request: HttpRequest, timeline: Timeline, picked: JobAttempt | None
+    request: HttpRequest, timeline: JobTimeline, picked: JobAttempt | None
 ) -> StageTable | None:
     spans = (span for span in timeline.attempts if span.attempt is picked)
     pages = spark_pages(request.user, picked.spark_application) if picked else None

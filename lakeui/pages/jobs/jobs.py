@@ -22,7 +22,7 @@ from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.filters import JobFilter, state_counts, visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.jobs.redaction import WITHHELD, shown_job
+from lakeui.jobs.redaction import WITHHELD, redact_job
 from lakeui.jobs.row_impact import asks_name
 from lakeui.jobs.run_costs import costs_of
 from lakeui.pages.exports import CHUNK, export
@@ -66,14 +66,14 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
     jobs = visible_jobs(request.user).select_related("table").prefetch_related("requested_by")
     listing, reader = Listing(request, JobFilter(request.GET, jobs)), Reader(request.user)
     if "export" in request.GET and listing.is_valid:
-        rows = (shown_job(job, reader) for job in listing.rows.iterator(chunk_size=CHUNK))
+        rows = (redact_job(job, reader) for job in listing.rows.iterator(chunk_size=CHUNK))
         return export(rows, COLUMNS, request.GET["export"], "jobs")
     table = one_table(request)
     counts = _counts(request, jobs)
     listing.known_total = _total(request, counts) if listing.is_valid else None
     context = {
         "listing": listing,
-        "jobs": [shown_job(job, reader) for job in listing.page] if listing.is_valid else [],
+        "jobs": [redact_job(job, reader) for job in listing.page] if listing.is_valid else [],
         "chips": _chips(request, counts),
         "costs": costs_of(listing.page) if listing.is_valid else {},
         "table": table,
@@ -135,7 +135,7 @@ def job_rerun(request: HttpRequest, pk: UUID) -> HttpResponse:
     if _is_fragment(request):
         reader = Reader(request.user)
         context = rerun_context(request, job, may_read=reader.may_read(job))
-        context |= {"job": shown_job(job, reader), "refusal": refusal}
+        context |= {"job": redact_job(job, reader), "refusal": refusal}
         whole = request.method == "POST"
         return render(request, f"jobs/_rerun{'' if whole else '_jobs'}.html", context)
     if refusal:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakeui.jobs.models import JobEvent
-from lakeui.jobs.timeline import PartKind, Timeline
+from lakeui.jobs.timeline import JobTimeline, PartKind
 from lakeui.pages.jobs.gantt import anchor_of, label_of_part
 
 Key = tuple[int, int | None]
@@ -22,7 +22,7 @@ class LogGroup:
     events: list[JobEvent] = field(default_factory=list)
 
 
-def log_groups(events: Sequence[JobEvent], timeline: Timeline) -> list[LogGroup]:
+def log_groups(events: Sequence[JobEvent], timeline: JobTimeline) -> list[LogGroup]:
     """In the order of the lines."""
     steps = _Steps(timeline)
     groups: list[LogGroup] = []
@@ -42,7 +42,7 @@ def log_groups(events: Sequence[JobEvent], timeline: Timeline) -> list[LogGroup]
 class _Steps:
     """The steps of a job by when they began."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: JobTimeline) -> None:
         self._titles: dict[Key, str] = {_QUEUE: "Queue"}
         starts: list[tuple[datetime, Key]] = []
         several = len(timeline.attempts) > 1

@@ -7,13 +7,13 @@ from lakeui.jobs.models import Job
 from lakeui.jobs.same_runs import (
     AS_USUAL,
     WASTED_ATTEMPTS,
-    Comparison,
     Measure,
     PartDifference,
+    RunDifference,
     RunFacts,
     comparison_of,
 )
-from lakeui.jobs.timeline import PartKind, Timeline
+from lakeui.jobs.timeline import JobTimeline, PartKind
 from lakeui.pages.jobs.gantt import LABELS
 from lakeui.pages.jobs.run_steps import label_of
 from lakeui.pages.units import MINUS, format_bytes, format_count, format_duration
@@ -60,7 +60,7 @@ class RunRow:
 class Compared:
     """`headline` is the verdict with its figure, `because` what explains it, in one sentence."""
 
-    comparison: Comparison
+    comparison: RunDifference
     headline: str
     because: str
     parts: tuple[PartRow, ...]
@@ -68,7 +68,7 @@ class Compared:
     runs: tuple[RunRow, ...]
 
 
-def compared(job: Job, timeline: Timeline) -> Compared | None:
+def compared(job: Job, timeline: JobTimeline) -> Compared | None:
     """None where there is no earlier run to compare with."""
     comparison = comparison_of(job, timeline)
     if comparison is None:
@@ -85,14 +85,14 @@ def compared(job: Job, timeline: Timeline) -> Compared | None:
     )
 
 
-def _headline(comparison: Comparison, *, is_active: bool) -> str:
+def _headline(comparison: RunDifference, *, is_active: bool) -> str:
     if comparison.verdict == AS_USUAL:
         return "no longer than usual so far" if is_active else "as long as usual"
     by = format_duration(abs(comparison.more_ms))
     return f"{by} {comparison.verdict} than usual{' so far' if is_active else ''}"
 
 
-def _because(comparison: Comparison) -> str:
+def _because(comparison: RunDifference) -> str:
     """The part that explains most, then counts that are far from the usual."""
     part = comparison.explains
     if part is None:
@@ -113,7 +113,7 @@ def _of_measure(measure: Measure) -> str:
     return f"{_MEASURES[measure.name]}: {times:.1f} times the usual."
 
 
-def _part_rows(comparison: Comparison) -> Iterator[PartRow]:
+def _part_rows(comparison: RunDifference) -> Iterator[PartRow]:
     shown = [part for part in comparison.differences if max(part.this_ms, part.usual_ms)]
     shown = [part for part in shown if abs(part.more_ms) >= _SHOWN_MS][:_SHOWN_PARTS]
     longest = max((max(part.this_ms, part.usual_ms) for part in shown), default=1)

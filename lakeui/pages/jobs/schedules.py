@@ -22,7 +22,7 @@ from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.quiet_hours import quiet_hours
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule
-from lakeui.jobs.redaction import WITHHELD, shown_schedule
+from lakeui.jobs.redaction import WITHHELD, redact_schedule
 from lakeui.jobs.schedule_runs import latest_runs, neighbours
 from lakeui.jobs.schedules import change_schedule, create_schedule, next_runs, run_now, set_enabled
 from lakeui.pages.exports import CHUNK, export
@@ -88,11 +88,11 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
     )
     reader = Reader(request.user)
     if "export" in request.GET and listing.is_valid:
-        rows = (shown_schedule(row, reader) for row in listing.rows.iterator(chunk_size=CHUNK))
+        rows = (redact_schedule(row, reader) for row in listing.rows.iterator(chunk_size=CHUNK))
         return export(rows, COLUMNS, request.GET["export"], "schedules")
     context = {
         "listing": listing,
-        "schedules": [shown_schedule(schedule, reader) for schedule in listing.page],
+        "schedules": [redact_schedule(schedule, reader) for schedule in listing.page],
         "readable": {schedule.pk: reader.may_read(schedule) for schedule in listing.page},
         "next_runs": {schedule.pk: _next_runs(schedule.cron) for schedule in listing.page},
         "runs": latest_runs(listing.page) if listing.is_valid else {},

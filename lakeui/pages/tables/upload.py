@@ -24,7 +24,7 @@ from lakeui.jobs.requests import request_create
 from lakeui.jobs.upload_sample import (
     create_parameters,
     find_upload,
-    guessed_source,
+    guess_source,
     sample_upload,
 )
 from lakeui.jobs.uploads import FORMATS, keep_upload, path_of
@@ -146,7 +146,7 @@ def upload_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The columns and first rows of a kept file; POST looks again, or has it loaded."""
     must_maintain(request)
     kept = _own_upload(request, pk)
-    guessed = guessed_source(kept)
+    guessed = guess_source(kept)
     form = LoadForm(guessed, request.POST or None, initial=_first_values(kept, guessed))
     is_valid = request.method == "POST" and form.is_valid()
     if request.method == "POST" and not is_valid and request.POST.get("act") != _LOAD:

@@ -76,8 +76,8 @@ def test_a_worker_that_comes_back_after_its_lease_may_write_nothing(job, lease):
     for write in (
         lambda: leases.renew(lease),
         lambda: leases.record(lease, base_version=3),
-        lambda: leases.to_committing(lease),
-        lambda: leases.to_running(lease),
+        lambda: leases.begin_commit(lease),
+        lambda: leases.resume_running(lease),
         lambda: leases.finish(lease, Job.State.FAILED),
     ):
         with pytest.raises(LeaseLostError):
@@ -90,11 +90,11 @@ def test_a_cancellation_in_time_stops_the_commit(job, lease):
     Job.objects.filter(pk=job.pk).update(cancel_requested_at=timezone.now())
     assert leases.is_cancelled(lease)
     with pytest.raises(OperationCancelledError):
-        leases.to_committing(lease)
+        leases.begin_commit(lease)
 
 
 def test_a_cancellation_after_the_commit_began_comes_too_late(job, lease):
-    leases.to_committing(lease)
+    leases.begin_commit(lease)
     Job.objects.filter(pk=job.pk).update(cancel_requested_at=timezone.now())
     leases.finish(lease, Job.State.SUCCEEDED, committed_version=4)
     job.refresh_from_db()
@@ -123,7 +123,7 @@ def test_a_cancelling_job_whose_worker_fell_silent_is_taken_once_more_as_cancell
     job, lease, is_committing
 ):
     if is_committing:
-        leases.to_committing(lease)
+        leases.begin_commit(lease)
     ask_to_cancel(job)
     expire(job)
     assert leases.requeue_expired() == [job.pk]
@@ -134,14 +134,14 @@ def test_a_cancelling_job_whose_worker_fell_silent_is_taken_once_more_as_cancell
     assert state_of(job) == Job.State.CANCELLING
     assert leases.claim(job.pk, "spark@third") is None
     with pytest.raises(OperationCancelledError):
-        leases.to_committing(second)
+        leases.begin_commit(second)
 
 
 def test_a_job_that_loses_its_commit_after_it_was_cancelled_does_not_run_on(job, lease):
-    leases.to_committing(lease)
+    leases.begin_commit(lease)
     ask_to_cancel(job)
     assert state_of(job) == Job.State.COMMITTING
-    leases.to_running(lease)
+    leases.resume_running(lease)
     assert state_of(job) == Job.State.CANCELLING
 
 

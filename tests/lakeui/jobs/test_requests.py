@@ -200,7 +200,7 @@ def lost_its_worker(job: Job) -> Job:
     lease = leases.claim(job.pk, "light@gone")
     assert lease is not None
     leases.record(lease, base_version=4)
-    leases.to_committing(lease)
+    leases.begin_commit(lease)
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert leases.requeue_expired() == [job.pk]
     job.refresh_from_db()

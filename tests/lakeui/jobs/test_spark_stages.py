@@ -12,11 +12,11 @@ STAGE = SparkStage(
 
 
 def test_a_stage_is_read_as_it_was_written():
-    assert SparkStage.recorded(STAGE.as_row()) == STAGE
+    assert SparkStage.from_row(STAGE.to_row()) == STAGE
 
 
 def test_what_is_as_usual_takes_no_room():
-    assert SparkStage(7, tasks=2, done=2).as_row() == {"stage_id": 7, "tasks": 2, "done": 2}
+    assert SparkStage(7, tasks=2, done=2).to_row() == {"stage_id": 7, "tasks": 2, "done": 2}
 
 
 def test_a_stage_says_when_it_ran_and_how_long():

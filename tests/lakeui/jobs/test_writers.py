@@ -16,7 +16,7 @@ from lakeui.jobs.filters import JobFilter
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.schedules import change_schedule, create_schedule
-from lakeui.jobs.writers import active_jobs, schedules_changing, writing_jobs
+from lakeui.jobs.writers import active_jobs, active_writers, schedules_changing
 from lakeui.monitoring.outlook import forecast_of
 from tests.lakeui.people import person
 from workers.job_tables import oldest_other_start_ms, other_writers
@@ -45,9 +45,9 @@ def test_a_script_writes_to_each_table_that_its_steps_name(tables):
     orders, people, returns = tables
     job = script(orders, f"{SCRIPT}; TRUNCATE TABLE t; TRUNCATE TABLE `{people.uri}`")
     assert [list(active_jobs(table)) for table in tables] == [[job], [job], []]
-    assert not writing_jobs(people).exists()
+    assert not active_writers(people).exists()
     Job.objects.filter(pk=job.pk).update(state=Job.State.COMMITTING)
-    assert [list(writing_jobs(table)) for table in tables] == [[job], [job], []]
+    assert [list(active_writers(table)) for table in tables] == [[job], [job], []]
     assert list(job.also_changes.all()) == [people]
     assert not schedules_changing(returns).exists()
 
@@ -55,7 +55,7 @@ def test_a_script_writes_to_each_table_that_its_steps_name(tables):
 def test_a_dry_run_writes_nowhere_and_an_ended_script_no_more(tables):
     orders, people, _ = tables
     job = script(orders, state=Job.State.RUNNING, dry_run=True)
-    assert (active_jobs(people).count(), writing_jobs(people).count()) == (1, 0)
+    assert (active_jobs(people).count(), active_writers(people).count()) == (1, 0)
     Job.objects.filter(pk=job.pk).update(state=Job.State.FAILED)
     assert not active_jobs(people).exists()
     job.refresh_from_db()

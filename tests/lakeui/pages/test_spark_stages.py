@@ -41,7 +41,7 @@ def step(attempt: JobAttempt, place, name, began, seconds, *stages):
     return JobStage.objects.create(
         attempt=attempt, place=place, name=name, started_at=began, took_ms=seconds * 1000,
         finished_at=began + timedelta(seconds=seconds), unit="tasks",
-        spark_stages=[one.as_row() for one in stages], spark_stage_count=len(stages),
+        spark_stages=[one.to_row() for one in stages], spark_stage_count=len(stages),
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def test_the_json_tells_the_same_stages(as_, lake, attempt):
 
 
 def test_numbers_of_files_and_lines_are_not_told_as_rows(as_, lake, attempt):
-    of_files = stage(5, attempt.started_at, 5, 6, bytes_read=0, rows_read=1).as_row()
+    of_files = stage(5, attempt.started_at, 5, 6, bytes_read=0, rows_read=1).to_row()
     attempt.stages.filter(place=1).update(spark_stages=[of_files])
     attempt.stages.filter(place=0).update(name="infer the schema")
     client = as_("viewer")
@@ -103,7 +103,7 @@ def test_numbers_of_files_and_lines_are_not_told_as_rows(as_, lake, attempt):
 
 
 def test_many_stages_are_cut_and_it_is_said(as_, lake, attempt):
-    rows = [stage(number, attempt.started_at, 0, 1).as_row() for number in range(40)]
+    rows = [stage(number, attempt.started_at, 0, 1).to_row() for number in range(40)]
     attempt.stages.update(spark_stages=rows, spark_stage_count=70)
     body = page(as_("viewer"), lake).content.decode()
     assert "The 60 longest of 140 stages." in " ".join(body.split())
@@ -116,7 +116,7 @@ def test_a_stage_that_runs_takes_until_now_and_one_that_waits_has_no_bar(as_, la
     waits = SparkStage(9, status="pending", tasks=5)
     runs = SparkStage(8, status="active", started_ms=stage(8, attempt.started_at, 5, 5).started_ms)
     attempt.stages.filter(place=1).update(
-        finished_at=None, spark_stages=[waits.as_row(), runs.as_row()], spark_stage_count=2
+        finished_at=None, spark_stages=[waits.to_row(), runs.to_row()], spark_stage_count=2
     )
     rows = page(as_("viewer"), lake).context["spark_stages"].rows
     running, waiting = rows[-2:]

@@ -88,7 +88,7 @@ class Command(BaseCommand):
         if wait is not None:
             code = EXIT_CODES.get(Job.State(job.state), STILL_AT_IT)
             if code:
-                raise CommandError(_ending(job), returncode=code)
+                raise CommandError(_describe_end(job), returncode=code)
 
     def _wait(self, job: Job, seconds: float) -> None:
         clock, until = SystemClock(), time.monotonic() + seconds
@@ -155,7 +155,7 @@ def _person(username: str) -> User | None:
     return user
 
 
-def _ending(job: Job) -> str:
+def _describe_end(job: Job) -> str:
     if job.is_active:
         return f"Job {job.pk} is still {job.state}; it goes on."
     return f"Job {job.pk} {job.state}: {job.error_message or job.error_code or 'by request'}"
