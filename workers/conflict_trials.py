@@ -20,7 +20,7 @@ from lakeui.conflicts.conflict_detail.trials import (
     answer_text,
     changes_to_try,
     command_of_conflict,
-    winning_commands,
+    find_winning_commands,
 )
 from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.command_rules import readable_table
@@ -103,5 +103,5 @@ def _write_of(conflict: Conflict) -> RecordedWrite | None:
         ),
         command=command,
         read_version=conflict.read_version,
-        winners=winning_commands(conflict),
+        winners=find_winning_commands(conflict),
     )

@@ -16,7 +16,7 @@ from engine.transaction.observer import (
     new_files,
 )
 from engine.transaction.outcome import ResolvedConflict
-from lakeui.conflicts.recording import Origin, record_aborted, record_resolved
+from lakeui.conflicts.recording import AttemptOrigin, record_aborted, record_resolved
 from lakeui.jobs import leases
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
@@ -144,8 +144,8 @@ class JobObserver(TransactionObserver):
         self._ended_attempt = True
 
     @property
-    def _origin(self) -> Origin:
-        return Origin(job_id=self._job.pk, attempt=self._attempt)
+    def _origin(self) -> AttemptOrigin:
+        return AttemptOrigin(job_id=self._job.pk, attempt=self._attempt)
 
     @property
     def _user_name(self) -> str:

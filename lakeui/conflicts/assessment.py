@@ -41,7 +41,7 @@ _REWRITE_COST = "The whole table is written again, under another layout: {size} 
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AssessedCondition:
     """One condition with its evidence; where it fails: the fix, its cost, and the job that does it."""
 
     name: str
@@ -62,7 +62,7 @@ class TableEligibility:
     eligible: bool | None
     obstacle: str
     traces_moves: bool
-    conditions: tuple[Step, ...]
+    conditions: tuple[AssessedCondition, ...]
     runtimes: tuple[RuntimeVerdict, ...]
     locked_out: tuple[str, ...]
     avoided: int
@@ -78,7 +78,7 @@ def eligibility_of(table: Table) -> TableEligibility:
         ),
     )
     is_read = bool(table.schema) and table.version is not None
-    eligibility = asked(table) if is_read else None
+    eligibility = assess_eligibility(table) if is_read else None
     return TableEligibility(
         eligible=eligibility.eligible if eligibility else None,
         obstacle=(eligibility.obstacle or "") if eligibility else "Its log was not read yet.",
@@ -87,7 +87,7 @@ def eligibility_of(table: Table) -> TableEligibility:
         if eligibility
         else (),
         runtimes=_runtimes(eligibility, table) if eligibility else (),
-        locked_out=tuple(_locked_out(table)),
+        locked_out=tuple(_list_locked_out_clients(table)),
         avoided=avoided["all"],
         avoided_lately=avoided["lately"],
     )
@@ -97,7 +97,7 @@ def _runtimes(eligibility: Eligibility, table: Table) -> tuple[RuntimeVerdict, .
     return runtime_verdicts(eligibility, clustered=bool(table.clustering_columns))
 
 
-def setting_of(
+def build_setting(
     table: Table,
     level: IsolationLevel | None = None,
     *,
@@ -125,10 +125,10 @@ def level_of(recorded: str | None, table: Table) -> IsolationLevel:
 
 def eligible_setting(table: Table, level: IsolationLevel | None = None) -> TableSetting:
     """The table as it would be with all that row-level concurrency asks for."""
-    return replace(setting_of(table, level, vectors=True), partitioned=False, identity=False)
+    return replace(build_setting(table, level, vectors=True), partitioned=False, identity=False)
 
 
-def asked_of(table: Table, level: IsolationLevel, *, row_level: bool) -> ReplaySetting:
+def replay_setting(table: Table, level: IsolationLevel, *, row_level: bool) -> ReplaySetting:
     """The table under another level, with row-level concurrency or without.
 
     A table that takes part does not without deletion vectors; one that has vectors, and does not,
@@ -146,7 +146,11 @@ def asked_of(table: Table, level: IsolationLevel, *, row_level: bool) -> ReplayS
 
 def facts_of(table: Table) -> TableFacts:
     """What is mirrored of all that decides at which level the table's conflicts are resolved."""
-    return asked(table).facts if table.schema and table.version is not None else UNKNOWN_TABLE
+    return (
+        assess_eligibility(table).facts
+        if table.schema and table.version is not None
+        else UNKNOWN_TABLE
+    )
 
 
 def metadata_of(table: Table, properties: Mapping[str, str]) -> Metadata:
@@ -174,25 +178,25 @@ def has_identity(schema: Mapping[str, Any]) -> bool:
     return any(IDENTITY_KEY in (field.get("metadata") or {}) for field in schema.get("fields", ()))
 
 
-def asked(table: Table) -> Eligibility:
+def assess_eligibility(table: Table) -> Eligibility:
     """The engine's own conditions, asked of the mirror's row."""
     metadata = metadata_of(table, table.properties)
     return table_eligibility(metadata, protocol_of(table), table.clustering_columns)
 
 
-def _step(condition: EligibilityCondition, table: Table) -> Step:
+def _step(condition: EligibilityCondition, table: Table) -> AssessedCondition:
     if condition.holds:
-        return Step(condition.name, True, condition.evidence)
+        return AssessedCondition(condition.name, True, condition.evidence)
     cost, job = "", None
     if VECTORS_PROPERTY in condition.fix:
         job = {"kind": "set_properties", "parameters": {"properties": {VECTORS_PROPERTY: "true"}}}
         cost = VECTORS_COST
     elif "rewriting" in condition.fix:
         cost = _REWRITE_COST.format(size=table.size_bytes)
-    return Step(condition.name, False, condition.evidence, condition.fix, cost, job)
+    return AssessedCondition(condition.name, False, condition.evidence, condition.fix, cost, job)
 
 
-def _locked_out(table: Table) -> Iterator[str]:
+def _list_locked_out_clients(table: Table) -> Iterator[str]:
     if "deletionVectors" in table.reader_features:
         yield (
             "Readers without deletion vectors: delta-spark before 2.3, Databricks Runtime before"

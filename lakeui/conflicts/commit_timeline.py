@@ -14,7 +14,7 @@ from lakeui.conflicts.models import Conflict
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class TimelineRange:
     """How far back, in buckets how wide."""
 
     span: timedelta
@@ -22,11 +22,11 @@ class Range:
     bucket_name: str
 
 
-RANGES: Mapping[str, Range] = {
-    "6h": Range(timedelta(hours=6), timedelta(minutes=10), "10 minutes"),
-    "24h": Range(timedelta(hours=24), timedelta(minutes=30), "half hour"),
-    "7d": Range(timedelta(days=7), timedelta(hours=4), "4 hours"),
-    "30d": Range(timedelta(days=30), timedelta(hours=12), "half day"),
+RANGES: Mapping[str, TimelineRange] = {
+    "6h": TimelineRange(timedelta(hours=6), timedelta(minutes=10), "10 minutes"),
+    "24h": TimelineRange(timedelta(hours=24), timedelta(minutes=30), "half hour"),
+    "7d": TimelineRange(timedelta(days=7), timedelta(hours=4), "4 hours"),
+    "30d": TimelineRange(timedelta(days=30), timedelta(hours=12), "half day"),
 }
 
 
@@ -76,7 +76,7 @@ class CommitTimeline:
         total: Counter[str] = Counter()
         for bucket in self.buckets:
             total.update(dict(bucket.operations))
-        return _ranked(total)
+        return _rank_operations(total)
 
     @property
     def commit_count(self) -> int:
@@ -116,7 +116,8 @@ def timeline_of(
     aborted = Counter((moment - start) // chosen.width for moment in aborted_at)
     inside = [i for i in sorted({*counts, *aborted}) if 0 <= i < places]
     buckets = (
-        TimeBucket(start + i * chosen.width, tuple(_ranked(counts[i])), aborted[i]) for i in inside
+        TimeBucket(start + i * chosen.width, tuple(_rank_operations(counts[i])), aborted[i])
+        for i in inside
     )
     return CommitTimeline(
         name=name,
@@ -138,11 +139,11 @@ def usual_range(table: Table, now: datetime) -> str:
     return next(fitting, "30d")
 
 
-def _ranked(counts: Counter[str]) -> list[OperationCommits]:
+def _rank_operations(counts: Counter[str]) -> list[OperationCommits]:
     return [OperationCommits(*pair) for pair in counts.most_common()]
 
 
-def _start(chosen: Range, now: datetime) -> datetime:
+def _start(chosen: TimelineRange, now: datetime) -> datetime:
     return _floor(now, chosen.width) + chosen.width - chosen.span
 
 

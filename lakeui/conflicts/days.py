@@ -47,13 +47,13 @@ def keep(**fields: Any) -> Conflict:  # noqa: ANN401 - as the model has them
 
 def count_out(table: Table) -> None:
     """Take a table's conflicts out of the sums: called before its rows go."""
-    for day, *pair, n, ms, size in _by_day(Conflict.objects.filter(table=table)):
+    for day, *pair, n, ms, size in _sum_by_day(Conflict.objects.filter(table=table)):
         add_to(ConflictDay, _key(day, pair), dict(zip(_COUNTED, (-n, -ms, -size), strict=True)))
 
 
 def recount() -> None:
     """All days anew, from the conflicts that are there."""
-    sums_by_day = _by_day(Conflict.objects.all())
+    sums_by_day = _sum_by_day(Conflict.objects.all())
     with transaction.atomic():
         ConflictDay.objects.all().delete()
         ConflictDay.objects.bulk_create(
@@ -80,7 +80,7 @@ def sums_since(since: datetime) -> dict[OperationPair, Sums]:
     return sums_by_pair
 
 
-def _by_day(conflicts: QuerySet[Conflict]) -> list[tuple[Any, ...]]:
+def _sum_by_day(conflicts: QuerySet[Conflict]) -> list[tuple[Any, ...]]:
     days = conflicts.order_by().annotate(day=TruncDate("occurred_at", tzinfo=UTC))
     return list(days.values_list("day", *_PAIR).annotate(*_OF_CONFLICTS))
 

@@ -12,7 +12,7 @@ from django.db.models import F, Q
 
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.isolation.overlaps import overlaps_of
-from lakeui.conflicts.isolation.reordered import out_of_order_versions, rows_of_versions
+from lakeui.conflicts.isolation.reordered import find_out_of_order, rows_of_versions
 from lakeui.conflicts.models import Erasure, OrderLook
 from lakeui.conflicts.statements.kinds import DELETE
 
@@ -34,16 +34,16 @@ def _look_at(table: Table) -> None:
     look = getattr(table, "order_look", None)
     since = look.version if look is not None and look.version < (table.version or 0) else -1
     new = table.commits.filter(version__gt=since, operation="DELETE")
-    rows = _passed_over(table) if new.exists() else []
+    rows = _find_passed_over(table) if new.exists() else []
     with transaction.atomic():
         Erasure.objects.bulk_create(rows, ignore_conflicts=True)
         _settle(table)
         OrderLook.objects.update_or_create(table=table, defaults={"version": table.version})
 
 
-def _passed_over(table: Table) -> list[Erasure]:
+def _find_passed_over(table: Table) -> list[Erasure]:
     """A row for each append and DELETE that is known to match some of its rows."""
-    versions = out_of_order_versions(table, overlaps_of(table)).versions
+    versions = find_out_of_order(table, overlaps_of(table)).versions
     erased = [order for order in versions if order.kind == DELETE and order.is_known]
     rows = [
         _row(table, append, row.commit)

@@ -9,7 +9,7 @@ from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.filters import BY_TABLE, CommitFilter, filter_by_table
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
-from lakeui.conflicts.models import FORMER_ENDINGS, Conflict, ending_of
+from lakeui.conflicts.models import FORMER_ENDINGS, Conflict, normalise_outcome
 from lakeui.conflicts.version_effects import BECAME, conflicts_of
 
 _MAX_RESOLVING = 5000
@@ -22,7 +22,7 @@ def visible_conflicts(user: Person) -> QuerySet[Conflict]:
     return Conflict.objects.filter(table__in=visible_tables(user))
 
 
-def to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
+def prepare_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
     """With what a row of a list shows, and without the facts, which are long."""
     said = KeyTextTransform("row_level", "facts")
     return (
@@ -106,7 +106,7 @@ class ConflictFilter(django_filters.FilterSet):
     def filter_kind(
         self, conflicts: QuerySet[Conflict], _name: str, kind: str
     ) -> QuerySet[Conflict]:
-        return conflicts.filter(kind=ending_of(kind))
+        return conflicts.filter(kind=normalise_outcome(kind))
 
     def filter_pair(
         self, conflicts: QuerySet[Conflict], _name: str, pair: str

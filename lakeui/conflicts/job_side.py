@@ -12,7 +12,7 @@ from engine.conflicts.replay_history import RecordedTable
 from engine.conflicts.sample_table import TableSetting
 from engine.schema.column_mapping import column_mapping_mode
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.assessment import setting_of
+from lakeui.conflicts.assessment import build_setting
 from lakeui.conflicts.statements.operations import Target, operation_of_commit, operations_of_job
 from lakeui.jobs.models import Job
 
@@ -25,25 +25,25 @@ class JobSide:
 
     @cached_property
     def setting(self) -> TableSetting:
-        return setting_of(self.job.table)
+        return build_setting(self.job.table)
 
     @cached_property
     def target(self) -> Target:
-        return Target.of(self.job.table)
+        return Target.from_table(self.job.table)
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
         return operations_of_job(self.target, self.job.kind, self.job.parameters)
 
-    def with_commit(self, commit: Commit, actions: tuple[Action, ...] | None) -> Forecast:
-        return self._with([operation_of_commit(commit, self.target, actions)])
+    def forecast_with_commit(self, commit: Commit, actions: tuple[Action, ...] | None) -> Forecast:
+        return self._forecast_with([operation_of_commit(commit, self.target, actions)])
 
-    def with_job(self, kind: str, parameters: Any, table_id: int) -> Forecast:  # noqa: ANN401 - JSON
+    def forecast_with_job(self, kind: str, parameters: Any, table_id: int) -> Forecast:  # noqa: ANN401 - JSON
         """With a job of a kind, should that land first; `table_id` is its own table."""
         is_own = table_id == self.job.table_id
-        return self._with(operations_of_job(self.target, kind, parameters, is_own=is_own))
+        return self._forecast_with(operations_of_job(self.target, kind, parameters, is_own=is_own))
 
-    def _with(self, theirs: Sequence[Operation]) -> Forecast:
+    def _forecast_with(self, theirs: Sequence[Operation]) -> Forecast:
         """The worst that is forecast; where one does nothing to the table, they never conflict."""
         table = self.job.table
         columns = RecordedTable(

@@ -28,7 +28,7 @@ FORMER_OUTCOMES = FORMER_ENDINGS | {"lost": "aborted", "landed": "committed"}
 """How writes ended, in the words of version 0.1, which addresses take until 0.3."""
 
 
-def ending_of(word: str) -> str:
+def normalise_outcome(word: str) -> str:
     """How a conflict ended, in the words of today; a word that is no former one is returned as it is."""
     return FORMER_ENDINGS.get(word, word)
 

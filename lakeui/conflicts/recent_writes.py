@@ -15,8 +15,12 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.redaction import may_read_text
-from lakeui.conflicts.statements.clients import Client, client_of
-from lakeui.conflicts.statements.conditions import Condition, shape_of, understood
+from lakeui.conflicts.statements.clients import WriterClient, client_of
+from lakeui.conflicts.statements.conditions import (
+    RecordedCondition,
+    parse_recorded_condition,
+    shape_of,
+)
 
 DAYS = 30
 MAX_WRITES = 1_000
@@ -24,7 +28,7 @@ _BY_FILES = frozenset(runtime.name for runtime in RUNTIMES if not runtime.suppor
 _CONDITIONED = frozenset({"UPDATE", "DELETE", "MERGE"})
 
 
-class Asking(NamedTuple):
+class OverlappingAttempt(NamedTuple):
     """A write that overlapped with others, committed or aborted, by its condition."""
 
     operation: str
@@ -49,7 +53,7 @@ class RecentWrite(NamedTuple):
         return self.read_version is not None and self.version - self.read_version > 1
 
     @property
-    def client(self) -> Client:
+    def client(self) -> WriterClient:
         """The program that wrote it."""
         return client_of(self.engine_info)
 
@@ -61,7 +65,7 @@ class ConditionUse:
     user_name: str
     operation: str
     text: str
-    condition: Condition
+    condition: RecordedCondition
     times: int
 
 
@@ -79,11 +83,11 @@ class RecentWrites:
     overlapping: int
     conditions: tuple[ConditionUse, ...]
 
-    def by_client(self) -> list[tuple[Client, int]]:
+    def count_by_client(self) -> list[tuple[WriterClient, int]]:
         """Programs that wrote, those with most commits first."""
         return Counter(write.client for write in self.writes).most_common()
 
-    def by_files(self) -> list[tuple[str, int]]:
+    def count_file_level_writers(self) -> list[tuple[str, int]]:
         """Who wrote by programs that compare files whatever the table is, the busiest first.
 
         Where the log names nobody, the program.
@@ -109,9 +113,11 @@ def recent_writes(table: Table, reader: Reader | None = None) -> RecentWrites:
     )  # fmt: skip
     recent = tuple(_writes(rows))
     writes = recent[:MAX_WRITES]
-    attempts = _aborted(table, since, reader)
+    attempts = _list_aborted_attempts(table, since, reader)
     aborted = attempts[:MAX_WRITES]
-    overlapping = [Asking(w.operation, w.predicate, w.user_name) for w in writes if w.overlapped]
+    overlapping = [
+        OverlappingAttempt(w.operation, w.predicate, w.user_name) for w in writes if w.overlapped
+    ]
     overlapping = [
         asking for asking in (*aborted, *overlapping) if asking.operation in _CONDITIONED
     ]
@@ -121,13 +127,15 @@ def recent_writes(table: Table, reader: Reader | None = None) -> RecentWrites:
     )
 
 
-def _aborted(table: Table, since: datetime, reader: Reader | None) -> list[Asking]:
+def _list_aborted_attempts(
+    table: Table, since: datetime, reader: Reader | None
+) -> list[OverlappingAttempt]:
     """Aborted attempts: each overlapped with its winning commit at least."""
     aborted = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
     rows = aborted.order_by("-occurred_at").values_list(
         "current_operation", "current_predicate", "current_user_name"
     )
-    asked = (Asking(*row) for row in rows[: MAX_WRITES + 1])
+    asked = (OverlappingAttempt(*row) for row in rows[: MAX_WRITES + 1])
     return [
         one
         if reader is None or may_read_text(one.predicate, reader)
@@ -136,7 +144,7 @@ def _aborted(table: Table, since: datetime, reader: Reader | None) -> list[Askin
     ]
 
 
-def _uses(overlapping: Iterable[Asking], table: Table) -> tuple[ConditionUse, ...]:
+def _uses(overlapping: Iterable[OverlappingAttempt], table: Table) -> tuple[ConditionUse, ...]:
     """Conditions that differ in their numbers alone are one, shown as the latest was."""
     schema_json = json.dumps(table.schema)
     uses: dict[tuple[str, str, str], list[str]] = {}
@@ -148,7 +156,9 @@ def _uses(overlapping: Iterable[Asking], table: Table) -> tuple[ConditionUse, ..
             )
     ranked = sorted(uses.items(), key=lambda item: -len(item[1]))
     return tuple(
-        ConditionUse(user, operation, texts[0], understood(shape, schema_json), len(texts))
+        ConditionUse(
+            user, operation, texts[0], parse_recorded_condition(shape, schema_json), len(texts)
+        )
         for (user, operation, shape), texts in ranked
     )
 

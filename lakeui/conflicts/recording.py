@@ -20,7 +20,7 @@ _MAX_FILES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class AttemptOrigin:
     """Whose attempt it was: a job's of ours, or a transaction that a pipeline reported.
 
     `sequence` is the number of the event that told of it; `occurred_at` None: it occurs now.
@@ -62,7 +62,7 @@ def record_aborted(
     error: ConflictError,
     *,
     table: Table,
-    origin: Origin,
+    origin: AttemptOrigin,
     user_name: str = "",
     wasted_ms: int = 0,
     wasted_bytes: int = 0,
@@ -90,7 +90,7 @@ def record_resolved(
     current: ConflictSide,
     *,
     table: Table,
-    origin: Origin,
+    origin: AttemptOrigin,
     committed_version: int | None = None,
 ) -> Conflict:
     """Two writes that touched the same files and both landed; this one as a version, where known."""
@@ -169,7 +169,7 @@ def _bounds(decision: Decision | None, shared: Iterable[str]) -> dict[str, str]:
     if not files or any(file.low is None or file.high is None for file in files):
         return {}
     lows, highs = (
-        sorted(map(_in_order, values)) for values in zip(*map(_ends, files), strict=True)
+        sorted(map(_value_sort_key, values)) for values in zip(*map(_ends, files), strict=True)
     )
     return {
         "order_column": log_values.text(decision.order_column, 100),
@@ -182,7 +182,7 @@ def _ends(file: SideFile) -> tuple[str, str]:
     return file.low or "", file.high or ""
 
 
-def _in_order(value: str) -> tuple[bool, float, str]:
+def _value_sort_key(value: str) -> tuple[bool, float, str]:
     """Numbers by size, before texts by their letters."""
     try:
         return False, float(value), value

@@ -14,7 +14,7 @@ from lakeui.conflicts.models import Conflict
 _HOLDS_QUERY = re.compile(r"\bSELECT\b", re.IGNORECASE)
 
 
-def shown_conflict(conflict: Conflict, reader: Reader) -> Conflict:
+def redact_conflict(conflict: Conflict, reader: Reader) -> Conflict:
     """The conflict; for who may not read the aborted statement a copy to show, without its condition."""
     if may_read_condition(conflict, reader):
         return conflict
@@ -27,9 +27,9 @@ def shown_conflict(conflict: Conflict, reader: Reader) -> Conflict:
     return told
 
 
-def shown_conflicts(conflicts: Iterable[Conflict], reader: Reader) -> Iterator[Conflict]:
-    """Each as `shown_conflict` has it."""
-    return (shown_conflict(conflict, reader) for conflict in conflicts)
+def redact_conflicts(conflicts: Iterable[Conflict], reader: Reader) -> Iterator[Conflict]:
+    """Each as `redact_conflict` has it."""
+    return (redact_conflict(conflict, reader) for conflict in conflicts)
 
 
 def may_read_condition(conflict: Conflict, reader: Reader) -> bool:

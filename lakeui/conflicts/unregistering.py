@@ -20,7 +20,7 @@ from lakeui.jobs.writers import active_jobs
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RecordCounts:
     """What is on record of a table. Versions can be read again from its log; the rest cannot."""
 
     versions: int
@@ -31,9 +31,9 @@ class Kept:
     keys: int
 
 
-def kept_of(table: Table) -> Kept:
+def count_records(table: Table) -> RecordCounts:
     """Counted now."""
-    return Kept(
+    return RecordCounts(
         versions=table.commits.count(),
         jobs=table.jobs.count(),
         conflicts=table.conflicts.count(),
@@ -43,12 +43,12 @@ def kept_of(table: Table) -> Kept:
     )
 
 
-def needed_to_unregister(table: Table) -> str:
+def right_to_unregister(table: Table) -> str:
     """The right it takes: less for one that no job managed to create, of which nothing is lost."""
     return "maintain" if table.version is None and not table.commits.exists() else "admin"
 
 
-def unregister_table(table: Table, by: User | None, reason: str = "") -> Kept:
+def unregister_table(table: Table, by: User | None, reason: str = "") -> RecordCounts:
     """Forget a table: its mirror, jobs, conflicts, schedules, roles and keys. What went.
 
     Raises:
@@ -57,7 +57,7 @@ def unregister_table(table: Table, by: User | None, reason: str = "") -> Kept:
     """
     if settings.READ_ONLY:
         raise ReadOnlyError
-    action = needed_to_unregister(table)
+    action = right_to_unregister(table)
     if by is not None and not may(by, action, table):
         what = "Unregistering a table"
         raise NotPermittedError(what, action, table.name)
@@ -68,7 +68,7 @@ def unregister_table(table: Table, by: User | None, reason: str = "") -> Kept:
             which = "job that changes" if active == 1 else "jobs that change"
             msg = f"{active} {which} {table.name} did not end yet."
             raise RequestError(msg, "Wait for them, or cancel them first.", field="table")
-        kept = kept_of(table)
+        kept = count_records(table)
         _record(table, kept, by, reason)
         forget_mirror(table)
         dismiss_place(table.uri)
@@ -78,7 +78,7 @@ def unregister_table(table: Table, by: User | None, reason: str = "") -> Kept:
     return kept
 
 
-def _record(table: Table, kept: Kept, by: User | None, reason: str) -> None:
+def _record(table: Table, kept: RecordCounts, by: User | None, reason: str) -> None:
     changes = {"place": [table.uri, "None"], "jobs": [str(kept.jobs), "None"]}
     changes |= {"conflicts": [str(kept.conflicts), "None"]}
     LogEntry.objects.create(

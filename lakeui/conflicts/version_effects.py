@@ -53,20 +53,22 @@ def effects_of(table: Table, version: int) -> VersionEffects:
     return VersionEffects(*_some(aborted), *_some(passed), *_some(resolved))
 
 
-def aborted_by(table: Table, low: int, high: int) -> dict[int, int]:
+def count_aborted_by_version(table: Table, low: int, high: int) -> dict[int, int]:
     """How many attempts each version of a span aborted."""
     overlaps = conflicts_of(table).filter(winning_version__range=(low, high))
-    return _counted(overlaps.exclude(kind=Conflict.Kind.RESOLVED).values_list("winning_version"))
+    return _count_by_version(
+        overlaps.exclude(kind=Conflict.Kind.RESOLVED).values_list("winning_version")
+    )
 
 
-def resolved_by(table: Table, low: int, high: int) -> dict[int, int]:
+def count_resolved_by_version(table: Table, low: int, high: int) -> dict[int, int]:
     """How many conflicts each version of a span resolved before it landed."""
     conflicts = conflicts_of(table).filter(kind=Conflict.Kind.RESOLVED)
     became = conflicts.annotate(version=BECAME)
-    return _counted(became.filter(version__range=(low, high)).values_list("version"))
+    return _count_by_version(became.filter(version__range=(low, high)).values_list("version"))
 
 
-def _counted(versions: "QuerySet[Any, Any]") -> dict[int, int]:
+def _count_by_version(versions: "QuerySet[Any, Any]") -> dict[int, int]:
     return dict(versions.order_by().annotate(n=Count("pk")))
 
 

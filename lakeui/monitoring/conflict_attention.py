@@ -95,8 +95,8 @@ def _by_rows(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
         verdicts = row_verdicts(table)
         facts[table.pk] = {
             "judged_30_days": len(verdicts.conflicts),
-            "would_pass_30_days": len(verdicts.of(Verdict.PASSES)),
-            "undecidable_30_days": len(verdicts.of(Verdict.UNDECIDABLE)),
+            "would_pass_30_days": len(verdicts.filter_by_verdict(Verdict.PASSES)),
+            "undecidable_30_days": len(verdicts.filter_by_verdict(Verdict.UNDECIDABLE)),
         }
     return facts
 

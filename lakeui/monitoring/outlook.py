@@ -31,7 +31,7 @@ from engine.conflicts.statements import COMPACTIONS, StatementKind
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.replay.recorded_history import decoded_text
+from lakeui.conflicts.replay.recorded_history import decode_commit_text
 from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.jobs.usual_runs import UsualRun, usual_run, usual_runs
 from lakeui.jobs.writers import active_jobs, schedules_changing
@@ -228,7 +228,7 @@ def _landed(
     landed = (
         Landed(
             commit,
-            mine.with_commit(commit, _actions(commit)),
+            mine.forecast_with_commit(commit, _actions(commit)),
             records.get(commit.operation, PairRecord()),
         )
         for commit in sorted(shown, key=lambda commit: commit.version)
@@ -245,7 +245,7 @@ def _with_short_texts(commits: QuerySet[Commit]) -> QuerySet[Commit]:
 
 def _actions(commit: Commit) -> tuple[Action, ...] | None:
     text = getattr(commit, "short_text", "")
-    committed = decoded_text(commit.version, text, commit.raw_bytes)
+    committed = decode_commit_text(commit.version, text, commit.raw_bytes)
     return committed.actions if committed is not None else None
 
 
@@ -270,7 +270,7 @@ def _coming(
             operation=operation,
             writer=other.requested_by.get_username() if other.requested_by else "",
             expected_at=_expected(other, usual.get(other.kind)),
-            forecast=mine.with_job(other.kind, other.parameters, other.table_id),
+            forecast=mine.forecast_with_job(other.kind, other.parameters, other.table_id),
             record=records.get(operation, PairRecord()),
             job_id=other.pk,
             waits=other.state == Job.State.QUEUED,
@@ -281,7 +281,7 @@ def _coming(
             operation=operation,
             writer=schedule.owner.get_username(),
             expected_at=schedule.next_due_at,
-            forecast=mine.with_job(schedule.kind, schedule.parameters, schedule.table_id),
+            forecast=mine.forecast_with_job(schedule.kind, schedule.parameters, schedule.table_id),
             record=records.get(operation, PairRecord()),
             schedule=schedule.name,
         )

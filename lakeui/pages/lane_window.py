@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.http import Http404, HttpRequest
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.lanes.narrowing import Ending, LaneFilter
+from lakeui.conflicts.lanes.narrowing import LaneFilter, LaneOutcome
 from lakeui.conflicts.models import outcome_of
 from lakeui.conflicts.version_effects import conflicts_of
 
@@ -86,7 +86,7 @@ def filter_of(request: HttpRequest) -> LaneFilter:
         Http404: there is no such outcome.
     """
     outcome = outcome_of(request.GET.get("outcome", ""))
-    if outcome and outcome not in list(Ending):
+    if outcome and outcome not in list(LaneOutcome):
         msg = "There is no such outcome."
         raise Http404(msg)
     writer, operation, partition = (

@@ -14,8 +14,8 @@ from lakeui.catalog.previews import PATIENCE
 from lakeui.conflicts.conflict_detail.row_values import (
     MAX_ROWS,
     ask_for_rows,
+    find_shared_rows,
     is_waiting,
-    shared_rows,
 )
 from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict, ConflictRows
@@ -103,17 +103,19 @@ def test_rows_of_a_deleted_file_are_reported_as_unreadable(lost, broker):
 
 def test_positions_recorded_before_decisions_were_are_used_too(lost):
     old = _conflict(lost.table, [], facts={"files": [{"path": "a.parquet", "rows": [5]}]})
-    met = shared_rows(old)
+    met = find_shared_rows(old)
     assert met is not None
     assert (met.path, met.version, met.positions) == ("a.parquet", 1, (5,))
 
 
 def test_only_some_rows_are_read_and_none_where_no_position_is_known(lost):
     many = _conflict(lost.table, [{"path": "a.parquet", "common_rows": list(range(200))}])
-    met = shared_rows(many)
+    met = find_shared_rows(many)
     assert met is not None
     assert len(met.positions) == MAX_ROWS
-    assert shared_rows(_conflict(lost.table, [{"path": "a.parquet", "common_rows": []}])) is None
+    assert (
+        find_shared_rows(_conflict(lost.table, [{"path": "a.parquet", "common_rows": []}])) is None
+    )
     assert ask_for_rows(_conflict(lost.table, [])) is None
 
 

@@ -17,13 +17,13 @@ from lakeui.api.serializers.conflict_sides import (
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.advice import advice
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
-from lakeui.conflicts.conflict_detail.later_commit import Landed, landed_later
+from lakeui.conflicts.conflict_detail.later_commit import LaterCommit, find_later_commit
 from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 
 
-class LandedLaterSerializer(serializers.Serializer[Landed]):
+class LandedLaterSerializer(serializers.Serializer[LaterCommit]):
     """What the aborted write became after all: by its own job, or by one that ran it again.
 
     `job_id` is null where a pipeline's own attempt did it.
@@ -100,6 +100,6 @@ class ConflictDetail(RetrieveAPIView[Conflict]):
             similar=like,
             advice=advice(conflict, sides, like),
             neighbours=neighbours(visible, conflict),
-            landed=landed_later(conflict),
+            landed=find_later_commit(conflict),
         )
         return conflict

@@ -18,7 +18,7 @@ from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.serializers.runs import JobForecastSerializer
 from lakeui.catalog.previews import PREVIEW_CONDITION
-from lakeui.conflicts.conflict_detail.later_commit import landed_later
+from lakeui.conflicts.conflict_detail.later_commit import find_later_commit
 from lakeui.conflicts.conflict_detail.rerun import (
     AS_IT_WAS,
     FIXES,
@@ -80,7 +80,7 @@ class ConflictRerun(GenericAPIView[Any]):
         """The ways to run it again, each with what it would overlap with if it began now."""
         refuse_unknown(request, frozenset())
         conflict = self._conflict()
-        reruns = reruns_of(conflict, request.user, landed_later(conflict))
+        reruns = reruns_of(conflict, request.user, find_later_commit(conflict))
         ways = [
             {
                 "fix": way.fix,

@@ -16,9 +16,9 @@ from lakeui.api.of_table import OfTable
 from lakeui.api.serializers.conflict_costs import ConflictCostsSerializer
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
-from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
+from lakeui.conflicts.filters import ConflictFilter, prepare_list, visible_conflicts
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.redaction import shown_conflict
+from lakeui.conflicts.redaction import redact_conflict
 from lakeui.monitoring.partition_costs import costs_by_partition
 
 
@@ -59,7 +59,7 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
         return Reader(self.context["request"].user)
 
     def to_representation(self, instance: Conflict) -> dict[str, Any]:
-        return dict(super().to_representation(shown_conflict(instance, self.reader)))
+        return dict(super().to_representation(redact_conflict(instance, self.reader)))
 
     class Meta:
         model = Conflict
@@ -103,7 +103,7 @@ MAX_PARTITIONS, MAX_PAIRS = 200, 500
 
 def conflicts_to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
     """Latest first, with what a row shows and without the long facts."""
-    return to_list(conflicts).order_by("-occurred_at")
+    return prepare_list(conflicts).order_by("-occurred_at")
 
 
 class ConflictList(ListAPIView[Conflict]):

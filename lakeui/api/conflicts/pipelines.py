@@ -16,7 +16,7 @@ from lakeui.api.throttles import AnonymousThrottle, ReportThrottle
 from lakeui.catalog.access import tables_to_report
 from lakeui.conflicts.models import PipelineTransaction
 from lakeui.conflicts.pipelines.checks import KINDS, Event
-from lakeui.conflicts.pipelines.events import Refusal, Taken, Writer, take_events
+from lakeui.conflicts.pipelines.events import BatchResult, Refusal, Writer, take_events
 from lakeui.conflicts.pipelines.facts import MAX_NUMBER
 
 MAX_EVENTS = 200
@@ -93,7 +93,7 @@ class RefusalSerializer(serializers.Serializer[Refusal]):
     remedy = serializers.CharField()
 
 
-class TakenSerializer(serializers.Serializer[Taken]):
+class TakenSerializer(serializers.Serializer[BatchResult]):
     """What became of a batch. `duplicates` were kept before."""
 
     accepted = serializers.IntegerField()

@@ -20,7 +20,7 @@ from lakeui.api.serializers.attention import (
     MuteSerializer,
 )
 from lakeui.catalog.access import visible_tables
-from lakeui.conflicts.models import ending_of
+from lakeui.conflicts.models import normalise_outcome
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.checks import Check, thresholds
 from lakeui.monitoring.models import Mute
@@ -80,7 +80,7 @@ class MuteList(GenericAPIView[Mute]):
             table = get_object_or_404(visible_tables(request.user), pk=pk)
         require(request, "maintain", table)
         row = mute(
-            Check(ending_of(values["check_name"])),
+            Check(normalise_outcome(values["check_name"])),
             table,
             values["until"],
             by=caller(request),

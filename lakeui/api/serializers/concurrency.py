@@ -9,7 +9,7 @@ from engine.conflict_facts import Rule
 from lakeui.api.fields import FormerWordField, Int64Field, RecordedChoiceField, RecordedField
 from lakeui.api.former_words import STEP_WORDS
 from lakeui.conflicts.lanes.bars import BarEnd
-from lakeui.conflicts.lanes.narrowing import Ending
+from lakeui.conflicts.lanes.narrowing import LaneOutcome
 from lakeui.conflicts.lanes.path import RESULTS
 from lakeui.conflicts.models import outcome_of
 
@@ -191,7 +191,7 @@ class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
     """Which transactions of a range, and which of them to follow on its way."""
 
     outcome = serializers.ChoiceField(
-        choices=[*Ending, "absorbed", "lost"],
+        choices=[*LaneOutcome, "absorbed", "lost"],
         required=False,
         help_text="`absorbed` and `lost` are deprecated words for `resolved` and `aborted`.",
     )

@@ -16,7 +16,7 @@ from lakeui.api.serializers.concurrency import (
     SwimLaneSerializer,
 )
 from lakeui.catalog.models import Table
-from lakeui.conflicts.lanes.narrowing import LaneFilter, narrowed
+from lakeui.conflicts.lanes.narrowing import LaneFilter, filter_lane
 from lakeui.conflicts.lanes.navigator import navigator
 from lakeui.conflicts.lanes.other_settings import other_settings
 from lakeui.conflicts.lanes.path import lane_path
@@ -56,7 +56,7 @@ class ConcurrencyLanes(OfTable):
 
 
 def _swim_lane(table: Table, whole: SwimLane, by: LaneFilter, key: str) -> dict[str, Any]:
-    data, counts = narrowed(table, whole, by)
+    data, counts = filter_lane(table, whole, by)
     landed = [bar.finished_at for bar in whole.bars if bar.version is not None and bar.finished_at]
     return {
         "first": data.first,

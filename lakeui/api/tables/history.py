@@ -28,7 +28,7 @@ from lakeui.catalog.growth import growth
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.commit_timeline import commit_timeline
 from lakeui.conflicts.filters import VersionFilter
-from lakeui.conflicts.version_effects import aborted_by, resolved_by
+from lakeui.conflicts.version_effects import count_aborted_by_version, count_resolved_by_version
 
 
 class SizeBinSerializer(serializers.Serializer[Any]):
@@ -164,7 +164,10 @@ def count_conflicts(table: Table, commits: Sequence[Any]) -> None:
     """Give each commit how many attempts it aborted and how many conflicts it resolved."""
     if commits:
         low, high = min(c.version for c in commits), max(c.version for c in commits)
-        beaten, resolved = aborted_by(table, low, high), resolved_by(table, low, high)
+        beaten, resolved = (
+            count_aborted_by_version(table, low, high),
+            count_resolved_by_version(table, low, high),
+        )
         for commit in commits:
             commit.aborted_by_it = beaten.get(commit.version, 0)
             commit.resolved = resolved.get(commit.version, 0)

@@ -30,24 +30,29 @@ from lakeui.api.serializers.isolation import (
 )
 from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.catalog.models import Table
-from lakeui.conflicts.assessment import setting_of
-from lakeui.conflicts.isolation.effect import Effect, effect_of
+from lakeui.conflicts.assessment import build_setting
+from lakeui.conflicts.isolation.effect import LevelEffect, effect_of
 from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
-from lakeui.conflicts.isolation.observed import Pair, observed_pairs
+from lakeui.conflicts.isolation.observed import ObservedPair, list_observed_pairs
 from lakeui.conflicts.isolation.overlap_rows import overlap_rows
-from lakeui.conflicts.isolation.overlaps import Overlap, Overlaps, latest_between, overlaps_of
-from lakeui.conflicts.isolation.pairs import computed_matrix, table_matrix
+from lakeui.conflicts.isolation.overlaps import (
+    CountedOverlap,
+    Overlaps,
+    latest_between,
+    overlaps_of,
+)
+from lakeui.conflicts.isolation.pairs import compute_matrix, table_matrix
 from lakeui.conflicts.isolation.proposal import (
     LEVEL,
     ROW_TRACKING,
     VECTORS,
     Proposal,
     proposal_of,
-    setting_under,
+    propose_setting,
 )
 from lakeui.conflicts.isolation.reordered import (
     OutOfOrderVersion,
-    out_of_order_versions,
+    find_out_of_order,
     rows_of_versions,
 )
 from lakeui.conflicts.isolation.settings_history import settings_history
@@ -96,17 +101,17 @@ class Matrix(OfTable):
 
     @extend_schema(parameters=[MatrixRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        own = setting_of(self.table)
+        own = build_setting(self.table)
         parameters = asked(request, MatrixRequestSerializer)
         level = IsolationLevel(parameters.get("level") or own.level)
         pairs, overlaps = (
-            observed_pairs(self.table, parameters["days"]),
+            list_observed_pairs(self.table, parameters["days"]),
             overlaps_of(self.table, parameters["days"]),
         )
         body = {
             "level": level,
-            "computed": computed_matrix(self.table, level),
-            "cells": table_matrix(self.table, setting_of(self.table, level), overlaps, pairs),
+            "computed": compute_matrix(self.table, level),
+            "cells": table_matrix(self.table, build_setting(self.table, level), overlaps, pairs),
             "overlaps": overlaps,
             "observed": pairs,
         }
@@ -128,7 +133,7 @@ class OverlapList(OfTable):
         parameters = asked(request, OverlapsRequestSerializer)
         sides = parameters["current"], parameters["winner"]
         overlaps = latest_between(overlaps_of(table), *sides, _MAX_OVERLAPS)
-        page: Sequence[Overlap] = self.paginate_queryset(overlaps) or []
+        page: Sequence[CountedOverlap] = self.paginate_queryset(overlaps) or []
         return self.get_paginated_response(
             OverlapRowSerializer(overlap_rows(self.table, page), many=True).data
         )
@@ -158,7 +163,7 @@ class ReorderedList(OfTable):
     )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         asked(request, ReorderedRequestSerializer)
-        versions = out_of_order_versions(self.table, overlaps_of(self.table)).versions
+        versions = find_out_of_order(self.table, overlaps_of(self.table)).versions
         page: Sequence[OutOfOrderVersion] = self.paginate_queryset(versions) or []
         return self.get_paginated_response(
             OutOfOrderSerializer(rows_of_versions(self.table, page), many=True).data
@@ -192,7 +197,7 @@ def _word(setting: bool | None) -> str | None:
 def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, Any]:
     settings, columns = proposal.properties, proposal.clustering
     readers = streams_reading(table, request.user) if proposal else ()
-    overlaps, pairs = overlaps_of(table), observed_pairs(table)
+    overlaps, pairs = overlaps_of(table), list_observed_pairs(table)
     return {
         "level": table.isolation_level,
         "is_set": table.isolation_level_is_set,
@@ -205,16 +210,16 @@ def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, 
         "promises": PROMISES,
         "impact": impact_of(table, settings, columns, readers) if proposal else None,
         "forecast": _forecast(table, proposal, overlaps, pairs) if proposal else None,
-        "cells": table_matrix(table, setting_under(table, proposal), overlaps, pairs),
+        "cells": table_matrix(table, propose_setting(table, proposal), overlaps, pairs),
         "overlaps": overlaps,
         "history": settings_history(table, overlaps, _HISTORY),
     }
 
 
 def _forecast(
-    table: Table, proposal: Proposal, overlaps: Overlaps, pairs: Sequence[Pair]
-) -> Effect | None:
-    return effect_of(table, proposal, overlaps, pairs, out_of_order_versions(table, overlaps))
+    table: Table, proposal: Proposal, overlaps: Overlaps, pairs: Sequence[ObservedPair]
+) -> LevelEffect | None:
+    return effect_of(table, proposal, overlaps, pairs, find_out_of_order(table, overlaps))
 
 
 def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Response:

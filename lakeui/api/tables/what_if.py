@@ -16,7 +16,7 @@ from lakeui.api.of_table import OfTable
 from lakeui.api.serializers.concurrency import SwimLaneRequestSerializer
 from lakeui.api.serializers.isolation import LEVELS
 from lakeui.conflicts.replay.overlaps import FORMER_WORDS, WriteOutcome, pair_changes, replay
-from lakeui.conflicts.replay.recorded_history import latest_versions, within
+from lakeui.conflicts.replay.recorded_history import clamp_range, latest_versions
 from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS
 
 
@@ -153,7 +153,9 @@ class WhatIf(OfTable):
             table,
             IsolationLevel(level),
             row_level=table.row_level_eligible if row_level is None else row_level,
-            versions=within(table, parameters.get("first", first), parameters.get("last", last)),
+            versions=clamp_range(
+                table, parameters.get("first", first), parameters.get("last", last)
+            ),
         )
         answer = replayed.answer
         body = {

@@ -14,8 +14,8 @@ from engine.conflicts.remedy_texts import NOT_BY_PARTITIONS, NOT_BY_SERIALIZABLE
 from engine.words import count_noun
 from lakeui.catalog.models import Table
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
-from lakeui.conflicts.conflict_detail.narrowing import Narrowing, narrowed_statement, narrowing
-from lakeui.conflicts.conflict_detail.similar import Similar
+from lakeui.conflicts.conflict_detail.narrowing import Narrowing, find_narrowing, narrow_statement
+from lakeui.conflicts.conflict_detail.similar import SimilarConflicts
 from lakeui.conflicts.eligibility.row_verdicts import RowVerdicts, row_verdicts
 from lakeui.conflicts.models import Conflict
 
@@ -46,7 +46,7 @@ _METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class ConflictAdvice:
     """One way out.
 
     `helped` of `of` losses like it would have been avoided, `undecidable` more are not counted.
@@ -68,30 +68,32 @@ class Advice:
     is_advised: bool = True
 
 
-def advice(conflict: Conflict, sides: BothSides, like: Similar) -> tuple[Advice, ...]:
+def advice(
+    conflict: Conflict, sides: BothSides, like: SimilarConflicts
+) -> tuple[ConflictAdvice, ...]:
     """Best first; what is not advised last. Nothing for two writes that both landed."""
     if conflict.kind == Conflict.Kind.RESOLVED:
         return ()
-    narrowed = narrowing(conflict, sides.decision)
+    narrowed = find_narrowing(conflict, sides.decision)
     entries = [
         *_retry(conflict, like),
         *_narrow(conflict, sides, narrowed, like),
         *_move(conflict, sides, like),
-        *_recorded(conflict, sides, like, has_narrowing=narrowed is not None),
+        *_iter_recorded_advice(conflict, sides, like, has_narrowing=narrowed is not None),
         *_not_advised(conflict, sides),
     ]
     return tuple(sorted(entries, key=lambda advised: not advised.is_advised))
 
 
-def _retry(conflict: Conflict, like: Similar) -> Iterator[Advice]:
+def _retry(conflict: Conflict, like: SimilarConflicts) -> Iterator[ConflictAdvice]:
     tried = [other for other in like.conflicts if other.passed_again is not None]
     passed = sum(bool(other.passed_again) for other in tried)
     done = conflict.job is not None and conflict.job.committed_version is not None
     if not conflict.can_retry:
         text = "It would be aborted again: run the same command only after the cause is gone."
-        yield Advice(kind=RemedyKind.RETRY, title="Retry", text=text, is_advised=False)
+        yield ConflictAdvice(kind=RemedyKind.RETRY, title="Retry", text=text, is_advised=False)
         return
-    yield Advice(
+    yield ConflictAdvice(
         kind=RemedyKind.RETRY,
         title="Retry",
         text=_retry_text(conflict),
@@ -115,8 +117,8 @@ def _retry_text(conflict: Conflict) -> str:
 
 
 def _narrow(
-    conflict: Conflict, sides: BothSides, proposed: Narrowing | None, like: Similar
-) -> Iterator[Advice]:
+    conflict: Conflict, sides: BothSides, proposed: Narrowing | None, like: SimilarConflicts
+) -> Iterator[ConflictAdvice]:
     if proposed is None:
         return
     judged = [proposed.would_have_passed(other) for other in like.conflicts]
@@ -134,7 +136,7 @@ def _narrow(
         f" {about}{100 * proposed.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
         f" and files outside are not even opened{fewer}."
     )
-    yield Advice(
+    yield ConflictAdvice(
         kind="narrow",
         title="Narrow the condition",
         text=text,
@@ -144,14 +146,14 @@ def _narrow(
         undecidable=len(judged) - len(decided),
         history="{helped} of {of} aborted attempts of this write would have passed",
         act="schedule" if _schedule(conflict) else "sql",
-        sql=narrowed_statement(conflict, proposed.condition)
+        sql=narrow_statement(conflict, proposed.condition)
         if sides.current.statement_is_whole
         else "",
         condition=proposed.condition,
     )
 
 
-def _move(conflict: Conflict, sides: BothSides, like: Similar) -> Iterator[Advice]:
+def _move(conflict: Conflict, sides: BothSides, like: SimilarConflicts) -> Iterator[ConflictAdvice]:
     current, winner = sides.current, sides.winner
     if not (current.read_at and winner.ended_at) or conflict.rule in _METADATA:
         return
@@ -162,7 +164,7 @@ def _move(conflict: Conflict, sides: BothSides, like: Similar) -> Iterator[Advic
         == (conflict.winner_operation, conflict.winner_user_name)
     ]
     who = conflict.winner_user_name or f"the {conflict.winner_operation}"
-    yield Advice(
+    yield ConflictAdvice(
         kind=RemedyKind.APART_IN_TIME,
         title="Move one of the two",
         text=f"Begun after {who} had committed, the {conflict.current_operation} reads"
@@ -175,9 +177,9 @@ def _move(conflict: Conflict, sides: BothSides, like: Similar) -> Iterator[Advic
     )
 
 
-def _recorded(
-    conflict: Conflict, sides: BothSides, like: Similar, *, has_narrowing: bool
-) -> Iterator[Advice]:
+def _iter_recorded_advice(
+    conflict: Conflict, sides: BothSides, like: SimilarConflicts, *, has_narrowing: bool
+) -> Iterator[ConflictAdvice]:
     """What the engine advised when the write was aborted."""
     own = sides.current.statement if sides.current.statement_is_whole else ""
     same_rule = sum(other.rule == conflict.rule for other in like.conflicts)
@@ -191,7 +193,7 @@ def _recorded(
             yield _vectors(conflict, remedy)
             continue
         timed = kind in _BY_TIME
-        yield Advice(
+        yield ConflictAdvice(
             kind=kind,
             title=str(remedy.get("action", "")),
             text=str(remedy.get("reason", "")),
@@ -216,13 +218,16 @@ def _is_on_now(table: Table | None, kind: str) -> bool:
     return any(kind == has and is_on for has, is_on in now.items())
 
 
-def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
+def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> ConflictAdvice:
     """Held against what rows would have said of this pair's losses."""
     table, pair = conflict.table, (conflict.current_operation, conflict.winner_operation)
-    judged = row_verdicts(table).of_pair(*pair) if table else RowVerdicts(())
-    passes, unknown = judged.of(Verdict.PASSES), judged.of(Verdict.UNDECIDABLE)
+    judged = row_verdicts(table).filter_by_pair(*pair) if table else RowVerdicts(())
+    passes, unknown = (
+        judged.filter_by_verdict(Verdict.PASSES),
+        judged.filter_by_verdict(Verdict.UNDECIDABLE),
+    )
     own = any(verdict.conflict_id == conflict.pk for verdict in passes)
-    return Advice(
+    return ConflictAdvice(
         kind=RemedyKind.DELETION_VECTORS,
         title=str(remedy.get("action", "")),
         text=str(remedy.get("reason", "")),
@@ -235,7 +240,7 @@ def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
     )
 
 
-def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
+def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[ConflictAdvice]:
     table = conflict.table
     if table is None or conflict.rule in _METADATA:
         return
@@ -246,9 +251,11 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
             f" Without them {count_noun(changed, 'file')} would have decided." if changed else ""
         )
         text = f"{'Both are' if table.row_tracking else 'They are'} enabled.{by_file}"
-        yield Advice(kind="vectors_on", title=both, text=text, verdict=ON_ALREADY, is_advised=False)
+        yield ConflictAdvice(
+            kind="vectors_on", title=both, text=text, verdict=ON_ALREADY, is_advised=False
+        )
         if not table.partition_columns:
-            yield Advice(
+            yield ConflictAdvice(
                 kind="partition",
                 title="Partition the table",
                 text=NOT_BY_PARTITIONS,
@@ -256,7 +263,7 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
                 is_advised=False,
             )
     if table.isolation_level == IsolationLevel.WRITE_SERIALIZABLE:
-        yield Advice(
+        yield ConflictAdvice(
             kind="serializable",
             title=IsolationLevel.SERIALIZABLE,
             text=NOT_BY_SERIALIZABLE,

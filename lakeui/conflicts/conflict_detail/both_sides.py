@@ -14,7 +14,7 @@ from lakeui.catalog.former_tables import is_former
 from lakeui.catalog.models import Commit
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.models import Conflict, PipelineTransaction
-from lakeui.conflicts.redaction import shown_conflict
+from lakeui.conflicts.redaction import redact_conflict
 from lakeui.conflicts.statements.text import statement_text
 from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job, JobAttempt
@@ -23,7 +23,7 @@ RESOLVED_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobOf:
+class SideJob:
     """The job of ours that a side was, and the try at it."""
 
     id: UUID
@@ -34,7 +34,7 @@ class JobOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineOf:
+class SidePipeline:
     """The pipeline that reported a side: its name, where it ran and as whom, and the try."""
 
     name: str
@@ -44,7 +44,7 @@ class PipelineOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class ConflictSideDetail:
     """One side. None and "" are what was not recorded.
 
     `statement_is_whole`: it is the job's or the pipeline's own, not put together from the log.
@@ -63,8 +63,8 @@ class Side:
     isolation_level: str
     changes: SideChanges | None
     txn_id: str
-    job: JobOf | None
-    pipeline: PipelineOf | None
+    job: SideJob | None
+    pipeline: SidePipeline | None
     resolved: tuple[Conflict, ...] = ()
     resolved_count: int = 0
 
@@ -73,8 +73,8 @@ class Side:
 class BothSides:
     """The aborted or rebased write, and the winning commit; how it was decided; what the mirror has of that commit."""
 
-    current: Side
-    winner: Side
+    current: ConflictSideDetail
+    winner: ConflictSideDetail
     decision: Decision | None
     commit: Commit | None
 
@@ -84,8 +84,8 @@ def both_sides(conflict: Conflict, reader: Reader) -> BothSides:
 
     Of a writer that names tables the reader may not see, only what the log says of it.
     """
-    conflict = shown_conflict(conflict, reader)
-    decision, commit = decision_of(conflict), _winning_commit(conflict)
+    conflict = redact_conflict(conflict, reader)
+    decision, commit = decision_of(conflict), _find_winning_commit(conflict)
     return BothSides(
         _current(conflict, decision, reader),
         _winner(conflict, decision, commit, reader),
@@ -103,12 +103,12 @@ def decision_of(conflict: Conflict) -> Decision | None:
         return None
 
 
-def _current(conflict: Conflict, decision: Decision | None, reader: Reader) -> Side:
+def _current(conflict: Conflict, decision: Decision | None, reader: Reader) -> ConflictSideDetail:
     facts, job = _facts(conflict).get("current") or {}, conflict.job
     reported = conflict.transaction
     attempt = job.attempt_rows.filter(number=conflict.attempt).first() if job else None
     own = _statement(job, reported, reader)
-    return Side(
+    return ConflictSideDetail(
         operation=conflict.current_operation,
         user=conflict.current_user_name,
         engine=facts.get("engine") or "",
@@ -128,19 +128,19 @@ def _current(conflict: Conflict, decision: Decision | None, reader: Reader) -> S
 
 def _winner(
     conflict: Conflict, decision: Decision | None, commit: Commit | None, reader: Reader
-) -> Side:
+) -> ConflictSideDetail:
     facts = _facts(conflict).get("winner") or {}
     txn_id = facts.get("txn_id") or (commit.txn_id if commit else "") or ""
-    job = _winning_job(conflict, txn_id)
+    job = _find_winning_job(conflict, txn_id)
     landed = JobAttempt.Outcome.COMMITTED
     attempt = job.attempt_rows.filter(outcome=landed).last() if job else None
-    reported = None if job else _winning_transaction(conflict, txn_id)
+    reported = None if job else _find_winning_transaction(conflict, txn_id)
     own = _statement(job, reported, reader)
     said = log_values.predicate({"predicate": facts.get("predicate")})
     predicate = said or (commit.predicate if commit else "")
-    recorded = _recorded(conflict, commit, predicate)
-    resolved, resolved_count = _resolved_by(job)
-    return Side(
+    recorded = _read_recorded_statement(conflict, commit, predicate)
+    resolved, resolved_count = _list_resolved_conflicts(job)
+    return ConflictSideDetail(
         operation=conflict.winner_operation,
         user=conflict.winner_user_name or (str(reported.pipeline) if reported else ""),
         engine=facts.get("engine") or (commit.engine_info if commit else ""),
@@ -173,7 +173,7 @@ def _began(attempt: JobAttempt | None, reported: PipelineTransaction | None) -> 
     return reported.started_at if reported else None
 
 
-def _recorded(conflict: Conflict, commit: Commit | None, predicate: str) -> str:
+def _read_recorded_statement(conflict: Conflict, commit: Commit | None, predicate: str) -> str:
     name = conflict.table.name if conflict.table else "…"
     parameters = (commit.operation_parameters if commit else None) or {}
     return statement_text(name, conflict.winner_operation, parameters, predicate) or predicate
@@ -184,14 +184,14 @@ def is_of_former_table(conflict: Conflict) -> bool:
     return conflict.table is not None and is_former(conflict.table, conflict.occurred_at)
 
 
-def _winning_commit(conflict: Conflict) -> Commit | None:
+def _find_winning_commit(conflict: Conflict) -> Commit | None:
     if conflict.table is None or conflict.winning_version is None or is_of_former_table(conflict):
         return None
     commits = conflict.table.commits.defer("raw")
     return commits.filter(version=conflict.winning_version).first()
 
 
-def _winning_job(conflict: Conflict, txn_id: str) -> Job | None:
+def _find_winning_job(conflict: Conflict, txn_id: str) -> Job | None:
     """By the transaction id that its commit carries, a step's too, or by the version it made."""
     if conflict.table is None:
         return None
@@ -205,7 +205,7 @@ def _winning_job(conflict: Conflict, txn_id: str) -> Job | None:
     return writer
 
 
-def _winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransaction | None:
+def _find_winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransaction | None:
     """What a pipeline reported of the winning commit."""
     if conflict.table is None or conflict.winning_version is None or is_of_former_table(conflict):
         return None
@@ -214,7 +214,7 @@ def _winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransaction
     return same.filter(txn_id=txn_id).first() if txn_id else same.first()
 
 
-def _resolved_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
+def _list_resolved_conflicts(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
     """The conflicts that the winning commit itself resolved before it landed: the first, and how many."""
     if job is None:
         return (), 0
@@ -224,8 +224,8 @@ def _resolved_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
     return first, len(first) if len(first) < RESOLVED_SHOWN else conflicts.count()
 
 
-def _job(job: Job, attempt: int) -> JobOf:
-    return JobOf(
+def _job(job: Job, attempt: int) -> SideJob:
+    return SideJob(
         id=job.pk,
         kind=job.kind,
         attempt=attempt,
@@ -234,10 +234,10 @@ def _job(job: Job, attempt: int) -> JobOf:
     )
 
 
-def _pipeline(reported: PipelineTransaction | None, attempt: int) -> PipelineOf | None:
+def _pipeline(reported: PipelineTransaction | None, attempt: int) -> SidePipeline | None:
     if reported is None:
         return None
-    return PipelineOf(
+    return SidePipeline(
         name=reported.pipeline.name,
         host=reported.host,
         user=reported.user_name,

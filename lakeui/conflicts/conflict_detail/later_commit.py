@@ -11,7 +11,7 @@ _RERUNS_FOLLOWED = 4  # of one another
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LaterCommit:
     """The version that it became, and the job that committed it; None where a pipeline did."""
 
     version: int
@@ -19,7 +19,7 @@ class Landed:
     is_same_job: bool
 
 
-def landed_later(conflict: Conflict) -> Landed | None:
+def find_later_commit(conflict: Conflict) -> LaterCommit | None:
     """The first commit of the job, of the jobs that ran it again, or of the pipeline's own attempts.
 
     None: not so far, as known here.
@@ -28,9 +28,9 @@ def landed_later(conflict: Conflict) -> Landed | None:
     if conflict.kind == Conflict.Kind.RESOLVED:
         return None
     if job is None:
-        return _of_pipeline(conflict.transaction)
+        return _find_pipeline_commit(conflict.transaction)
     if job.committed_version is not None:
-        return Landed(job.committed_version, job.pk, is_same_job=True)
+        return LaterCommit(job.committed_version, job.pk, is_same_job=True)
     of_it = Q()
     for hops in range(1, _RERUNS_FOLLOWED + 1):
         of_it |= Q(**{"__".join(["retry_of"] * hops): job.pk})
@@ -38,10 +38,10 @@ def landed_later(conflict: Conflict) -> Landed | None:
     row = again.order_by("finished_at").values_list("committed_version", "pk").first()
     if row is None or row[0] is None:
         return None
-    return Landed(row[0], row[1], is_same_job=False)
+    return LaterCommit(row[0], row[1], is_same_job=False)
 
 
-def _of_pipeline(aborted: PipelineTransaction | None) -> Landed | None:
+def _find_pipeline_commit(aborted: PipelineTransaction | None) -> LaterCommit | None:
     """What a later attempt of the same run committed."""
     if aborted is None or not aborted.run_id:
         return None
@@ -51,4 +51,4 @@ def _of_pipeline(aborted: PipelineTransaction | None) -> Landed | None:
     )
     versions = later.order_by("attempt", "committed_version")
     version = versions.values_list("committed_version", flat=True).first()
-    return None if version is None else Landed(version, None, is_same_job=True)
+    return None if version is None else LaterCommit(version, None, is_same_job=True)

@@ -48,7 +48,7 @@ class Narrowing:
         return _key(other.shared_low) >= _key(self.bound)
 
 
-def narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing | None:
+def find_narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing | None:
     """The better of the two sides of the shared files; None where little would be left.
 
     None too where the write has no condition to add to, or bounds were not recorded.
@@ -79,7 +79,7 @@ def narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing | None
     )
 
 
-def narrowed_statement(conflict: Conflict, condition: str) -> str:
+def narrow_statement(conflict: Conflict, condition: str) -> str:
     """The job's statement with one more condition; "" where it has none to add to."""
     job, table = conflict.job, conflict.table
     if job is None or table is None or job.kind not in _CONDITIONAL:

@@ -17,8 +17,8 @@ from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.previews import check_condition
 from lakeui.conflicts.assessment import VECTORS_COST
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
-from lakeui.conflicts.conflict_detail.later_commit import Landed, landed_later
-from lakeui.conflicts.conflict_detail.narrowing import narrowing
+from lakeui.conflicts.conflict_detail.later_commit import LaterCommit, find_later_commit
+from lakeui.conflicts.conflict_detail.narrowing import find_narrowing
 from lakeui.conflicts.conflict_detail.trials import CONDITION, NARROW
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.cancel_retry import RETRYABLE, hold_reruns, retry_job, runs_again
@@ -47,7 +47,7 @@ _MAX_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Rerun:
+class ConflictRerun:
     """One way to run it again. `cost` is what the fix does to the table, "" where it changes none."""
 
     fix: str
@@ -78,7 +78,7 @@ class Reruns:
     """What can be run again, why nothing can ("" where something can), and what was."""
 
     obstacle: str
-    ways: tuple[Rerun, ...]
+    ways: tuple[ConflictRerun, ...]
     jobs: tuple[Job, ...]
 
     @property
@@ -87,7 +87,7 @@ class Reruns:
 
 
 def reruns_of(
-    conflict: Conflict, user: Person, landed: Landed | None, condition: str = ""
+    conflict: Conflict, user: Person, landed: LaterCommit | None, condition: str = ""
 ) -> Reruns:
     """The ways in which someone may have an aborted job run again; `condition` is one they typed."""
     reader = Reader(user)
@@ -127,7 +127,7 @@ def rerun_conflict(
 def _run_again(
     conflict: Conflict, by: User, fix: str, condition: str, confirm: str, reason: str
 ) -> Job:
-    reruns = reruns_of(conflict, by, landed_later(conflict), condition)
+    reruns = reruns_of(conflict, by, find_later_commit(conflict), condition)
     if reruns.obstacle or conflict.job is None or conflict.table is None:
         raise RequestError(reruns.obstacle, "Open another conflict.", field="conflict")
     way = next((way for way in reruns.ways if way.fix == fix), None)
@@ -142,7 +142,7 @@ def _run_again(
     return retry_job(conflict.job, by, changed, reason)
 
 
-def _obstacle(conflict: Conflict, user: Person, landed: Landed | None) -> str:
+def _obstacle(conflict: Conflict, user: Person, landed: LaterCommit | None) -> str:
     """Why it cannot be run again from here; "" where it can."""
     job = conflict.job
     if conflict.kind == Conflict.Kind.RESOLVED:
@@ -164,7 +164,7 @@ def _not_now(job: Job, user: Person) -> str:
     return "This installation takes no jobs: it is read-only." if settings.READ_ONLY else ""
 
 
-def _ways(conflict: Conflict, user: Person, condition: str) -> Iterator[Rerun]:
+def _ways(conflict: Conflict, user: Person, condition: str) -> Iterator[ConflictRerun]:
     job = conflict.job
     try:
         command = command_of(job) if job is not None else None
@@ -173,7 +173,7 @@ def _ways(conflict: Conflict, user: Person, condition: str) -> Iterator[Rerun]:
     if job is None or command is None:
         return
     yield _way(AS_IT_WAS, command, job, user)
-    narrowed = narrowing(conflict, decision_of(conflict))
+    narrowed = find_narrowing(conflict, decision_of(conflict))
     given = (
         (NARROW, narrowed.condition if narrowed else ""),
         (CONDITION, condition if _stands_alone(conflict, condition) else ""),
@@ -201,9 +201,9 @@ def _stands_alone(conflict: Conflict, condition: str) -> bool:
     return True
 
 
-def _way(fix: str, command: Command, job: Job, user: Person) -> Rerun:
+def _way(fix: str, command: Command, job: Job, user: Person) -> ConflictRerun:
     action = action_for_kind(command.kind, command.parameters())
-    return Rerun(
+    return ConflictRerun(
         fix=str(fix),
         label=_LABELS[fix],
         command=command,

@@ -30,7 +30,7 @@ class SharedRows:
     positions: tuple[int, ...]
 
 
-def shared_rows(conflict: Conflict) -> SharedRows | None:
+def find_shared_rows(conflict: Conflict) -> SharedRows | None:
     """The first rows that both sides touched; None where no positions are recorded.
 
     They are read from a version in which they are live: the one before the winning commit removed
@@ -47,7 +47,7 @@ def shared_rows(conflict: Conflict) -> SharedRows | None:
 def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
     """Have a worker read the rows, unless one was asked to a moment ago; None: there is nothing to read."""
     forget_old_rows()
-    shared, now = shared_rows(conflict), timezone.now()
+    shared, now = find_shared_rows(conflict), timezone.now()
     if shared is None:
         return None
     earlier = ConflictRows.objects.filter(conflict=conflict).first()

@@ -38,7 +38,7 @@ class SimilarConflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Similar:
+class SimilarConflicts:
     """The latest of them, itself among them; `is_capped` where there were more than are read."""
 
     conflicts: tuple[SimilarConflict, ...]
@@ -49,7 +49,7 @@ class Similar:
         return len(self.conflicts)
 
 
-def similar_conflicts(visible: QuerySet[Conflict], conflict: Conflict) -> Similar:
+def similar_conflicts(visible: QuerySet[Conflict], conflict: Conflict) -> SimilarConflicts:
     """What ended the same way for the same operation by the same writer, in two queries."""
     same = visible.filter(
         table=conflict.table_id,
@@ -60,34 +60,34 @@ def similar_conflicts(visible: QuerySet[Conflict], conflict: Conflict) -> Simila
         occurred_at__lte=conflict.occurred_at,
     )
     rows = list(same.order_by("-occurred_at", "-pk").values(*_FIELDS)[: MAX_SIMILAR + 1])
-    again = _tried_again(same.filter(pk__in=[row["pk"] for row in rows]))
+    again = _retry_outcomes(same.filter(pk__in=[row["pk"] for row in rows]))
     conflicts = (
         SimilarConflict(**row, passed_again=again.get(row["pk"])) for row in rows[:MAX_SIMILAR]
     )
-    return Similar(tuple(conflicts), len(rows) > MAX_SIMILAR)
+    return SimilarConflicts(tuple(conflicts), len(rows) > MAX_SIMILAR)
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class NeighborConflicts:
     """The conflicts of that kind on the table that came right before one and right after it."""
 
     previous: int | None
     next: int | None
 
 
-def neighbours(visible: QuerySet[Conflict], conflict: Conflict) -> Neighbours:
+def neighbours(visible: QuerySet[Conflict], conflict: Conflict) -> NeighborConflicts:
     """The conflicts before and after one in time, in two queries."""
     same = visible.filter(table=conflict.table_id, kind=conflict.kind).order_by("occurred_at", "pk")
     now, pk = conflict.occurred_at, conflict.pk
     earlier = Q(occurred_at__lt=now) | Q(occurred_at=now, pk__lt=pk)
     later = Q(occurred_at__gt=now) | Q(occurred_at=now, pk__gt=pk)
-    return Neighbours(
+    return NeighborConflicts(
         same.filter(earlier).values_list("pk", flat=True).last(),
         same.filter(later).values_list("pk", flat=True).first(),
     )
 
 
-def _tried_again(same: QuerySet[Conflict]) -> Mapping[int, bool]:
+def _retry_outcomes(same: QuerySet[Conflict]) -> Mapping[int, bool]:
     """Whether the attempt that followed committed, by the conflict; of those that had one that ended."""
     tried = same.filter(job__attempt_rows__number=F("attempt") + 1)
     rows = tried.order_by("-occurred_at").values_list("pk", "job__attempt_rows__outcome")

@@ -21,7 +21,7 @@ from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.previews import PREVIEW_CONDITION, check_condition, is_waiting, send_or_undo
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
-from lakeui.conflicts.conflict_detail.narrowing import narrowing
+from lakeui.conflicts.conflict_detail.narrowing import find_narrowing
 from lakeui.conflicts.models import Conflict, ConflictTrials, PipelineTransaction
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.models import Job
@@ -133,9 +133,9 @@ def _knows_versions(conflict: Conflict) -> bool:
 def command_of_conflict(conflict: Conflict) -> Command | None:
     """What was aborted; None where that is not known in full, or was a step of a script."""
     if conflict.job is not None:
-        return _of_job(conflict.job)
+        return _job_command(conflict.job)
     reported = conflict.transaction
-    return _said(reported.statement) if reported else None
+    return _parse_single_command(reported.statement) if reported else None
 
 
 def ask_for_trials(conflict: Conflict, reader: Reader, condition: str = "") -> ConflictTrials:
@@ -171,10 +171,10 @@ def ask_for_trials(conflict: Conflict, reader: Reader, condition: str = "") -> C
 def changes_to_try(conflict: Conflict, condition: str) -> Mapping[str, TrialChange]:
     """What is tried of a conflict, the write as it was first."""
     changes = {CONTROL: AS_IT_WAS, str(_LATER): CHANGES[_LATER]}
-    narrowed = narrowing(conflict, decision_of(conflict))
+    narrowed = find_narrowing(conflict, decision_of(conflict))
     if narrowed is not None:
         changes[NARROW] = TrialChange(condition=narrowed.condition)
-    for kind in _recorded_kinds(conflict):
+    for kind in _read_remedy_kinds(conflict):
         change = CHANGES.get(kind)
         if change is not None and not change.after_winners:
             changes[str(kind)] = change
@@ -192,7 +192,7 @@ def versions_overlapped(conflict: Conflict) -> range:
     return range(read + 1, max(winning, (tried or 0) - 1) + 1)
 
 
-def winning_commands(conflict: Conflict) -> Mapping[int, Command | None]:
+def find_winning_commands(conflict: Conflict) -> Mapping[int, Command | None]:
     """The versions that the write overlapped with, and what made each, where all of it is known."""
     table, versions = conflict.table, versions_overlapped(conflict)
     commands: dict[int, Command | None] = dict.fromkeys(versions)
@@ -202,17 +202,17 @@ def winning_commands(conflict: Conflict) -> Mapping[int, Command | None]:
     logged = table.commits.filter(version__gte=versions.start, version__lt=versions.stop)
     for version, operation, where in logged.values_list("version", "operation", "predicate"):
         if operation == "DELETE" and where:
-            commands[version] = _said(f"DELETE FROM t WHERE {where}")  # noqa: S608 - parsed, not run
+            commands[version] = _parse_single_command(f"DELETE FROM t WHERE {where}")  # noqa: S608 - parsed, not run
     reported = PipelineTransaction.objects.filter(
         filter_current_table(table, "ended_at"), table=table, **inside
     )
     for done in reported.only("committed_version", "statement"):
         if done.committed_version is not None:
-            commands[done.committed_version] = _said(done.statement)
+            commands[done.committed_version] = _parse_single_command(done.statement)
     made = Job.objects.filter(filter_current_table(table, "finished_at"), table=table, **inside)
     for job in made.filter(dry_run=False):
         if job.committed_version is not None:
-            commands[job.committed_version] = _of_job(job)
+            commands[job.committed_version] = _job_command(job)
     return commands
 
 
@@ -244,7 +244,7 @@ def _rows_of(metrics: Mapping[str, Any]) -> int | None:
     return next((int(count) for count in counts if str(count).isdecimal()), None)
 
 
-def _recorded_kinds(conflict: Conflict) -> list[RemedyKind]:
+def _read_remedy_kinds(conflict: Conflict) -> list[RemedyKind]:
     remedies = conflict.facts.get("remedies") if isinstance(conflict.facts, dict) else None
     given = [remedy.get("kind") for remedy in remedies or () if isinstance(remedy, dict)]
     return [RemedyKind(kind) for kind in dict.fromkeys(given) if kind in set(RemedyKind)]
@@ -257,7 +257,7 @@ def _may_read(conflict: Conflict, reader: Reader) -> bool:
     return reported is None or reader.may_read_statement(reported.statement)
 
 
-def _of_job(job: Job) -> Command | None:
+def _job_command(job: Job) -> Command | None:
     try:
         command = command_of(job)
     except (EngineError, TypeError):
@@ -265,7 +265,7 @@ def _of_job(job: Job) -> Command | None:
     return None if isinstance(command, Script) else command
 
 
-def _said(text: str) -> Command | None:
+def _parse_single_command(text: str) -> Command | None:
     try:
         command = parse_statement(text) if text else None
     except EngineError:

@@ -56,8 +56,8 @@ def table_lines(
     impact = impact_of(table, {VECTORS_PROPERTY: "true", ROW_TRACKING: "true"}, readers=readers)
     return (
         _layout(table, layout.holds, speed, impact),
-        _supported(table, supported.holds, writes),
-        _enabled(table, impact),
+        _support_line(table, supported.holds, writes),
+        _enablement_line(table, impact),
         ConditionLine(
             name=identity.name,
             state=_state(identity.holds),
@@ -133,7 +133,7 @@ def _rewrite(table: Table) -> str:
     ).statement()
 
 
-def _supported(table: Table, holds: bool, writes: RecentWrites) -> ConditionLine:
+def _support_line(table: Table, holds: bool, writes: RecentWrites) -> ConditionLine:
     features = ", ".join(f'"{reader_feature}"' for reader_feature in table.reader_features)
     line = ConditionLine(
         name="deletion vectors supported",
@@ -148,13 +148,13 @@ def _supported(table: Table, holds: bool, writes: RecentWrites) -> ConditionLine
         fix="Comes with the property below.",
         cost=FixCost(
             protocol=_protocol(table, VECTORS_PROPERTY),
-            locked_out=locked_out_by(writes, "deletionVectors"),
+            locked_out=list_locked_out_clients(writes, "deletionVectors"),
             undo="Undone only by DROP FEATURE, and by a second one 24 h later for the history.",
         ),
     )
 
 
-def _enabled(table: Table, impact: Impact) -> ConditionLine:
+def _enablement_line(table: Table, impact: Impact) -> ConditionLine:
     setting = table.properties.get(VECTORS_PROPERTY)
     raw = f"{VECTORS_PROPERTY} absent" if setting is None else f"{VECTORS_PROPERTY} = {setting}"
     name = "deletion vectors enabled"
@@ -166,8 +166,8 @@ def _enabled(table: Table, impact: Impact) -> ConditionLine:
         raw=raw,
         evidence="rows of one file cannot be distinguished without a vector",
         fix="Set the property.",
-        job=_setting(VECTORS_PROPERTY),
-        cost=_setting_cost(impact),
+        job=_set_property_job(VECTORS_PROPERTY),
+        cost=_property_cost(impact),
     )
 
 
@@ -185,17 +185,17 @@ def _row_tracking(table: Table, impact: Impact) -> ConditionLine:
         raw=raw,
         evidence=_UNTRACKED_CLUSTERED if table.clustering_columns else _UNTRACKED,
         fix="Set the property.",
-        job=_setting(ROW_TRACKING),
-        cost=_setting_cost(impact),
+        job=_set_property_job(ROW_TRACKING),
+        cost=_property_cost(impact),
         cost_text=f"Metadata of {files}: each gets its row ids by commits of their own.",
     )
 
 
-def _setting(name: str) -> Mapping[str, Any]:
+def _set_property_job(name: str) -> Mapping[str, Any]:
     return {"kind": "set_properties", "parameters": {"properties": {name: "true"}}}
 
 
-def _setting_cost(impact: Impact) -> FixCost:
+def _property_cost(impact: Impact) -> FixCost:
     return FixCost(aborted_jobs=len(impact.aborted_jobs), streams=len(impact.streams))
 
 
@@ -204,11 +204,11 @@ def _protocol(table: Table, name: str) -> tuple[int, int]:
     return after.min_reader_version, after.min_writer_version
 
 
-def locked_out_by(writes: RecentWrites, feature: str) -> tuple[str, ...]:
+def list_locked_out_clients(writes: RecentWrites, feature: str) -> tuple[str, ...]:
     """Programs that wrote lately and do not know a feature, with their commits."""
     return tuple(
         f"{client} ({times:,} {'commit' if times == 1 else 'commits'})"
-        for client, times in writes.by_client()
+        for client, times in writes.count_by_client()
         if client.lacks(feature)
     )
 
@@ -240,11 +240,13 @@ _NO_COST = "None: the rows it selects are the same."
 def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]:
     """The conditions of the writes that overlapped with others, and whether their winning commits can be traced."""
     uses = writes.conditions
-    lines = (_about(name, obstacle, uses, table) for name, obstacle in _OBSTACLES)
-    return (*lines, _traced(table, writes))
+    lines = (_condition_line(name, obstacle, uses, table) for name, obstacle in _OBSTACLES)
+    return (*lines, _row_tracing_line(table, writes))
 
 
-def _about(name: str, obstacle: str, uses: Sequence[ConditionUse], table: Table) -> ConditionLine:
+def _condition_line(
+    name: str, obstacle: str, uses: Sequence[ConditionUse], table: Table
+) -> ConditionLine:
     """One demand on conditions: how many writes do not meet it, and whose is the first that does not."""
     asked = sum(use.times for use in uses)
     hit = [use for use in uses if use.condition.obstacle == obstacle]
@@ -263,7 +265,7 @@ def _about(name: str, obstacle: str, uses: Sequence[ConditionUse], table: Table)
         raw=worst.text[:200],
         evidence=f"{worst.user_name or 'not recorded'}, {worst.operation}",
         fix=_OWN_ROWS if reads_itself else _REMEDIES[obstacle],
-        rewrite=_as_merge(worst) if obstacle == SUBQUERY and not reads_itself else "",
+        rewrite=_rewrite_as_merge(worst) if obstacle == SUBQUERY and not reads_itself else "",
         cost_text=_NO_COST,
         affected=sum(use.times for use in hit),
         asked=asked,
@@ -279,7 +281,7 @@ def _reads(use: ConditionUse, table: Table) -> bool:
     return not {table.name, table.uri}.isdisjoint(names)
 
 
-def _as_merge(use: ConditionUse) -> str:
+def _rewrite_as_merge(use: ConditionUse) -> str:
     """The write as a MERGE with the subquery as its source; empty where its form is another."""
     match = _IN_QUERY.fullmatch(use.text.strip())
     action = {"DELETE": "DELETE", "UPDATE": "UPDATE SET …"}.get(use.operation)
@@ -292,7 +294,7 @@ def _as_merge(use: ConditionUse) -> str:
     )
 
 
-def _traced(table: Table, writes: RecentWrites) -> ConditionLine:
+def _row_tracing_line(table: Table, writes: RecentWrites) -> ConditionLine:
     """Whether compactions tell where rows went: by this engine's tags, or by row ids."""
     compactions = [w for w in writes.writes if w.operation.startswith(("OPTIMIZE", "REORG"))]
     told = [w for w in compactions if _tells(w.client.name, w.orders_by, table)]

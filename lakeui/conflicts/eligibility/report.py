@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from engine.conflict_facts import Verdict
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
-from lakeui.conflicts.assessment import TableEligibility, asked, eligibility_of
-from lakeui.conflicts.eligibility.conditions import Speed, locked_out_by, table_lines, write_lines
+from lakeui.conflicts.assessment import TableEligibility, assess_eligibility, eligibility_of
+from lakeui.conflicts.eligibility.conditions import (
+    Speed,
+    list_locked_out_clients,
+    table_lines,
+    write_lines,
+)
 from lakeui.conflicts.eligibility.lines import FAILS, ConditionLine
 from lakeui.conflicts.eligibility.row_verdicts import RowVerdicts, row_verdicts
 from lakeui.conflicts.eligibility.runtime_matrix import (
     RuntimeColumn,
-    mended,
+    meet_all_conditions,
     other_writers,
     runtime_columns,
 )
@@ -72,32 +77,32 @@ def eligibility_report(
     """
     if not table.schema or table.version is None:
         return None
-    eligibility, writes = asked(table), recent_writes(table, shown_to)
+    eligibility, writes = assess_eligibility(table), recent_writes(table, shown_to)
     clustered = bool(table.clustering_columns)
     later = bool(table.clustering_columns or table.partition_columns)
     return EligibilityReport(
         eligibility=eligibility_of(table),
-        aborted_writes=_aborted_writes(row_verdicts(table)),
+        aborted_writes=_sum_aborted_writes(row_verdicts(table)),
         of_table=table_lines(table, eligibility, writes, speed, readers),
         of_writes=write_lines(table, writes),
         runtimes=runtime_columns(eligibility, writes, clustered=clustered),
-        mended=runtime_columns(mended(eligibility), writes, clustered=later),
+        mended=runtime_columns(meet_all_conditions(eligibility), writes, clustered=later),
         writes=len(writes.writes) + writes.aborted,
         overlapping_writes=writes.overlapping,
         unplaced=other_writers(writes),
         is_capped=writes.is_capped,
-        locked_out_writers=locked_out_by(writes, "deletionVectors"),
-        by_files=tuple(writes.by_files()[:3]),
+        locked_out_writers=list_locked_out_clients(writes, "deletionVectors"),
+        by_files=tuple(writes.count_file_level_writers()[:3]),
     )
 
 
-def _aborted_writes(verdicts: RowVerdicts) -> AbortedWrites:
-    passing = verdicts.of(Verdict.PASSES)
+def _sum_aborted_writes(verdicts: RowVerdicts) -> AbortedWrites:
+    passing = verdicts.filter_by_verdict(Verdict.PASSES)
     return AbortedWrites(
         aborted=len(verdicts.conflicts),
         passes=len(passing),
-        still_aborted=len(verdicts.of(Verdict.CONFLICT)),
-        undecidable=len(verdicts.of(Verdict.UNDECIDABLE)),
+        still_aborted=len(verdicts.filter_by_verdict(Verdict.CONFLICT)),
+        undecidable=len(verdicts.filter_by_verdict(Verdict.UNDECIDABLE)),
         saved_ms=sum(verdict.wasted_ms for verdict in passing),
         saved_bytes=sum(verdict.wasted_bytes for verdict in passing),
         is_capped=verdicts.is_capped,

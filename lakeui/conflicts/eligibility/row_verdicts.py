@@ -10,7 +10,7 @@ from engine.conflicts.recorded import ReplaySetting, judge_conflict
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import eligible_setting, level_of
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.replay.records import records_of, to_judge
+from lakeui.conflicts.replay.records import prepare_for_judgment, records_of
 
 DAYS = 30
 MAX_ABORTED = 200
@@ -38,11 +38,11 @@ class RowVerdicts:
     conflicts: tuple[AbortedVerdict, ...]
     is_capped: bool = False
 
-    def of(self, verdict: Verdict) -> list[AbortedVerdict]:
+    def filter_by_verdict(self, verdict: Verdict) -> list[AbortedVerdict]:
         """The writes that would have ended so."""
         return [conflict for conflict in self.conflicts if conflict.verdict == verdict]
 
-    def of_pair(self, current: str, winner: str) -> "RowVerdicts":
+    def filter_by_pair(self, current: str, winner: str) -> "RowVerdicts":
         """The writes of two operations; an empty name stands for any."""
         return RowVerdicts(
             tuple(
@@ -58,7 +58,7 @@ def row_verdicts(table: Table) -> RowVerdicts:
     """Judge a table's aborted writes at their own level as if rows had decided, in two queries."""
     since = timezone.now() - timedelta(days=DAYS)
     aborted = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
-    latest = list(to_judge(aborted).order_by("-occurred_at", "-pk")[: MAX_ABORTED + 1])
+    latest = list(prepare_for_judgment(aborted).order_by("-occurred_at", "-pk")[: MAX_ABORTED + 1])
     conflicts = latest[:MAX_ABORTED]
     records = records_of(table, conflicts)
     judged = []

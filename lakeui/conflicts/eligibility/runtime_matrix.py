@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from engine.conflicts.eligibility import Eligibility
 from engine.conflicts.runtimes import RUNTIMES, Runtime, runtime_verdicts
 from lakeui.conflicts.recent_writes import RecentWrites
-from lakeui.conflicts.statements.conditions import Condition
+from lakeui.conflicts.statements.conditions import RecordedCondition
 
 HOLDS, FAILS, SOME, NOT_OFFERED = "holds", "fails", "some", "not offered"
 LAYOUT, VECTORS, IDENTITY = "Layout", "Deletion vectors", "No identity column"
@@ -74,14 +74,14 @@ def runtime_columns(
             cells=tuple(_cells(runtime, eligibility, writes, clustered=clustered)),
             takes_part=verdict.takes_part,
             reason=verdict.reason,
-            by_rows=_by_rows(runtime) if verdict.takes_part else "",
+            by_rows=_row_level_support(runtime) if verdict.takes_part else "",
             writes=wrote[runtime.name],
         )
         for runtime, verdict in zip(RUNTIMES, verdicts, strict=True)
     )
 
 
-def mended(eligibility: Eligibility) -> Eligibility:
+def meet_all_conditions(eligibility: Eligibility) -> Eligibility:
     """The table as it would be once every condition is met."""
     conditions = tuple(replace(condition, holds=True) for condition in eligibility.conditions)
     return replace(eligibility, conditions=conditions, traces_moves=True)
@@ -93,7 +93,7 @@ def other_writers(writes: RecentWrites) -> int:
     return sum(write.client.runtime not in names for write in writes.writes)
 
 
-def _by_rows(runtime: Runtime) -> str:
+def _row_level_support(runtime: Runtime) -> str:
     if runtime.name == _NEEDS_TARGET:
         return f"{_ALL} with Photon and a literal"
     return f"{_ALL} with Photon" if "without Photon DELETE only" in runtime.limits else _ALL
@@ -142,5 +142,5 @@ def _targets(runtime: Runtime, writes: RecentWrites) -> RuntimeCell:
     return RuntimeCell(TARGETS, FAILS, f"{bare:,} join only") if bare else _plain(TARGETS, True)
 
 
-def _names_target(condition: Condition) -> bool:
+def _names_target(condition: RecordedCondition) -> bool:
     return bool(condition.target_parts)

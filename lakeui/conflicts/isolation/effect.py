@@ -18,8 +18,8 @@ from engine.conflicts.recorded import (
     judge_replay,
 )
 from lakeui.catalog.models import Table
-from lakeui.conflicts.assessment import asked_of, level_of
-from lakeui.conflicts.isolation.observed import Pair
+from lakeui.conflicts.assessment import level_of, replay_setting
+from lakeui.conflicts.isolation.observed import ObservedPair
 from lakeui.conflicts.isolation.overlaps import DEFAULT_DAYS, Overlaps
 from lakeui.conflicts.isolation.proposal import LEVEL, Proposal, eligible_under
 from lakeui.conflicts.isolation.reordered import OutOfOrderVersion, OutOfOrderVersions
@@ -29,7 +29,7 @@ from lakeui.conflicts.statements.kinds import (
     INSERT,
     MERGE,
     UPDATE,
-    logged_kind,
+    kind_of_operation,
     statement_kind,
 )
 from lakeui.conflicts.version_effects import conflicts_of
@@ -39,7 +39,7 @@ _WRITE = Coalesce("job__committed_version", "attempted_version", -F("pk"))
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
+class UndecidedWrites:
     """Writes of which the record does not tell, and why."""
 
     kind: str
@@ -48,7 +48,7 @@ class Undecided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class LevelEffect:
     """`more` and `fewer` are certain, by kind of statement; `now` is what was aborted in those days.
 
     `append_overlaps` are the overlaps with blind appends that a stricter level would count;
@@ -60,7 +60,7 @@ class Effect:
     now: int
     more: Mapping[str, int]
     fewer: int
-    undecided: tuple[Undecided, ...]
+    undecided: tuple[UndecidedWrites, ...]
     unread: int
     append_overlaps: int | None = None
     out_of_order: tuple[int, ...] | None = None
@@ -83,29 +83,29 @@ def effect_of(
     table: Table,
     proposal: Proposal,
     overlaps: Overlaps,
-    pairs: Sequence[Pair],
+    pairs: Sequence[ObservedPair],
     out_of_order: OutOfOrderVersions,
-) -> Effect | None:
+) -> LevelEffect | None:
     """The effect on conflicts; None where the settings have none that a record could tell of."""
     named, by_rows = proposal.properties.get(LEVEL), eligible_under(table, proposal)
     if named is None and by_rows == table.row_level_eligible:
         return None
     level = level_of(named, table)
-    asked = asked_of(table, level, row_level=by_rows)
+    asked = replay_setting(table, level, row_level=by_rows)
     more: Counter[str] = Counter()
-    undecided: list[Undecided] = []
+    undecided: list[UndecidedWrites] = []
     ends_rows = table.row_level_eligible and not by_rows
     stricter = named is not None and counts_appends(level)
     if stricter:
         numbers = [order.version for order in out_of_order.versions]
-        taken = _resolved_among(table, numbers) if ends_rows else frozenset()
+        taken = _find_resolving_versions(table, numbers) if ends_rows else frozenset()
         left = [order for order in out_of_order.versions if order.version not in taken]
         _stricter(left, more, undecided, by_rows=by_rows)
-    fewer, unsaid = _of_aborted(table, overlaps, asked)
+    fewer, unsaid = _effect_on_aborted(table, overlaps, asked)
     undecided += unsaid
     if ends_rows:
-        more.update(_resolving_writes(table, overlaps, asked))
-    return Effect(
+        more.update(_count_dependent_writes(table, overlaps, asked))
+    return LevelEffect(
         days=DEFAULT_DAYS,
         now=sum(pair.aborted + pair.reported for pair in pairs),
         more={kind: count for kind, count in more.most_common() if count},
@@ -122,7 +122,7 @@ def effect_of(
 def _stricter(
     versions: Sequence[OutOfOrderVersion],
     more: Counter[str],
-    undecided: list[Undecided],
+    undecided: list[UndecidedWrites],
     *,
     by_rows: bool,
 ) -> None:
@@ -133,12 +133,12 @@ def _stricter(
         if judged.verdict is Verdict.CONFLICT:
             more[kind] += count
         else:
-            undecided.append(Undecided(kind, count, judged.why))
+            undecided.append(UndecidedWrites(kind, count, judged.why))
 
 
-def _of_aborted(
+def _effect_on_aborted(
     table: Table, overlaps: Overlaps, asked: ReplaySetting
-) -> tuple[int, list[Undecided]]:
+) -> tuple[int, list[UndecidedWrites]]:
     """How many aborted ones would pass, and of how many that cannot be told, in one query."""
     key = "facts__winner__is_blind_append"
     aborted = table.conflicts.filter(
@@ -151,7 +151,7 @@ def _of_aborted(
     sums: Counter[tuple[str, Judgement]] = Counter()
     for operation, rule, level, n, blind, seeing in groups:
         counts = {True: blind, False: seeing, None: n - blind - seeing}
-        kind = logged_kind(operation)
+        kind = kind_of_operation(operation)
         for is_blind, count in counts.items():
             record = RecordedConflict(
                 rule=rule_named(rule),
@@ -163,16 +163,18 @@ def _of_aborted(
             sums[operation, judge_conflict(record, asked)] += count
     fewer = sum(n for (_, judged), n in sums.items() if judged.verdict is Verdict.PASSES)
     unsaid = [
-        Undecided(operation or "not recorded", count, judged.why)
+        UndecidedWrites(operation or "not recorded", count, judged.why)
         for (operation, judged), count in sums.most_common()
         if count and judged.verdict is Verdict.UNDECIDABLE
     ]
     return fewer, unsaid
 
 
-def _resolving_writes(table: Table, overlaps: Overlaps, asked: ReplaySetting) -> Mapping[str, int]:
+def _count_dependent_writes(
+    table: Table, overlaps: Overlaps, asked: ReplaySetting
+) -> Mapping[str, int]:
     """Writes that would be aborted without row-level resolution, each counted once."""
-    lately = _resolved(table).filter(occurred_at__gte=overlaps.since).order_by()
+    lately = _select_resolved(table).filter(occurred_at__gte=overlaps.since).order_by()
     rows = lately.values_list("current_operation", "isolation_level")
     sums: Counter[str] = Counter()
     for operation, level, count in rows.annotate(n=Count(_WRITE, distinct=True)):
@@ -182,13 +184,13 @@ def _resolving_writes(table: Table, overlaps: Overlaps, asked: ReplaySetting) ->
     return sums
 
 
-def _resolved_among(table: Table, versions: Sequence[int]) -> frozenset[int]:
+def _find_resolving_versions(table: Table, versions: Sequence[int]) -> frozenset[int]:
     """The versions, of these, that resolved a conflict."""
-    rows = _resolved(table).annotate(write=_WRITE).filter(write__in=versions).order_by()
+    rows = _select_resolved(table).annotate(write=_WRITE).filter(write__in=versions).order_by()
     return frozenset(rows.values_list("write", flat=True))
 
 
-def _resolved(table: Table) -> QuerySet[Conflict]:
+def _select_resolved(table: Table) -> QuerySet[Conflict]:
     return conflicts_of(table).filter(kind=Conflict.Kind.RESOLVED)
 
 

@@ -25,12 +25,12 @@ from lakeui.conflicts.isolation.proposal import (
     ROW_TRACKING,
     VECTORS,
     Proposal,
-    committed,
     eligible_under,
-    needed_features,
+    list_needed_features,
+    preview_commits,
     proposal_of,
     protocol_under,
-    undone_by,
+    render_undo_statements,
 )
 from lakeui.jobs.writers import active_writers
 
@@ -115,19 +115,19 @@ def impact_of(
     proposal = proposal_of(table, properties, clustering)
     protocol = protocol_under(table, proposal) if proposal else protocol_of(table)
     features = tuple(
-        sorted(needed_features(proposal) - list_supported_features(protocol_of(table)))
+        sorted(list_needed_features(proposal) - list_supported_features(protocol_of(table)))
     )
     stops = bool(proposal.properties or features)
     return Impact(
         changes=proposal.properties,
         clustering=proposal.clustering,
-        committed=committed(table, proposal),
-        aborted_jobs=_aborted_jobs(table) if stops else (),
+        committed=preview_commits(table, proposal),
+        aborted_jobs=_list_jobs_to_abort(table) if stops else (),
         streams=tuple(_streams(table, proposal, readers)) if stops else (),
         new_features=features,
-        locked_out=tuple(_locked_out(protocol, features)),
+        locked_out=tuple(_list_locked_out_clients(protocol, features)),
         irreversible=tuple(_irreversible(proposal, features)),
-        undone_by=undone_by(table, proposal),
+        undone_by=render_undo_statements(table, proposal),
         warnings=tuple(_warnings(table, proposal)),
     )
 
@@ -143,7 +143,7 @@ def impact_of_command(table: Table, kind: str, parameters: Mapping[str, Any]) ->
     return None
 
 
-def _aborted_jobs(table: Table) -> tuple[RunningJob, ...]:
+def _list_jobs_to_abort(table: Table) -> tuple[RunningJob, ...]:
     began = (
         active_writers(table)
         .annotate(began=Max("attempt_rows__started_at"))
@@ -171,7 +171,7 @@ def _streams(table: Table, proposal: Proposal, readers: Iterable[str]) -> Iterat
         yield SeenStream(name or "", False, user, last_at)
 
 
-def _locked_out(protocol: Protocol, features: tuple[str, ...]) -> Iterator[str]:
+def _list_locked_out_clients(protocol: Protocol, features: tuple[str, ...]) -> Iterator[str]:
     """Who would be locked out by the protocol that has these features beside those of now."""
     if features and protocol.min_writer_version < WRITER_FEATURES_VERSION:  # versions alone
         reads = any(FEATURES[feature].reader for feature in features)
@@ -216,10 +216,10 @@ def _warnings(table: Table, proposal: Proposal) -> Iterator[str]:
     if changes.get(ROW_TRACKING, "").lower() == "false":
         yield "Row ids are no longer kept: rows that OPTIMIZE moves by ZORDER are then decided at file level."
     if proposal.clustering is not None:
-        yield from _of_clustering(table, proposal.clustering)
+        yield from _describe_clustering(table, proposal.clustering)
 
 
-def _of_clustering(table: Table, columns: tuple[str, ...]) -> Iterator[str]:
+def _describe_clustering(table: Table, columns: tuple[str, ...]) -> Iterator[str]:
     if table.partition_columns:
         yield "A table is partitioned or clustered, not both: the job would refuse this."
     elif columns:

@@ -13,7 +13,7 @@ DEFAULT_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class ObservedPair:
     """A pair of operations, the aborted or rebased one first. `example_id`: the latest conflict."""
 
     current_operation: str
@@ -26,7 +26,7 @@ class Pair:
     example_id: int
 
 
-def observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[Pair, ...]:
+def list_observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[ObservedPair, ...]:
     """The pairs that conflicted in the last days, the most costly first."""
     since = timezone.now() - timedelta(days=days)
     kinds = Conflict.Kind
@@ -44,7 +44,7 @@ def observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[Pair, ...]:
         .order_by("-aborted", "-reported", "-resolved", "current_operation", "winner_operation")
     )
     return tuple(
-        Pair(
+        ObservedPair(
             current_operation=row["current_operation"],
             winner_operation=row["winner_operation"],
             aborted=row["aborted"],

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from engine.conflict_facts import Verdict
 from lakeui.catalog.models import Commit, Table
-from lakeui.conflicts.isolation.overlaps import Overlap
+from lakeui.conflicts.isolation.overlaps import CountedOverlap
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.version_effects import conflicts_of
 
@@ -37,16 +37,16 @@ class OverlapRow:
     row_count_is_minimum: bool = False
 
 
-def overlap_rows(table: Table, overlaps: Sequence[Overlap]) -> list[OverlapRow]:
+def overlap_rows(table: Table, overlaps: Sequence[CountedOverlap]) -> list[OverlapRow]:
     """The overlaps in full, in three queries however many there are."""
     commits = _commits(table, overlaps)
-    aborted = _aborted(table, overlaps)
-    resolved = _resolved(table, overlaps)
+    aborted = _load_aborted(table, overlaps)
+    resolved = _load_resolved(table, overlaps)
     return [_row(overlap, commits, aborted, resolved) for overlap in overlaps]
 
 
 def _row(
-    overlap: Overlap,
+    overlap: CountedOverlap,
     commits: Mapping[int, Commit],
     aborted: Mapping[int, Conflict],
     resolved: Mapping[tuple[int, int], Conflict],
@@ -78,7 +78,7 @@ def _verdict(*, ended_it: bool, is_resolved: bool) -> Verdict:
     return Verdict.RESOLVED if is_resolved else Verdict.PASSES
 
 
-def _commits(table: Table, overlaps: Sequence[Overlap]) -> Mapping[int, Commit]:
+def _commits(table: Table, overlaps: Sequence[CountedOverlap]) -> Mapping[int, Commit]:
     versions = {overlap.winning_version for overlap in overlaps} | {
         overlap.version for overlap in overlaps if overlap.version is not None
     }
@@ -87,12 +87,14 @@ def _commits(table: Table, overlaps: Sequence[Overlap]) -> Mapping[int, Commit]:
     return {row.version: row for row in narrow}
 
 
-def _aborted(table: Table, overlaps: Sequence[Overlap]) -> Mapping[int, Conflict]:
+def _load_aborted(table: Table, overlaps: Sequence[CountedOverlap]) -> Mapping[int, Conflict]:
     keys = {overlap.conflict_id for overlap in overlaps if overlap.conflict_id is not None}
     return {row.pk: row for row in table.conflicts.filter(pk__in=keys).defer("facts")}
 
 
-def _resolved(table: Table, overlaps: Sequence[Overlap]) -> Mapping[tuple[int, int], Conflict]:
+def _load_resolved(
+    table: Table, overlaps: Sequence[CountedOverlap]
+) -> Mapping[tuple[int, int], Conflict]:
     """By the version that resolved it, as its job or the record tells, and the winning version."""
     winners = {overlap.winning_version for overlap in overlaps}
     versions = {overlap.version for overlap in overlaps if overlap.version is not None}

@@ -30,7 +30,7 @@ _ALL_KINDS = (*KINDS, OTHER)
 _PLACE = {kind: place for place, kind in enumerate(_ALL_KINDS)}
 
 
-class Landed(NamedTuple):
+class CountedCommit(NamedTuple):
     """A commit by the columns that overlaps are counted from."""
 
     version: int
@@ -43,7 +43,7 @@ class Landed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class OverlappingWrite:
     """A commit, or an attempt that `before` aborted, whose conflict is then named.
 
     It overlaps with the versions after `read_version` and before `before`; for an aborted attempt,
@@ -57,7 +57,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
+class CountedOverlap:
     """`version` is what the write became; None where it was aborted, and `conflict_id` tells how."""
 
     version: int | None
@@ -80,8 +80,8 @@ class Overlaps:
     unrecorded: int
     is_capped: bool
     counts: Mapping[tuple[str, str], int]
-    landed: Sequence[Landed] = field(repr=False)
-    writes: Sequence[Write] = field(repr=False)
+    landed: Sequence[CountedCommit] = field(repr=False)
+    writes: Sequence[OverlappingWrite] = field(repr=False)
 
     @property
     def versions(self) -> list[int]:
@@ -98,7 +98,7 @@ class Overlaps:
         """Overlaps in which one side has no place in the matrix."""
         return sum(n for pair, n in self.counts.items() if OTHER in pair)
 
-    def between(self, current: str, winner: str) -> Iterator[Overlap]:
+    def iter_pair(self, current: str, winner: str) -> Iterator[CountedOverlap]:
         """The overlaps of two kinds, the latest first."""
         versions = self.versions
         for write in sorted(self.writes, key=lambda candidate: -candidate.before):
@@ -108,16 +108,16 @@ class Overlaps:
             became = write.before if write.conflict_id is None else None
             for commit in reversed(self.landed[low:high]):
                 if commit.kind == winner:
-                    yield Overlap(became, commit.version, write.conflict_id)
+                    yield CountedOverlap(became, commit.version, write.conflict_id)
 
 
 def overlaps_of(table: Table, days: int = DEFAULT_DAYS) -> Overlaps:
     """The overlaps of the last days, in two queries however many there are."""
     since = timezone.now() - timedelta(days=days)
-    landed = landed_commits(table.commits.filter(committed_at__gte=since), MAX_VERSIONS + 1)
+    landed = list_commits(table.commits.filter(committed_at__gte=since), MAX_VERSIONS + 1)
     is_capped = len(landed) > MAX_VERSIONS
     landed = landed[:MAX_VERSIONS][::-1]
-    writes = [*_spanning(landed), *_aborted(table, since)]
+    writes = [*_iter_overlapping_writes(landed), *_iter_aborted_writes(table, since)]
     return Overlaps(
         since=since,
         first=landed[0].version if landed else None,
@@ -131,12 +131,14 @@ def overlaps_of(table: Table, days: int = DEFAULT_DAYS) -> Overlaps:
     )
 
 
-def latest_between(overlaps: Overlaps, current: str, winner: str, count: int) -> list[Overlap]:
+def latest_between(
+    overlaps: Overlaps, current: str, winner: str, count: int
+) -> list[CountedOverlap]:
     """At most so many overlaps of two kinds, the latest first."""
-    return list(islice(overlaps.between(current, winner), count))
+    return list(islice(overlaps.iter_pair(current, winner), count))
 
 
-def landed_commits(commits: QuerySet[Commit], count: int) -> list[Landed]:
+def list_commits(commits: QuerySet[Commit], count: int) -> list[CountedCommit]:
     """The latest of some commits, the latest first, at most so many."""
     z_order = Case(
         When(operation="OPTIMIZE", then=KeyTextTransform("zOrderBy", "operation_parameters")),
@@ -158,7 +160,7 @@ def landed_commits(commits: QuerySet[Commit], count: int) -> list[Landed]:
         )
     )
     return [
-        Landed(
+        CountedCommit(
             version,
             statement_kind(operation, is_blind_append=blind, z_order=order),
             read,
@@ -171,14 +173,14 @@ def landed_commits(commits: QuerySet[Commit], count: int) -> list[Landed]:
     ]
 
 
-def _spanning(landed: Iterable[Landed]) -> Iterator[Write]:
+def _iter_overlapping_writes(landed: Iterable[CountedCommit]) -> Iterator[OverlappingWrite]:
     """Commits that others landed before, since they read."""
     for commit in landed:
         if commit.read_version is not None and commit.read_version < commit.version - 1:
-            yield Write(commit.kind, commit.read_version, commit.version)
+            yield OverlappingWrite(commit.kind, commit.read_version, commit.version)
 
 
-def _aborted(table: Table, since: datetime) -> Iterator[Write]:
+def _iter_aborted_writes(table: Table, since: datetime) -> Iterator[OverlappingWrite]:
     """Attempts aborted by a version that is named; the latest of them."""
     aborted = conflicts_of(table).filter(occurred_at__gte=since, winning_version__isnull=False)
     rows = aborted.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
@@ -188,10 +190,12 @@ def _aborted(table: Table, since: datetime) -> Iterator[Write]:
         if winning_version is None:
             continue
         read = winning_version - 1 if read_version is None else read_version
-        yield Write(statement_kind(operation), read, winning_version, pk)
+        yield OverlappingWrite(statement_kind(operation), read, winning_version, pk)
 
 
-def _counts(writes: Iterable[Write], landed: Sequence[Landed]) -> Mapping[tuple[str, str], int]:
+def _counts(
+    writes: Iterable[OverlappingWrite], landed: Sequence[CountedCommit]
+) -> Mapping[tuple[str, str], int]:
     """By sums up to each version, so that a long interval costs no more than a short one."""
     marks = np.zeros((len(landed) + 1, len(_ALL_KINDS)), dtype=np.int64)
     for place, commit in enumerate(landed):
@@ -210,7 +214,7 @@ def _counts(writes: Iterable[Write], landed: Sequence[Landed]) -> Mapping[tuple[
     }
 
 
-def _span(versions: Sequence[int], write: Write) -> tuple[int, int]:
+def _span(versions: Sequence[int], write: OverlappingWrite) -> tuple[int, int]:
     """The places of what a write overlapped with: from the first, to before the second."""
     end = bisect_left if write.conflict_id is None else bisect_right
     return bisect_right(versions, write.read_version), end(versions, write.before)

@@ -10,8 +10,8 @@ from engine.conflicts.matrix import MatrixCell, conflict_matrix, statement_matri
 from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import StatementKind
 from lakeui.catalog.models import Table
-from lakeui.conflicts.assessment import setting_of
-from lakeui.conflicts.isolation.observed import Pair
+from lakeui.conflicts.assessment import build_setting
+from lakeui.conflicts.isolation.observed import ObservedPair
 from lakeui.conflicts.isolation.overlaps import Overlaps
 from lakeui.conflicts.statements.kinds import (
     DELETE,
@@ -54,16 +54,16 @@ class PairCell:
 
 
 def table_matrix(
-    table: Table, other: TableSetting, overlaps: Overlaps, pairs: Iterable[Pair]
+    table: Table, other: TableSetting, overlaps: Overlaps, pairs: Iterable[ObservedPair]
 ) -> tuple[PairCell, ...]:
     """Every pair on this table as it is and under another setting, beside the overlaps of its writes."""
-    now, then = _by_statements(setting_of(table)), _by_statements(other)
-    return tuple(_cells(now, then, overlaps, _seen(pairs)))
+    now, then = _map_by_statements(build_setting(table)), _map_by_statements(other)
+    return tuple(_cells(now, then, overlaps, _count_outcomes(pairs)))
 
 
-def computed_matrix(table: Table, level: IsolationLevel | None = None) -> tuple[MatrixCell, ...]:
+def compute_matrix(table: Table, level: IsolationLevel | None = None) -> tuple[MatrixCell, ...]:
     """Every pair of statements, computed for a table of this level, layout and features."""
-    return _matrix(setting_of(table, level))
+    return _matrix(build_setting(table, level))
 
 
 @lru_cache(maxsize=32)
@@ -72,7 +72,7 @@ def _matrix(setting: TableSetting) -> tuple[MatrixCell, ...]:
 
 
 @lru_cache(maxsize=32)
-def _by_statements(setting: TableSetting) -> Mapping[tuple[str, str], MatrixCell]:
+def _map_by_statements(setting: TableSetting) -> Mapping[tuple[str, str], MatrixCell]:
     return {(cell.current, cell.winner): cell for cell in statement_matrix(setting)}
 
 
@@ -99,7 +99,7 @@ def _cells(
             )
 
 
-def _seen(pairs: Iterable[Pair]) -> dict[tuple[str, str], tuple[int, int]]:
+def _count_outcomes(pairs: Iterable[ObservedPair]) -> dict[tuple[str, str], tuple[int, int]]:
     """How many were resolved and how many aborted, by the kinds of both sides."""
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     for pair in pairs:

@@ -14,7 +14,7 @@ from engine.schema.column_mapping import MODE_KEY
 from engine.schema.types import StructType
 from lakeui.catalog.line_differences import DiffLine, DiffSection
 from lakeui.catalog.models import Table
-from lakeui.conflicts.assessment import metadata_of, protocol_of, setting_of
+from lakeui.conflicts.assessment import build_setting, metadata_of, protocol_of
 
 LEVEL = "delta.isolationLevel"
 VECTORS = "delta.enableDeletionVectors"
@@ -70,17 +70,17 @@ def proposal_of(
     changes = {
         name: value
         for name, value in properties.items()
-        if _in_force(table, name).lower() != value.lower()
+        if _current_value(table, name).lower() != value.lower()
     }
     other = clustering is not None and clustering != tuple(table.clustering_columns)
     return Proposal(changes, clustering if other else None)
 
 
-def setting_under(table: Table, proposal: Proposal) -> TableSetting:
+def propose_setting(table: Table, proposal: Proposal) -> TableSetting:
     """The kind of table it would be."""
     named, level = proposal.properties, proposal.properties.get(LEVEL)
     vectors, tracking = named.get(VECTORS), named.get(ROW_TRACKING)
-    return setting_of(
+    return build_setting(
         table,
         IsolationLevel(level) if level else None,
         vectors=None if vectors is None else vectors == "true",
@@ -91,10 +91,10 @@ def setting_under(table: Table, proposal: Proposal) -> TableSetting:
 
 def protocol_under(table: Table, proposal: Proposal) -> Protocol:
     """The protocol it would have: that of now, with the features that the settings need."""
-    return upgrade(protocol_of(table), needed_features(proposal))
+    return upgrade(protocol_of(table), list_needed_features(proposal))
 
 
-def needed_features(proposal: Proposal) -> set[str]:
+def list_needed_features(proposal: Proposal) -> set[str]:
     """The table features that the settings need."""
     no_columns = StructType(())
     needed = find_required_features(no_columns, proposal.properties) - find_required_features(
@@ -110,17 +110,19 @@ def eligible_under(table: Table, proposal: Proposal) -> bool:
     return table_eligibility(metadata, protocol_under(table, proposal), columns).eligible
 
 
-def committed(table: Table, proposal: Proposal) -> tuple[DiffSection, ...]:
+def preview_commits(table: Table, proposal: Proposal) -> tuple[DiffSection, ...]:
     """What the commits would hold, as lines that come and go, by action of the log."""
     sections = (
         DiffSection("protocol", tuple(_protocol_lines(table, proposal))),
         DiffSection("metaData.configuration", tuple(_property_lines(table, proposal))),
-        DiffSection("domainMetadata delta.clustering", tuple(_clustering_lines(table, proposal))),
+        DiffSection(
+            "domainMetadata delta.clustering", tuple(_iter_clustering_lines(table, proposal))
+        ),
     )
     return tuple(section for section in sections if section.lines)
 
 
-def undone_by(table: Table, proposal: Proposal) -> tuple[str, ...]:
+def render_undo_statements(table: Table, proposal: Proposal) -> tuple[str, ...]:
     """The statements that would put the settings back, as far as a statement can."""
     names = [name for name in proposal.properties if name not in _FOR_GOOD]
     kept = {name: table.properties[name] for name in names if name in table.properties}
@@ -135,7 +137,7 @@ def undone_by(table: Table, proposal: Proposal) -> tuple[str, ...]:
     return tuple(command.statement() for command in commands)
 
 
-def _in_force(table: Table, name: str) -> str:
+def _current_value(table: Table, name: str) -> str:
     """A setting's value as the log has it, or the default that holds without it."""
     current = {
         LEVEL: table.isolation_level,
@@ -169,7 +171,7 @@ def _property_lines(table: Table, proposal: Proposal) -> Iterator[DiffLine]:
         yield DiffLine("+", f"{name} = {value}")
 
 
-def _clustering_lines(table: Table, proposal: Proposal) -> Iterator[DiffLine]:
+def _iter_clustering_lines(table: Table, proposal: Proposal) -> Iterator[DiffLine]:
     if proposal.clustering is None:
         return
     if table.clustering_columns:

@@ -16,8 +16,8 @@ from engine.conflicts.replay_history import rebuild_transaction
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
-from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, Landed, Overlaps, landed_commits
-from lakeui.conflicts.replay.recorded_history import decoded, recorded_table
+from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, CountedCommit, Overlaps, list_commits
+from lakeui.conflicts.replay.recorded_history import build_recorded_table, decode_commit
 from lakeui.conflicts.statements.kinds import DELETE, UPDATE
 
 MAX_TEXTS = 200
@@ -74,12 +74,14 @@ class OutOfOrderRow:
         return self.commit.committed_at if self.commit else None
 
 
-def out_of_order_versions(table: Table, overlaps: Overlaps) -> OutOfOrderVersions:
+def find_out_of_order(table: Table, overlaps: Overlaps) -> OutOfOrderVersions:
     """The out-of-order versions of the window that was counted, in two queries at most."""
-    return _judged(table, _pairs(table, overlaps))
+    return _judge_pairs(table, _pairs(table, overlaps))
 
 
-def out_of_order_among(table: Table, commits: Iterable[Commit]) -> Mapping[int, OutOfOrderVersion]:
+def find_out_of_order_among(
+    table: Table, commits: Iterable[Commit]
+) -> Mapping[int, OutOfOrderVersion]:
     """Which of these commits are out of order, by version. No query is made where none can be."""
     seen = {
         commit.version: commit.read_version
@@ -89,7 +91,7 @@ def out_of_order_among(table: Table, commits: Iterable[Commit]) -> Mapping[int, 
     if not seen:
         return {}
     span = table.commits.filter(version__gt=min(seen.values()), version__lte=max(seen))
-    landed = landed_commits(span, MAX_VERSIONS)
+    landed = list_commits(span, MAX_VERSIONS)
     appends = [commit for commit in landed if commit.is_blind_append and commit.files_added]
     pairs = [
         (later, append)
@@ -98,7 +100,7 @@ def out_of_order_among(table: Table, commits: Iterable[Commit]) -> Mapping[int, 
         for append in appends
         if seen[later.version] < append.version < later.version
     ]
-    return {order.version: order for order in _judged(table, pairs).versions}
+    return {order.version: order for order in _judge_pairs(table, pairs).versions}
 
 
 def rows_of_versions(table: Table, versions: Sequence[OutOfOrderVersion]) -> list[OutOfOrderRow]:
@@ -119,11 +121,13 @@ def rows_of_versions(table: Table, versions: Sequence[OutOfOrderVersion]) -> lis
     ]
 
 
-def _judged(table: Table, candidates: Iterable[tuple[Landed, Landed]]) -> OutOfOrderVersions:
+def _judge_pairs(
+    table: Table, candidates: Iterable[tuple[CountedCommit, CountedCommit]]
+) -> OutOfOrderVersions:
     """The versions of pairs of a write and an append that it did not see, the latest writes first."""
     pairs = list(candidates)
     judge = _Judge(table, [pair for pair in pairs if pair[0].kind in _SAY_WHAT_THEY_READ])
-    passed: dict[Landed, list[int]] = {}
+    passed: dict[CountedCommit, list[int]] = {}
     unread = 0
     for later, append in pairs:
         passes = judge.passes(later, append)
@@ -144,7 +148,7 @@ def _judged(table: Table, candidates: Iterable[tuple[Landed, Landed]]) -> OutOfO
     return OutOfOrderVersions(tuple(ordered), unread)
 
 
-def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[Landed, Landed]]:
+def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[CountedCommit, CountedCommit]]:
     """A write and a blind append that it did not see, for every one that had to be ordered so."""
     places = {commit.version: place for place, commit in enumerate(overlaps.landed)}
     for write in reversed(overlaps.writes):
@@ -161,7 +165,7 @@ def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[Landed, Landed]]:
                 yield later, commit
 
 
-def _may_pass_over(later: Landed, table: Table) -> bool:
+def _may_pass_over(later: CountedCommit, table: Table) -> bool:
     """Whether a commit changes rows at a level at which it may be ordered before appends."""
     if later.is_blind_append or not later.changes_data:
         return False
@@ -171,13 +175,13 @@ def _may_pass_over(later: Landed, table: Table) -> bool:
 class _Judge:
     """Says whether a write should have read an append, from the texts that the mirror keeps."""
 
-    def __init__(self, table: Table, pairs: Iterable[tuple[Landed, Landed]]) -> None:
-        self._recorded = recorded_table(table)
+    def __init__(self, table: Table, pairs: Iterable[tuple[CountedCommit, CountedCommit]]) -> None:
+        self._recorded = build_recorded_table(table)
         versions = dict.fromkeys(commit.version for pair in pairs for commit in pair)
         self._commits = _texts(table, list(versions)[:MAX_TEXTS])
         self._readers: dict[tuple[str, str, bool], tuple[CurrentTransaction, bool]] = {}
 
-    def passes(self, later: Landed, append: Landed) -> bool | None:
+    def passes(self, later: CountedCommit, append: CountedCommit) -> bool | None:
         """Whether it may have to; None where a text is not there to tell."""
         if later.kind not in _SAY_WHAT_THEY_READ:
             return True
@@ -215,5 +219,5 @@ def _texts(table: Table, versions: Sequence[int]) -> Mapping[int, WinningCommit]
             break
         taken.append(version)
     rows = table.commits.filter(version__in=taken).only("table", "version", "raw", "raw_bytes")
-    read = ((row.version, decoded(row)) for row in rows)
+    read = ((row.version, decode_commit(row)) for row in rows)
     return {version: commit for version, commit in read if commit is not None}

@@ -59,12 +59,12 @@ def settings_history(table: Table, overlaps: Overlaps, limit: int) -> list[Setti
     )
     changes = [
         *settings_changes(table, limit),
-        *(_of_clustering(table, commit) for commit in narrow),
+        *(_clustering_change(table, commit) for commit in narrow),
     ]
     return sorted(changes, key=lambda change: -change.commit.version)[:limit]
 
 
-def _of_clustering(table: Table, commit: Commit) -> SettingsChange:
+def _clustering_change(table: Table, commit: Commit) -> SettingsChange:
     old, new = (list(_columns(commit, name)) for name in ("old", "new"))
     change = PropertyChange(CLUSTERING, ", ".join(old) or None, ", ".join(new) or None)
     is_back = old == list(table.clustering_columns)
@@ -91,7 +91,7 @@ def settings_changes(table: Table, limit: int) -> list[SettingsChange]:
         if before is not None and now is not None:
             changes = tuple(_changes(before, now))
             if changes:
-                history.append(_with_revert(table, commit, changes))
+                history.append(_add_revert(table, commit, changes))
         before = now
     return history[::-1][:limit]
 
@@ -102,7 +102,7 @@ def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Prop
             yield PropertyChange(name, before.get(name), now.get(name))
 
 
-def _with_revert(
+def _add_revert(
     table: Table, commit: Commit, changes: tuple[PropertyChange, ...]
 ) -> SettingsChange:
     free = [change for change in changes if change.name not in _ONE_WAY]

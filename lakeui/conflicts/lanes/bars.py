@@ -12,10 +12,10 @@ from engine.conflicts.statements import COMPACTIONS
 from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
-from lakeui.conflicts.lanes.landed import Landed
+from lakeui.conflicts.lanes.landed import CommittedVersions
 from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_aborted, would_overlap
 from lakeui.conflicts.models import Conflict, PipelineTransaction
-from lakeui.conflicts.statements.kinds import logged_kind
+from lakeui.conflicts.statements.kinds import kind_of_operation
 from lakeui.jobs.made_versions import VersionJob, write_ms
 from lakeui.jobs.spans import span_ms
 
@@ -36,7 +36,7 @@ _ABORTED = (BarEnd.ABORTED, BarEnd.REPORTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class LaneBar:
     """A transaction.
 
     `overlap_count` versions landed between its read version and its end, `exempt` of them are
@@ -101,7 +101,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class ResolvedLink:
     """A conflict that was resolved: both versions landed."""
 
     conflict_id: int
@@ -112,27 +112,27 @@ class Joint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class BarSurroundings:
     """What bars are made beside: what landed, jobs and pipelines by version, properties set before."""
 
     table: Table
-    landed: Landed
+    landed: CommittedVersions
     jobs: Mapping[int, VersionJob]
     pipelines: Mapping[int, PipelineTransaction]
-    joints: Iterable[Joint]
+    joints: Iterable[ResolvedLink]
     properties: Mapping[int, Properties]
 
 
-def landed_bar(commit: Commit, around: Around) -> Bar:
+def build_commit_bar(commit: Commit, around: BarSurroundings) -> LaneBar:
     """A version."""
     job, reported = around.jobs.get(commit.version), around.pipelines.get(commit.version)
     began = (job.began_at if job else None) or (reported.started_at if reported else None)
     own = [joint for joint in around.joints if joint.version == commit.version]
-    overlap_count, exempt = around.landed.between(
+    overlap_count, exempt = around.landed.count_overlaps(
         commit.read_version, commit.version - 1, appends_count=appends_count_for(commit)
     )
     read_at = around.landed.moment(commit.read_version)
-    return Bar(
+    return LaneBar(
         lane=writer_of(commit.user_name, commit.engine_info, reported),
         operation=commit.operation or NOT_RECORDED,
         outcome=BarEnd.COMMITTED,
@@ -183,15 +183,15 @@ def appends_count_for(commit: Commit) -> bool:
     )
 
 
-def aborted_bar(conflict: Conflict, around: Around) -> Bar:
+def build_aborted_bar(conflict: Conflict, around: BarSurroundings) -> LaneBar:
     """An aborted attempt, here or, as reported, of another engine."""
     began = _attempt_began(conflict)
     read, winning_version = conflict.read_version, conflict.winning_version
     level = level_of(conflict.isolation_level, around.table)
-    overlap_count, exempt = around.landed.between(
+    overlap_count, exempt = around.landed.count_overlaps(
         read, winning_version, appends_count=counts_appends(level)
     )
-    return Bar(
+    return LaneBar(
         lane=conflict.current_user_name or NOT_RECORDED,
         operation=conflict.current_operation or NOT_RECORDED,
         outcome=BarEnd(conflict.kind),
@@ -219,13 +219,15 @@ def aborted_bar(conflict: Conflict, around: Around) -> Bar:
     )
 
 
-def running_bar(row: Mapping[str, Any], table: Table, landed: Landed) -> Bar:
+def build_running_bar(row: Mapping[str, Any], table: Table, landed: CommittedVersions) -> LaneBar:
     """An attempt of ours that has read and not ended, from a row of its job's values."""
-    moves_rows = logged_kind(row["kind"]) in COMPACTIONS
+    moves_rows = kind_of_operation(row["kind"]) in COMPACTIONS
     level = IsolationLevel.SNAPSHOT if moves_rows else level_of(None, table)
     read, total = row["attempt_rows__read_version"], row["progress_total"]
-    overlap_count, exempt = landed.between(read, table.version, appends_count=counts_appends(level))
-    return Bar(
+    overlap_count, exempt = landed.count_overlaps(
+        read, table.version, appends_count=counts_appends(level)
+    )
+    return LaneBar(
         lane=row["requested_by__username"] or "the system",
         operation=row["kind"].replace("_", " ").upper(),
         outcome=BarEnd.RUNNING,

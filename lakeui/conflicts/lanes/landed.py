@@ -12,7 +12,7 @@ _BEFORE = 1_000  # how far before the span a read version is followed
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class CommittedVersions:
     """Moment and blindness by version, as far as the mirror holds them."""
 
     moments: Mapping[int, datetime | None]
@@ -22,7 +22,7 @@ class Landed:
         """When a version was committed."""
         return None if version is None else self.moments.get(version)
 
-    def between(
+    def count_overlaps(
         self, read_version: int | None, end: int | None, *, appends_count: bool
     ) -> tuple[int | None, int | None]:
         """How many versions after the one read, up to `end`, it overlaps with, and how many are exempt.
@@ -39,14 +39,16 @@ class Landed:
         return len(versions), sum(recorded) if len(recorded) == len(versions) else None
 
 
-def landed_around(table: Table, read: Iterable[int | None], first: int, last: int) -> Landed:
+def load_versions_around(
+    table: Table, read: Iterable[int | None], first: int, last: int
+) -> CommittedVersions:
     """The versions from the earliest that was read, within bounds, to `last`: one query."""
     versions = {version for version in read if version is not None}
     low = max(min({*versions, first}), first - _BEFORE)
     far = {version for version in versions if version < low}
     rows = table.commits.filter(Q(version__range=(low, last)) | Q(version__in=far))
     commits = list(rows.order_by().values_list("version", "committed_at", "is_blind_append"))
-    return Landed(
+    return CommittedVersions(
         {version: moment for version, moment, _ in commits},
         {version: bool(blind) for version, _, blind in commits},
     )

@@ -8,13 +8,13 @@ from django.db.models import Q
 from django.db.models.fields.json import KeyTransform
 
 from lakeui.catalog.models import CommitFile, Table
-from lakeui.conflicts.lanes.bars import Bar, BarEnd
+from lakeui.conflicts.lanes.bars import BarEnd, LaneBar
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 
 NULL = "null"
 
 
-class Ending(StrEnum):
+class LaneOutcome(StrEnum):
     """What the transactions of a swim-lane are narrowed to."""
 
     ABORTED = "aborted"
@@ -50,15 +50,17 @@ class Counts:
     wasted_bytes: int
 
 
-def narrowed(table: Table, lane: SwimLane, by: LaneFilter) -> tuple[SwimLane, Counts]:
+def filter_lane(table: Table, lane: SwimLane, by: LaneFilter) -> tuple[SwimLane, Counts]:
     """What the filter leaves of a swim-lane; the counts are of all outcomes of what else fits."""
-    touching = touching_versions(table, lane, by.partition) if by.partition else frozenset[int]()
+    touching = (
+        find_touching_versions(table, lane, by.partition) if by.partition else frozenset[int]()
+    )
     others = [bar for bar in lane.all if _fits(bar, by, touching)]
-    kept = [bar for bar in others if _ended_so(bar, by.outcome)]
-    return _only(lane, kept), counted(others)
+    kept = [bar for bar in others if _has_outcome(bar, by.outcome)]
+    return _only(lane, kept), count_bars(others)
 
 
-def counted(bars: Iterable[Bar]) -> Counts:
+def count_bars(bars: Iterable[LaneBar]) -> Counts:
     """Transactions by outcome, and what the aborted ones wasted."""
     given = list(bars)
     return Counts(
@@ -72,7 +74,7 @@ def counted(bars: Iterable[Bar]) -> Counts:
     )
 
 
-def touching_versions(table: Table, lane: SwimLane, partition: str) -> frozenset[int]:
+def find_touching_versions(table: Table, lane: SwimLane, partition: str) -> frozenset[int]:
     """Versions that added or removed a file there, of the files that the mirror lists."""
     files = CommitFile.objects.filter(
         commit__table=table, commit__version__range=(lane.first, lane.last)
@@ -96,7 +98,7 @@ def _physical(table: Table, column: str) -> str:
     return column
 
 
-def _fits(bar: Bar, by: LaneFilter, touching: frozenset[int]) -> bool:
+def _fits(bar: LaneBar, by: LaneFilter, touching: frozenset[int]) -> bool:
     if by.writer and bar.lane != by.writer:
         return False
     if by.operation and bar.operation != by.operation:
@@ -104,24 +106,24 @@ def _fits(bar: Bar, by: LaneFilter, touching: frozenset[int]) -> bool:
     return not by.partition or bar.version in touching or _names(bar, by.partition)
 
 
-def _names(bar: Bar, partition: str) -> bool:
+def _names(bar: LaneBar, partition: str) -> bool:
     parts = set(partition.split("/"))
     return any(parts <= set(written.split("/")) for written in bar.partitions)
 
 
-def _ended_so(bar: Bar, outcome: str) -> bool:
+def _has_outcome(bar: LaneBar, outcome: str) -> bool:
     match outcome:
         case "":
             return True
-        case Ending.ABORTED:
+        case LaneOutcome.ABORTED:
             return bar.is_aborted
-        case Ending.RESOLVED:
+        case LaneOutcome.RESOLVED:
             return bool(bar.resolved)
         case _:
             return bar.outcome == outcome
 
 
-def _only(lane: SwimLane, kept: list[Bar]) -> SwimLane:
+def _only(lane: SwimLane, kept: list[LaneBar]) -> SwimLane:
     versions = {bar.version for bar in kept if bar.version is not None}
     ended = tuple(bar for bar in kept if bar.outcome is not BarEnd.RUNNING)
     return replace(

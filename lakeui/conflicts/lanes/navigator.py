@@ -15,7 +15,7 @@ _SHORTEST = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class NavigatorBucket:
     """A bucket of time from `start`: versions `first` to `last` landed; None where none did."""
 
     start: datetime
@@ -38,7 +38,7 @@ class Navigator:
     end: datetime
     is_day: bool
     is_capped: bool
-    passages: tuple[Passage, ...]
+    passages: tuple[NavigatorBucket, ...]
 
     @property
     def width(self) -> timedelta:
@@ -81,7 +81,7 @@ def _passages(
     aborted_at: Iterable[datetime],
     start: datetime,
     end: datetime,
-) -> Iterable[Passage]:
+) -> Iterable[NavigatorBucket]:
     width = (end - start) / BUCKETS
     landed: dict[int, list[int]] = defaultdict(list)
     aborted: dict[int, int] = defaultdict(int)
@@ -92,7 +92,9 @@ def _passages(
     for place in sorted({*landed, *aborted}):
         inside = landed.get(place, [])
         first, last = (min(inside), max(inside)) if inside else (None, None)
-        yield Passage(start + place * width, first, last, len(inside), aborted.get(place, 0))
+        yield NavigatorBucket(
+            start + place * width, first, last, len(inside), aborted.get(place, 0)
+        )
 
 
 def _place(moment: datetime, start: datetime, width: timedelta) -> int:

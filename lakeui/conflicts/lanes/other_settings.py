@@ -8,7 +8,12 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.replay.what_if import Answer, Recorded, recorded_conflicts, what_if
+from lakeui.conflicts.replay.what_if import (
+    RecordedConflicts,
+    WhatIfAnswer,
+    load_recorded_conflicts,
+    what_if,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +38,18 @@ def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
     rows = table.row_level_eligible
     strict = level is IsolationLevel.SERIALIZABLE
     other = IsolationLevel.WRITE_SERIALIZABLE if strict else IsolationLevel.SERIALIZABLE
-    recorded = recorded_conflicts(table, lane.first, lane.last)
+    recorded = load_recorded_conflicts(table, lane.first, lane.last)
     by_level = _answer(table, lane, other, rows, recorded)
     by_rows = _answer(table, lane, level, not rows, recorded)
     return (
-        _weighed(str(other), by_level),
-        _weighed("No row-level" if rows else "Row level", by_rows),
+        _weigh_setting(str(other), by_level),
+        _weigh_setting("No row-level" if rows else "Row level", by_rows),
     )
 
 
 def _answer(
-    table: Table, lane: SwimLane, level: IsolationLevel, by_rows: bool, recorded: Recorded
-) -> Answer:
+    table: Table, lane: SwimLane, level: IsolationLevel, by_rows: bool, recorded: RecordedConflicts
+) -> WhatIfAnswer:
     return what_if(
         table,
         level,
@@ -55,7 +60,7 @@ def _answer(
     )
 
 
-def _weighed(name: str, answer: Answer) -> OtherSetting:
+def _weigh_setting(name: str, answer: WhatIfAnswer) -> OtherSetting:
     landed = [commit.verdict for commit in answer.commits]
     aborted = [
         conflict.verdict for conflict in answer.conflicts if conflict.kind != Conflict.Kind.RESOLVED

@@ -11,7 +11,7 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.job_side import JobSide
-from lakeui.conflicts.lanes.bars import Bar, BarEnd
+from lakeui.conflicts.lanes.bars import BarEnd, LaneBar
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.lanes.words import overlap_place
 from lakeui.conflicts.models import Conflict
@@ -23,7 +23,7 @@ _UNNAMED = "an operation not recorded"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """A version that the transaction overlapped with: what came of that, and why in words.
 
     Where the transaction still runs it is what is forecast: it checks the version when it commits.
@@ -47,18 +47,18 @@ class NextAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class TransactionPath:
     """`left_out` versions came before the steps; the steps are the last ones, in order."""
 
-    bar: Bar
-    steps: tuple[Step, ...]
+    bar: LaneBar
+    steps: tuple[PathStep, ...]
     left_out: int
     after: NextAttempt | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    bar: Bar
+class _PathContext:
+    bar: LaneBar
     conflict: Conflict | None
     hows: Mapping[int | None, str]
     recorded: Mapping[int, Verdict]
@@ -66,7 +66,7 @@ class _Way:
     running: JobSide | None
 
 
-def lane_path(table: Table, lane: SwimLane, key: str) -> Path | None:
+def lane_path(table: Table, lane: SwimLane, key: str) -> TransactionPath | None:
     """The way of the transaction that a key names; None where the span holds no such."""
     bar = next((candidate for candidate in lane.all if candidate.key == key), None)
     if bar is None:
@@ -74,32 +74,32 @@ def lane_path(table: Table, lane: SwimLane, key: str) -> Path | None:
     conflict = _conflict(table, bar)
     end = _end(table, bar)
     if bar.read_version is None or end is None:
-        return Path(bar, (), 0, _after(conflict))
+        return TransactionPath(bar, (), 0, _find_next_attempt(conflict))
     overlapping = table.commits.filter(version__gt=bar.read_version, version__lte=end)
     commits = list(overlapping.defer("raw").order_by("-version")[:OVERLAPS_SHOWN])[::-1]
     joints = [
         joint for joint in lane.joints if bar.version is not None and joint.version == bar.version
     ]
     hows = {joint.winning_version: joint.how for joint in joints}
-    way = _Way(
+    way = _PathContext(
         bar,
         conflict,
         hows,
-        _recorded_verdicts(conflict),
+        _read_verdicts(conflict),
         appends_count=_appends_count(table, bar),
-        running=_running(table, bar),
+        running=_find_running_side(table, bar),
     )
     steps = tuple(_step(commit, way) for commit in commits)
     left_out = max(0, end - bar.read_version - len(steps))
-    return Path(bar, steps, left_out, _after(conflict))
+    return TransactionPath(bar, steps, left_out, _find_next_attempt(conflict))
 
 
-def _appends_count(table: Table, bar: Bar) -> bool:
+def _appends_count(table: Table, bar: LaneBar) -> bool:
     """Whether blind appends counted for it; a change of metadata is ordered after none."""
     return counts_appends(level_of(bar.isolation_level, table), changes_terms=bar.changes_metadata)
 
 
-def _running(table: Table, bar: Bar) -> JobSide | None:
+def _find_running_side(table: Table, bar: LaneBar) -> JobSide | None:
     """The job that runs, to be forecast with what landed; None of what has ended."""
     if bar.outcome is not BarEnd.RUNNING or bar.job_id is None:
         return None
@@ -107,43 +107,43 @@ def _running(table: Table, bar: Bar) -> JobSide | None:
     return JobSide(job) if job is not None else None
 
 
-def _conflict(table: Table, bar: Bar) -> Conflict | None:
+def _conflict(table: Table, bar: LaneBar) -> Conflict | None:
     conflicts = table.conflicts.select_related("job", "transaction").prefetch_related(
         "job__attempt_rows"
     )
     return conflicts.filter(pk=bar.conflict_id).first() if bar.conflict_id else None
 
 
-def _end(table: Table, bar: Bar) -> int | None:
+def _end(table: Table, bar: LaneBar) -> int | None:
     """The last version that was checked."""
     if bar.outcome is BarEnd.RUNNING:
         return table.version
     return bar.winning_version if bar.version is None else bar.version - 1
 
 
-def _step(commit: Commit, way: _Way) -> Step:
-    verdict, why = _decided(commit, way) or _let_by(commit, way)
-    return Step(commit.version, commit.operation, verdict, why)
+def _step(commit: Commit, way: _PathContext) -> PathStep:
+    verdict, why = _decide_verdict(commit, way) or _let_by(commit, way)
+    return PathStep(commit.version, commit.operation, verdict, why)
 
 
-def _decided(commit: Commit, way: _Way) -> tuple[Verdict, str] | None:
+def _decide_verdict(commit: Commit, way: _PathContext) -> tuple[Verdict, str] | None:
     """Of a version that the two sides' files or rows were held against."""
     version, name = commit.version, commit.operation or _UNNAMED
     if way.conflict is not None and version == way.conflict.winning_version:
         where = overlap_place(way.conflict) or way.conflict.rule.replace("_", " ")
-        return Verdict.CONFLICT, _joined(name, where)
+        return Verdict.CONFLICT, _join_words(name, where)
     if version in way.hows:
-        return Verdict.RESOLVED, _joined(name, way.hows[version].partition(": ")[2])
+        return Verdict.RESOLVED, _join_words(name, way.hows[version].partition(": ")[2])
     if way.recorded.get(version) is Verdict.RESOLVED:
         return Verdict.RESOLVED, f"{name}, resolved at row level"
     return None
 
 
-def _let_by(commit: Commit, way: _Way) -> tuple[Verdict, str]:
+def _let_by(commit: Commit, way: _PathContext) -> tuple[Verdict, str]:
     """Of a version that shares no file, or that does not count."""
     name = commit.operation or _UNNAMED
     if way.running is not None:
-        told = way.running.with_commit(commit, None)
+        told = way.running.forecast_with_commit(commit, None)
         return told.verdict, f"{name}, {told.why}"
     appends_count = way.appends_count or way.recorded.get(commit.version) is Verdict.PASSES
     if commit.is_blind_append and not appends_count:
@@ -151,15 +151,15 @@ def _let_by(commit: Commit, way: _Way) -> tuple[Verdict, str]:
     return Verdict.PASSES, f"{name}, {_why_passed(way.bar)}"
 
 
-def _why_passed(bar: Bar) -> str:
+def _why_passed(bar: LaneBar) -> str:
     return "it reads nothing" if bar.is_blind_append else "nothing in common"
 
 
-def _joined(*words: str) -> str:
+def _join_words(*words: str) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _recorded_verdicts(conflict: Conflict | None) -> Mapping[int, Verdict]:
+def _read_verdicts(conflict: Conflict | None) -> Mapping[int, Verdict]:
     """What the engine recorded of the winning commits before: the strongest of its checks' verdicts."""
     decision = decision_of(conflict) if conflict is not None else None
     winners = decision.winners if decision is not None else ()
@@ -172,7 +172,7 @@ def _strongest(verdicts: Iterable[Verdict]) -> Verdict:
     return next((verdict for verdict in order if verdict in said), Verdict.NOTHING)
 
 
-def _after(conflict: Conflict | None) -> NextAttempt | None:
+def _find_next_attempt(conflict: Conflict | None) -> NextAttempt | None:
     job = conflict.job if conflict is not None else None
     if conflict is None or job is None:
         return None

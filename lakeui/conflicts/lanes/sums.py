@@ -21,7 +21,7 @@ _ANY = LaneFilter()
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class LaneBucket:
     """Versions `first` to `last`: commits that landed there, attempts that they aborted.
 
     `began_at` is when the first of them landed, None where that is not recorded.
@@ -35,13 +35,13 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class SummedLane:
     """One writer, or one operation. `operation` is its most frequent one."""
 
     name: str
     commits: int
     aborted: int
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[LaneBucket, ...]
     operation: str = ""
 
 
@@ -54,8 +54,8 @@ class LaneSums:
 
     first: int
     last: int
-    lanes: tuple[Lane, ...]
-    all: Lane
+    lanes: tuple[SummedLane, ...]
+    all: SummedLane
     wasted_ms: int = 0
     wasted_bytes: int = 0
     began_at: datetime | None = None
@@ -110,8 +110,12 @@ def lane_sums(
     starts = range(first, last + 1, width)
     marks = table.commits.filter(version__in=[*starts, last])
     grid = _Grid(first, last, width, dict(marks.values_list("version", "committed_at")))
-    events = [e for e in (*_landed(table, grid), *_aborted(table, grid)) if _is_asked_for(e, only)]
-    inside = _by_lane(events, by_operation=by_operation)
+    events = [
+        e
+        for e in (*_iter_commit_events(table, grid), *_iter_aborted_events(table, grid))
+        if _is_asked_for(e, only)
+    ]
+    inside = _group_by_lane(events, by_operation=by_operation)
     return LaneSums(
         first=first,
         last=last,
@@ -124,7 +128,7 @@ def lane_sums(
     )
 
 
-def _landed(table: Table, grid: _Grid) -> Iterator[_Event]:
+def _iter_commit_events(table: Table, grid: _Grid) -> Iterator[_Event]:
     rows = table.commits.filter(version__range=(grid.first, grid.last)).order_by()
     reported = pipelines_of(table, grid.first, grid.last)
     for version, user, engine, operation in rows.values_list(
@@ -134,7 +138,7 @@ def _landed(table: Table, grid: _Grid) -> Iterator[_Event]:
         yield _Event(writer, operation or NOT_RECORDED, grid.place(version), is_aborted=False)
 
 
-def _aborted(table: Table, grid: _Grid) -> Iterator[_Event]:
+def _iter_aborted_events(table: Table, grid: _Grid) -> Iterator[_Event]:
     of_these = conflicts_of(table).filter(winning_version__range=(grid.first, grid.last))
     aborted = of_these.exclude(kind=Conflict.Kind.RESOLVED)
     for version, user, operation, ms, size in aborted.order_by().values_list(
@@ -148,7 +152,9 @@ def _is_asked_for(event: _Event, only: LaneFilter) -> bool:
     return only.writer in ("", event.writer) and only.operation in ("", event.operation)
 
 
-def _by_lane(events: Sequence[_Event], *, by_operation: bool) -> Mapping[str, Sequence[_Event]]:
+def _group_by_lane(
+    events: Sequence[_Event], *, by_operation: bool
+) -> Mapping[str, Sequence[_Event]]:
     """Events by lane, in the order of their names; those beyond the busiest together, last."""
     names = [event.operation if by_operation else event.writer for event in events]
     busiest = [name for name, _ in Counter(names).most_common(_LANES)]
@@ -158,12 +164,12 @@ def _by_lane(events: Sequence[_Event], *, by_operation: bool) -> Mapping[str, Se
     return inside
 
 
-def _lane(name: str, events: Sequence[_Event], grid: _Grid) -> Lane:
+def _lane(name: str, events: Sequence[_Event], grid: _Grid) -> SummedLane:
     landed = Counter(event.place for event in events if not event.is_aborted)
     aborted = Counter(event.place for event in events if event.is_aborted)
     usual = Counter(event.operation for event in events).most_common(1)
     buckets = tuple(
-        Bucket(
+        LaneBucket(
             first=start,
             last=min(start + grid.width - 1, grid.last),
             commits=landed[place],
@@ -172,4 +178,4 @@ def _lane(name: str, events: Sequence[_Event], grid: _Grid) -> Lane:
         )
         for place, start in enumerate(grid.starts)
     )
-    return Lane(name, landed.total(), aborted.total(), buckets, usual[0][0] if usual else "")
+    return SummedLane(name, landed.total(), aborted.total(), buckets, usual[0][0] if usual else "")

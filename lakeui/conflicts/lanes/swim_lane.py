@@ -18,18 +18,22 @@ from engine.commands.model import Script
 from engine.conflicts.replay_history import PassedOver
 from lakeui.catalog.models import Table
 from lakeui.conflicts.lanes.bars import (
-    Around,
-    Bar,
-    Joint,
-    aborted_bar,
-    landed_bar,
+    BarSurroundings,
+    LaneBar,
+    ResolvedLink,
+    build_aborted_bar,
+    build_commit_bar,
+    build_running_bar,
     pipelines_of,
-    running_bar,
 )
-from lakeui.conflicts.lanes.landed import landed_around
-from lakeui.conflicts.lanes.words import Properties, properties_of, resolved
+from lakeui.conflicts.lanes.landed import load_versions_around
+from lakeui.conflicts.lanes.words import Properties, describe_resolution, properties_of
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.replay.recorded_history import History, out_of_order, recorded_history
+from lakeui.conflicts.replay.recorded_history import (
+    History,
+    find_out_of_order,
+    load_recorded_history,
+)
 from lakeui.conflicts.version_effects import conflicts_of
 from lakeui.jobs.made_versions import makers_of, scripts_elsewhere
 from lakeui.jobs.models import JobAttempt
@@ -50,7 +54,7 @@ _RUN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reordered:
+class LaneSwap:
     """`version`, a blind append, takes effect after `later`, the last write that passed it over.
 
     Version `later` is out of order: no prefix of the history explains its state.
@@ -73,17 +77,17 @@ class SwimLane:
     first: int
     last: int
     lanes: tuple[str, ...]
-    bars: tuple[Bar, ...]
-    joints: tuple[Joint, ...]
-    reordered: tuple[Reordered, ...]
-    running: tuple[Bar, ...] = ()
+    bars: tuple[LaneBar, ...]
+    joints: tuple[ResolvedLink, ...]
+    reordered: tuple[LaneSwap, ...]
+    running: tuple[LaneBar, ...] = ()
     is_open: bool = False
     moments: Mapping[int, datetime | None] = field(default_factory=dict, compare=False)
     engines: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
     history: History | None = field(default=None, repr=False, compare=False)
 
     @property
-    def all(self) -> tuple[Bar, ...]:
+    def all(self) -> tuple[LaneBar, ...]:
         """What ended and what runs."""
         return (*self.bars, *self.running)
 
@@ -94,12 +98,12 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
     here = table.commits.filter(version__range=(start, end))
     commits = list(here.defer("raw").order_by("version"))
     aborted, joints = _conflicts(table, start, end)
-    runs = _running(table, end)
+    runs = _list_running_attempts(table, end)
     read = [commit.read_version for commit in commits]
     read += [conflict.read_version for conflict in aborted]
     read += [row["attempt_rows__read_version"] for row in runs]
-    landed = landed_around(table, read, start, end)
-    around = Around(
+    landed = load_versions_around(table, read, start, end)
+    around = BarSurroundings(
         table=table,
         landed=landed,
         jobs=makers_of(table, start, end),
@@ -107,18 +111,18 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
         joints=joints,
         properties=_properties_before(table, end),
     )
-    bars = [landed_bar(commit, around) for commit in commits]
-    bars += [aborted_bar(conflict, around) for conflict in aborted]
+    bars = [build_commit_bar(commit, around) for commit in commits]
+    bars += [build_aborted_bar(conflict, around) for conflict in aborted]
     bars.sort(key=lambda bar: bar.finished_at or _NOT_YET)
-    running = [running_bar(row, table, landed) for row in runs]
-    history = recorded_history(table, start, end)
+    running = [build_running_bar(row, table, landed) for row in runs]
+    history = load_recorded_history(table, start, end)
     return SwimLane(
         first=start,
         last=end,
         lanes=tuple(sorted({bar.lane for bar in bars})),
         bars=tuple(bars),
         joints=tuple(joints),
-        reordered=_reordered(out_of_order(table, start, end, history)),
+        reordered=_list_swaps(find_out_of_order(table, start, end, history)),
         running=tuple(running),
         is_open=bool(running),
         moments={commit.version: commit.committed_at for commit in commits},
@@ -127,15 +131,15 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
     )
 
 
-def _reordered(pairs: Iterable[PassedOver]) -> tuple[Reordered, ...]:
+def _list_swaps(pairs: Iterable[PassedOver]) -> tuple[LaneSwap, ...]:
     """One arrow for each append, to the last write that passed it over."""
     last: dict[int, int] = {}
     for pair in pairs:
         last[pair.append_version] = max(pair.version, last.get(pair.append_version, 0))
-    return tuple(Reordered(append, version) for append, version in last.items())
+    return tuple(LaneSwap(append, version) for append, version in last.items())
 
 
-def _engines(bars: Iterable[Bar]) -> Mapping[str, frozenset[str]]:
+def _engines(bars: Iterable[LaneBar]) -> Mapping[str, frozenset[str]]:
     engines_by_lane: dict[str, set[str]] = defaultdict(set)
     for bar in bars:
         if bar.engine:
@@ -149,7 +153,7 @@ def _range(table: Table, first: int | None, last: int | None) -> tuple[int, int]
     return max(start, end - MAX_VERSIONS + 1), end
 
 
-def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], list[Joint]]:
+def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], list[ResolvedLink]]:
     """Attempts aborted by a version of the range, and conflicts of it that were resolved."""
     to_these = Q(winning_version__range=(start, end))
     became = Q(job__committed_version__range=(start, end)) | Q(
@@ -167,12 +171,14 @@ def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], 
     return [conflict for conflict in conflicts if conflict.kind != Conflict.Kind.RESOLVED], joints
 
 
-def _joint(conflict: Conflict, how: str) -> Joint:
-    words = resolved(conflict, how)
-    return Joint(conflict.pk, conflict.became, conflict.winning_version, conflict.rule, words)
+def _joint(conflict: Conflict, how: str) -> ResolvedLink:
+    words = describe_resolution(conflict, how)
+    return ResolvedLink(
+        conflict.pk, conflict.became, conflict.winning_version, conflict.rule, words
+    )
 
 
-def _running(table: Table, end: int) -> Sequence[Mapping[str, Any]]:
+def _list_running_attempts(table: Table, end: int) -> Sequence[Mapping[str, Any]]:
     """Attempts that have read and not ended, where the range ends with the latest version."""
     if end != (table.version or 0):
         return []

@@ -69,7 +69,7 @@ def why_aborted(conflict: Conflict) -> str:
     return ": ".join(part for part in parts if part)
 
 
-def resolved(conflict: Conflict, how: str) -> str:
+def describe_resolution(conflict: Conflict, how: str) -> str:
     """v4807: row map, 2,377 rows."""
     rows = conflict.row_count
     rows_text = count_noun(rows, "row") if rows and f"{rows:,}" not in how else ""
@@ -123,10 +123,10 @@ def _set(properties: Properties, before: Properties) -> str:
         return ""
     name, value = next(iter(properties.items()))
     more = f", {len(properties) - 1} more" if len(properties) > 1 else ""
-    return f"{_SHORT_NAMES.get(name, name)} {_from_to(before.get(name), value)}{more}"
+    return f"{_SHORT_NAMES.get(name, name)} {_describe_change(before.get(name), value)}{more}"
 
 
-def _from_to(old: str | None, new: str) -> str:
+def _describe_change(old: str | None, new: str) -> str:
     was, now = (_AMOUNT.match(text or "") for text in (old, new))
     if was and now and was[2] == now[2]:
         return f"{was[1]} → {now[1]} {now[2]}"

@@ -98,16 +98,18 @@ class Checks:
     def _content(self, event: Event, table: Table) -> Content:
         match event.kind:
             case "resolved":
-                resolved = read_resolved(_needed(event, "conflict"))
+                resolved = read_resolved(_require_field(event, "conflict"))
                 return replace(resolved, winner=self._winner(resolved.winner, table))
             case "aborted":
-                error = read_aborted(_needed(event, "exception"), _needed(event, "conflict"))
+                error = read_aborted(
+                    _require_field(event, "exception"), _require_field(event, "conflict")
+                )
                 winner = self._winner(error.conflict.winner, table)
                 return type(error)(replace(error.conflict, winner=winner))
             case "committed":
-                self._check_own_commit(event, _needed(event, "version"), table)
+                self._check_own_commit(event, _require_field(event, "version"), table)
             case "reported":
-                linked = explain_report(_needed(event, "text"), self._tables, table)
+                linked = explain_report(_require_field(event, "text"), self._tables, table)
                 if linked.report.conflict is None:
                     what = "The text tells of no conflict of a Delta table."
                     raise RequestError(what, "Send the whole text of the error.", field="text")
@@ -166,7 +168,7 @@ def _check_times(event: Event, now: datetime) -> None:
         raise RequestError(what, "Send the time at which it began.", field="started_at")
 
 
-def _needed(event: Event, field: str) -> Any:  # noqa: ANN401 - of the field's type
+def _require_field(event: Event, field: str) -> Any:  # noqa: ANN401 - of the field's type
     value = getattr(event, field)
     if value is None or value == "":
         what = f"An event of the kind {event.kind} has {field}."

@@ -30,7 +30,7 @@ from lakeui.conflicts.pipelines.checks import (
     Event,
 )
 from lakeui.conflicts.pipelines.facts import ResolvedFacts
-from lakeui.conflicts.recording import Origin, record_aborted, record_resolved
+from lakeui.conflicts.recording import AttemptOrigin, record_aborted, record_resolved
 from lakeui.conflicts.reports.links import LinkedReport, record_report
 from lakeui.jobs.spans import span_ms
 
@@ -58,7 +58,7 @@ class Refusal:
 
 
 @dataclass
-class Taken:
+class BatchResult:
     """What became of a batch."""
 
     accepted: int = 0
@@ -73,12 +73,12 @@ def take_events(
     tables: QuerySet[Table],
     *,
     dropped: int = 0,
-) -> Taken:
+) -> BatchResult:
     """Keep a batch's events on these tables; all that are kept are kept together.
 
     `dropped` is how many events the program had to drop since its last batch.
     """
-    taken, now, checked = Taken(), timezone.now(), []
+    taken, now, checked = BatchResult(), timezone.now(), []
     checks = Checks(tables, now)
     for index, event in enumerate(events):
         try:
@@ -157,7 +157,7 @@ def _keep(checked: CheckedEvent, row: PipelineTransaction, by: User) -> bool:
 
 def _record(content: Content, event: Event, row: PipelineTransaction, by: User) -> None:
     began = event.started_at or row.started_at or event.at
-    origin = Origin(
+    origin = AttemptOrigin(
         attempt=event.attempt,
         transaction_id=row.pk,
         sequence=event.sequence,

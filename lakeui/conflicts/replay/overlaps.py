@@ -19,11 +19,11 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import replay_history
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict, PipelineTransaction
-from lakeui.conflicts.replay.recorded_history import recorded_history
+from lakeui.conflicts.replay.recorded_history import load_recorded_history
 from lakeui.conflicts.replay.what_if import (
-    Answer,
     CommitVerdict,
-    recorded_conflicts,
+    WhatIfAnswer,
+    load_recorded_conflicts,
     what_if,
 )
 from lakeui.jobs.made_versions import makers_of, write_ms
@@ -49,7 +49,7 @@ FORMER_WORDS: Mapping[WriteOutcome, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
+class ReplayedWrite:
     """A write that overlapped with others. `version` is None where it was aborted; `conflict_id` is that on record.
 
     `cost_ms` and `cost_bytes` are what it wasted, or would waste; None: not recorded.
@@ -78,7 +78,7 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class ReplayTotals:
     """Writes under a setting. `aborted` for certain, `open` undecidable; costs against what happened.
 
     `uncosted` are those that would be, of whose time nothing is recorded.
@@ -112,13 +112,13 @@ class PairChange:
 class Replay:
     """A range under the setting requested, and the sums under each of the four."""
 
-    answer: Answer
-    overlaps: tuple[Overlap, ...]
+    answer: WhatIfAnswer
+    overlaps: tuple[ReplayedWrite, ...]
     aborted_now: int
-    totals: tuple[Totals, ...]
+    totals: tuple[ReplayTotals, ...]
 
     @property
-    def asked(self) -> Totals:
+    def asked(self) -> ReplayTotals:
         """The sums under the setting requested."""
         setting = self.answer.level, self.answer.row_level
         return next(total for total in self.totals if (total.level, total.row_level) == setting)
@@ -129,8 +129,11 @@ def replay(
 ) -> Replay:
     """The whole answer, in six queries whatever the range."""
     first, last = versions
-    history, recorded = recorded_history(table, first, last), recorded_conflicts(table, first, last)
-    sides = _Sides(table, first, last, recorded.conflicts)
+    history, recorded = (
+        load_recorded_history(table, first, last),
+        load_recorded_conflicts(table, first, last),
+    )
+    sides = _WriteFacts(table, first, last, recorded.conflicts)
     replayed = {
         at_level: tuple(replay_history(history.commits, history.table, at_level))
         for at_level in LEVELS
@@ -152,7 +155,7 @@ def replay(
     )
 
 
-def pair_changes(overlaps: Iterable[Overlap]) -> list[PairChange]:
+def pair_changes(overlaps: Iterable[ReplayedWrite]) -> list[PairChange]:
     """By pair of operations, those that change most first."""
     now: Counter[tuple[str, str]] = Counter()
     then: Counter[tuple[str, str]] = Counter()
@@ -169,7 +172,7 @@ def pair_changes(overlaps: Iterable[Overlap]) -> list[PairChange]:
     )
 
 
-class _Sides:
+class _WriteFacts:
     """Both sides of each overlap, by version: who, what, when, and what it cost."""
 
     def __init__(self, table: Table, first: int, last: int, recorded: Sequence[Conflict]) -> None:
@@ -206,20 +209,20 @@ class _Sides:
         }
         self._makers = makers_of(table, first, last)
 
-    def overlaps(self, answer: Answer) -> Iterator[Overlap]:
+    def overlaps(self, answer: WhatIfAnswer) -> Iterator[ReplayedWrite]:
         for commit in answer.commits:
-            yield self._landed(commit)
+            yield self._commit_overlap(commit)
         for verdict in answer.conflicts:
             conflict = self._aborted.get(verdict.conflict_id)
             if conflict is not None:
-                yield self._aborted_write(conflict, verdict.verdict, verdict.why)
+                yield self._overlap_of_abort(conflict, verdict.verdict, verdict.why)
 
-    def _landed(self, verdict: CommitVerdict) -> Overlap:
+    def _commit_overlap(self, verdict: CommitVerdict) -> ReplayedWrite:
         _, operation, user, at, size, took, began, ended = self._commits.get(
             verdict.version, (verdict.version, verdict.operation, "", *[None] * 5)
         )
         joint = self._joints.get(verdict.version)
-        return Overlap(
+        return ReplayedWrite(
             version=verdict.version,
             conflict_id=joint,
             operation=operation or verdict.operation,
@@ -239,9 +242,9 @@ class _Sides:
             cost_bytes=size,
         )
 
-    def _aborted_write(self, conflict: Conflict, verdict: Verdict, why: str) -> Overlap:
+    def _overlap_of_abort(self, conflict: Conflict, verdict: Verdict, why: str) -> ReplayedWrite:
         read, winning_version = conflict.read_version, conflict.winning_version
-        return Overlap(
+        return ReplayedWrite(
             version=None,
             conflict_id=conflict.pk,
             operation=conflict.current_operation,
@@ -264,10 +267,12 @@ class _Sides:
         return row[1] if row else ""
 
 
-def _totals(level: IsolationLevel, row_level: bool, overlaps: Sequence[Overlap]) -> Totals:
+def _totals(
+    level: IsolationLevel, row_level: bool, overlaps: Sequence[ReplayedWrite]
+) -> ReplayTotals:
     verdicts = Counter(overlap.verdict for overlap in overlaps)
     changed = [overlap for overlap in overlaps if overlap.change]
-    return Totals(
+    return ReplayTotals(
         level=str(level),
         row_level=row_level,
         writes=len(overlaps),
@@ -282,7 +287,7 @@ def _totals(level: IsolationLevel, row_level: bool, overlaps: Sequence[Overlap])
     )
 
 
-def _worst_first(overlap: Overlap) -> tuple[int, int, int]:
+def _worst_first(overlap: ReplayedWrite) -> tuple[int, int, int]:
     order = (Verdict.CONFLICT, Verdict.UNDECIDABLE, Verdict.PASSES)
     place = overlap.version if overlap.version is not None else overlap.winning_version
     return -abs(overlap.change), order.index(overlap.verdict), -(place or 0)

@@ -29,14 +29,14 @@ class History:
     missing: frozenset[int]
 
 
-def out_of_order(
+def find_out_of_order(
     table: Table, first: int, last: int, history: History | None = None
 ) -> tuple[PassedOver, ...]:
     """Out-of-order versions with the appends that they passed over, as far as the kept commits tell.
 
     `history` is that range where it has been read already.
     """
-    history = history or recorded_history(table, first, last)
+    history = history or load_recorded_history(table, first, last)
     serializable = {
         commit.version
         for commit in history.commits
@@ -52,24 +52,24 @@ def latest_versions(table: Table, count: int) -> tuple[int, int]:
     return max(0, last - min(count, MAX_VERSIONS) + 1), last
 
 
-def within(table: Table, first: int, last: int) -> tuple[int, int]:
+def clamp_range(table: Table, first: int, last: int) -> tuple[int, int]:
     """A range of versions cut to those there are, and to the latest `MAX_VERSIONS` of them."""
     last = min(last, table.version or 0)
     return max(first, last - MAX_VERSIONS + 1, 0), last
 
 
-def recorded_history(table: Table, first: int, last: int) -> History:
+def load_recorded_history(table: Table, first: int, last: int) -> History:
     """The commits of a range from the mirror's texts, decoded as the engine does it."""
-    first, last = within(table, first, last)
+    first, last = clamp_range(table, first, last)
     rows = list(table.commits.filter(version__range=(first, last)).order_by("version"))
-    read = {row.version: decoded(row) for row in rows}
+    read = {row.version: decode_commit(row) for row in rows}
     here = {version: commit for version, commit in read.items() if commit is not None}
-    recorded = recorded_table(table)
+    recorded = build_recorded_table(table)
     missing = frozenset(range(first, last + 1)) - here.keys() if rows else frozenset()
     return History(recorded, tuple(here.values()), missing)
 
 
-def recorded_table(table: Table) -> RecordedTable:
+def build_recorded_table(table: Table) -> RecordedTable:
     """The table as the engine's replays know it; without columns where its schema cannot be read."""
     return RecordedTable(
         table.name,
@@ -86,12 +86,12 @@ def _schema(table: Table) -> StructType:
         return StructType(())
 
 
-def decoded(row: Commit) -> WinningCommit | None:
+def decode_commit(row: Commit) -> WinningCommit | None:
     """A mirrored commit as it was written; None where its text is not kept whole."""
-    return decoded_text(row.version, row.raw, row.raw_bytes)
+    return decode_commit_text(row.version, row.raw, row.raw_bytes)
 
 
-def decoded_text(version: int, raw: str, raw_bytes: int) -> WinningCommit | None:
+def decode_commit_text(version: int, raw: str, raw_bytes: int) -> WinningCommit | None:
     """A commit of so many bytes from its text; None where that is not whole, or cannot be read."""
     text = raw.encode("utf-8")
     if not text or len(text) < raw_bytes:

@@ -14,8 +14,8 @@ from engine.conflicts.statements import StatementKind
 from lakeui.catalog.former_tables import is_former
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.statements.conditions import shape_of, understood
-from lakeui.conflicts.statements.kinds import logged_kind
+from lakeui.conflicts.statements.conditions import parse_recorded_condition, shape_of
+from lakeui.conflicts.statements.kinds import kind_of_operation
 from lakeui.conflicts.statements.operations import Target, operation_of_commit
 
 _FIELDS = (
@@ -30,7 +30,7 @@ _OF_A_WINNER = (
 )  # fmt: skip
 
 
-def to_judge(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
+def prepare_for_judgment(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
     """With what a conflict is judged by, and without the facts, which are long."""
     blind = KeyTransform("is_blind_append", KeyTransform("winner", "facts"))
     return (
@@ -42,7 +42,7 @@ def to_judge(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
 
 def records_of(table: Table, conflicts: Sequence[Conflict]) -> Mapping[int, RecordedConflict]:
     """The records of a table's conflicts by number, in one query."""
-    target = Target.of(table)
+    target = Target.from_table(table)
     winners = _winners(table, target, (conflict.winning_version for conflict in conflicts))
     return {
         conflict.pk: _record(
@@ -76,7 +76,7 @@ def _winner(conflict: Conflict, winners: Mapping[int, Operation]) -> Operation |
     version = conflict.winning_version
     if version is not None and version in winners:
         return winners[version]
-    kind = logged_kind(conflict.winner_operation)
+    kind = kind_of_operation(conflict.winner_operation)
     is_blind = getattr(conflict, "winner_is_blind", None)
     if kind in (StatementKind.INSERT, StatementKind.STREAM) and not is_blind:
         return None
@@ -100,7 +100,7 @@ def _record(conflict: Conflict, winner: Operation | None, target: Target) -> Rec
 
 def _current(conflict: Conflict, target: Target) -> Operation | None:
     """The side that was aborted or gave way, as far as its condition and its statement tell."""
-    kind, statement = logged_kind(conflict.current_operation), _statement(conflict)
+    kind, statement = kind_of_operation(conflict.current_operation), _statement(conflict)
     if kind is None:
         return None
     operation = Operation(kind=kind)
@@ -108,9 +108,9 @@ def _current(conflict: Conflict, target: Target) -> Operation | None:
         return replace(operation, kind=StatementKind.ZORDER)
     if not conflict.current_predicate:
         return operation
-    condition = understood(conflict.current_predicate, target.schema_json)
+    condition = parse_recorded_condition(conflict.current_predicate, target.schema_json)
     reads_beyond = kind is StatementKind.MERGE and (not statement or "BY SOURCE" in statement)
-    shape = understood(shape_of(conflict.current_predicate), target.schema_json)
+    shape = parse_recorded_condition(shape_of(conflict.current_predicate), target.schema_json)
     return replace(
         operation,
         conditions=None if reads_beyond else condition.target_parts or None,

@@ -20,10 +20,10 @@ from engine.conflicts.recorded import (
 from engine.conflicts.replay_history import CommitReplay, replay_history
 from engine.conflicts.transaction_info import WinningCommit
 from lakeui.catalog.models import Table
-from lakeui.conflicts.assessment import asked_of
+from lakeui.conflicts.assessment import replay_setting
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.replay.recorded_history import History, latest_versions, recorded_history
-from lakeui.conflicts.replay.records import records_of, to_judge
+from lakeui.conflicts.replay.recorded_history import History, latest_versions, load_recorded_history
+from lakeui.conflicts.replay.records import prepare_for_judgment, records_of
 from lakeui.conflicts.version_effects import conflicts_of
 
 DEFAULT_VERSIONS = 100
@@ -59,7 +59,7 @@ class ConflictVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WhatIfAnswer:
     """Versions `first` to `last` under the setting that was requested.
 
     `not_replayed` are versions whose commit is longer than the mirror keeps, or cannot be read.
@@ -77,7 +77,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedConflicts:
     """The conflicts with a range of versions, in their order, and each as it is judged."""
 
     conflicts: tuple[Conflict, ...]
@@ -91,21 +91,21 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
     row_level: bool,
     versions: tuple[int, int] | None = None,
     history: History | None = None,
-    conflicts: Recorded | None = None,
+    conflicts: RecordedConflicts | None = None,
     replayed: Sequence[CommitReplay] | None = None,
-) -> Answer:
+) -> WhatIfAnswer:
     """Judge a range of versions, the latest hundred by default, under another setting.
 
     `history` and `conflicts` are those of that range where they have been read already, `replayed`
     its replay at that level.
     """
     first, last = versions or latest_versions(table, DEFAULT_VERSIONS)
-    history = history or recorded_history(table, first, last)
-    recorded = conflicts or recorded_conflicts(table, first, last)
+    history = history or load_recorded_history(table, first, last)
+    recorded = conflicts or load_recorded_conflicts(table, first, last)
     if replayed is None:
         replayed = tuple(replay_history(history.commits, history.table, level))
-    asked = asked_of(table, level, row_level=row_level)
-    return Answer(
+    asked = replay_setting(table, level, row_level=row_level)
+    return WhatIfAnswer(
         level=str(level),
         row_level=row_level,
         first=first,
@@ -117,20 +117,23 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
     )
 
 
-def recorded_conflicts(table: Table, first: int, last: int) -> Recorded:
+def load_recorded_conflicts(table: Table, first: int, last: int) -> RecordedConflicts:
     """The latest of them, in two queries."""
     of_these = conflicts_of(table).filter(winning_version__range=(first, last))
     recorded = of_these.exclude(kind=Conflict.Kind.REPORTED)
-    latest = to_judge(recorded).order_by("-winning_version", "-id")[:MAX_CONFLICTS]
+    latest = prepare_for_judgment(recorded).order_by("-winning_version", "-id")[:MAX_CONFLICTS]
     conflicts = tuple(reversed(latest))
-    return Recorded(conflicts, records_of(table, conflicts))
+    return RecordedConflicts(conflicts, records_of(table, conflicts))
 
 
 def _commits(
-    replayed: Sequence[CommitReplay], history: History, recorded: Recorded, asked: ReplaySetting
+    replayed: Sequence[CommitReplay],
+    history: History,
+    recorded: RecordedConflicts,
+    asked: ReplaySetting,
 ) -> Iterator[CommitVerdict]:
-    resolved = _resolved_by(recorded.conflicts)
-    traced = _resolved_by(
+    resolved = _map_resolved_versions(recorded.conflicts)
+    traced = _map_resolved_versions(
         [
             conflict
             for conflict in recorded.conflicts
@@ -139,7 +142,7 @@ def _commits(
     )
     landed = {commit.version: commit for commit in history.commits}
     for verdict in replayed:
-        unseen = _unseen(landed[verdict.version], history)
+        unseen = _has_unseen_versions(landed[verdict.version], history)
         if not (verdict.overlapping_versions or unseen):
             continue
         judged = judge_commit(
@@ -161,7 +164,7 @@ def _commits(
         )
 
 
-def _conflicts(recorded: Recorded, asked: ReplaySetting) -> Iterator[ConflictVerdict]:
+def _conflicts(recorded: RecordedConflicts, asked: ReplaySetting) -> Iterator[ConflictVerdict]:
     for conflict in recorded.conflicts:
         judged = judge_conflict(recorded.records[conflict.pk], asked)
         yield ConflictVerdict(
@@ -174,7 +177,7 @@ def _conflicts(recorded: Recorded, asked: ReplaySetting) -> Iterator[ConflictVer
         )
 
 
-def _unseen(commit: WinningCommit, history: History) -> bool:
+def _has_unseen_versions(commit: WinningCommit, history: History) -> bool:
     """Whether a version that landed meanwhile cannot be replayed."""
     read_version = commit.info.read_version
     if read_version is None or not history.missing:
@@ -182,7 +185,7 @@ def _unseen(commit: WinningCommit, history: History) -> bool:
     return any(read_version < version < commit.version for version in history.missing)
 
 
-def _resolved_by(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
+def _map_resolved_versions(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
     """The versions that a version resolved a conflict with."""
     winners: dict[int, list[int]] = {}
     for conflict in conflicts:

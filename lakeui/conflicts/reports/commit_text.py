@@ -36,10 +36,10 @@ def find_commit(text: str) -> CommitText | None:
     start = _START.search(text)
     if start is None:
         return None
-    body, is_whole = _braced(text[start.end() : start.end() + _MAX_CHARS])
+    body, is_whole = _take_braced_text(text[start.end() : start.end() + _MAX_CHARS])
     parameters = _parameters_of(body)
     rest = body.replace(parameters, "{}", 1) if parameters else body
-    fields = _decoded(body) or _Loose(rest, parameters)
+    fields = _decode_object(body) or _Loose(rest, parameters)
     return CommitText(
         version=_integer(fields.get("version")),
         timestamp_ms=_integer(fields.get("timestamp")),
@@ -65,7 +65,7 @@ class _Loose(dict[str, Any]):
         self.parameters = parameters
 
 
-def _braced(text: str) -> tuple[str, bool]:
+def _take_braced_text(text: str) -> tuple[str, bool]:
     """The text up to the brace that closes its first one; all of it, and False, where none does."""
     depth, quoted, escaped = 0, False, False
     for place, char in enumerate(text):
@@ -84,10 +84,10 @@ def _braced(text: str) -> tuple[str, bool]:
 
 def _parameters_of(body: str) -> str:
     start = re.search(r'"operationParameters"\s*:\s*(?=\{)', body)
-    return _braced(body[start.end() :])[0] if start else ""
+    return _take_braced_text(body[start.end() :])[0] if start else ""
 
 
-def _decoded(body: str) -> Mapping[str, Any] | None:
+def _decode_object(body: str) -> Mapping[str, Any] | None:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

@@ -34,14 +34,14 @@ def pair_history(linked: LinkedReport) -> PairHistory | None:
     if reported is None or linked.table is None or not reported.winner_operation:
         return None
     current = reported.current_operation or ""
-    pair = row_verdicts(linked.table).of_pair(current, reported.winner_operation)
+    pair = row_verdicts(linked.table).filter_by_pair(current, reported.winner_operation)
     since = timezone.now() - _DAY
     return PairHistory(
         current_operation=current,
         winner_operation=reported.winner_operation,
         aborted=len(pair.conflicts),
         aborted_lately=sum(conflict.occurred_at >= since for conflict in pair.conflicts),
-        passes=len(pair.of(Verdict.PASSES)),
-        undecidable=len(pair.of(Verdict.UNDECIDABLE)),
+        passes=len(pair.filter_by_verdict(Verdict.PASSES)),
+        undecidable=len(pair.filter_by_verdict(Verdict.UNDECIDABLE)),
         wasted_ms=sum(conflict.wasted_ms for conflict in pair.conflicts),
     )

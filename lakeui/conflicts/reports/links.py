@@ -14,8 +14,8 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import facts_of
 from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.recording import Origin
-from lakeui.conflicts.reports.messages import Report, ReportedConflict, advised, parse_report
+from lakeui.conflicts.recording import AttemptOrigin
+from lakeui.conflicts.reports.messages import Report, ReportedConflict, add_remedies, parse_report
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def explain_report(text: str, tables: QuerySet[Table], table: Table | None = Non
     commit, how = _winner(report.conflict, commits.defer("raw"), named)
     linked = named or (commit.table if commit else None)
     if linked is not None:
-        conflict = advised(
+        conflict = add_remedies(
             report.conflict,
             facts_of(linked),
             level=linked.isolation_level if linked.isolation_level_is_set else "",
@@ -67,7 +67,7 @@ def record_report(  # noqa: PLR0913 - all but two by name
     *,
     read_version: int | None = None,
     operation: str = "",
-    origin: Origin | None = None,
+    origin: AttemptOrigin | None = None,
     user_name: str = "",
     wasted_ms: int = 0,
 ) -> Conflict | None:
@@ -84,7 +84,7 @@ def record_report(  # noqa: PLR0913 - all but two by name
     happened_ms = (winner.timestamp_ms if winner else None) or 0
     return keep(
         table=linked.table,
-        **(origin or Origin(attempt=1)).fields(),
+        **(origin or AttemptOrigin(attempt=1)).fields(),
         kind=Conflict.Kind.REPORTED,
         exception=reported.exception,
         code=reported.code,

@@ -11,7 +11,7 @@ _COMMIT = re.compile(r"onflicting commit:\s{0,9}\{")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FactMark:
     """A fact and the part of the pasted text, `start` to `end`, that tells it; numbered from 1."""
 
     number: int
@@ -21,7 +21,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FactPlace:
     """A fact and where it stands in the plain text."""
 
     fact: str
@@ -29,17 +29,17 @@ class Place:
     end: int
 
 
-def marks_of(plain: PlainText, places: Iterator[Place]) -> tuple[Mark, ...]:
+def marks_of(plain: PlainText, places: Iterator[FactPlace]) -> tuple[FactMark, ...]:
     """Marks in the order of the text, without those that lie across an earlier one."""
-    marks: list[Mark] = []
+    marks: list[FactMark] = []
     for place in sorted(places, key=lambda mark: (mark.start, -mark.end)):
         start, end = plain.origin(place.start), plain.origin(place.end - 1) + 1
         if start < end and (not marks or start >= marks[-1].end):
-            marks.append(Mark(len(marks) + 1, place.fact, start, end))
+            marks.append(FactMark(len(marks) + 1, place.fact, start, end))
     return tuple(marks)
 
 
-def commit_places(message: str, winner: CommitText, offset: int) -> Iterator[Place]:
+def commit_places(message: str, winner: CommitText, offset: int) -> Iterator[FactPlace]:
     """Where the winning commit's own fields stand; `offset` is where the message starts in the text."""
     opened = _COMMIT.search(message)
     if opened is None:
@@ -47,14 +47,14 @@ def commit_places(message: str, winner: CommitText, offset: int) -> Iterator[Pla
     for fact, field, value in _fields(winner):
         pattern = rf'"{field}"\s{{0,9}}:\s{{0,9}}"?({re.escape(value)})'
         if match := re.compile(pattern).search(message, opened.end()):
-            yield Place(fact, offset + match.start(1), offset + match.end(1))
+            yield FactPlace(fact, offset + match.start(1), offset + match.end(1))
 
 
-def place_of(fact: str, pattern: str, message: str, offset: int) -> Iterator[Place]:
+def place_of(fact: str, pattern: str, message: str, offset: int) -> Iterator[FactPlace]:
     """The first place where a pattern's first group that took part matches."""
     if (match := re.search(pattern, message)) is not None:
         group = match.lastindex or 0
-        yield Place(fact, offset + match.start(group), offset + match.end(group))
+        yield FactPlace(fact, offset + match.start(group), offset + match.end(group))
 
 
 def _fields(winner: CommitText) -> Iterator[tuple[str, str, str]]:

@@ -16,13 +16,13 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.situation import Situation
 from engine.errors import RequestError
 from lakeui.conflicts.reports.commit_text import CommitText, find_commit
-from lakeui.conflicts.reports.marks import Mark, Place, commit_places, marks_of, place_of
+from lakeui.conflicts.reports.marks import FactMark, FactPlace, commit_places, marks_of, place_of
 from lakeui.conflicts.reports.signs import (
     FILES_ALONE,
     KINDS,
     OTHER_SIGNS,
     SOURCE_SIGNS,
-    Kind,
+    ConflictSigns,
     Source,
 )
 from lakeui.conflicts.reports.text import PlainText, plain_text
@@ -76,7 +76,7 @@ class Report:
     conflict: ReportedConflict | None
     more: int = 0
     recognised: tuple[str, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[FactMark, ...] = ()
     format: str = ""
 
 
@@ -86,7 +86,7 @@ class _Sign:
 
     start: int
     end: int
-    kind: Kind
+    kind: ConflictSigns
     is_name: bool  # of its exception or error class, not a sentence
 
 
@@ -105,11 +105,11 @@ def parse_report(text: str) -> Report:
     plain = plain_text(text)
     signs = sorted(_signs(plain.text), key=lambda sign: (sign.start, KINDS.index(sign.kind)))
     if not signs:
-        return Report(None, recognised=tuple(_recognised(plain.text, text)))
+        return Report(None, recognised=tuple(_iter_other_signs(plain.text, text)))
     return _report(plain, signs)
 
 
-def advised(
+def add_remedies(
     conflict: ReportedConflict,
     table: TableFacts = UNKNOWN_TABLE,
     *,
@@ -179,12 +179,12 @@ def _signs(flat: str) -> Iterator[_Sign]:
             yield _Sign(match.start(), match.end(), kind, is_name=match[1] is not None)
 
 
-def _places(signs: list[_Sign], reported: ReportedConflict, message: str) -> Iterator[Place]:
+def _places(signs: list[_Sign], reported: ReportedConflict, message: str) -> Iterator[FactPlace]:
     """Where the facts of the first conflict stand in the plain text."""
     first = signs[0]
     here = (sign for sign in signs if sign.kind == first.kind and sign.start - first.start < _SPAN)
     named = next((name_sign for name_sign in here if name_sign.is_name), first)
-    yield Place("exception", named.start, named.end)
+    yield FactPlace("exception", named.start, named.end)
     if reported.subclass:
         yield from place_of("subclass", rf"\b({reported.subclass})\b", message, first.start)
     yield from places(message, first.start)
@@ -192,10 +192,10 @@ def _places(signs: list[_Sign], reported: ReportedConflict, message: str) -> Ite
         yield from commit_places(message, reported.winner, first.start)
 
 
-def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
+def _conflict(kind: ConflictSigns, message: str, around: str) -> ReportedConflict:
     winner = find_commit(message)
     subclass = _subclass(kind, message)
-    partitions, stream = told_partitions(message), stream_of(around)
+    partitions, stream = find_partitions(message), stream_of(around)
     conflict = ReportedConflict(
         exception=kind.exception,
         code=kind.code,
@@ -205,24 +205,24 @@ def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
         meaning=" ".join(
             part for part in (kind.meaning, SUBCLASS_MEANINGS.get(subclass, "")) if part
         ),
-        table=told("table", message),
-        winning_version=_winning_version(message, winner),
+        table=find_fact("table", message),
+        winning_version=_find_winning_version(message, winner),
         winner_operation=_winner_operation(message, winner),
-        winner_rows=told_number("winner_rows", message),
-        current_operation=told("current_operation", message),
-        read_version=told_number("read_version", message),
+        winner_rows=find_number("winner_rows", message),
+        current_operation=find_fact("current_operation", message),
+        read_version=find_number("read_version", message),
         winner=winner,
         partitions=partitions,
-        file=told("file", message),
+        file=find_fact("file", message),
         stream=stream,
         can_retry=kind.can_retry,
         remedies=(),
         excerpt=message[:500].strip(),
     )
-    return advised(conflict)
+    return add_remedies(conflict)
 
 
-def _subclass(kind: Kind, message: str) -> str:
+def _subclass(kind: ConflictSigns, message: str) -> str:
     named = re.search(rf"{kind.code}\.([A-Z_]{{3,60}})", message)
     if named is not None and named[1] in SUBCLASS_MEANINGS:
         return named[1]
@@ -242,26 +242,26 @@ def _format(reported: ReportedConflict, message: str) -> str:
     return f"{reported.source}, {'with' if with_class else 'without'} an error class"
 
 
-def _winning_version(message: str, winner: CommitText | None) -> int | None:
+def _find_winning_version(message: str, winner: CommitText | None) -> int | None:
     if winner is not None and winner.version is not None:
         return winner.version
-    return told_number("winning_version", message)
+    return find_number("winning_version", message)
 
 
 def _winner_operation(message: str, winner: CommitText | None) -> str | None:
     if winner is not None and winner.operation:
         return winner.operation
-    return told("winner_operation", message)
+    return find_fact("winner_operation", message)
 
 
-def _others(signs: list[_Sign], kind: Kind, flat: str) -> int:
+def _others(signs: list[_Sign], kind: ConflictSigns, flat: str) -> int:
     """Other conflicts in the text: other kinds, and other winners."""
     kinds = {other.kind.code for other in signs} - {kind.code}
     commits = set(re.findall(r'"txnId"\s*:\s*"([^"]{1,100})"', flat))
     return max(len(kinds), len(commits) - 1, 0)
 
 
-def _recognised(flat: str, pasted: str) -> Iterator[str]:
+def _iter_other_signs(flat: str, pasted: str) -> Iterator[str]:
     for words, sign in OTHER_SIGNS:
         if match := sign.search(flat) or sign.search(pasted):
             yield words.format(*match.groups())
@@ -311,34 +311,34 @@ _STREAM = re.compile(
 )
 
 
-def told(fact: str, message: str) -> str | None:
+def find_fact(fact: str, message: str) -> str | None:
     """What a message says of a fact, None where it does not say."""
-    match = _found(fact, message)
+    match = _search_fact(fact, message)
     return match[1].strip(" `") if match else None
 
 
-def told_number(fact: str, message: str) -> int | None:
+def find_number(fact: str, message: str) -> int | None:
     """The number that a message gives for a fact, None where it gives none."""
-    text = told(fact, message)
+    text = find_fact(fact, message)
     return int(text) if text else None
 
 
-def told_partitions(message: str) -> tuple[str, ...]:
+def find_partitions(message: str) -> tuple[str, ...]:
     """The partitions that a message names, each as its writer wrote it."""
-    text = told("partitions", message) or ""
+    text = find_fact("partitions", message) or ""
     bracketed = re.findall(r"\[([^\]]+)\]", text)
     if bracketed:
         return tuple(bracketed)
     return tuple(part.strip().rstrip(".") for part in text.split(",") if part.strip())
 
 
-def places(message: str, offset: int) -> Iterator[Place]:
+def places(message: str, offset: int) -> Iterator[FactPlace]:
     """Where the facts stand; `offset` is where the message starts in the text."""
     for fact in PATTERNS:
-        if match := _found(fact, message):
+        if match := _search_fact(fact, message):
             text = match[1].strip("[] `")
             start = offset + match.start(1) + match[1].index(text)
-            yield Place(fact, start, start + len(text))
+            yield FactPlace(fact, start, start + len(text))
 
 
 def stream_of(text: str) -> str | None:
@@ -347,6 +347,6 @@ def stream_of(text: str) -> str | None:
     return next((name for name in named if name), "") if named else None
 
 
-def _found(fact: str, message: str) -> re.Match[str] | None:
+def _search_fact(fact: str, message: str) -> re.Match[str] | None:
     matches = (re.search(pattern, message) for pattern in PATTERNS[fact])
     return next((match for match in matches if match), None)

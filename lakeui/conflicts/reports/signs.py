@@ -27,7 +27,7 @@ FILES_ALONE = frozenset({Source.DELTA_SPARK, Source.DELTA_RS, Source.DELTA_KERNE
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ConflictSigns:
     """A conflict by its class name and error class, with the sentences that tell it from others."""
 
     exception: str
@@ -37,8 +37,8 @@ class Kind:
     sentences: tuple[str, ...]
 
 
-KINDS: tuple[Kind, ...] = (
-    Kind(
+KINDS: tuple[ConflictSigns, ...] = (
+    ConflictSigns(
         "ConcurrentAppendException",
         "DELTA_CONCURRENT_APPEND",
         True,
@@ -51,7 +51,7 @@ KINDS: tuple[Kind, ...] = (
             r"version \d+ \([^)]{1,60}\).{0,400}? should have seen",
         ),
     ),
-    Kind(
+    ConflictSigns(
         "ConcurrentDeleteReadException",
         "DELTA_CONCURRENT_DELETE_READ",
         True,
@@ -63,7 +63,7 @@ KINDS: tuple[Kind, ...] = (
             r"version \d+ \([^)]{1,60}\).{0,300}? had read",
         ),
     ),
-    Kind(
+    ConflictSigns(
         "ConcurrentDeleteDeleteException",
         "DELTA_CONCURRENT_DELETE_DELETE",
         True,
@@ -75,7 +75,7 @@ KINDS: tuple[Kind, ...] = (
             r"version \d+ \([^)]{1,60}\).{0,300}? removes too",
         ),
     ),
-    Kind(
+    ConflictSigns(
         "MetadataChangedException",
         "DELTA_METADATA_CHANGED",
         True,
@@ -87,7 +87,7 @@ KINDS: tuple[Kind, ...] = (
             r"version \d+ \([^)]{1,60}\).{0,300}? changed the metadata of the table after this",
         ),
     ),
-    Kind(
+    ConflictSigns(
         "ConcurrentTransactionException",
         "DELTA_CONCURRENT_TRANSACTION",
         False,
@@ -98,7 +98,7 @@ KINDS: tuple[Kind, ...] = (
             r"version \d+ \([^)]{1,60}\).{0,300}? committed for the application .{1,200}? whose progress this",
         ),
     ),
-    Kind(
+    ConflictSigns(
         "ProtocolChangedException",
         "DELTA_PROTOCOL_CHANGED",
         True,
@@ -111,7 +111,7 @@ KINDS: tuple[Kind, ...] = (
             r"version \d+ \([^)]{1,60}\).{0,300}? (?:created|replaced) the table while this",
         ),
     ),
-    Kind(
+    ConflictSigns(
         "ConcurrentWriteException",
         "DELTA_CONCURRENT_WRITE",
         True,
@@ -124,7 +124,7 @@ KINDS: tuple[Kind, ...] = (
             r"target file already exists: .{0,900}?_delta_log/\d{20}\.json",
         ),
     ),
-    Kind(
+    ConflictSigns(
         "",
         "DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
         True,

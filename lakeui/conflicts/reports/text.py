@@ -61,7 +61,7 @@ _Put = Callable[[re.Match[str]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _ReplacementRound:
     """One round of replacements: where pieces start after it, and where they did before it."""
 
     starts: list[int]
@@ -78,7 +78,7 @@ class PlainText:
     """Text in one line, and how it came from what was pasted."""
 
     text: str
-    steps: tuple[_Step, ...] = ()
+    steps: tuple[_ReplacementRound, ...] = ()
 
     def origin(self, place: int) -> int:
         """The place in the pasted text that a place of this one came from."""
@@ -86,7 +86,7 @@ class PlainText:
             place = step.back(place)
         return place
 
-    def replaced(self, pattern: re.Pattern[str], put: _Put) -> "PlainText":
+    def replace_matches(self, pattern: re.Pattern[str], put: _Put) -> "PlainText":
         """With every match replaced; itself where nothing matches."""
         pieces: list[str] = []
         starts, origins, length, at = [0], [0], 0, 0
@@ -99,20 +99,22 @@ class PlainText:
             length, at = length + len(new), match.end()
         if not pieces:
             return self
-        return PlainText("".join([*pieces, self.text[at:]]), (*self.steps, _Step(starts, origins)))
+        return PlainText(
+            "".join([*pieces, self.text[at:]]), (*self.steps, _ReplacementRound(starts, origins))
+        )
 
 
 def plain_text(pasted: str) -> PlainText:
     """What was pasted, in one line, without what was put around and into it on its way."""
     plain = PlainText(pasted.translate(_TYPESET))
     for pattern, put in _ROUNDS:
-        plain = plain.replaced(pattern, put)
+        plain = plain.replace_matches(pattern, put)
     if _DOUBLED.search(plain.text):
-        plain = plain.replaced(_PAIR, lambda _: '"')
+        plain = plain.replace_matches(_PAIR, lambda _: '"')
     quoted = _QUOTED.search(plain.text)
     for _ in range(len(quoted[1]).bit_length() if quoted else 0):
-        plain = plain.replaced(_ESCAPED, lambda match: match[1])
-    return plain.replaced(_BREAK, lambda _: " ")
+        plain = plain.replace_matches(_ESCAPED, lambda match: match[1])
+    return plain.replace_matches(_BREAK, lambda _: " ")
 
 
 def _nothing(_: re.Match[str]) -> str:

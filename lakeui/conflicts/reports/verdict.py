@@ -108,7 +108,7 @@ def verdict_of(linked: LinkedReport) -> ReportVerdict | None:
     did, then = _DID.get(reported.code, _LANDED)
     if reported.subclass == Subclass.WRITE_TO_EMPTY_DIRECTORY:
         did, then = "created", "while your write was creating it"
-    decided_by, decided_why = _decided(reported, rule, linked.table)
+    decided_by, decided_why = _explain_level(reported, rule, linked.table)
     return ReportVerdict(
         headline=_headline(reported, rule),
         did=did.format(files=_files(linked.commit)),
@@ -160,7 +160,9 @@ def _blindness(linked: LinkedReport) -> str:
     return "The winning commit is no blind append, so its files count at WriteSerializable too."
 
 
-def _decided(reported: ReportedConflict, rule: Rule | None, table: Table | None) -> tuple[str, str]:
+def _explain_level(
+    reported: ReportedConflict, rule: Rule | None, table: Table | None
+) -> tuple[str, str]:
     """By what it was decided, and why not by less."""
     if reported.subclass in _DECIDED:
         return _DECIDED[reported.subclass]

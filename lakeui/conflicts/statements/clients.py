@@ -35,7 +35,7 @@ NOT_RECORDED, OTHER = "not recorded", "another engine"
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class WriterClient:
     """A program by name and version; the version is empty where it is not told."""
 
     name: str
@@ -64,12 +64,12 @@ class Client:
 
 
 @lru_cache(maxsize=1024)
-def client_of(engine_info: str) -> Client:
+def client_of(engine_info: str) -> WriterClient:
     """The program that an `engineInfo` names; one that is not known by its own words."""
     for name, pattern in _NAMES:
         if match := pattern.search(engine_info):
-            return Client(name, match[1])
-    return Client(engine_info[:60])
+            return WriterClient(name, match[1])
+    return WriterClient(engine_info[:60])
 
 
 def _databricks(version: tuple[int, ...]) -> str:

@@ -29,7 +29,7 @@ _USUAL: Names = (_TARGETS, _SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RecordedCondition:
     """A recorded condition. `parts` are what was understood of it, joined by AND.
 
     `obstacle` says why it cannot be decided at row level; `is_whole`: every part was understood.
@@ -47,20 +47,24 @@ class Condition:
 
 
 @lru_cache(maxsize=4096)
-def understood(text: str, schema_json: str, names: Names = _USUAL) -> Condition:
+def parse_recorded_condition(
+    text: str, schema_json: str, names: Names = _USUAL
+) -> RecordedCondition:
     """A condition on a table of this schema, by the names that are usual where none are known."""
     clean = _NUMBERED.sub("", text[:MAX_CHARACTERS])
     if _SUBQUERY.search(clean):
-        return Condition(text, obstacle=SUBQUERY, is_whole=True)
+        return RecordedCondition(text, obstacle=SUBQUERY, is_whole=True)
     scopes = _scopes(schema_json, names)
-    whole = _parsed(clean, scopes) if len(text) <= MAX_CHARACTERS else None
+    whole = _parse_in_scopes(clean, scopes) if len(text) <= MAX_CHARACTERS else None
     if whole is not None:
-        return Condition(text, split_conjuncts(whole), row_obstacle(whole), is_whole=True)
+        return RecordedCondition(text, split_conjuncts(whole), row_obstacle(whole), is_whole=True)
     parts = [
-        condition for part in _conjuncts(clean) if (condition := _parsed(part, scopes)) is not None
+        condition
+        for part in _conjuncts(clean)
+        if (condition := _parse_in_scopes(part, scopes)) is not None
     ]
     obstacle = next((why for part in parts if (why := row_obstacle(part))), None)
-    return Condition(text, tuple(parts), obstacle)
+    return RecordedCondition(text, tuple(parts), obstacle)
 
 
 def obstacle_of_value(text: str, schema_json: str, names: Names) -> str | None:
@@ -92,7 +96,7 @@ def _scopes(schema_json: str, names: Names) -> tuple[Scope, ...]:
     return Scope((table,)), Scope((table, Relation(schema, side=_SOURCE, names=source)))
 
 
-def _parsed(text: str, scopes: Iterable[Scope]) -> Expression | None:
+def _parse_in_scopes(text: str, scopes: Iterable[Scope]) -> Expression | None:
     for scope in scopes:
         try:
             return parse_condition(text, scope)

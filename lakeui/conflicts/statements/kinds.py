@@ -58,7 +58,7 @@ _ROWS: Mapping[StatementKind, str] = {
 _NO_ORDER = frozenset({None, "", "[]", "null"})
 
 
-def logged_kind(
+def kind_of_operation(
     operation: str, parameters: Mapping[str, Any] | None = None
 ) -> StatementKind | None:
     """The statement that a log or a conflict names; None where the name says nothing.
@@ -88,6 +88,6 @@ def statement_kind(
     `z_order` is the commit's `zOrderBy` as text. Where blindness is not recorded a write counts as
     an INSERT.
     """
-    kind = logged_kind(operation, {"zOrderBy": z_order})
+    kind = kind_of_operation(operation, {"zOrderBy": z_order})
     row = _ROWS.get(kind, OTHER) if kind else OTHER
     return OTHER if row == INSERT and is_blind_append is False else row

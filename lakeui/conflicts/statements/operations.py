@@ -54,8 +54,12 @@ from engine.snapshot.timestamps import timestamp_to_ms
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.named_tables import table_called
 from lakeui.conflicts.statements.clients import THIS_ENGINE, client_of
-from lakeui.conflicts.statements.conditions import Names, obstacle_of_value, understood
-from lakeui.conflicts.statements.kinds import logged_kind
+from lakeui.conflicts.statements.conditions import (
+    Names,
+    obstacle_of_value,
+    parse_recorded_condition,
+)
+from lakeui.conflicts.statements.kinds import kind_of_operation
 
 KIND_OF: Mapping[type[Command], StatementKind] = {
     Append: StatementKind.INSERT,
@@ -100,7 +104,7 @@ class Target:
     own_name: str = ""
 
     @classmethod
-    def of(cls, table: Table) -> "Target":
+    def from_table(cls, table: Table) -> "Target":
         """A mirrored table; one whose schema cannot be read has no columns."""
         try:
             schema = parse_schema(table.schema)
@@ -129,7 +133,7 @@ def operations_of_job(
     try:
         command = Command.from_parameters(kind, parameters)
     except EngineError:
-        named_kind = logged_kind(kind) or StatementKind.ALTER
+        named_kind = kind_of_operation(kind) or StatementKind.ALTER
         doubtful = bool(parameters) and named_kind is StatementKind.INSERT
         return (Operation(kind=StatementKind.INSERT_SELECT if doubtful else named_kind),)
     if not isinstance(command, Script):
@@ -144,18 +148,18 @@ def operation_of(command: Command, target: Target) -> Operation:
     operation = Operation(kind=_kind_of(command, target))
     match command:
         case Append():
-            return _appended(operation, command, target)
+            return _complete_append(operation, command, target)
         case Delete() | Update():
-            return _conditioned(operation, command, target)
+            return _complete_condition(operation, command, target)
         case Overwrite():
-            return _overwritten(operation, command, target)
+            return _complete_overwrite(operation, command, target)
         case Merge():
             return _merge(operation, command, target)
         case _:
-            return _maintained(operation, command, target)
+            return _complete_maintenance(operation, command, target)
 
 
-def _maintained(operation: Operation, command: Command, target: Target) -> Operation:
+def _complete_maintenance(operation: Operation, command: Command, target: Target) -> Operation:
     match command:
         case Stream():
             return replace(operation, application=_application(command))
@@ -173,9 +177,9 @@ def operation_of_commit(
     commit: Commit, target: Target, actions: tuple[Action, ...] | None = None
 ) -> Operation:
     """A version by what the mirror keeps of it; `actions` are those that it committed, if known."""
-    kind = _committed_kind(commit)
+    kind = _kind_of_commit(commit)
     text = commit.predicate if kind in _CHANGES else ""
-    condition = understood(text, target.schema_json) if text else None
+    condition = parse_recorded_condition(text, target.schema_json) if text else None
     query = (commit.operation_parameters or {}).get("queryId")
     return Operation(
         kind=kind,
@@ -253,7 +257,7 @@ def _source_reads(source: Source, target: Target) -> bool:
         return True
 
 
-def _appended(operation: Operation, command: Append, target: Target) -> Operation:
+def _complete_append(operation: Operation, command: Append, target: Target) -> Operation:
     """An INSERT that reads the table reads the rows that its query selects."""
     source = command.source
     if operation.kind is not StatementKind.INSERT_SELECT or not isinstance(source, TableSource):
@@ -261,11 +265,13 @@ def _appended(operation: Operation, command: Append, target: Target) -> Operatio
     if not source.where:
         return replace(operation, reads_all=True)
     names = tuple(name for name in (source.alias, source.table.rpartition(".")[2]) if name)
-    condition = understood(source.where, target.schema_json, (names, ()))
+    condition = parse_recorded_condition(source.where, target.schema_json, (names, ()))
     return replace(operation, conditions=condition.target_parts or None)
 
 
-def _conditioned(operation: Operation, command: Delete | Update, target: Target) -> Operation:
+def _complete_condition(
+    operation: Operation, command: Delete | Update, target: Target
+) -> Operation:
     """A subquery over the table itself reads all of it; one of which no part can be tested opens all files."""
     nested = _reads(command, target)
     try:
@@ -284,7 +290,7 @@ def _conditioned(operation: Operation, command: Delete | Update, target: Target)
     )
 
 
-def _overwritten(operation: Operation, command: Overwrite, target: Target) -> Operation:
+def _complete_overwrite(operation: Operation, command: Overwrite, target: Target) -> Operation:
     """What REPLACE ON compares with its source reads every row, but where rows are written out.
 
     What a source reads of the table itself no condition of the overwrite tells.
@@ -322,7 +328,7 @@ def _merge(operation: Operation, command: Merge, target: Target) -> Operation:
     """
     own, source = command.target_alias, command.source_alias
     names = ((own, command.table.rpartition(".")[2]), (source,))
-    condition = understood(command.on, target.schema_json, names)
+    condition = parse_recorded_condition(command.on, target.schema_json, names)
     beyond = any(clause.when == BY_SOURCE for clause in command.clauses)
     from_target = _source_reads(command.source, target)
     inner = (name for text in _texts(command) for name in _tables_in(text))
@@ -354,24 +360,24 @@ def _tables_in(text: str) -> tuple[str, ...]:
 def _obstacles(command: Merge, target: Target, names: Names) -> Iterator[str | None]:
     for clause in command.clauses:
         if clause.condition and isinstance(clause.condition, str):
-            yield understood(clause.condition, target.schema_json, names).obstacle
+            yield parse_recorded_condition(clause.condition, target.schema_json, names).obstacle
         for value in clause.assignments.values():
             if isinstance(value, str):
                 yield obstacle_of_value(value, target.schema_json, names)
 
 
-def _committed_kind(commit: Commit) -> StatementKind:
+def _kind_of_commit(commit: Commit) -> StatementKind:
     """An append that read, or does not say, is none; what is not known may have changed any row."""
     parameters = commit.operation_parameters or {}
-    kind = logged_kind(commit.operation, parameters)
+    kind = kind_of_operation(commit.operation, parameters)
     if kind in (StatementKind.INSERT, StatementKind.STREAM) and not commit.is_blind_append:
-        return _written_kind(parameters, has_condition=bool(commit.predicate))
+        return _kind_of_write(parameters, has_condition=bool(commit.predicate))
     if kind is None:
         return StatementKind.MERGE if commit.changes_data else StatementKind.VACUUM
     return kind
 
 
-def _written_kind(parameters: Mapping[str, Any], *, has_condition: bool) -> StatementKind:
+def _kind_of_write(parameters: Mapping[str, Any], *, has_condition: bool) -> StatementKind:
     if parameters.get("mode") != "Overwrite":
         return StatementKind.INSERT_SELECT
     is_dynamic = str(parameters.get("isDynamicPartitionOverwrite", "")).lower() == "true"

@@ -27,7 +27,7 @@ def statement_text(table: str, operation: str, parameters: Mapping[str, Any], wh
         "STREAMING UPDATE": f"INSERT INTO {table}\n{NOT_KEPT}{_epoch(parameters)}",
         "OPTIMIZE": f"OPTIMIZE {table}{bins}{_order(parameters)}",
         "TRUNCATE": f"TRUNCATE TABLE {table}",
-        "RESTORE": f"RESTORE TABLE {table}{_restored(parameters)}",
+        "RESTORE": f"RESTORE TABLE {table}{_render_restore_version(parameters)}",
     }
     if name in simple:
         return simple[name]
@@ -44,7 +44,7 @@ def _merge(table: str, parameters: Mapping[str, Any], on: str) -> str:
     clauses = [
         _clause(when, clause)
         for name, when in _CLAUSES.items()
-        for clause in _listed(parameters.get(name))
+        for clause in _decode_list(parameters.get(name))
         if isinstance(clause, dict)
     ]
     return "\n".join([f"MERGE INTO {table}", f"USING {NOT_KEPT}", f"ON {on or NOT_KEPT}", *clauses])
@@ -71,28 +71,30 @@ def _epoch(parameters: Mapping[str, Any]) -> str:
 
 
 def _order(parameters: Mapping[str, Any]) -> str:
-    columns = ", ".join(str(column) for column in _listed(parameters.get("zOrderBy")))
+    columns = ", ".join(str(column) for column in _decode_list(parameters.get("zOrderBy")))
     return f"\nZORDER BY ({columns})" if columns else ""
 
 
-def _restored(parameters: Mapping[str, Any]) -> str:
+def _render_restore_version(parameters: Mapping[str, Any]) -> str:
     version = parameters.get("version")
     return f" TO VERSION AS OF {version}" if version is not None else ""
 
 
 def _properties(parameters: Mapping[str, Any]) -> str:
-    properties = _decoded(parameters.get("properties"))
+    properties = _decode_json(parameters.get("properties"))
     if isinstance(properties, dict):
         return " (" + ", ".join(f"'{key}' = '{value}'" for key, value in properties.items()) + ")"
-    return " (" + ", ".join(f"'{key}'" for key in _listed(properties)) + ")" if properties else ""
+    return (
+        " (" + ", ".join(f"'{key}'" for key in _decode_list(properties)) + ")" if properties else ""
+    )
 
 
-def _listed(value: object) -> list[Any]:
-    items = _decoded(value)
+def _decode_list(value: object) -> list[Any]:
+    items = _decode_json(value)
     return items if isinstance(items, list) else []
 
 
-def _decoded(value: object) -> object:
+def _decode_json(value: object) -> object:
     try:
         return json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from django.utils import timezone
 
-from lakeui.conflicts.lanes.sums import OTHERS, Lane, LaneSums
+from lakeui.conflicts.lanes.sums import OTHERS, LaneSums, SummedLane
 from lakeui.pages.lane_window import SPANS
 from lakeui.pages.operations import family_of
 
@@ -93,7 +93,7 @@ def draw_lanes(sums: LaneSums) -> LaneChart:
     )
 
 
-def _cells(row: int, lane: Lane, highest: int, asks: str) -> Iterator[Cell]:
+def _cells(row: int, lane: SummedLane, highest: int, asks: str) -> Iterator[Cell]:
     step, y = 100 / (len(lane.buckets) or 1), _TOP + row * _ROW
     for place, bucket in enumerate(lane.buckets):
         heat = min(_HEATS, 1 + (_HEATS - 1) * bucket.commits // highest) if bucket.commits else 0
@@ -121,7 +121,7 @@ def _heats(highest: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(heats.items()))
 
 
-def _name(lane: Lane) -> LaneName:
+def _name(lane: SummedLane) -> LaneName:
     asks = "" if lane.name in (OTHERS, "all") else lane.name
     family = family_of(lane.operation) if asks else "other"
     name = "All" if lane.name == "all" else lane.name

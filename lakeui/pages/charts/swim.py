@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
-from lakeui.conflicts.lanes.bars import NOT_RECORDED, Bar, BarEnd
+from lakeui.conflicts.lanes.bars import NOT_RECORDED, BarEnd, LaneBar
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.lanes.words import engine_name
 from lakeui.pages.charts.swim_axes import Axis, TimeAxis, VersionAxis
@@ -28,7 +28,7 @@ _ORDER = ("write", "merge", "update", "delete", "optimize", "vacuum", "meta", "o
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    bar: Bar
+    bar: LaneBar
     start: float
     end: float
     begins_before: bool
@@ -82,7 +82,7 @@ def draw_swim_lane(
     )
 
 
-def _place(bar: Bar, axis: Axis, data: SwimLane) -> _Placed:
+def _place(bar: LaneBar, axis: Axis, data: SwimLane) -> _Placed:
     version = bar.version if bar.version is not None else bar.winning_version
     end = axis.of(version, bar.finished_at)
     start = axis.of(bar.read_version, bar.started_at)
@@ -93,18 +93,18 @@ def _place(bar: Bar, axis: Axis, data: SwimLane) -> _Placed:
     return _Placed(bar, max(min(begin, finish), 0.0), finish, before, guessed)
 
 
-def _place_running(bar: Bar, axis: Axis, data: SwimLane) -> _Placed:
+def _place_running(bar: LaneBar, axis: Axis, data: SwimLane) -> _Placed:
     start = axis.of(bar.read_version, bar.started_at) or 0.0
     before = bar.read_version is not None and bar.read_version < data.first - 1
     end = axis.now_x if axis.now_x is not None else 100.0
     return _Placed(bar, max(start, 0.0), end, before, False)
 
 
-def _by_operation(bar: Bar) -> str:
+def _by_operation(bar: LaneBar) -> str:
     return bar.operation
 
 
-def _by_writer(placed: Sequence[_Placed]) -> Callable[[Bar], str]:
+def _by_writer(placed: Sequence[_Placed]) -> Callable[[LaneBar], str]:
     """The writer; beyond the busiest, writers share one lane."""
     busy = Counter(placed_bar.bar.lane for placed_bar in placed)
     named = {lane for lane, _ in busy.most_common(MAX_LANES - 1)} if len(busy) > MAX_LANES else busy
@@ -112,7 +112,7 @@ def _by_writer(placed: Sequence[_Placed]) -> Callable[[Bar], str]:
 
 
 def _lanes(
-    placed: Sequence[_Placed], name: Callable[[Bar], str], data: SwimLane, *, by_operation: bool
+    placed: Sequence[_Placed], name: Callable[[LaneBar], str], data: SwimLane, *, by_operation: bool
 ) -> tuple[list[Lane], dict[str, int], int]:
     inside: dict[str, list[_Placed]] = defaultdict(list)
     for bar in placed:
@@ -194,19 +194,19 @@ def _drawn(placed: _Placed, lane: Lane, track: int) -> DrawnBar:
     )
 
 
-def _shape(bar: Bar) -> str:
+def _shape(bar: LaneBar) -> str:
     if bar.outcome is BarEnd.RUNNING:
         return "running"
     return "lost" if bar.is_aborted else "blind" if bar.is_blind_append else "solid"
 
 
-def _text(bar: Bar) -> str:
+def _text(bar: LaneBar) -> str:
     if bar.outcome is BarEnd.RUNNING:
         return "" if bar.percent is None else f"{bar.percent} %"
     return "start not recorded" if bar.read_version is None else bar.said
 
 
-def _title(bar: Bar) -> str:
+def _title(bar: LaneBar) -> str:
     """What a bar says when it is pointed at."""
     ended = {BarEnd.RUNNING: "running", BarEnd.COMMITTED: f"became v{bar.version}"}
     end = ended.get(bar.outcome, f"aborted by v{bar.winning_version}")

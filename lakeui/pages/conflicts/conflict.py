@@ -18,11 +18,11 @@ from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS
 from lakeui.catalog.models import CommitFile
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides, is_of_former_table
-from lakeui.conflicts.conflict_detail.later_commit import landed_later
+from lakeui.conflicts.conflict_detail.later_commit import find_later_commit
 from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.redaction import shown_conflict
+from lakeui.conflicts.redaction import redact_conflict
 from lakeui.pages.charts.overlap import draw_known_rows, draw_overlap
 from lakeui.pages.conflicts.conflict_rerun import rerun_context
 from lakeui.pages.conflicts.conflict_rows import rows_view
@@ -42,7 +42,7 @@ def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
     conflict = get_object_or_404(
         visible.select_related("table", "job", "transaction__pipeline"), pk=pk
     )
-    conflict = shown_conflict(conflict, Reader(request.user))
+    conflict = redact_conflict(conflict, Reader(request.user))
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         shared = rows_view(conflict, both_sides(conflict, Reader(request.user)))
         fragment = {"conflict": conflict, "shared": shared}
@@ -65,7 +65,7 @@ def _context(
         conflict.kind == Conflict.Kind.RESOLVED,
     )
     chart = draw_overlap(decision, fired_at, is_resolved=is_resolved) if decision else None
-    landed = landed_later(conflict)
+    landed = find_later_commit(conflict)
     return (
         fixes_context(request, conflict, sides, like, landed)
         | rerun_context(request, conflict, landed)

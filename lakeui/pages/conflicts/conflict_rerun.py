@@ -10,8 +10,13 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from engine.errors import EngineError
-from lakeui.conflicts.conflict_detail.later_commit import Landed, landed_later
-from lakeui.conflicts.conflict_detail.rerun import AS_IT_WAS, Rerun, rerun_conflict, reruns_of
+from lakeui.conflicts.conflict_detail.later_commit import LaterCommit, find_later_commit
+from lakeui.conflicts.conflict_detail.rerun import (
+    AS_IT_WAS,
+    ConflictRerun,
+    rerun_conflict,
+    reruns_of,
+)
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.models import Job
@@ -31,13 +36,13 @@ def conflict_rerun(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect(place)
     if not request.htmx:  # type: ignore[attr-defined]  # by its middleware
         return redirect(place)
-    context = rerun_context(request, conflict, landed_later(conflict))
+    context = rerun_context(request, conflict, find_later_commit(conflict))
     status = 200 if context["rerun_is_active"] else STOP_POLLING
     return render(request, "conflicts/_rerun.html", context, status=status)
 
 
 def rerun_context(
-    request: HttpRequest, conflict: Conflict, landed: Landed | None
+    request: HttpRequest, conflict: Conflict, landed: LaterCommit | None
 ) -> dict[str, Any]:
     """What the panel shows: the ways to run it again with the forecast of one, and what came of the last."""
     condition = _condition(request, conflict)
@@ -83,7 +88,7 @@ def _condition(request: HttpRequest, conflict: Conflict) -> str:
     return tried.first() or ""
 
 
-def _forecast(conflict: Conflict, way: Rerun) -> JobForecast | None:
+def _forecast(conflict: Conflict, way: ConflictRerun) -> JobForecast | None:
     if conflict.table is None:
         return None
     return forecast_of(conflict.table, way.command.kind, way.parameters)

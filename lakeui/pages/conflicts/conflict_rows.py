@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 
 from lakeui.catalog.previews import is_waiting
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
-from lakeui.conflicts.conflict_detail.row_values import ask_for_rows, shared_rows
+from lakeui.conflicts.conflict_detail.row_values import ask_for_rows, find_shared_rows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.task_names import NO_WORKER_ASKED
@@ -60,7 +60,7 @@ def conflict_rows(request: HttpRequest, pk: int) -> HttpResponse:
 
 def rows_view(conflict: Conflict, sides: BothSides) -> RowsView:
     """The rows as they were read; without them, whether they can be."""
-    shared = shared_rows(conflict)
+    shared = find_shared_rows(conflict)
     read = ConflictRows.objects.filter(conflict=conflict).first() if shared else None
     chosen = _chosen(read.columns, conflict, sides) if read else ()
     return RowsView(

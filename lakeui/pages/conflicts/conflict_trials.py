@@ -11,7 +11,7 @@ from kombu.exceptions import OperationalError
 from engine.errors import EngineError
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
-from lakeui.conflicts.conflict_detail.later_commit import landed_later
+from lakeui.conflicts.conflict_detail.later_commit import find_later_commit
 from lakeui.conflicts.conflict_detail.similar import similar_conflicts
 from lakeui.conflicts.conflict_detail.trials import ask_for_trials
 from lakeui.conflicts.filters import visible_conflicts
@@ -36,7 +36,7 @@ def conflict_trials(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect(place)
     sides = both_sides(conflict, Reader(request.user))
     like = similar_conflicts(visible, conflict)
-    context = fixes_context(request, conflict, sides, like, landed_later(conflict))
+    context = fixes_context(request, conflict, sides, like, find_later_commit(conflict))
     context |= {"conflict": conflict, "sides": sides}
     status = 200 if context["trials"].waits else STOP_POLLING
     return render(request, "conflicts/_remedies.html", context, status=status)

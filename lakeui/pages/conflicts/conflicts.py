@@ -12,9 +12,9 @@ from django.utils import timezone
 from engine.conflicts.checker import CHECKS
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
-from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
-from lakeui.conflicts.models import Conflict, ending_of
-from lakeui.conflicts.redaction import shown_conflicts
+from lakeui.conflicts.filters import ConflictFilter, prepare_list, visible_conflicts
+from lakeui.conflicts.models import Conflict, normalise_outcome
+from lakeui.conflicts.redaction import redact_conflicts
 from lakeui.monitoring.partition_costs import costs_by_partition
 from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.partition_heat import draw_partition_heat
@@ -57,10 +57,10 @@ COLUMNS = {
 
 @login_required
 def conflict_list(request: HttpRequest) -> HttpResponseBase:
-    conflicts = to_list(visible_conflicts(request.user))
+    conflicts = prepare_list(visible_conflicts(request.user))
     listing = Listing(request, ConflictFilter(request.GET, conflicts))
     if "export" in request.GET and listing.is_valid:
-        rows = shown_conflicts(listing.rows.iterator(chunk_size=CHUNK), Reader(request.user))
+        rows = redact_conflicts(listing.rows.iterator(chunk_size=CHUNK), Reader(request.user))
         return export(rows, COLUMNS, request.GET["export"], "conflicts")
     context = _list_context(request, listing)
     return render(request, "conflicts/conflicts.html", context, status=listing.status)
@@ -81,7 +81,7 @@ def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
         "aborted_count": sums.aborted + sums.reported,
         "pairs": costs.pairs[:_PAIRS],
         "more_pairs": max(0, len(costs.pairs) - _PAIRS),
-        "kind": ending_of(request.GET.get("kind", "")),
+        "kind": normalise_outcome(request.GET.get("kind", "")),
         "exceptions": sorted({check.error.__name__ for check in CHECKS}),
         "twin": listing.twin("/api/v1/conflicts/"),
         "costs_twin": listing.twin("/api/v1/conflicts/costs/"),

@@ -21,7 +21,7 @@ from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.reports.history import PairHistory, pair_history
 from lakeui.conflicts.reports.links import LinkedReport, explain_report, record_report
-from lakeui.conflicts.reports.marks import Mark
+from lakeui.conflicts.reports.marks import FactMark
 from lakeui.conflicts.reports.messages import ReportedConflict
 from lakeui.conflicts.reports.verdict import verdict_of
 from lakeui.pages import units
@@ -206,7 +206,7 @@ class FactLine:
     at: datetime | None = None
 
 
-def pieces_of(text: str, marks: tuple[Mark, ...]) -> list[Piece]:
+def pieces_of(text: str, marks: tuple[FactMark, ...]) -> list[Piece]:
     """The pasted text around its marks, long stretches without one left out."""
     if not marks:
         return []
@@ -285,7 +285,7 @@ def _is_a_moment(epoch_ms: int) -> bool:
     return 0 < epoch_ms < 253_402_300_800_000  # before the year 10000
 
 
-def _marked(text: str, mark: Mark) -> Piece:
+def _marked(text: str, mark: FactMark) -> Piece:
     return Piece(_shown(text[mark.start : mark.end]), mark.number)
 
 

@@ -10,10 +10,10 @@ from django.urls import reverse
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.access import may
 from lakeui.catalog.named_tables import Reader
-from lakeui.conflicts.conflict_detail.advice import PASSES, Advice, advice
+from lakeui.conflicts.conflict_detail.advice import PASSES, ConflictAdvice, advice
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
-from lakeui.conflicts.conflict_detail.later_commit import Landed
-from lakeui.conflicts.conflict_detail.similar import DAYS, Similar
+from lakeui.conflicts.conflict_detail.later_commit import LaterCommit
+from lakeui.conflicts.conflict_detail.similar import DAYS, SimilarConflicts
 from lakeui.conflicts.conflict_detail.trials import TrialAnswer, trials_view
 from lakeui.conflicts.models import Conflict
 
@@ -30,7 +30,7 @@ _PAGES = {
 class Act:
     """A fix, the address and words of the button that leads to doing it, and what was found of it when tried."""
 
-    advice: Advice
+    advice: ConflictAdvice
     address: str
     label: str
     tried: TrialAnswer | None = None
@@ -58,8 +58,8 @@ def fixes_context(
     request: HttpRequest,
     conflict: Conflict,
     sides: BothSides,
-    like: Similar,
-    landed: Landed | None,
+    like: SimilarConflicts,
+    landed: LaterCommit | None,
 ) -> dict[str, Any]:
     """What the list of fixes shows."""
     may_write = conflict.table is not None and may(request.user, "write", conflict.table)
@@ -76,9 +76,9 @@ def fixes_context(
 
 
 def _act(
-    piece: Advice,
+    piece: ConflictAdvice,
     conflict: Conflict,
-    landed: Landed | None,
+    landed: LaterCommit | None,
     tried: TrialAnswer | None,
     *,
     may_write: bool,

@@ -14,8 +14,8 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.lanes.bars import Bar
-from lakeui.conflicts.lanes.narrowing import LaneFilter, narrowed
+from lakeui.conflicts.lanes.bars import LaneBar
+from lakeui.conflicts.lanes.narrowing import LaneFilter, filter_lane
 from lakeui.conflicts.lanes.navigator import navigator
 from lakeui.conflicts.lanes.other_settings import other_settings
 from lakeui.conflicts.lanes.path import lane_path
@@ -88,7 +88,7 @@ def concurrency(request: HttpRequest, pk: int) -> HttpResponseBase:
         return _summed(request, table, window, by)
     whole = swim_lane(table, window.first, window.last)
     if "export" in request.GET:
-        rows = _newest_first(narrowed(table, whole, by)[0])
+        rows = _newest_first(filter_lane(table, whole, by)[0])
         return export(rows, COLUMNS, request.GET["export"], f"{table.name}-concurrency")
     return _drawn(request, table, _context(request, table, window, whole, by))
 
@@ -106,7 +106,7 @@ def _drawn(request: HttpRequest, table: Table, context: dict[str, Any]) -> HttpR
 def _context(
     request: HttpRequest, table: Table, window: Window, whole: SwimLane, by: LaneFilter
 ) -> dict[str, Any]:
-    data, counts = narrowed(table, whole, by)
+    data, counts = filter_lane(table, whole, by)
     by_time, by_operation = request.GET.get("x") == "time", request.GET.get("by") == "operation"
     now, (first_at, last_at) = timezone.now(), _landed_at(whole)
     picked_key = request.GET.get("pick", "")
@@ -175,12 +175,12 @@ def _summed(request: HttpRequest, table: Table, window: Window, by: LaneFilter) 
     return render(request, "tables/concurrency.html", context)
 
 
-def _newest_first(data: SwimLane) -> list[Bar]:
+def _newest_first(data: SwimLane) -> list[LaneBar]:
     """What runs on top."""
     return [*data.running, *reversed(data.bars)]
 
 
-def _page(request: HttpRequest, rows: list[Bar]) -> Page[Bar]:
+def _page(request: HttpRequest, rows: list[LaneBar]) -> Page[LaneBar]:
     try:
         return Paginator(rows, _ROWS_A_PAGE).page(request.GET.get("page", 1))
     except (EmptyPage, PageNotAnInteger) as error:

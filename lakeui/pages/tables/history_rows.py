@@ -9,10 +9,14 @@ from django.http import HttpRequest
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.row_counts import RowCounts, rows_of
-from lakeui.conflicts.isolation.reordered import OutOfOrderVersion, out_of_order_among
+from lakeui.conflicts.isolation.reordered import OutOfOrderVersion, find_out_of_order_among
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.redaction import may_read_condition
-from lakeui.conflicts.version_effects import aborted_by, conflicts_of, resolved_by
+from lakeui.conflicts.version_effects import (
+    conflicts_of,
+    count_aborted_by_version,
+    count_resolved_by_version,
+)
 from lakeui.pages.operations import rows_text, short_rows, what_of
 
 _BAR_STEP, _LONGEST_BAR = 7, 7
@@ -66,8 +70,11 @@ def history_rows(
 ) -> list[HistoryRow]:
     """Latest first; each aborted attempt stands above its winning version, or where that would be."""
     low, high = (commits[-1].version, commits[0].version) if commits else (0, -1)
-    beaten, resolved = aborted_by(table, low, high), resolved_by(table, low, high)
-    orders = out_of_order_among(table, commits)
+    beaten, resolved = (
+        count_aborted_by_version(table, low, high),
+        count_resolved_by_version(table, low, high),
+    )
+    orders = find_out_of_order_among(table, commits)
     rows = [
         HistoryRow(
             commit,

@@ -23,7 +23,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import top_names
 from lakeui.conflicts.isolation.effect import effect_of
 from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
-from lakeui.conflicts.isolation.observed import Pair, observed_pairs
+from lakeui.conflicts.isolation.observed import ObservedPair, list_observed_pairs
 from lakeui.conflicts.isolation.overlap_rows import OverlapRow, overlap_rows
 from lakeui.conflicts.isolation.overlaps import (
     DEFAULT_DAYS,
@@ -39,12 +39,12 @@ from lakeui.conflicts.isolation.proposal import (
     VECTORS,
     Proposal,
     proposal_of,
-    setting_under,
+    propose_setting,
 )
 from lakeui.conflicts.isolation.reordered import (
     OutOfOrderRow,
     OutOfOrderVersions,
-    out_of_order_versions,
+    find_out_of_order,
     rows_of_versions,
 )
 from lakeui.conflicts.isolation.settings_history import settings_history
@@ -209,7 +209,7 @@ def _export(request: HttpRequest, table: Table, overlaps: Overlaps) -> HttpRespo
     """All out-of-order versions where they are shown, else all overlaps of the picked pair."""
     file_format = request.GET["export"]
     if request.GET.get("show") == REORDERED:
-        rows = rows_of_versions(table, out_of_order_versions(table, overlaps).versions)
+        rows = rows_of_versions(table, find_out_of_order(table, overlaps).versions)
         return export(rows, _REORDERED_EXPORTED, file_format, f"{table.name}-out-of-order")
     current, _, winner = request.GET.get("cell", "").partition("|")
     every = _all_overlaps(table, overlaps, current, winner)
@@ -219,7 +219,7 @@ def _export(request: HttpRequest, table: Table, overlaps: Overlaps) -> HttpRespo
 def _all_overlaps(
     table: Table, overlaps: Overlaps, current: str, winner: str
 ) -> Iterator[OverlapRow]:
-    matching = overlaps.between(current, winner)
+    matching = overlaps.iter_pair(current, winner)
     while some := list(islice(matching, _CHUNK)):
         yield from overlap_rows(table, some)
 
@@ -227,8 +227,8 @@ def _all_overlaps(
 def _context(
     request: HttpRequest, table: Table, proposed: WantedSettings, overlaps: Overlaps
 ) -> dict[str, Any]:
-    pairs, out_of_order = observed_pairs(table), out_of_order_versions(table, overlaps)
-    cells = table_matrix(table, setting_under(table, proposed.proposal), overlaps, pairs)
+    pairs, out_of_order = list_observed_pairs(table), find_out_of_order(table, overlaps)
+    cells = table_matrix(table, propose_setting(table, proposed.proposal), overlaps, pairs)
     return {
         "table": table,
         "head": table_head(request, table, "isolation"),
@@ -257,7 +257,7 @@ def _impact(
     table: Table,
     proposed: WantedSettings,
     overlaps: Overlaps,
-    pairs: Sequence[Pair],
+    pairs: Sequence[ObservedPair],
     out_of_order: OutOfOrderVersions,
 ) -> dict[str, Any]:
     proposal = proposed.proposal
@@ -275,7 +275,7 @@ def _picked(
     table: Table,
     cells: Sequence[PairCell],
     overlaps: Overlaps,
-    pairs: Sequence[Pair],
+    pairs: Sequence[ObservedPair],
 ) -> dict[str, Any]:
     current, _, winner = request.GET.get("cell", "").partition("|")
     cell = next(
@@ -328,7 +328,9 @@ def _page(request: HttpRequest, rows: Sequence[Any]) -> Any:  # noqa: ANN401 - D
         raise Http404(msg) from error
 
 
-def _sums(cells: Sequence[PairCell], pairs: Sequence[Pair], overlaps: Overlaps) -> dict[str, int]:
+def _sums(
+    cells: Sequence[PairCell], pairs: Sequence[ObservedPair], overlaps: Overlaps
+) -> dict[str, int]:
     return {
         "overlaps": sum(cell.overlap_count for cell in cells) + overlaps.elsewhere,
         "aborted": sum(pair.aborted + pair.reported for pair in pairs),
@@ -364,7 +366,7 @@ class PickedPair:
 
 
 def picked_pair(
-    table: Table, cell: PairCell, overlaps: Overlaps, pairs: Sequence[Pair]
+    table: Table, cell: PairCell, overlaps: Overlaps, pairs: Sequence[ObservedPair]
 ) -> PickedPair:
     """The conflicts of a cell, found by the operations that its kinds went by."""
     names = [

@@ -21,7 +21,7 @@ from lakeui.catalog.keys import redact_keys
 from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.unregistering import needed_to_unregister
+from lakeui.conflicts.unregistering import right_to_unregister
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.writers import jobs_changing
@@ -60,7 +60,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         "schedules": _schedules(table),
         "chores": chores(table, not_clustered),
         "unclustered": not_clustered,
-        "may_unregister": may(request.user, needed_to_unregister(table), table)
+        "may_unregister": may(request.user, right_to_unregister(table), table)
         and not settings.READ_ONLY,
         "may_job": head.may_write and not settings.READ_ONLY,
         "growth": grown,

@@ -10,14 +10,14 @@ from django.shortcuts import redirect, render
 from engine.errors import EngineError
 from lakeui.catalog.access import ACTIONS, may
 from lakeui.catalog.models import Table
-from lakeui.conflicts.unregistering import kept_of, needed_to_unregister, unregister_table
+from lakeui.conflicts.unregistering import count_records, right_to_unregister, unregister_table
 from lakeui.pages.table_head import visible_table
 
 
 @login_required
 def unregister(request: HttpRequest, pk: int) -> HttpResponse:
     table = visible_table(request, pk)
-    needed = needed_to_unregister(table)
+    needed = right_to_unregister(table)
     if not may(request.user, needed, table):
         msg = f"Unregistering {table.name} needs the role {ACTIONS[needed].label} there."
         raise PermissionDenied(msg)
@@ -29,7 +29,7 @@ def unregister(request: HttpRequest, pk: int) -> HttpResponse:
             problem = str(error)
         if not problem:
             return redirect("table-list")
-    context = {"table": table, "kept": kept_of(table), "problem": problem}
+    context = {"table": table, "kept": count_records(table), "problem": problem}
     context |= {"twin": f"/api/v1/tables/{table.pk}/"}
     return render(request, "tables/unregister.html", context, status=400 if problem else 200)
 

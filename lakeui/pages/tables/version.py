@@ -17,7 +17,7 @@ from lakeui.catalog.access import may
 from lakeui.catalog.differences import change_of
 from lakeui.catalog.models import Commit, CommitFile, Table
 from lakeui.catalog.row_counts import rows_of
-from lakeui.conflicts.isolation.reordered import out_of_order_among
+from lakeui.conflicts.isolation.reordered import find_out_of_order_among
 from lakeui.conflicts.version_effects import effects_of
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.made_versions import job_of_version
@@ -84,7 +84,7 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
         "what": what_of(commit),
         "rows": rows_text(rows_of(commit)),
         "change": change_of(commit),
-        "order": out_of_order_among(table, [commit]).get(commit.version),
+        "order": find_out_of_order_among(table, [commit]).get(commit.version),
         "files": files,
         "file_rows": _file_rows(commit, list(files)),
         "file_sums": _file_sums(commit),

@@ -17,9 +17,9 @@ from lakeui.conflicts.isolation.level_impact import PROMISES
 from lakeui.conflicts.models import outcome_of
 from lakeui.conflicts.replay.overlaps import (
     FORMER_WORDS,
-    Overlap,
     PairChange,
     Replay,
+    ReplayedWrite,
     WriteOutcome,
     pair_changes,
     replay,
@@ -33,7 +33,7 @@ SPANS = (50, 100, 200)
 _PAGE_SIZE = 25
 _PAIRS_SHOWN = 12
 CHANGES = "changes"
-_EXPORTED: Mapping[str, Callable[[Overlap], Any]] = {
+_EXPORTED: Mapping[str, Callable[[ReplayedWrite], Any]] = {
     "version": lambda overlap: overlap.version,
     "conflict_id": lambda overlap: overlap.conflict_id,
     "operation": lambda overlap: overlap.operation,
@@ -76,7 +76,7 @@ def what_if_page(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 
 def _context(
-    request: HttpRequest, table: Table, replayed: Replay, rows: Sequence[Overlap]
+    request: HttpRequest, table: Table, replayed: Replay, rows: Sequence[ReplayedWrite]
 ) -> dict[str, Any]:
     level, row_level = replayed.answer.level, replayed.answer.row_level
     pairs = pair_changes(replayed.overlaps)
@@ -108,7 +108,7 @@ def _context(
     }
 
 
-def _filtered(request: HttpRequest, overlaps: Sequence[Overlap]) -> list[Overlap]:
+def _filtered(request: HttpRequest, overlaps: Sequence[ReplayedWrite]) -> list[ReplayedWrite]:
     """The overlaps of one verdict, outcome or operation; 404 for an unknown filter."""
     verdict, outcome = request.GET.get("verdict", ""), _outcome(request)
     if verdict not in ("", CHANGES, *JUDGED) or outcome not in ("", *WriteOutcome):
@@ -134,7 +134,7 @@ def _bars(pairs: Sequence[PairChange]) -> list[Bar]:
     return [Bar(pair, pair.now * share, pair.then * share, pair.open * share) for pair in pairs]
 
 
-def _page(request: HttpRequest, rows: Sequence[Overlap]) -> Any:  # noqa: ANN401 - Django's page
+def _page(request: HttpRequest, rows: Sequence[ReplayedWrite]) -> Any:  # noqa: ANN401 - Django's page
     try:
         return Paginator(rows, _PAGE_SIZE).page(request.GET.get("page", 1))
     except (EmptyPage, PageNotAnInteger) as error:

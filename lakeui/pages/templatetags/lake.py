@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString
 from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.conflicts.lanes.bars import BarEnd
-from lakeui.conflicts.lanes.narrowing import Ending
+from lakeui.conflicts.lanes.narrowing import LaneOutcome
 from lakeui.conflicts.replay.overlaps import WriteOutcome
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.pages import file_names, moments, operations, short_words, units
@@ -41,7 +41,7 @@ register.filter(moments.since)
 
 WORDS: Mapping[str, type[StrEnum] | type[TextChoices]] = {
     "BarEnd": BarEnd,
-    "Ending": Ending,
+    "Ending": LaneOutcome,
     "Level": IsolationLevel,
     "Outcome": JobAttempt.Outcome,
     "Rule": Rule,

@@ -15,7 +15,7 @@ from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.recording import Origin, record_aborted
+from lakeui.conflicts.recording import AttemptOrigin, record_aborted
 from lakeui.jobs.command_rules import statement_of
 from lakeui.jobs.models import Job
 from tests.engine.made_tables import write_commit, write_first, write_rows
@@ -60,7 +60,7 @@ def aborted_job(
         kind=winner.kind, parameters=winner.parameters(), committed_version=2,
         state=Job.State.SUCCEEDED, **common,
     )  # fmt: skip
-    return record_aborted(raised.value, table=row, origin=Origin(attempt=1, job_id=job.pk))
+    return record_aborted(raised.value, table=row, origin=AttemptOrigin(attempt=1, job_id=job.pk))
 
 
 def _file(table: DeltaTable, name: str, ids: range):

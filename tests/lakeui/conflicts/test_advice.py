@@ -13,7 +13,7 @@ from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.advice import advice
 from lakeui.conflicts.conflict_detail.both_sides import BothSides, both_sides
-from lakeui.conflicts.conflict_detail.narrowing import narrowing
+from lakeui.conflicts.conflict_detail.narrowing import find_narrowing
 from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import JobAttempt
@@ -81,7 +81,7 @@ def test_a_condition_on_a_column_of_any_name_and_text_is_one(lost, name):
     schema = {"type": "struct", "fields": [{"name": name, "type": "string"}]}
     lost.table.schema, lost.order_column = schema, name
     lost.shared_high = "2026-09-28\\' OR '' = '"
-    proposed = narrowing(lost, story_decision())
+    proposed = find_narrowing(lost, story_decision())
     assert proposed is not None
     left, right = parse_condition(proposed.condition, parse_schema(schema)).arguments
     assert left.path == (name,)
@@ -98,10 +98,10 @@ def test_losses_before_are_judged_by_the_bounds_of_their_files(lost):
 
 def test_no_condition_is_advised_where_bounds_are_not_recorded(lost):
     lost.shared_high = ""
-    assert narrowing(lost, story_decision()) is None
+    assert find_narrowing(lost, story_decision()) is None
     lost.shared_high, lost.order_column = "2026-09-28", "no_such_column"
-    assert narrowing(lost, story_decision()) is None
-    assert narrowing(lost, None) is None
+    assert find_narrowing(lost, story_decision()) is None
+    assert find_narrowing(lost, None) is None
 
 
 def test_a_retry_passes_only_where_one_has(lost):

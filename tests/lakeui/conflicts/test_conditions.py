@@ -6,7 +6,7 @@ import pytest
 
 from engine.conflicts.disjoint import disjoint
 from lakeui.conflicts.statements.clients import client_of
-from lakeui.conflicts.statements.conditions import SUBQUERY, understood
+from lakeui.conflicts.statements.conditions import SUBQUERY, parse_recorded_condition
 
 COLUMNS = {"id": "long", "day": "date", "status": "string", "price": "double", "tags": None}
 LIST = {"type": "array", "elementType": "string", "containsNull": True}
@@ -41,7 +41,7 @@ NOT_SAME, COMPLEX = (
     ],
 )
 def test_what_keeps_rows_from_deciding_is_read_from_the_text(text, obstacle, is_whole):
-    condition = understood(text, SCHEMA)
+    condition = parse_recorded_condition(text, SCHEMA)
     assert (condition.obstacle, condition.is_whole) == (obstacle, is_whole)
 
 
@@ -70,7 +70,7 @@ def test_what_keeps_rows_from_deciding_is_read_from_the_text(text, obstacle, is_
     ],
 )
 def test_conditions_are_apart_only_where_it_is_certain(one, other, apart):
-    sides = [understood(text, SCHEMA).target_parts for text in (one, other)]
+    sides = [parse_recorded_condition(text, SCHEMA).target_parts for text in (one, other)]
     assert disjoint(*sides) is apart
     assert disjoint(*reversed(sides)) is apart
 

@@ -12,8 +12,12 @@ from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
 from lakeui.conflicts.filters import VersionFilter
 from lakeui.conflicts.lanes.swim_lane import swim_lane
-from lakeui.conflicts.replay.what_if import recorded_conflicts
-from lakeui.conflicts.version_effects import aborted_by, effects_of, resolved_by
+from lakeui.conflicts.replay.what_if import load_recorded_conflicts
+from lakeui.conflicts.version_effects import (
+    count_aborted_by_version,
+    count_resolved_by_version,
+    effects_of,
+)
 from lakeui.jobs.made_versions import job_of_version, makers_of
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.catalog.log_writer import FULL_INFO, add, append_commit, new_table
@@ -88,13 +92,16 @@ def told_of(table, conflict):
     narrowed = VersionFilter({"beat": "true"}, table.commits.all()).qs
     return {
         "effects": (effects.aborted_count, effects.passed_count),
-        "counts": (len(aborted_by(table, 0, 2)), len(resolved_by(table, 0, 2))),
+        "counts": (
+            len(count_aborted_by_version(table, 0, 2)),
+            len(count_resolved_by_version(table, 0, 2)),
+        ),
         "job": job_of_version(Job.objects.all(), table, 1) is not None,
         "makers": len(makers_of(table, 0, 2)),
         "bars": sum(bar.conflict_id is not None for bar in lane.bars),
         "beat": narrowed.count(),
         "history": f'"/conflicts/{conflict.pk}/"' in history,
-        "what if": len(recorded_conflicts(table, 0, 2).conflicts),
+        "what if": len(load_recorded_conflicts(table, 0, 2).conflicts),
         "winner": (winner.job is not None, winner.engine),
     }
 

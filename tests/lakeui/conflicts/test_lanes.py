@@ -9,13 +9,13 @@ from django.utils import timezone
 
 from engine.conflict_facts import Decision, SideChanges, SideReads
 from lakeui.catalog.models import Commit, CommitFile
-from lakeui.conflicts.lanes.narrowing import LaneFilter, narrowed
+from lakeui.conflicts.lanes.narrowing import LaneFilter, filter_lane
 from lakeui.conflicts.lanes.navigator import BUCKETS, DAY, navigator
 from lakeui.conflicts.lanes.other_settings import other_settings
 from lakeui.conflicts.lanes.path import lane_path
 from lakeui.conflicts.lanes.sums import OTHERS, lane_sums
 from lakeui.conflicts.lanes.swim_lane import swim_lane
-from lakeui.conflicts.lanes.words import did, engine_name, overlap_place, resolved, short
+from lakeui.conflicts.lanes.words import describe_resolution, did, engine_name, overlap_place, short
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.conflicts.histories import replayable
@@ -85,10 +85,10 @@ def test_a_running_attempt_says_what_it_would_become(table, django_user_model):
 def test_the_filter_narrows_and_still_counts_the_other_outcomes(table):
     make_conflict(table, current_user_name="fixer", read_version=0)
     whole = swim_lane(table)
-    only, counts = narrowed(table, whole, LaneFilter(outcome="aborted"))
+    only, counts = filter_lane(table, whole, LaneFilter(outcome="aborted"))
     assert [shown.lane for shown in only.all] == ["fixer"]
     assert (counts.all, counts.committed, counts.aborted) == (4, 3, 1)
-    only, counts = narrowed(table, whole, LaneFilter(writer="etl", operation="WRITE"))
+    only, counts = filter_lane(table, whole, LaneFilter(writer="etl", operation="WRITE"))
     assert [shown.version for shown in only.bars] == [1]
     assert (counts.all, counts.aborted) == (1, 0)
 
@@ -97,7 +97,7 @@ def test_resolved_is_what_a_committed_version_met_and_passed(table):
     job = make_job(table, committed_version=2, state=Job.State.SUCCEEDED)
     make_conflict(table, job, kind="resolved", winning_version=1, row_count=7,
                   facts={"how": "row map"})  # fmt: skip
-    only, counts = narrowed(table, swim_lane(table), LaneFilter(outcome="resolved"))
+    only, counts = filter_lane(table, swim_lane(table), LaneFilter(outcome="resolved"))
     assert [(shown.version, shown.resolved) for shown in only.bars] == [(2, (1,))]
     assert counts.resolved == 1
     assert only.bars[0].ending == "v1: row map, 7 rows"
@@ -118,7 +118,7 @@ def test_a_partition_holds_versions_by_their_files_and_losers_by_their_conflict(
 
     def keys(partition):
         return {
-            shown.key for shown in narrowed(table, whole, LaneFilter(partition=partition))[0].all
+            shown.key for shown in filter_lane(table, whole, LaneFilter(partition=partition))[0].all
         }
 
     assert keys("day=2026-11-02") == {"v1", f"c-{lost.pk}"}
@@ -257,10 +257,10 @@ def test_where_two_writes_met_is_said_in_few_words(fields, words):
 def test_a_resolution_names_its_rows_once():
     conflict = SimpleNamespace(row_count=2377, winning_version=4)
     assert (
-        resolved(conflict, "2,377 deleted rows carried over")
+        describe_resolution(conflict, "2,377 deleted rows carried over")
         == "v4: 2,377 deleted rows carried over"
     )
-    assert resolved(conflict, "row map") == "v4: row map, 2,377 rows"
+    assert describe_resolution(conflict, "row map") == "v4: row map, 2,377 rows"
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,16 @@ from engine.conflicts.matrix import CHANGE, GROUPS, INSERT, OPTIMIZE, ZORDER, co
 from engine.conflicts.statements import StatementKind
 from engine.protocol.properties import SETTABLE_LEVELS, IsolationLevel
 from lakeui.catalog.models import Commit, Table
-from lakeui.conflicts.assessment import eligible_setting, setting_of
+from lakeui.conflicts.assessment import build_setting, eligible_setting
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.conflicts.isolation.overlaps import overlaps_of
-from lakeui.conflicts.isolation.pairs import computed_matrix, table_matrix
+from lakeui.conflicts.isolation.pairs import compute_matrix, table_matrix
 from lakeui.conflicts.isolation.proposal import (
     LEVEL,
     ROW_TRACKING,
     VECTORS,
     Proposal,
-    setting_under,
+    propose_setting,
 )
 from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.lanes.path import lane_path
@@ -83,7 +83,7 @@ def fields_of(layout: str, level: IsolationLevel) -> dict[str, object]:
 
 
 def cells_of(table: Table) -> dict[tuple[str, str], Verdict]:
-    cells = conflict_matrix(setting_of(table))
+    cells = conflict_matrix(build_setting(table))
     return {(cell.current, cell.winner): cell.verdict for cell in cells}
 
 
@@ -104,12 +104,12 @@ def test_what_is_said_of_a_job_is_what_the_matrix_says(layout, level):
             for kind, parameters in JOBS[current]
         ]
         landed = {
-            side.with_commit(Commit(engine_info="lakeui/1", **commit), None).verdict
+            side.forecast_with_commit(Commit(engine_info="lakeui/1", **commit), None).verdict
             for side in sides
             for commit in COMMITS[winner]
         }
         coming = {
-            side.with_job(kind, parameters, table.pk).verdict
+            side.forecast_with_job(kind, parameters, table.pk).verdict
             for side in sides
             for kind, parameters in JOBS[winner]
         }
@@ -122,15 +122,15 @@ def test_what_is_said_of_a_job_is_what_the_matrix_says(layout, level):
 def test_the_isolation_page_and_rest_show_the_matrix(layout, level):
     table = small_table(**fields_of(layout, level))
     cells = cells_of(table)
-    assert {(c.current, c.winner): c.verdict for c in computed_matrix(table)} == cells
+    assert {(c.current, c.winner): c.verdict for c in compute_matrix(table)} == cells
     stricter = {LEVEL: "Serializable", VECTORS: "true", ROW_TRACKING: "true"}
-    under = setting_under(table, Proposal(stricter))
+    under = propose_setting(table, Proposal(stricter))
     for cell in table_matrix(table, under, overlaps_of(table), ()):
         if cell.winner == "ALTER, SET":
             assert cell.verdict is Verdict.ALWAYS
             continue
         sides = [Operation(kind=KIND_OF_ROW[name]) for name in (cell.current, cell.winner)]
-        assert cell.verdict == as_in_the_matrix({forecast(setting_of(table), *sides).verdict})
+        assert cell.verdict == as_in_the_matrix({forecast(build_setting(table), *sides).verdict})
         then = as_in_the_matrix({forecast(under, *sides).verdict})
         assert (cell.preview or cell.verdict) == then
 
@@ -143,7 +143,7 @@ def test_what_if_says_conflict_only_where_the_matrix_has_one(level, operation):
     table = replayable(small_table(deletion_vectors=False), operation=operation)
     answer = what_if(table, level, row_level=False)
     said = {commit.verdict for commit in answer.commits}
-    setting = setting_of(table, level)
+    setting = build_setting(table, level)
     [cell] = [c for c in conflict_matrix(setting) if (c.current, c.winner) == (CHANGE, INSERT)]
     assert (said == {Verdict.PASSES}) == (cell.verdict is Verdict.NEVER)
 

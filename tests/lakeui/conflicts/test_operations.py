@@ -159,7 +159,7 @@ def test_a_replaced_schema_is_ordered_before_no_append():
 def test_a_restore_past_a_change_of_metadata_stops_every_write():
     table = make_table(name="sales", schema=json.loads(SCHEMA))
     Commit.objects.filter(table=table, version=1).update(changes_metadata=True)
-    target = Target.of(table)
+    target = Target.from_table(table)
     insert = said("INSERT INTO sales VALUES (1, 'a', null)")
     before, after = {"version": 0}, {"version": 1}
     for point, verdict in (

@@ -13,9 +13,9 @@ from engine.schema.types import INTEGER, StructField, StructType
 from engine.table import DeltaTable
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.registration import register_table
-from lakeui.conflicts.assessment import setting_of
+from lakeui.conflicts.assessment import build_setting
 from lakeui.conflicts.isolation.effect import effect_of
-from lakeui.conflicts.isolation.observed import observed_pairs
+from lakeui.conflicts.isolation.observed import list_observed_pairs
 from lakeui.conflicts.isolation.overlap_rows import overlap_rows
 from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, overlaps_of
 from lakeui.conflicts.isolation.pairs import table_matrix
@@ -23,13 +23,13 @@ from lakeui.conflicts.isolation.proposal import (
     LEVEL,
     VECTORS,
     Proposal,
-    committed,
+    preview_commits,
     proposal_of,
-    setting_under,
+    propose_setting,
 )
 from lakeui.conflicts.isolation.reordered import (
-    out_of_order_among,
-    out_of_order_versions,
+    find_out_of_order,
+    find_out_of_order_among,
     rows_of_versions,
 )
 from lakeui.conflicts.isolation.settings_history import settings_history
@@ -130,17 +130,19 @@ def test_an_overlap_says_how_it_ended(table):
                   row_count=5)  # fmt: skip
     lost = make_conflict(table, read_version=9, winning_version=10, winner_operation="MERGE")
     met = overlaps_of(table)
-    [merge] = overlap_rows(table, list(met.between("MERGE", "MERGE")))
+    [merge] = overlap_rows(table, list(met.iter_pair("MERGE", "MERGE")))
     assert (merge.verdict, merge.version, merge.winning_version) == ("resolved", 10, 8)
-    [append] = overlap_rows(table, list(met.between("MERGE", "INSERT")))
+    [append] = overlap_rows(table, list(met.iter_pair("MERGE", "INSERT")))
     assert (append.verdict, append.winner_operation) == ("passes", "STREAMING UPDATE")
-    [loser] = overlap_rows(table, list(met.between("UPDATE", "MERGE")))
+    [loser] = overlap_rows(table, list(met.iter_pair("UPDATE", "MERGE")))
     assert (loser.verdict, loser.version, loser.conflict_id) == ("conflict", None, lost.pk)
 
 
 def test_a_recorded_conflict_is_a_overlap_even_where_no_commit_of_it_is_mirrored(table):
     make_conflict(table, winning_version=99, read_version=98, winner_operation="DELETE")
-    cells = table_matrix(table, setting_of(table), overlaps_of(table), observed_pairs(table))
+    cells = table_matrix(
+        table, build_setting(table), overlaps_of(table), list_observed_pairs(table)
+    )
     [cell] = [pair for pair in cells if (pair.current, pair.winner) == ("UPDATE", "DELETE")]
     assert (cell.overlap_count, cell.aborted, cell.verdict) == (1, 1, "same row")
 
@@ -148,7 +150,7 @@ def test_a_recorded_conflict_is_a_overlap_even_where_no_commit_of_it_is_mirrored
 @pytest.mark.parametrize(("tracking", "verdict"), [(True, "never"), (False, "same file set")])
 def test_the_matrix_of_a_clustered_table_asks_for_row_tracking(tracking, verdict):
     table = make_table(partition_columns=[], clustering_columns=["a"], deletion_vectors=True)
-    unclustered = setting_under(table, Proposal(clustering=()))
+    unclustered = propose_setting(table, Proposal(clustering=()))
     table.row_tracking = tracking
     cells = table_matrix(table, unclustered, overlaps_of(table), ())
     [cell] = [pair for pair in cells if (pair.current, pair.winner) == ("DELETE", "OPTIMIZE")]
@@ -156,7 +158,7 @@ def test_the_matrix_of_a_clustered_table_asks_for_row_tracking(tracking, verdict
 
 
 def test_a_merge_may_have_passed_an_append_over_that_it_did_not_see(table):
-    [order] = out_of_order_versions(table, overlaps_of(table)).versions
+    [order] = find_out_of_order(table, overlaps_of(table)).versions
     assert (order.version, order.appends, order.is_known) == (10, (7,), False)
     [row] = rows_of_versions(table, [order])
     assert ([append.operation for append in row.appends], row.commit.operation) == (
@@ -168,9 +170,9 @@ def test_a_merge_may_have_passed_an_append_over_that_it_did_not_see(table):
 
 def test_a_page_of_commits_knows_which_of_them_are_out_of_order(table, django_assert_num_queries):
     commits = list(table.commits.all())
-    assert out_of_order_among(table, commits).keys() == {10}
+    assert find_out_of_order_among(table, commits).keys() == {10}
     with django_assert_num_queries(0):
-        assert out_of_order_among(table, [c for c in commits if c.version < 10]) == {}
+        assert find_out_of_order_among(table, [c for c in commits if c.version < 10]) == {}
 
 
 def in_window(table):
@@ -184,27 +186,29 @@ def in_window(table):
 def test_a_delete_of_another_partition_passed_nothing_over():
     near = in_window(replayable(small_table()))
     far = in_window(replayable(small_table("other"), part="b"))
-    [order] = out_of_order_versions(near, overlaps_of(near)).versions
+    [order] = find_out_of_order(near, overlaps_of(near)).versions
     assert (order.version, order.appends, order.is_known) == (2, (1,), True)
-    assert out_of_order_versions(far, overlaps_of(far)).versions == ()
+    assert find_out_of_order(far, overlaps_of(far)).versions == ()
 
 
 def test_a_commit_that_is_not_kept_whole_is_said_not_to_be_looked_at():
     table = in_window(replayable(small_table()))
     table.commits.filter(version=1).update(raw_bytes=10**6)
-    out_of_order = out_of_order_versions(table, overlaps_of(table))
+    out_of_order = find_out_of_order(table, overlaps_of(table))
     assert (out_of_order.versions, out_of_order.unread) == ((), 1)
 
 
 def test_at_serializable_nothing_was_reordered(table):
     table.commits.filter(version=10).update(isolation_level="Serializable")
-    assert out_of_order_versions(table, overlaps_of(table)).versions == ()
+    assert find_out_of_order(table, overlaps_of(table)).versions == ()
 
 
 def foretold(table, properties):
     met = overlaps_of(table)
     proposal = proposal_of(table, properties)
-    return effect_of(table, proposal, met, observed_pairs(table), out_of_order_versions(table, met))
+    return effect_of(
+        table, proposal, met, list_observed_pairs(table), find_out_of_order(table, met)
+    )
 
 
 def test_a_stricter_level_counts_what_passed_an_append_over():
@@ -254,7 +258,7 @@ def test_what_would_be_committed_is_told_line_by_line():
         min_reader_version=1, min_writer_version=2, reader_features=[], writer_features=[],
         deletion_vectors=False, properties={VECTORS: "false"}, clustering_columns=[],
     )  # fmt: skip
-    protocol, properties, domain = committed(
+    protocol, properties, domain = preview_commits(
         table, proposal_of(table, {VECTORS: "true"}, ("order_date",))
     )
     lines = [f"{line.sign} {line.text}" for line in protocol.lines]
@@ -274,7 +278,7 @@ def test_two_commits_are_one_script():
         "script",
         ["set_properties", "alter_cluster_by"],
     )
-    assert setting_of(make_table()).level == IsolationLevel.WRITE_SERIALIZABLE
+    assert build_setting(make_table()).level == IsolationLevel.WRITE_SERIALIZABLE
 
 
 def test_a_relaxed_level_spares_what_lost_to_blind_appends(table):
@@ -329,5 +333,5 @@ def test_a_real_log_is_counted_from_what_its_writers_recorded(tmp_path, settings
     delete.commit(operation="DELETE", parameters={"predicate": '["id = 5"]'})
     met = overlaps_of(mirrored := register_table(log.uri, "a.t"))
     assert met.counts == {("DELETE", "INSERT"): 1}
-    [order] = out_of_order_versions(mirrored, met).versions
+    [order] = find_out_of_order(mirrored, met).versions
     assert (order.version, order.appends, order.is_known) == (3, (2,), True)

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.isolation.observed import observed_pairs
-from lakeui.conflicts.lanes.swim_lane import MAX_VERSIONS, Reordered, swim_lane
+from lakeui.conflicts.isolation.observed import list_observed_pairs
+from lakeui.conflicts.lanes.swim_lane import MAX_VERSIONS, LaneSwap, swim_lane
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.people import NOON, make_conflict, make_job, make_table
@@ -75,7 +75,7 @@ def test_a_range_is_kept_to_what_there_is_and_to_the_cap(table):
 
 def test_an_append_that_a_later_write_should_have_read_is_told(table):
     replayable(table)
-    assert swim_lane(table).reordered == (Reordered(1, 2),)
+    assert swim_lane(table).reordered == (LaneSwap(1, 2),)
 
 
 def test_a_lane_costs_the_same_however_long(table, django_assert_num_queries):
@@ -91,7 +91,7 @@ def test_pairs_are_counted_by_how_they_ended_with_their_cost(table):
     for kind in ("aborted", "aborted", "resolved", "reported"):
         last = make_conflict(table, kind=kind, wasted_ms=10, occurred_at=NOON)
     make_conflict(make_table("other"))
-    [pair] = observed_pairs(table, days=36_500)
+    [pair] = list_observed_pairs(table, days=36_500)
     assert (pair.current_operation, pair.winner_operation) == ("UPDATE", "DELETE")
     assert (pair.aborted, pair.resolved, pair.reported) == (2, 1, 1)
     assert (pair.wasted_ms, pair.example_id) == (40, last.pk)
@@ -99,4 +99,4 @@ def test_pairs_are_counted_by_how_they_ended_with_their_cost(table):
 
 def test_pairs_of_long_ago_are_left_out(table):
     make_conflict(table, occurred_at=NOON - timedelta(days=4000))
-    assert observed_pairs(table) == ()
+    assert list_observed_pairs(table) == ()

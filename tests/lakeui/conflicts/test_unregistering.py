@@ -14,7 +14,7 @@ from lakeui.catalog.models import Commit, CommitHour, LiveFile, Table
 from lakeui.catalog.registration import register_table
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.unregistering import kept_of, unregister_table
+from lakeui.conflicts.unregistering import count_records, unregister_table
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job, JobEvent
 from tests.lakeui.catalog.log_writer import add, append_commit, new_table
@@ -78,7 +78,7 @@ def test_a_table_with_a_job_that_did_not_end_stays(table):
     make_job(table, state="running")
     with pytest.raises(RequestError, match=r"1 job that changes .* did not end yet"):
         unregister_table(table, None)
-    assert kept_of(table).jobs == 2
+    assert count_records(table).jobs == 2
 
 
 @override_settings(READ_ONLY=True)

@@ -7,9 +7,9 @@ import pytest
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.isolation.pairs import computed_matrix
+from lakeui.conflicts.isolation.pairs import compute_matrix
 from lakeui.conflicts.replay.overlaps import WriteOutcome, pair_changes, replay
-from lakeui.conflicts.replay.recorded_history import latest_versions, out_of_order
+from lakeui.conflicts.replay.recorded_history import find_out_of_order, latest_versions
 from lakeui.conflicts.replay.what_if import what_if
 from tests.lakeui.conflicts.histories import add, remove, replayable, told
 from tests.lakeui.people import make_conflict, make_job, make_table
@@ -118,13 +118,13 @@ def test_reported_conflicts_of_other_engines_are_not_judged(table):
 
 
 def test_out_of_order_versions_are_those_of_writes_that_passed_an_append_over(table):
-    [pair] = out_of_order(table, 0, 2)
+    [pair] = find_out_of_order(table, 0, 2)
     assert (pair.append_version, pair.version) == (1, 2)
 
 
 def test_at_serializable_no_version_is_out_of_order():
     table = replayable(make_table(), isolationLevel="Serializable")
-    assert out_of_order(table, 0, 2) == ()
+    assert find_out_of_order(table, 0, 2) == ()
 
 
 def test_the_latest_versions_are_kept_to_the_cap():
@@ -134,12 +134,10 @@ def test_the_latest_versions_are_kept_to_the_cap():
 
 def test_the_matrix_is_that_of_the_tables_own_level_and_features():
     plain = make_table(isolation_level="Serializable")
-    verdicts = {(cell.current, cell.winner): cell.verdict for cell in computed_matrix(plain)}
+    verdicts = {(cell.current, cell.winner): cell.verdict for cell in compute_matrix(plain)}
     assert verdicts["INSERT (blind)", "INSERT (blind)"] == "never"
     assert verdicts["UPDATE, DELETE, MERGE", "INSERT (blind)"] != "never"
-    relaxed = {
-        (cell.current, cell.winner): cell.verdict for cell in computed_matrix(plain, RELAXED)
-    }
+    relaxed = {(cell.current, cell.winner): cell.verdict for cell in compute_matrix(plain, RELAXED)}
     assert relaxed["UPDATE, DELETE, MERGE", "INSERT (blind)"] == "never"
 
 

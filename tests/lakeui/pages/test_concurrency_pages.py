@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, LiveFile, Table
-from lakeui.conflicts.lanes.bars import Bar, Joint
+from lakeui.conflicts.lanes.bars import LaneBar, ResolvedLink
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.pages.charts.swim import MAX_LANES, MAX_TRACKS, REST, draw_swim_lane
@@ -17,7 +17,7 @@ NOW = timezone.now()
 
 
 def bar(version, read, lane="etl", **fields):
-    return Bar(
+    return LaneBar(
         **{
             "lane": lane, "operation": "MERGE", "outcome": "committed", "version": version,
             "read_version": read, "started_at": NOW - timedelta(minutes=40 - (read or 0)),
@@ -57,7 +57,7 @@ def test_a_loser_ends_at_its_winner_with_an_arrow_to_it():
 
 
 def test_a_resolved_conflict_is_a_joint_on_the_bar_that_resolved_it():
-    chart = drawn([bar(12, 10, "a"), bar(20, 8, "b")], [Joint(5, 20, 12, "data_added")])
+    chart = drawn([bar(12, 10, "a"), bar(20, 8, "b")], [ResolvedLink(5, 20, 12, "data_added")])
     [(x, y, _)] = chart.joints
     resolving = next(shape for shape in chart.bars if shape.key == "v20")
     assert y == resolving.y

@@ -27,7 +27,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
 from lakeui.conflicts.models import Conflict, ConflictRows
-from lakeui.conflicts.recording import Origin, record_aborted
+from lakeui.conflicts.recording import AttemptOrigin, record_aborted
 from lakeui.conflicts.reports.links import explain_report, record_report
 from lakeui.pages.charts.overlap import draw_overlap
 from tests.engine.conflicts.test_checks import ROWS
@@ -109,7 +109,7 @@ def _facts(row_count: int | None) -> ConflictFacts:
 )
 def test_every_row_is_counted_and_a_record_of_a_sample_says_at_least(as_, lake, row_count, said):
     error = ConcurrentDeleteReadException(_facts(row_count))
-    lost = record_aborted(error, table=lake.table, origin=Origin(attempt=1))
+    lost = record_aborted(error, table=lake.table, origin=AttemptOrigin(attempt=1))
     body = _page(as_("viewer"), lost)
     for text in said:
         assert text in body
@@ -260,7 +260,9 @@ def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, people, lake, rule
     trail = (stop_at_rule(row.overlap, rule),)
     decision = decision_of(row.overlap, conflict.conflict, trail, {})
     told = type(conflict)(replace(conflict.conflict, decision=decision))
-    recorded = record_aborted(told, table=lake.table, origin=Origin(job_id=lake.job.pk, attempt=1))
+    recorded = record_aborted(
+        told, table=lake.table, origin=AttemptOrigin(job_id=lake.job.pk, attempt=1)
+    )
     recorded.refresh_from_db()
     assert both_sides(recorded, Reader(people["viewer"])).decision == decision
     body = _page(as_("viewer"), recorded)

@@ -11,8 +11,8 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, CommitFile
-from lakeui.conflicts.lanes.bars import Bar, BarEnd
-from lakeui.conflicts.lanes.navigator import Navigator, Passage
+from lakeui.conflicts.lanes.bars import BarEnd, LaneBar
+from lakeui.conflicts.lanes.navigator import Navigator, NavigatorBucket
 from lakeui.jobs.models import JobAttempt
 from lakeui.pages.charts.lane_strip import draw_strip
 from lakeui.pages.charts.swim_labels import labels_for
@@ -65,7 +65,7 @@ def test_the_window_on_the_strip_lies_where_the_versions_landed():
         end=start + timedelta(hours=24),
         is_day=True,
         is_capped=False,
-        passages=(Passage(start + timedelta(hours=12), 5, 9, 5, 2),),
+        passages=(NavigatorBucket(start + timedelta(hours=12), 5, 9, 5, 2),),
     )
     strip = draw_strip(drawn, start + timedelta(hours=12), start + timedelta(hours=18))
     assert (strip.window_x, strip.window_width) == (50, 25)
@@ -234,9 +234,9 @@ def test_a_bar_is_named_by_what_it_became():
         "read_version": 1, "started_at": None, "started_is_estimated": False, "finished_at": None,
         "isolation_level": "", "is_blind_append": None, "job_id": "x",
     }  # fmt: skip
-    assert Bar(**given).key == "j-x"
-    assert Bar(**given | {"version": 4}).key == "v4"
-    assert Bar(**given | {"outcome": "reported", "conflict_id": 7}).key == "c-7"
+    assert LaneBar(**given).key == "j-x"
+    assert LaneBar(**given | {"version": 4}).key == "v4"
+    assert LaneBar(**given | {"outcome": "reported", "conflict_id": 7}).key == "c-7"
 
 
 def test_sums_are_of_one_writer_where_one_is_asked_for(as_, lake, path):

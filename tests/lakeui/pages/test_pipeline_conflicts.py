@@ -9,7 +9,7 @@ from lakeui.conflicts.lanes.path import lane_path
 from lakeui.conflicts.lanes.sums import lane_sums
 from lakeui.conflicts.lanes.swim_lane import swim_lane
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.version_effects import effects_of, resolved_by
+from lakeui.conflicts.version_effects import count_resolved_by_version, effects_of
 from tests.lakeui.conflicts.pipelines import Program, take
 from tests.lakeui.people import grant, person
 
@@ -133,7 +133,7 @@ def test_a_version_is_in_its_pipelines_lane_from_its_real_start(resolved, progra
 def test_the_version_says_what_it_resolved_on_its_way(resolved, program):
     version = resolved.attempted_version
     assert [row.pk for row in effects_of(program.table, version).resolved] == [resolved.pk]
-    assert resolved_by(program.table, 0, version) == {version: 1}
+    assert count_resolved_by_version(program.table, 0, version) == {version: 1}
     assert effects_of(program.table, 2).passed[0].became == version
 
 

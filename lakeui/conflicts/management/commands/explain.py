@@ -30,7 +30,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, **options: object) -> None:
         del args
-        linked = _explained(_read(str(options["file"])))
+        linked = _explain_text(_read(str(options["file"])))
         facts = _facts(linked)
         if options["output"] == "json":
             self.stdout.write(json.dumps(facts, indent=2))
@@ -52,7 +52,7 @@ def _read(name: str) -> str:
         raise CommandError(msg) from error
 
 
-def _explained(text: str) -> LinkedReport:
+def _explain_text(text: str) -> LinkedReport:
     """With the winning commit from the mirror, or without where there is no database to ask."""
     try:
         return explain_report(text, Table.objects.all())

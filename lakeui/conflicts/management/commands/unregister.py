@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from engine.errors import EngineError
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import table_called
-from lakeui.conflicts.unregistering import Kept, unregister_table
+from lakeui.conflicts.unregistering import RecordCounts, unregister_table
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, **options: object) -> None:
         del args
-        table = _named(str(options["table"]))
+        table = _get_table(str(options["table"]))
         try:
             kept = unregister_table(table, None, str(options["reason"]))
         except EngineError as error:
@@ -32,11 +32,11 @@ class Command(BaseCommand):
             )
             return
         self.stdout.write(f"{table.name} is not on the list any more.")
-        self.stdout.write(f"Forgotten: {_counted(kept)}.")
+        self.stdout.write(f"Forgotten: {_describe_counts(kept)}.")
         self.stdout.write(f"Its files lie untouched at {table.uri}.")
 
 
-def _named(text: str) -> Table:
+def _get_table(text: str) -> Table:
     table = table_called(text)
     if table is None:
         msg = f"No table is called {text}."
@@ -44,7 +44,7 @@ def _named(text: str) -> Table:
     return table
 
 
-def _counted(kept: Kept) -> str:
+def _describe_counts(kept: RecordCounts) -> str:
     counts = asdict(kept).items()
     said = (f"{count:,} {what[:-1] if count == 1 else what}" for what, count in counts if count)
     return ", ".join(said) or "nothing but its name"
