@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.errors import EngineError
 from lakeui.catalog.log_values import json_value, text
-from lakeui.monitoring.log_lines import redacted
+from lakeui.monitoring.log_lines import redact_text
 
 INTERNAL = "LAKE_INTERNAL"
 _MAX_MESSAGE = 4_000
@@ -58,5 +58,5 @@ def _bounded(value: object) -> Any:  # noqa: ANN401 - JSON
 
 
 def _words(value: object, limit: int) -> str:
-    whole = text(redacted(text(value)))
+    whole = text(redact_text(text(value)))
     return whole if len(whole) <= limit else f"{whole[:limit]}…"

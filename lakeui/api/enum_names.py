@@ -5,7 +5,7 @@ ENUM_NAMES = {
     "AlertChannelKindEnum": "lakeui.monitoring.models.AlertChannel.Kind",
     "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
     "StatementKindEnum": "lakeui.conflicts.statements.kinds.KINDS",
-    "CheckNameEnum": "lakeui.monitoring.checks.Check",
+    "CheckNameEnum": "lakeui.monitoring.checks.AttentionCheck",
     "RuleEnum": "engine.conflict_facts.Rule",
     "WriteOutcomeEnum": "lakeui.conflicts.replay.overlaps.WriteOutcome",
     "WhatIfVerdictEnum": "engine.conflicts.recorded.JUDGED",

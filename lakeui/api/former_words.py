@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from engine.conflict_facts import Verdict
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.checks import AttentionCheck
 
 STEP_WORDS: Mapping[Verdict, str] = {
     Verdict.EXEMPT: "exempt",
@@ -37,8 +37,8 @@ OUTLOOK_WORDS: Mapping[Verdict, str] = {
 """Of a job and what it did not see."""
 OUTLOOK_CHOICES = tuple(OUTLOOK_WORDS.values())
 
-FACTS: Mapping[Check, Mapping[str, str]] = {
-    Check.ABORTED: {"by_files_30_days": "file_level_30_days"},
-    Check.METADATA_COST: {"lost": "aborted", "losers": "aborted_operations"},
+FACTS: Mapping[AttentionCheck, Mapping[str, str]] = {
+    AttentionCheck.ABORTED: {"by_files_30_days": "file_level_30_days"},
+    AttentionCheck.METADATA_COST: {"lost": "aborted", "losers": "aborted_operations"},
 }
 """Of what needs attention: former keys of `facts`, and whose values they have."""

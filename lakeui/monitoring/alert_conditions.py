@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from django.db.models import TextChoices
 
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.checks import AttentionCheck
 
 
 class OwnCondition(TextChoices):
@@ -18,10 +18,10 @@ class OwnCondition(TextChoices):
     MIRROR_QUIET = "mirror_quiet", "The mirror is behind"
 
 
-Condition: TypeAlias = OwnCondition | Check
+Condition: TypeAlias = OwnCondition | AttentionCheck
 CONDITIONS: Mapping[str, Condition] = {
     **{condition.value: condition for condition in OwnCondition},
-    **{check.value: check for check in Check if check.value not in OwnCondition.values},
+    **{check.value: check for check in AttentionCheck if check.value not in OwnCondition.values},
 }
 """Every condition by the value that rules keep, in the order in which it is offered."""
 
@@ -32,16 +32,16 @@ def condition_choices() -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ConditionLimit:
     """The figure from which on a condition holds; a rule may set another."""
 
     default: int
     unit: str
 
 
-LIMITS: Mapping[Condition, Limit] = {
-    OwnCondition.ABORTED: Limit(10, "writes in an hour"),
-    OwnCondition.WASTED: Limit(15, "minutes in an hour"),
-    OwnCondition.MIRROR_QUIET: Limit(15, "minutes"),
+LIMITS: Mapping[Condition, ConditionLimit] = {
+    OwnCondition.ABORTED: ConditionLimit(10, "writes in an hour"),
+    OwnCondition.WASTED: ConditionLimit(15, "minutes in an hour"),
+    OwnCondition.MIRROR_QUIET: ConditionLimit(15, "minutes"),
 }
 """Of the conditions that are not here, the check for attention has the figure."""

@@ -48,11 +48,15 @@ class Alert:
 def current_alerts(user: Person) -> list[Alert]:
     """The alerts a person may see, critical ones first."""
     now = timezone.now()
-    alerts = [*_of_tables(user, now), *_of_jobs(user, now), *_of_conflicts(user, now)]
+    alerts = [
+        *_iter_table_alerts(user, now),
+        *_iter_job_alerts(user, now),
+        *_iter_conflict_alerts(user, now),
+    ]
     return sorted(alerts, key=lambda alert: (alert.severity != Severity.CRITICAL, alert.code))
 
 
-def _of_tables(user: Person, now: datetime) -> Iterator[Alert]:
+def _iter_table_alerts(user: Person, now: datetime) -> Iterator[Alert]:
     for table in annotate_health(visible_tables(user)).filter(health=Health.UNREACHABLE):
         yield Alert(
             code="TABLE_UNREACHABLE",
@@ -85,7 +89,7 @@ def _of_tables(user: Person, now: datetime) -> Iterator[Alert]:
         )
 
 
-def _of_jobs(user: Person, now: datetime) -> Iterator[Alert]:
+def _iter_job_alerts(user: Person, now: datetime) -> Iterator[Alert]:
     jobs = visible_jobs(user).select_related("table")
     silent = jobs.filter(pk__in=stale_jobs().values("pk")).order_by("heartbeat_at")
     for job in silent.defer("plan", "metrics", "error_facts"):
@@ -127,7 +131,7 @@ def _of_jobs(user: Person, now: datetime) -> Iterator[Alert]:
         )
 
 
-def _of_conflicts(user: Person, now: datetime) -> Iterator[Alert]:
+def _iter_conflict_alerts(user: Person, now: datetime) -> Iterator[Alert]:
     recent = Conflict.objects.filter(
         kind=Conflict.Kind.ABORTED, occurred_at__gte=now - timedelta(hours=1)
     )

@@ -15,10 +15,10 @@ from lakeui.monitoring import (
     job_attention,
     table_attention,
 )
-from lakeui.monitoring.attention_items import Asked, AttentionItem, Finder
-from lakeui.monitoring.checks import ORDER, Check
-from lakeui.monitoring.mutes import Muted
-from lakeui.monitoring.recent_conflicts import Day
+from lakeui.monitoring.attention_items import AttentionItem, AttentionRequest, Finder
+from lakeui.monitoring.checks import ORDER, AttentionCheck
+from lakeui.monitoring.mutes import ActiveMutes
+from lakeui.monitoring.recent_conflicts import ConflictsOfDay
 
 FINDERS: tuple[Finder, ...] = (
     *table_attention.FINDERS,
@@ -33,16 +33,18 @@ class Attention:
     """The first items of each check, in the order of checks; and how many there are of each."""
 
     items: list[AttentionItem]
-    counts: Mapping[Check, int]
+    counts: Mapping[AttentionCheck, int]
 
     @property
     def count(self) -> int:
         return sum(self.counts.values())
 
 
-def attention(user: Person, now: datetime, day: Day, muted: Muted, most: int) -> Attention:
+def attention(
+    user: Person, now: datetime, day: ConflictsOfDay, muted: ActiveMutes, most: int
+) -> Attention:
     """Everything that is told now, at most so many items of each check."""
-    asked = Asked(user, now, day, muted, most)
+    asked = AttentionRequest(user, now, day, muted, most)
     by_check = [of_check for _, find in FINDERS for of_check in find(asked)]
     by_check.sort(key=lambda of_check: ORDER.index(of_check[0]))
     counts = {check: count for check, count, _ in by_check if count}

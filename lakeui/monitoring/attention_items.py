@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.models import HEAVY, Table
 from lakeui.jobs.models import Job
-from lakeui.monitoring.checks import Check
-from lakeui.monitoring.mutes import Muted
-from lakeui.monitoring.recent_conflicts import Day
+from lakeui.monitoring.checks import AttentionCheck
+from lakeui.monitoring.mutes import ActiveMutes
+from lakeui.monitoring.recent_conflicts import ConflictsOfDay
 
 NONE = (0,)  # of no row, so that a page asks as often whether there is something or not
 
@@ -21,7 +21,7 @@ NONE = (0,)  # of no row, so that a page asks as often whether there is somethin
 class AttentionItem:
     """One thing. `since`: when it began, where that is known; `facts`: its figures by name."""
 
-    check: Check
+    check: AttentionCheck
     table: Table | None = None
     since: datetime | None = None
     job: Job | None = None
@@ -30,26 +30,28 @@ class AttentionItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AttentionRequest:
     """A person, now, and at most how many items of each check."""
 
     user: Person
     now: datetime
-    day: Day
-    muted: Muted
+    day: ConflictsOfDay
+    muted: ActiveMutes
     most: int
 
-    def unmuted(self, check: Check, rows: "QuerySet[Any]", column: str) -> "QuerySet[Any]":
+    def exclude_muted(
+        self, check: AttentionCheck, rows: "QuerySet[Any]", column: str
+    ) -> "QuerySet[Any]":
         if self.muted.hides(check):
             return rows.none()
-        return rows.exclude(**{f"{column}__in": self.muted.of(check)})
+        return rows.exclude(**{f"{column}__in": self.muted.list_muted_tables(check)})
 
     def first_of(self, rows: "QuerySet[Any]") -> tuple[list[Any], int]:
         """The first rows, and how many there are; counted only where these are not all."""
         first = list(rows[: self.most])
         return first, len(first) if len(first) < self.most else rows.order_by().count()
 
-    def named(self, pks: Collection[int]) -> Mapping[int, Table]:
+    def tables_by_id(self, pks: Collection[int]) -> Mapping[int, Table]:
         """A few tables by number, as far as this person may see them."""
         return {
             row.pk: row
@@ -57,7 +59,9 @@ class Asked:
         }
 
 
-CheckItems = tuple[Check, int, list[AttentionItem]]
+CheckItems = tuple[AttentionCheck, int, list[AttentionItem]]
 """A check, how many items it has, and the first of them."""
-Finder: TypeAlias = tuple[frozenset[Check], Callable[[Asked], Iterator[CheckItems]]]
+Finder: TypeAlias = tuple[
+    frozenset[AttentionCheck], Callable[[AttentionRequest], Iterator[CheckItems]]
+]
 """A function that finds items, after the checks that it finds them for."""

@@ -81,7 +81,7 @@ def record_failed_sign_in(name: str, code: str) -> None:
 
     Names that nobody has go to the log without the name: it may be a password in the wrong field.
     """
-    user = _called(name)
+    user = _find_user(name)
     if user is None:
         logger.warning("A sign-in by a name that nobody has was refused: %s", code)
         return
@@ -95,7 +95,7 @@ def record_refused_sign_on(name: str, code: str, address: str | None) -> None:
     Once an hour: a proxy names whoever it names with every page, and whoever reloads would fill the
     log.
     """
-    user = _called(name)
+    user = _find_user(name)
     if user is None:
         logger.warning("A sign-on was refused: %s", code)
         return
@@ -112,7 +112,7 @@ def _is_on_record(entry: Mapping[str, Any], refused: Mapping[str, object]) -> bo
     return refused in lately.values_list("additional_data", flat=True)
 
 
-def _called(name: str) -> User | None:
+def _find_user(name: str) -> User | None:
     if not name.isprintable():  # PostgreSQL takes no NUL
         return None
     return User.objects.filter(username__iexact=name.strip()).first()

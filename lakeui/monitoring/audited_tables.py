@@ -47,15 +47,15 @@ class WrittenKey(Func):
 def keep_tables(instance: LogEntry, *, created: bool, **_: Any) -> None:  # noqa: ANN401 - a signal's
     """Called for each entry that is saved."""
     if created and instance.content_type.model in OF_A_TABLE:
-        AuditedTable.objects.bulk_create(_named_by([instance]))
+        AuditedTable.objects.bulk_create(_iter_audited_tables([instance]))
 
 
-def about_tables(tables: Iterable[int]) -> Q:
+def filter_by_tables(tables: Iterable[int]) -> Q:
     """Entries whose changes name one of these tables."""
     return Q(audited_tables__table_pk__in=list(tables))
 
 
-def _named_by(entries: Iterable[LogEntry]) -> Iterator[AuditedTable]:
+def _iter_audited_tables(entries: Iterable[LogEntry]) -> Iterator[AuditedTable]:
     for entry in entries:
         for pk in sorted(tables_in(entry.changes)):
             yield AuditedTable(entry=entry, table_pk=pk)

@@ -14,7 +14,7 @@ COSTLY_CHANGE = 2  # writes aborted by one change of the metadata
 UNKNOWN_FOR = timedelta(days=7)
 
 
-class Check(TextChoices):
+class AttentionCheck(TextChoices):
     """What is checked, in the order in which it is shown. Alert rules offer the same checks."""
 
     REORDERED = "reordered", "Rows outlived an erasure"
@@ -32,14 +32,14 @@ class Check(TextChoices):
     NEW_TABLES = "new_tables", "Tables are not registered"
 
 
-ORDER = tuple(Check)
+ORDER = tuple(AttentionCheck)
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """From when on a check tells, and where that figure is set."""
 
-    check: Check
+    check: AttentionCheck
     tells: str
     set_by: str
 
@@ -50,41 +50,45 @@ def thresholds() -> tuple[Threshold, ...]:
     fixed = "fixed"
     return (
         Threshold(
-            Check.REORDERED,
+            AttentionCheck.REORDERED,
             "a DELETE was ordered before an append whose rows it may match, in 30 days",
             fixed,
         ),
-        Threshold(Check.UNREACHABLE, "at the first try without success", fixed),
-        Threshold(Check.OUTCOME_UNKNOWN, "at once, for 7 days or until it is run again", fixed),
+        Threshold(AttentionCheck.UNREACHABLE, "at the first try without success", fixed),
         Threshold(
-            Check.ABORTED,
+            AttentionCheck.OUTCOME_UNKNOWN, "at once, for 7 days or until it is run again", fixed
+        ),
+        Threshold(
+            AttentionCheck.ABORTED,
             f"{settings.ATTENTION_ABORTED} writes aborted on one table in 24 h",
             "ATTENTION_ABORTED",
         ),
         Threshold(
-            Check.METADATA_COST, f"{COSTLY_CHANGE} writes were aborted by one commit in 24 h", fixed
+            AttentionCheck.METADATA_COST,
+            f"{COSTLY_CHANGE} writes were aborted by one commit in 24 h",
+            fixed,
         ),
-        Threshold(Check.FAILED_JOB, "failed in 24 h and not run again", fixed),
-        Threshold(Check.FAILING_SCHEDULE, "its last job failed, or it made none", fixed),
-        Threshold(Check.JOBS_WAIT, f"{_minutes(MAX_WAIT)} min in the queue", fixed),
+        Threshold(AttentionCheck.FAILED_JOB, "failed in 24 h and not run again", fixed),
+        Threshold(AttentionCheck.FAILING_SCHEDULE, "its last job failed, or it made none", fixed),
+        Threshold(AttentionCheck.JOBS_WAIT, f"{_minutes(MAX_WAIT)} min in the queue", fixed),
         Threshold(
-            Check.WORKER_SILENT,
+            AttentionCheck.WORKER_SILENT,
             f"no heartbeat for {settings.JOB_LEASE_SECONDS} s",
             "JOB_LEASE_SECONDS",
         ),
         Threshold(
-            Check.SMALL_FILES,
+            AttentionCheck.SMALL_FILES,
             f"{FEW_FILES} files under {small} MiB that are more than half of all",
             "SMALL_FILE_BYTES",
         ),
         Threshold(
-            Check.VACUUM_DUE,
+            AttentionCheck.VACUUM_DUE,
             "past their retention, and more than half as many bytes as the table holds",
             "delta.deletedFileRetentionDuration of the table",
         ),
-        Threshold(Check.MIRROR_QUIET, f"not read for {_minutes(QUIET_MIRROR)} min", fixed),
+        Threshold(AttentionCheck.MIRROR_QUIET, f"not read for {_minutes(QUIET_MIRROR)} min", fixed),
         Threshold(
-            Check.NEW_TABLES,
+            AttentionCheck.NEW_TABLES,
             "a repeated search found one that is neither registered nor dismissed",
             fixed,
         ),

@@ -24,7 +24,7 @@ def client_address(request: HttpRequest) -> str | None:
     The peer's address with TRUSTED_PROXIES=0, and wherever the header has no address at the place
     that the trusted proxies vouch for: such a request did not come through all of them.
     """
-    return _forwarded(request, settings.TRUSTED_PROXIES) or _canonical(
+    return _read_forwarded_address(request, settings.TRUSTED_PROXIES) or _canonical(
         request.META.get("REMOTE_ADDR", "")
     )
 
@@ -40,7 +40,7 @@ def client_network(request: HttpRequest) -> str:
     return str(ipaddress.ip_network(f"{address}/{_IPV6_CUSTOMER_BITS}", strict=False))
 
 
-def _forwarded(request: HttpRequest, proxies: int) -> str | None:
+def _read_forwarded_address(request: HttpRequest, proxies: int) -> str | None:
     """What the outermost trusted proxy says of its peer. Several header lines count as one."""
     if proxies <= 0:
         return None

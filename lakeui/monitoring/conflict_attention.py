@@ -16,8 +16,14 @@ from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
-from lakeui.monitoring.attention_items import NONE, Asked, AttentionItem, CheckItems, Finder
-from lakeui.monitoring.checks import COSTLY_CHANGE, Check
+from lakeui.monitoring.attention_items import (
+    NONE,
+    AttentionItem,
+    AttentionRequest,
+    CheckItems,
+    Finder,
+)
+from lakeui.monitoring.checks import COSTLY_CHANGE, AttentionCheck
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
 _CHANGES_DATA_ALONE = ("MERGE", "DELETE", "UPDATE", "OPTIMIZE", "STREAMING UPDATE")
@@ -32,17 +38,17 @@ _JUDGED = 1  # tables, whose aborted writes are judged one by one
 _METADATA_RULES = (Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED)
 
 
-def passed_over_erasures(asked: Asked) -> Iterator[CheckItems]:
+def find_passed_over_erasures(asked: AttentionRequest) -> Iterator[CheckItems]:
     """Erasures that were passed over, as a worker found them: see `lakeui.conflicts.erasures`."""
     recent = Erasure.objects.filter(settled_by__isnull=True, at__gte=asked.now - _MONTH)
     seen = recent if role_of(asked.user) else recent.filter(table__in=visible_tables(asked.user))
-    told = asked.unmuted(Check.REORDERED, seen, "table")
+    told = asked.exclude_muted(AttentionCheck.REORDERED, seen, "table")
     first, count = asked.first_of(
         told.select_related("table").defer(*_HEAVY).order_by("-at", "-id")
     )
     some = [
         AttentionItem(
-            check=Check.REORDERED,
+            check=AttentionCheck.REORDERED,
             table=row.table,
             since=row.at,
             version=row.append_version,
@@ -56,26 +62,26 @@ def passed_over_erasures(asked: Asked) -> Iterator[CheckItems]:
         )
         for row in first
     ]
-    yield Check.REORDERED, count, some
+    yield AttentionCheck.REORDERED, count, some
 
 
-def many_aborted(asked: Asked) -> Iterator[CheckItems]:
+def many_aborted(asked: AttentionRequest) -> Iterator[CheckItems]:
     many = settings.ATTENTION_ABORTED
-    hidden = set(asked.muted.of(Check.ABORTED))
+    hidden = set(asked.muted.list_muted_tables(AttentionCheck.ABORTED))
     costs = {
         pk: cost
         for pk, cost in asked.day.by_table.items()
         if pk and cost.aborted >= many and pk not in hidden
     }
-    if asked.muted.hides(Check.ABORTED):
+    if asked.muted.hides(AttentionCheck.ABORTED):
         costs = {}
     worst = sorted(costs, key=lambda pk: (-costs[pk].aborted, pk))[: asked.most]
-    tables = asked.named(worst)
+    tables = asked.tables_by_id(worst)
     month = _month_of(worst, asked.now)
-    judged = _by_rows(tables[pk] for pk in worst if pk in tables)
+    judged = _measure_row_level_gain(tables[pk] for pk in worst if pk in tables)
     some = [
         AttentionItem(
-            check=Check.ABORTED,
+            check=AttentionCheck.ABORTED,
             table=tables[pk],
             facts={"aborted": costs[pk].aborted, "wasted_ms": costs[pk].wasted_ms}
             | month.get(pk, {})
@@ -84,10 +90,10 @@ def many_aborted(asked: Asked) -> Iterator[CheckItems]:
         for pk in worst
         if pk in tables
     ]
-    yield Check.ABORTED, len(costs), some
+    yield AttentionCheck.ABORTED, len(costs), some
 
 
-def _by_rows(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
+def _measure_row_level_gain(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
     """Of the first table without row-level concurrency, what would have passed had it been on."""
     without = (table for table in tables if not table.row_level_eligible)
     facts = {}
@@ -116,7 +122,7 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
     }
 
 
-def metadata_costs(asked: Asked) -> Iterator[CheckItems]:
+def metadata_costs(asked: AttentionRequest) -> Iterator[CheckItems]:
     """One commit that changed the metadata while others were writing.
 
     Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
@@ -125,9 +131,9 @@ def metadata_costs(asked: Asked) -> Iterator[CheckItems]:
         kind__in=Conflict.ABORTED_KINDS, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
     )
     aborted = aborted.exclude(winner_operation__in=_CHANGES_DATA_ALONE).order_by("occurred_at")
-    rows = asked.unmuted(Check.METADATA_COST, aborted, "table").values(*_OF_A_CONFLICT)[
-        :_MOST_ABORTED
-    ]
+    rows = asked.exclude_muted(AttentionCheck.METADATA_COST, aborted, "table").values(
+        *_OF_A_CONFLICT
+    )[:_MOST_ABORTED]
     grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["table_id"] and row["winning_version"] is not None:
@@ -135,14 +141,14 @@ def metadata_costs(asked: Asked) -> Iterator[CheckItems]:
     costly = [(key, changes) for key, changes in grouped.items() if len(changes) >= COSTLY_CHANGE]
     costly.sort(key=lambda one: -sum(row["wasted_ms"] for row in one[1]))
     shown = costly[: asked.most]
-    tables = asked.named({table for (table, _), _ in shown})
+    tables = asked.tables_by_id({table for (table, _), _ in shown})
     quiet = quiet_hours(tables, asked.now)
     some = [
         _metadata_cost(tables[table], version, changes, quiet.get(table))
         for (table, version), changes in shown
         if table in tables
     ]
-    yield Check.METADATA_COST, len(costly), some
+    yield AttentionCheck.METADATA_COST, len(costly), some
 
 
 def _metadata_cost(
@@ -153,7 +159,7 @@ def _metadata_cost(
 ) -> AttentionItem:
     first = aborted[0]
     return AttentionItem(
-        check=Check.METADATA_COST,
+        check=AttentionCheck.METADATA_COST,
         table=table,
         since=first["occurred_at"],
         version=version,
@@ -201,7 +207,7 @@ def _longest(busy: Iterable[int]) -> tuple[int, int] | None:
 
 
 FINDERS: tuple[Finder, ...] = (
-    (frozenset({Check.REORDERED}), passed_over_erasures),
-    (frozenset({Check.ABORTED}), many_aborted),
-    (frozenset({Check.METADATA_COST}), metadata_costs),
+    (frozenset({AttentionCheck.REORDERED}), find_passed_over_erasures),
+    (frozenset({AttentionCheck.ABORTED}), many_aborted),
+    (frozenset({AttentionCheck.METADATA_COST}), metadata_costs),
 )

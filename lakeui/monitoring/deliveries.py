@@ -20,7 +20,7 @@ _Row = TypeVar("_Row", bound=Delivery)
 
 
 @dataclass(frozen=True, slots=True)
-class Outbox:
+class OutboxState:
     """What waits to be delivered, and why the latest try of it failed: "" if none did."""
 
     name: str
@@ -29,7 +29,7 @@ class Outbox:
     error: str
 
 
-def outboxes() -> tuple[Outbox, ...]:
+def outboxes() -> tuple[OutboxState, ...]:
     """The outbox of alerts and the outbox of lineage."""
     return _outbox("alerts", AlertDelivery), _outbox("lineage", LineageEvent)
 
@@ -56,13 +56,13 @@ def release_connection() -> None:
         connection.close()
 
 
-def delivered(row: Delivery, now: datetime, **fields: object) -> None:
+def record_delivery(row: Delivery, now: datetime, **fields: object) -> None:
     """Write a row off."""
     ended = {"next_try_at": None, "ended_at": now, "error": ""} | fields
     _write(row, outcome=Delivery.Outcome.DELIVERED, **ended)
 
 
-def failed(
+def record_failure(
     row: Delivery, what: str, now: datetime, hours: float, asked: timedelta = timedelta()
 ) -> None:
     """Put a row off, each time twice as long and at least as `asked`; give it up after so many hours."""
@@ -75,12 +75,12 @@ def failed(
         _write(row, next_try_at=now + pause, error=what)
 
 
-def _outbox(name: str, model: type[Delivery]) -> Outbox:
+def _outbox(name: str, model: type[Delivery]) -> OutboxState:
     waiting = model._default_manager.filter(next_try_at__isnull=False)
     sums = waiting.aggregate(count=Count("pk"), oldest=Min("created_at"))
     failed = waiting.exclude(error="").order_by("-next_try_at").values_list("error", flat=True)
     error = failed.first() if sums["count"] else None
-    return Outbox(name, sums["count"], sums["oldest"], error or "")
+    return OutboxState(name, sums["count"], sums["oldest"], error or "")
 
 
 def _write(row: Delivery, **fields: object) -> None:

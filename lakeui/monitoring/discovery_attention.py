@@ -6,13 +6,13 @@ from django.db.models import Count, Min
 
 from lakeui.catalog.access import may
 from lakeui.catalog.unregistered_tables import list_attention_tables
-from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems, Finder
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.attention_items import AttentionItem, AttentionRequest, CheckItems, Finder
+from lakeui.monitoring.checks import AttentionCheck
 
 
-def new_tables(asked: Asked) -> Iterator[CheckItems]:
+def new_tables(asked: AttentionRequest) -> Iterator[CheckItems]:
     """One item a search, those with the most tables first."""
-    check = Check.NEW_TABLES
+    check = AttentionCheck.NEW_TABLES
     if asked.muted.hides(check) or not may(asked.user, "maintain"):
         return
     by_search = list_attention_tables().order_by().values_list("discovery_id", "discovery__root")
@@ -28,4 +28,4 @@ def new_tables(asked: Asked) -> Iterator[CheckItems]:
     yield check, len(rows), some
 
 
-FINDERS: tuple[Finder, ...] = ((frozenset({Check.NEW_TABLES}), new_tables),)
+FINDERS: tuple[Finder, ...] = ((frozenset({AttentionCheck.NEW_TABLES}), new_tables),)

@@ -14,7 +14,7 @@ from lakeui.catalog.filters import BY_TABLE, MAX_ID_DIGITS
 from lakeui.catalog.models import Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.jobs.models import Job
-from lakeui.monitoring.audited_tables import OF_A_TABLE, WrittenKey, about_tables
+from lakeui.monitoring.audited_tables import OF_A_TABLE, WrittenKey, filter_by_tables
 
 THINGS = {
     "job": "job",
@@ -85,10 +85,10 @@ class AuditFilter(django_filters.FilterSet):
         is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
         own = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
         ids = list(Table.objects.filter(own).values_list("pk", flat=True))
-        return entries.filter(pk__in=_about(ids)) if ids else entries.none()
+        return entries.filter(pk__in=_select_entries(ids)) if ids else entries.none()
 
 
-def _about(tables: list[int]) -> QuerySet[LogEntry, Any]:
+def _select_entries(tables: list[int]) -> QuerySet[LogEntry, Any]:
     """The keys of entries about tables, their jobs, and what names them, for a query to ask within.
 
     However many jobs a table has, none of them is loaded. Entries of jobs are found by key alone:
@@ -98,7 +98,7 @@ def _about(tables: list[int]) -> QuerySet[LogEntry, Any]:
     conditions = [
         Q(content_type__in=_ids_of(["table"]), object_id__in=tables),
         Q(object_pk__in=jobs.values(written=WrittenKey("pk"))),
-        about_tables(tables),
+        filter_by_tables(tables),
         *(
             Q(content_type__in=_ids_of([thing]), object_id__in=_rows_of(model, tables))
             for thing, model in OF_A_TABLE.items()

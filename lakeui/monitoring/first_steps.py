@@ -11,7 +11,7 @@ from lakeui.catalog.models import Table
 from lakeui.jobs.models import Schedule
 
 
-class Step(StrEnum):
+class FirstStepKind(StrEnum):
     """What there is to do, in order."""
 
     TABLE = "table"
@@ -23,7 +23,7 @@ class Step(StrEnum):
 class FirstStep:
     """A step, and whether it is done."""
 
-    step: Step
+    step: FirstStepKind
     done: bool
 
 
@@ -37,5 +37,5 @@ def first_steps(user: User) -> list[FirstStep]:
         Exists(Schedule.objects.all()),
         Exists(people.exclude(pk=user.pk)),
     )
-    steps = [FirstStep(step, is_done) for step, is_done in zip(Step, done, strict=True)]
+    steps = [FirstStep(step, is_done) for step, is_done in zip(FirstStepKind, done, strict=True)]
     return [] if all(done) else steps

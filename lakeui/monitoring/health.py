@@ -14,7 +14,7 @@ BROKER_TIMEOUT_S = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """One part, whether it answers, and what to do if it does not. No address, no secret."""
 
     name: str
@@ -22,10 +22,10 @@ class Check:
     remedy: str = ""
 
 
-def readiness() -> tuple[Check, ...]:
+def readiness() -> tuple[HealthCheck, ...]:
     """Database, migrations and broker, asked now."""
     return tuple(
-        Check(name, ok := answers(), "" if ok else remedy) for name, answers, remedy in _PARTS
+        HealthCheck(name, ok := answers(), "" if ok else remedy) for name, answers, remedy in _PARTS
     )
 
 

@@ -19,31 +19,31 @@ _LABELS = ["operation", "outcome"]
 
 def histograms() -> Iterator[Metric]:
     """Of commits, checks for conflicts, jobs and their time in the queue; dry runs left out."""
-    yield _of_stages(
+    yield _stage_metric(
         "lakeui_commit_duration_seconds",
         "Writing a version to the log, all tries of an attempt.",
         COMMIT_STAGE,
     )
-    yield _of_stages(
+    yield _stage_metric(
         "lakeui_conflict_check_seconds",
         "Checking an attempt against concurrent commits, and resolving conflicts at row level.",
         CHECK_STAGE,
     )
     ended = Job.objects.filter(dry_run=False, started_at__isnull=False, finished_at__isnull=False)
     labeled = ended.annotate(operation=F("kind"), outcome=F("state"))
-    yield _of_spans(
+    yield _span_metric(
         "lakeui_job_duration_seconds",
         "From the first worker that took a job to its end.",
-        labeled.annotate(span=_between("started_at", "finished_at")),
+        labeled.annotate(span=_span_expression("started_at", "finished_at")),
     )
-    yield _of_spans(
+    yield _span_metric(
         "lakeui_job_queue_seconds",
         "From the request of a job to the first worker that took it.",
-        labeled.annotate(span=_between("created_at", "started_at")),
+        labeled.annotate(span=_span_expression("created_at", "started_at")),
     )
 
 
-def _of_stages(name: str, words: str, stage: str) -> Metric:
+def _stage_metric(name: str, words: str, stage: str) -> Metric:
     stages = JobStage.objects.filter(
         name=stage, finished_at__isnull=False, attempt__job__dry_run=False
     ).exclude(attempt__outcome=JobAttempt.Outcome.RUNNING)
@@ -51,7 +51,7 @@ def _of_stages(name: str, words: str, stage: str) -> Metric:
     return _family(name, words, labeled, "took_ms", {le: round(le * 1000) for le in BUCKETS_S})
 
 
-def _of_spans(name: str, words: str, labeled: QuerySet[Any]) -> Metric:
+def _span_metric(name: str, words: str, labeled: QuerySet[Any]) -> Metric:
     return _family(name, words, labeled, "span", {le: timedelta(seconds=le) for le in BUCKETS_S})
 
 
@@ -78,5 +78,5 @@ def _seconds(total: timedelta | int | None) -> float:
     return (total or 0) / 1000
 
 
-def _between(begin: str, end: str) -> "ExpressionWrapper[Any]":
+def _span_expression(begin: str, end: str) -> "ExpressionWrapper[Any]":
     return ExpressionWrapper(F(end) - F(begin), output_field=DurationField())

@@ -10,8 +10,8 @@ from lakeui.jobs.filters import visible_jobs, visible_schedules
 from lakeui.jobs.models import Job
 from lakeui.jobs.redaction import redact_job, redact_schedule
 from lakeui.monitoring.alerts import MAX_WAIT
-from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems, Finder
-from lakeui.monitoring.checks import UNKNOWN_FOR, Check
+from lakeui.monitoring.attention_items import AttentionItem, AttentionRequest, CheckItems, Finder
+from lakeui.monitoring.checks import UNKNOWN_FOR, AttentionCheck
 from lakeui.monitoring.operations import stale_jobs
 
 OUTCOME_UNKNOWN = "LAKE_COMMIT_OUTCOME_UNKNOWN"
@@ -20,7 +20,7 @@ _TOLD = ("kind", "parameters", "queue", "worker", "error_message", "created_at",
 _DAY = timedelta(hours=24)
 
 
-def ended_jobs(asked: Asked) -> Iterator[CheckItems]:
+def find_ended_jobs(asked: AttentionRequest) -> Iterator[CheckItems]:
     reader = Reader(asked.user)
     jobs = visible_jobs(asked.user).select_related("table").only(*_TOLD)
     again = Job.objects.filter(retry_of=OuterRef("pk"))
@@ -29,11 +29,11 @@ def ended_jobs(asked: Asked) -> Iterator[CheckItems]:
     others = failed.filter(finished_at__gte=asked.now - _DAY).exclude(error_code=OUTCOME_UNKNOWN)
     silent = jobs.filter(pk__in=stale_jobs().values("pk"))
     for check, rows, began in (
-        (Check.OUTCOME_UNKNOWN, unknown, "finished_at"),
-        (Check.FAILED_JOB, others, "finished_at"),
-        (Check.WORKER_SILENT, silent, "heartbeat_at"),
+        (AttentionCheck.OUTCOME_UNKNOWN, unknown, "finished_at"),
+        (AttentionCheck.FAILED_JOB, others, "finished_at"),
+        (AttentionCheck.WORKER_SILENT, silent, "heartbeat_at"),
     ):
-        told = asked.unmuted(check, rows, "table").order_by(F(began).desc(nulls_last=True))
+        told = asked.exclude_muted(check, rows, "table").order_by(F(began).desc(nulls_last=True))
         first, count = asked.first_of(told)
         some = [
             AttentionItem(
@@ -44,21 +44,21 @@ def ended_jobs(asked: Asked) -> Iterator[CheckItems]:
         yield check, count, some
 
 
-def waiting_jobs(asked: Asked) -> Iterator[CheckItems]:
+def find_waiting_jobs(asked: AttentionRequest) -> Iterator[CheckItems]:
     """One item, however many wait: the oldest of them."""
     late = visible_jobs(asked.user).filter(
         state=Job.State.QUEUED, finished_at__isnull=True, created_at__lt=asked.now - MAX_WAIT
     )  # that none has ended is what an index has them by
-    told = asked.unmuted(Check.JOBS_WAIT, late, "table")
+    told = asked.exclude_muted(AttentionCheck.JOBS_WAIT, late, "table")
     oldest = told.select_related("table").only(*_TOLD).order_by("created_at").first()
     if oldest is not None:
         facts = {"waiting": told.count(), "queue": oldest.queue}
         yield (
-            Check.JOBS_WAIT,
+            AttentionCheck.JOBS_WAIT,
             1,
             [
                 AttentionItem(
-                    check=Check.JOBS_WAIT,
+                    check=AttentionCheck.JOBS_WAIT,
                     table=oldest.table,
                     job=oldest,
                     since=oldest.created_at,
@@ -68,11 +68,11 @@ def waiting_jobs(asked: Asked) -> Iterator[CheckItems]:
         )
 
 
-def failing_schedules(asked: Asked) -> Iterator[CheckItems]:
+def find_failing_schedules(asked: AttentionRequest) -> Iterator[CheckItems]:
     reader = Reader(asked.user)
     ended_badly = Q(last_job__state__in=[Job.State.FAILED, Job.State.CONFLICTED])
     failing = visible_schedules(asked.user).filter(ended_badly | ~Q(note=""), enabled=True)
-    told = asked.unmuted(Check.FAILING_SCHEDULE, failing, "table")
+    told = asked.exclude_muted(AttentionCheck.FAILING_SCHEDULE, failing, "table")
     rows = told.select_related("table", "last_job").order_by("-last_fired_at", "pk")
     rows = rows.only(
         "name", "kind", "parameters", "note", "next_due_at", "last_fired_at", "table__name", "last_job__kind",
@@ -81,7 +81,7 @@ def failing_schedules(asked: Asked) -> Iterator[CheckItems]:
     first, count = asked.first_of(rows)
     some = [
         AttentionItem(
-            check=Check.FAILING_SCHEDULE,
+            check=AttentionCheck.FAILING_SCHEDULE,
             table=row.table,
             job=row.last_job and redact_job(row.last_job, reader),
             since=row.last_fired_at,
@@ -89,11 +89,20 @@ def failing_schedules(asked: Asked) -> Iterator[CheckItems]:
         )
         for row in (redact_schedule(schedule, reader) for schedule in first)
     ]
-    yield Check.FAILING_SCHEDULE, count, some
+    yield AttentionCheck.FAILING_SCHEDULE, count, some
 
 
 FINDERS: tuple[Finder, ...] = (
-    (frozenset({Check.OUTCOME_UNKNOWN, Check.FAILED_JOB, Check.WORKER_SILENT}), ended_jobs),
-    (frozenset({Check.JOBS_WAIT}), waiting_jobs),
-    (frozenset({Check.FAILING_SCHEDULE}), failing_schedules),
+    (
+        frozenset(
+            {
+                AttentionCheck.OUTCOME_UNKNOWN,
+                AttentionCheck.FAILED_JOB,
+                AttentionCheck.WORKER_SILENT,
+            }
+        ),
+        find_ended_jobs,
+    ),
+    (frozenset({AttentionCheck.JOBS_WAIT}), find_waiting_jobs),
+    (frozenset({AttentionCheck.FAILING_SCHEDULE}), find_failing_schedules),
 )

@@ -10,7 +10,7 @@ from lakeui.catalog.health import Health, annotate_health
 from lakeui.catalog.models import HEAVY
 from lakeui.monitoring.attention_items import NONE
 from lakeui.monitoring.overview import Lake
-from lakeui.monitoring.recent_conflicts import Day
+from lakeui.monitoring.recent_conflicts import ConflictsOfDay
 
 SHOWS = ("attention", "aborted", "no_row_level")
 _COLUMNS = {
@@ -26,8 +26,8 @@ _FINE = (Health.HEALTHY, Health.PENDING)
 _MOST_NAMED = 1_000  # tables by number, in one question
 
 
-def leading_tables(
-    user: Person, day: Day, count: int, *, show: str = "", sort: str = "-aborted"
+def list_leading_tables(
+    user: Person, day: ConflictsOfDay, count: int, *, show: str = "", sort: str = "-aborted"
 ) -> list[Any]:
     """At first the tables with most aborted writes in the day, then the others by name; with their health."""
     tables = annotate_health(visible_tables(user)).defer(*HEAVY)
@@ -40,23 +40,27 @@ def leading_tables(
     return list(narrowed.order_by(order, "name")[:count])
 
 
-def table_counts(user: Person, day: Day, whole: Lake) -> dict[str, int]:
+def table_counts(user: Person, day: ConflictsOfDay, whole: Lake) -> dict[str, int]:
     """How many tables match each way of narrowing, with what one pass over all has counted."""
     aborted = sorted(many_aborted(day))[:_MOST_NAMED]
     fine = annotate_health(visible_tables(user)).filter(pk__in=aborted or NONE, health__in=_FINE)
     return {
         "attention": whole.ill_count + fine.count(),
-        "aborted": len(_aborted(day)),
+        "aborted": len(_count_aborted_by_table(day)),
         "no_row_level": whole.no_row_level_count,
     }
 
 
-def many_aborted(day: Day) -> set[int]:
+def many_aborted(day: ConflictsOfDay) -> set[int]:
     """The tables with so many aborted writes in the day that they need attention."""
-    return {pk for pk, aborted in _aborted(day).items() if aborted >= settings.ATTENTION_ABORTED}
+    return {
+        pk
+        for pk, aborted in _count_aborted_by_table(day).items()
+        if aborted >= settings.ATTENTION_ABORTED
+    }
 
 
-def _matches(show: str, day: Day) -> Q:
+def _matches(show: str, day: ConflictsOfDay) -> Q:
     if show == "no_row_level":
         return Q(row_level_eligible=False, version__isnull=False)
     if show == "aborted":
@@ -64,20 +68,20 @@ def _matches(show: str, day: Day) -> Q:
     return ~Q(health__in=_FINE) | Q(pk__in=sorted(many_aborted(day))[:_MOST_NAMED])
 
 
-def _worst_first(tables: "QuerySet[Any]", day: Day, count: int) -> list[Any]:
-    aborted, worst = _aborted(day), _worst(day, count)
+def _worst_first(tables: "QuerySet[Any]", day: ConflictsOfDay, count: int) -> list[Any]:
+    aborted, worst = _count_aborted_by_table(day), _worst(day, count)
     leading = sorted(tables.filter(pk__in=worst), key=lambda t: (-aborted[t.pk], t.name))
     if len(leading) < count:
         leading += list(tables.exclude(pk__in=worst).order_by("name")[: count - len(leading)])
     return leading
 
 
-def _worst(day: Day, count: int) -> list[int]:
-    aborted = _aborted(day)
+def _worst(day: ConflictsOfDay, count: int) -> list[int]:
+    aborted = _count_aborted_by_table(day)
     return sorted(aborted, key=lambda pk: (-aborted[pk], pk))[:count]
 
 
-def _aborted(day: Day) -> dict[int, int]:
+def _count_aborted_by_table(day: ConflictsOfDay) -> dict[int, int]:
     return {
         pk: conflicts.aborted for pk, conflicts in day.by_table.items() if pk and conflicts.aborted
     }

@@ -33,15 +33,15 @@ _BEFORE: list[Any] = [
 ]
 
 
-def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:  # noqa: ANN401 - structlog's
+def redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:  # noqa: ANN401 - structlog's
     """A log line whose texts have their secrets cut out."""
     for name, value in event.items():
         if isinstance(value, str):
-            event[name] = redacted(value)
+            event[name] = redact_text(value)
     return event
 
 
-def redacted(text: str) -> str:
+def redact_text(text: str) -> str:
     """The text without its secrets, its end cut off where it is very long."""
     text = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
     for pattern, kept in SECRETS:
@@ -66,7 +66,7 @@ def configure(level: str, *, as_json: bool) -> dict[str, Any]:
         "processors": [
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
-            without_secrets,
+            redact_event,
             last,
         ],
     }

@@ -10,7 +10,7 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.models import PipelineTransaction
 from lakeui.jobs.models import Job
 from lakeui.monitoring.alert_conditions import condition_choices
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.checks import AttentionCheck
 
 
 class Mute(models.Model):
@@ -45,7 +45,11 @@ class Mute(models.Model):
     @property
     def label(self) -> str:
         """What the check is called."""
-        return str(Check(self.about).label) if self.about in Check.values else self.about
+        return (
+            str(AttentionCheck(self.about).label)
+            if self.about in AttentionCheck.values
+            else self.about
+        )
 
 
 class AuditedTable(models.Model):

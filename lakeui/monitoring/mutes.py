@@ -10,7 +10,7 @@ from django.db import transaction
 from engine.errors import RequestError
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.models import Table
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.checks import AttentionCheck
 from lakeui.monitoring.models import Mute
 
 LONGEST = timedelta(days=90)
@@ -18,16 +18,16 @@ MOST = 500  # at once
 
 
 @dataclass(frozen=True, slots=True)
-class Muted:
+class ActiveMutes:
     """What is muted now: checks as a whole, and checks of single tables."""
 
     checks: frozenset[str] = frozenset()
     tables: dict[str, list[int]] = field(default_factory=dict)
 
-    def hides(self, check: Check) -> bool:
+    def hides(self, check: AttentionCheck) -> bool:
         return check in self.checks
 
-    def of(self, check: Check) -> Collection[int]:
+    def list_muted_tables(self, check: AttentionCheck) -> Collection[int]:
         """The tables of which this check says nothing."""
         return self.tables.get(check, [])
 
@@ -48,7 +48,7 @@ def visible_mutes(mutes: Iterable[Mute], user: Person) -> list[Mute]:
     return [row for row in rows if row.table_id is None or row.table_id in seen]
 
 
-def muted(mutes: Iterable[Mute]) -> Muted:
+def group_mutes(mutes: Iterable[Mute]) -> ActiveMutes:
     """Mutes by check: which tables each hides, or whether it hides all."""
     tables: dict[str, list[int]] = {}
     whole = set()
@@ -57,11 +57,17 @@ def muted(mutes: Iterable[Mute]) -> Muted:
             whole.add(row.about)
         else:
             tables.setdefault(row.about, []).append(row.table_id)
-    return Muted(frozenset(whole), tables)
+    return ActiveMutes(frozenset(whole), tables)
 
 
 def mute(
-    check: Check, table: Table | None, until: datetime, *, by: User, now: datetime, reason: str = ""
+    check: AttentionCheck,
+    table: Table | None,
+    until: datetime,
+    *,
+    by: User,
+    now: datetime,
+    reason: str = "",
 ) -> Mute:
     """Mute a check, or change until when; it is on record in the audit log.
 

@@ -14,11 +14,11 @@ from lakeui.catalog.filters import count_by_table, most_by_table
 from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.monitoring.recent_conflicts import aborted_since, conflicts_by_table
+from lakeui.monitoring.recent_conflicts import conflicts_by_table, list_aborted_since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class TableNews:
     """What is new on one table since a moment. `first` and `last` are its new versions."""
 
     table: Table
@@ -34,7 +34,7 @@ class News:
 class AllNews:
     """The first few tables with news; how many there are, and how many of them had an aborted write."""
 
-    first: list[News]
+    first: list[TableNews]
     table_count: int
     tables_with_aborts: int
 
@@ -42,7 +42,7 @@ class AllNews:
 def news(user: Person, since: datetime, count: int) -> AllNews:
     """The tables with something new, those with a failure or an aborted write first."""
     failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
-    aborted = aborted_since(user, since)
+    aborted = list_aborted_since(user, since)
     visible, is_new = visible_tables(user).defer(*HEAVY), Q(last_commit_at__gte=since)
     changed = visible.filter(is_new)
     (aborting, tables_with_aborts), (failing, _) = (
@@ -57,7 +57,7 @@ def news(user: Person, since: datetime, count: int) -> AllNews:
     conflicts, versions = conflicts_by_table(tables, since), _versions_since(tables, since)
     failures = count_by_table(failed.filter(table__in=tables))
     rows = [
-        News(
+        TableNews(
             table=table,
             **versions.get(table.pk, {"commits": 0, "first": None, "last": None}),
             aborted=conflicts[table.pk]["aborted"],

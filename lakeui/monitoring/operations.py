@@ -65,7 +65,7 @@ def queues() -> tuple[Queue, ...]:
 
 def workers() -> tuple[Worker, ...]:
     """Workers that answer a ping (asked at most every few seconds), and those that hold a lease."""
-    answering = _answering()
+    answering = _list_answering_workers()
     held = (
         Job.objects.filter(state__in=Job.AT_WORK)
         .exclude(worker="")
@@ -102,7 +102,7 @@ def queue_of_worker(name: str) -> str:
     return name.partition("@")[0]
 
 
-def _answering() -> set[str]:
+def _list_answering_workers() -> set[str]:
     names: list[str] | None = cache.get(_PING_KEY)
     if names is None:
         names = sorted(_ping())

@@ -70,7 +70,7 @@ class PairRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class NewerCommit:
     """A version that landed since the job read, when the two conflict and why."""
 
     commit: Commit
@@ -87,7 +87,7 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class ComingWrite:
     """A writer that may land before the job does: one at work, one that waits, or a `schedule` due."""
 
     operation: str
@@ -117,8 +117,8 @@ class Outlook:
     read_version: int | None
     next_version: int | None
     landed_count: int
-    landed: tuple[Landed, ...]
-    coming: tuple[Coming, ...]
+    landed: tuple[NewerCommit, ...]
+    coming: tuple[ComingWrite, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -157,7 +157,7 @@ def outlook_of(job: Job, attempt: JobAttempt | None) -> Outlook | None:
     read = job.base_version if read is None else read
     records = _records(job.table, operation_of(job.kind))
     mine = JobSide(job)
-    landed, count = _landed(mine, read, records)
+    landed, count = _list_later_commits(mine, read, records)
     latest = job.table.version
     return Outlook(
         usual=usual,
@@ -166,7 +166,7 @@ def outlook_of(job: Job, attempt: JobAttempt | None) -> Outlook | None:
         next_version=None if latest is None else latest + 1,
         landed_count=count,
         landed=landed,
-        coming=tuple(_coming(mine, expected, records)),
+        coming=tuple(_iter_coming_writes(mine, expected, records)),
     )
 
 
@@ -181,10 +181,10 @@ class JobForecast:
     size_bytes: int
     usual: UsualRun | None
     next_version: int | None
-    coming: tuple[Coming, ...]
+    coming: tuple[ComingWrite, ...]
 
     @property
-    def worst(self) -> Coming | None:
+    def worst(self) -> ComingWrite | None:
         """The writer that endangers it most, should that land first; None where none does."""
         worst = max(self.coming, key=lambda one: FORECASTS.index(one.verdict), default=None)
         return worst if worst is not None and worst.verdict not in _HARMLESS else None
@@ -207,7 +207,7 @@ def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noq
         size_bytes=table.size_bytes if reads else 0,
         usual=usual,
         next_version=None if table.version is None else table.version + 1,
-        coming=tuple(_coming(mine, ends, _records(table, operation_of(kind)))),
+        coming=tuple(_iter_coming_writes(mine, ends, _records(table, operation_of(kind)))),
     )
 
 
@@ -216,17 +216,17 @@ def operation_of(kind: str) -> str:
     return _IN_THE_LOG.get(kind) or kind.removeprefix("alter_").replace("_", " ").upper()
 
 
-def _landed(
+def _list_later_commits(
     mine: JobSide, read: int | None, records: Mapping[str, PairRecord]
-) -> tuple[tuple[Landed, ...], int]:
+) -> tuple[tuple[NewerCommit, ...], int]:
     """Commits since the read version: those that change the definition first, then those that change rows."""
     if read is None:
         return (), 0
     table = mine.job.table
-    newer = _with_short_texts(table.commits.filter(version__gt=read))
+    newer = _defer_long_texts(table.commits.filter(version__gt=read))
     shown = list(newer.order_by("-changes_metadata", "-changes_protocol", "version")[:SHOWN])
     landed = (
-        Landed(
+        NewerCommit(
             commit,
             mine.forecast_with_commit(commit, _actions(commit)),
             records.get(commit.operation, PairRecord()),
@@ -236,7 +236,7 @@ def _landed(
     return tuple(landed), max(len(shown), (table.version or 0) - read)
 
 
-def _with_short_texts(commits: QuerySet[Commit]) -> QuerySet[Commit]:
+def _defer_long_texts(commits: QuerySet[Commit]) -> QuerySet[Commit]:
     """Without what takes long to read, but with the text of those that are short."""
     is_short = When(raw_bytes__lte=_READS_FILES, then=F("raw"))
     short = Case(is_short, default=Value(""), output_field=TextField())
@@ -249,9 +249,9 @@ def _actions(commit: Commit) -> tuple[Action, ...] | None:
     return committed.actions if committed is not None else None
 
 
-def _coming(
+def _iter_coming_writes(
     mine: JobSide, until: datetime | None, records: Mapping[str, PairRecord]
-) -> Iterator[Coming]:
+) -> Iterator[ComingWrite]:
     table = mine.job.table
     tries = JobAttempt.objects.filter(job=OuterRef("pk"))
     others = (
@@ -266,10 +266,10 @@ def _coming(
     usual = usual_runs(table) if running else {}
     for other in running:
         operation = operation_of(other.kind)
-        yield Coming(
+        yield ComingWrite(
             operation=operation,
             writer=other.requested_by.get_username() if other.requested_by else "",
-            expected_at=_expected(other, usual.get(other.kind)),
+            expected_at=_estimate_end(other, usual.get(other.kind)),
             forecast=mine.forecast_with_job(other.kind, other.parameters, other.table_id),
             record=records.get(operation, PairRecord()),
             job_id=other.pk,
@@ -277,7 +277,7 @@ def _coming(
         )
     for schedule in _due(table, until):
         operation = operation_of(schedule.kind)
-        yield Coming(
+        yield ComingWrite(
             operation=operation,
             writer=schedule.owner.get_username(),
             expected_at=schedule.next_due_at,
@@ -287,7 +287,7 @@ def _coming(
         )
 
 
-def _expected(other: Any, usual: UsualRun | None) -> datetime | None:  # noqa: ANN401 - annotated
+def _estimate_end(other: Any, usual: UsualRun | None) -> datetime | None:  # noqa: ANN401 - annotated
     """When it may end; None where nobody knows, or where it is longer at work than usual."""
     began = other.last_try_at or other.started_at
     ends = usual.end_after(began) if usual and began else None
@@ -308,10 +308,10 @@ def _records(table: Table, operation: str) -> dict[str, PairRecord]:
         table=table, occurred_at__gte=since, current_operation=operation
     ).exclude(kind=Conflict.Kind.REPORTED)
     rows = conflicts.order_by().values_list("winner_operation", "kind")
-    return _by_winner(rows.annotate(n=Count("pk"), files=Avg("file_count")))
+    return _sum_by_winner(rows.annotate(n=Count("pk"), files=Avg("file_count")))
 
 
-def _by_winner(rows: Iterable[tuple[str, str, int, float | None]]) -> dict[str, PairRecord]:
+def _sum_by_winner(rows: Iterable[tuple[str, str, int, float | None]]) -> dict[str, PairRecord]:
     aborted, resolved, files = Counter[str](), Counter[str](), Counter[str]()
     for winner, kind, n, mean in rows:
         (resolved if kind == Conflict.Kind.RESOLVED else aborted)[winner] += n

@@ -18,7 +18,13 @@ from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import Commit, Table
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.monitoring.recent_conflicts import DAY, Day, Sums, conflict_sums, sums_of_day
+from lakeui.monitoring.recent_conflicts import (
+    DAY,
+    ConflictsOfDay,
+    ConflictSums,
+    conflict_sums,
+    sums_of_day,
+)
 
 Hours = Mapping[datetime, int]
 
@@ -46,7 +52,7 @@ class Activity:
     since: datetime
     commit_count: int
     growth_bytes: int | None
-    conflicts: Sums
+    conflicts: ConflictSums
     job_count: int
     failed_job_count: int
 
@@ -66,7 +72,7 @@ def lake_of(user: Person) -> Lake:
     return Lake(**sums)
 
 
-def activity(user: Person, since: datetime, day: Day) -> Activity:
+def activity(user: Person, since: datetime, day: ConflictsOfDay) -> Activity:
     """Sums alone: commits, conflicts, jobs."""
     jobs = visible_jobs(user).order_by()
     return Activity(

@@ -62,7 +62,7 @@ def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> Partitio
     cost: Counter[_Key] = Counter()
     rows = list(selected)
     for table_id, table, current, winner, partitions, wasted_ms in rows[:MOST]:
-        for partition in _named(partitions):
+        for partition in _iter_partition_names(partitions):
             key = (table_id, table or "", partition, current, winner)
             times[key] += 1
             cost[key] += wasted_ms
@@ -81,7 +81,7 @@ def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> Partitio
     return PartitionCosts(costs, len(rows[:MOST]), len(rows) > MOST)
 
 
-def _named(partitions: object) -> Iterable[str]:
+def _iter_partition_names(partitions: object) -> Iterable[str]:
     """As text, each once: event_date=2026-11-19, as it was recorded."""
     listed = partitions if isinstance(partitions, list) else []
     named = (

@@ -38,13 +38,13 @@ class PasswordTries:
         self._key = f"lakeui.password-tries.{hashlib.sha256(text.encode()).hexdigest()}"
 
     @classmethod
-    def of_sign_in(cls, request: HttpRequest, name: str) -> "PasswordTries":
+    def from_request(cls, request: HttpRequest, name: str) -> "PasswordTries":
         """Tries of a name from where the request comes. One name however it is typed."""
         same = unicodedata.normalize("NFKC", name).strip().casefold()
         return cls("sign-in", same, client_network(request))
 
     @classmethod
-    def of_address(cls, request: HttpRequest) -> "PasswordTries | None":
+    def from_address(cls, request: HttpRequest) -> "PasswordTries | None":
         """Tries from where the request comes, whatever the name; None where nothing tells the address.
 
         The time does not start anew with each try: an office behind one address has few tries that

@@ -29,7 +29,7 @@ class TableSums:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CostlyPair:
     """The operations of a conflict, the aborted one first."""
 
     current: str
@@ -39,34 +39,34 @@ class Pair:
 
 
 @dataclass(slots=True)
-class Sums:
+class ConflictSums:
     """Conflicts of a span."""
 
     aborted: int = 0
     resolved: int = 0
     wasted_ms: int = 0
     wasted_bytes: int = 0
-    pairs: list[Pair] = field(default_factory=list)
+    pairs: list[CostlyPair] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Day:
+class ConflictsOfDay:
     """Conflicts of the last 24 hours by table, by hour and by pair; `aborted` are all but the resolved ones."""
 
     since: datetime
-    aborted: "Sums"
+    aborted: "ConflictSums"
     by_table: dict[int, TableSums] = field(default_factory=dict)
     aborted_by_hour: dict[int, dict[datetime, int]] = field(default_factory=dict)
     cost_by_hour: dict[tuple[str, datetime], int] = field(default_factory=dict)
 
 
-def conflict_sums(user: Person, since: datetime) -> Sums:
+def conflict_sums(user: Person, since: datetime) -> ConflictSums:
     """Aborted writes by pair of operations; how many conflicts were resolved."""
     if role_of(user) is None:
-        sides = aborted_since(user, since).values_list(*AS_FOUND)
+        sides = list_aborted_since(user, since).values_list(*AS_FOUND)
         rows = sides.annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
-        aborted = _aborted_sums({(current, winner): tuple(sums) for current, winner, *sums in rows})
-        return replace(aborted, resolved=_resolved_since(user, since))
+        aborted = _sum_aborted({(current, winner): tuple(sums) for current, winner, *sums in rows})
+        return replace(aborted, resolved=_count_resolved_since(user, since))
     by_pair, resolved = defaultdict[tuple[str, str], tuple[int, ...]](lambda: (0, 0, 0)), 0
     for operations, sums in sums_since(since).items():
         if operations.kind == Conflict.Kind.RESOLVED:
@@ -74,24 +74,24 @@ def conflict_sums(user: Person, since: datetime) -> Sums:
         elif sums[0]:
             pair = (operations.current, operations.winner)
             by_pair[pair] = add_sums(by_pair[pair], sums)
-    return replace(_aborted_sums(by_pair), resolved=resolved)
+    return replace(_sum_aborted(by_pair), resolved=resolved)
 
 
-def sums_of_day(user: Person, day: Day) -> Sums:
+def sums_of_day(user: Person, day: ConflictsOfDay) -> ConflictSums:
     """The day's aborted writes, which are known, and beside them what was resolved."""
-    return replace(day.aborted, resolved=_resolved_since(user, day.since))
+    return replace(day.aborted, resolved=_count_resolved_since(user, day.since))
 
 
-def day_of(user: Person, now: datetime) -> Day:
+def day_of(user: Person, now: datetime) -> ConflictsOfDay:
     """Aborted writes of the last 24 hours, hour by hour."""
     since = now - DAY
     grouped = (
-        aborted_since(user, since)
+        list_aborted_since(user, since)
         .annotate(hour=UtcHour("occurred_at"))
         .values_list("hour", "table_id", "current_operation", "winner_operation")
         .annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
     )
-    day, by_pair = Day(since, Sums()), dict[tuple[str, str], tuple[int, ...]]()
+    day, by_pair = ConflictsOfDay(since, ConflictSums()), dict[tuple[str, str], tuple[int, ...]]()
     for hour_text, table, current, winner, *sums in grouped:
         hour, pair, (n, ms, _) = hour_named(hour_text), (current, winner), sums
         by_pair[pair] = add_sums(by_pair.get(pair, (0, 0, 0)), sums)
@@ -101,27 +101,27 @@ def day_of(user: Person, now: datetime) -> Day:
         hours[hour] = hours.get(hour, 0) + n
         cell = (" \N{MULTIPLICATION SIGN} ".join(side or "?" for side in pair), hour)
         day.cost_by_hour[cell] = day.cost_by_hour.get(cell, 0) + ms
-    day.aborted = _aborted_sums(by_pair)
+    day.aborted = _sum_aborted(by_pair)
     return day
 
 
-def aborted_since(user: Person, since: datetime) -> QuerySet[Conflict]:
+def list_aborted_since(user: Person, since: datetime) -> QuerySet[Conflict]:
     conflicts = visible_conflicts(user).filter(
         occurred_at__gte=since, kind__in=Conflict.ABORTED_KINDS
     )
     return conflicts.order_by()
 
 
-def _resolved_since(user: Person, since: datetime) -> int:
+def _count_resolved_since(user: Person, since: datetime) -> int:
     conflicts = visible_conflicts(user).filter(occurred_at__gte=since, kind=Conflict.Kind.RESOLVED)
     return conflicts.order_by().count()
 
 
-def _aborted_sums(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> Sums:
+def _sum_aborted(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> ConflictSums:
     """Of how many, milliseconds and bytes by pair: the costliest pair first."""
-    pairs = [Pair(*sides, n, ms) for sides, (n, ms, _) in by_pair.items()]
+    pairs = [CostlyPair(*sides, n, ms) for sides, (n, ms, _) in by_pair.items()]
     pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.times, pair.current, pair.winner))
-    return Sums(
+    return ConflictSums(
         aborted=sum(pair.times for pair in pairs),
         wasted_ms=sum(pair.wasted_ms for pair in pairs),
         wasted_bytes=sum(size for *_, size in by_pair.values()),
@@ -129,7 +129,9 @@ def _aborted_sums(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> Sums:
     )
 
 
-def with_resolved(day: Day, tables: list[Table], now: datetime) -> dict[int, TableSums]:
+def add_resolved_counts(
+    day: ConflictsOfDay, tables: list[Table], now: datetime
+) -> dict[int, TableSums]:
     """The day's aborted writes of a few tables, and beside them how often rows kept writes apart."""
     conflicts = conflicts_by_table(tables, now - DAY)
     return {

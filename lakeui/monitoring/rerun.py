@@ -11,7 +11,7 @@ from lakeui.monitoring.outlook import JobForecast, forecast_of
 
 
 @dataclass(frozen=True, slots=True)
-class Rerun:
+class JobRerun:
     """`is_retry`: the job did not succeed. A dry run has no forecast: it commits nothing."""
 
     is_retry: bool
@@ -20,7 +20,7 @@ class Rerun:
     forecast: JobForecast | None
 
 
-def rerun_of(job: Job) -> Rerun | None:
+def rerun_of(job: Job) -> JobRerun | None:
     """None of a job that runs, of one that made its table, and of a command that no longer reads."""
     is_retry = job.state != Job.State.SUCCEEDED
     if job.is_active or (job.kind == Create.kind and not is_retry):
@@ -29,7 +29,7 @@ def rerun_of(job: Job) -> Rerun | None:
         command = command_of(job)
     except EngineError:
         return None
-    return Rerun(
+    return JobRerun(
         is_retry=is_retry,
         asks_name=asks_name(command) and not job.dry_run,
         row_impact=() if job.dry_run else tuple(row_impact(job.table, command)),

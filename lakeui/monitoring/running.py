@@ -21,7 +21,7 @@ _OF_A_SCHEDULE = ("name", "kind", "next_due_at", "table__name", "owner__username
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningJobRow:
     """A job at work. `expected_at` is None where too few runs like it ended well."""
 
     job: Job
@@ -30,10 +30,10 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class RunningJobs:
     """The first of each, `ended` only where nothing comes next; the counts are of all."""
 
-    running: list[Running]
+    running: list[RunningJobRow]
     running_count: int
     queued: list[Job]
     queued_count: int
@@ -42,7 +42,7 @@ class Now:
     ended: list[Job] = field(default_factory=list)
 
 
-def running_now(user: Person) -> Now:
+def list_running_jobs(user: Person) -> RunningJobs:
     """The jobs that run, wait and ended, on the tables that a person may see."""
     visible = visible_jobs(user).select_related("table").only(*_SHOWN)
     active = visible.filter(finished_at__isnull=True)  # an index has the few that have not ended
@@ -61,8 +61,8 @@ def running_now(user: Person) -> Now:
         .order_by("next_due_at", "pk")[:MOST_NEXT]
     )
     is_idle = not queued and not next_due
-    return Now(
-        running=[_running(job, usual) for job in jobs],
+    return RunningJobs(
+        running=[_build_running(job, usual) for job in jobs],
         running_count=len(jobs) if len(jobs) < MOST_RUNNING else busy.count(),
         queued=queued,
         queued_count=len(queued) if len(queued) < MOST_NEXT else waiting.order_by().count(),
@@ -72,7 +72,9 @@ def running_now(user: Person) -> Now:
     )
 
 
-def _running(job: Job, usual: Mapping[UUID, UsualRun]) -> Running:
+def _build_running(job: Job, usual: Mapping[UUID, UsualRun]) -> RunningJobRow:
     began: datetime | None = getattr(job, "try_at", None) or job.started_at
     usual_run = usual.get(job.pk)
-    return Running(job, usual_run, usual_run.end_after(began) if usual_run and began else None)
+    return RunningJobRow(
+        job, usual_run, usual_run.end_after(began) if usual_run and began else None
+    )

@@ -51,7 +51,7 @@ class FoundWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResults:
     """The first few of each kind."""
 
     tables: list[Table] = field(default_factory=list)
@@ -67,20 +67,20 @@ class Found:
         return named + len(self.versions) + len(self.jobs) + len(self.conflicts)
 
 
-def search(user: Person, text: str) -> Found:
+def search(user: Person, text: str) -> SearchResults:
     """What a name, a version (v7, orders v7), an id or a word of an error finds."""
     text = text.strip()[:MAX_TEXT]
     if not text:
-        return Found()
+        return SearchResults()
     named = visible_tables(user).filter(
         Q(name__icontains=text) | Q(uri__icontains=text) | Q(description__icontains=text)
     )
     tables = list(named.order_by("name")[:SHOWN])
     if _VERSION.match(text):  # nobody looks for a word that reads like a version
-        return Found(tables, versions=_versions(user, text))
+        return SearchResults(tables, versions=_versions(user, text))
     said = Q(exception__icontains=text) | Q(code__icontains=text) | Q(message__icontains=text)
-    conflicts = visible_conflicts(user).select_related("table").filter(said | _numbered(text))
-    return Found(
+    conflicts = visible_conflicts(user).select_related("table").filter(said | _match_number(text))
+    return SearchResults(
         tables,
         _columns(user, text),
         _versions(user, text),
@@ -117,7 +117,9 @@ def _versions(user: Person, text: str) -> list[Commit]:
     commits = commits.select_related("table").defer("raw")
     if match is None:
         # by number: an index has the transactions of all tables, and few are of one id
-        pks = Commit.objects.filter(_of_transaction(text)).order_by().values_list("pk", flat=True)
+        pks = (
+            Commit.objects.filter(_match_transaction(text)).order_by().values_list("pk", flat=True)
+        )
         return list(commits.filter(pk__in=list(pks[:_TRANSACTIONS_LOOKED_THROUGH]))[:SHOWN])
     commits = commits.filter(version=int(match["version"]))
     if match["table"]:
@@ -125,7 +127,7 @@ def _versions(user: Person, text: str) -> list[Commit]:
     return list(commits.order_by("table__name")[:SHOWN])
 
 
-def _of_transaction(text: str) -> Q:
+def _match_transaction(text: str) -> Q:
     """A transaction id, or the first digits of one that is a UUID: a range, which an index finds."""
     digits = text.lower()
     if not _UUID_START.fullmatch(digits):
@@ -185,7 +187,7 @@ def _latest_commits(user: Person) -> QuerySet[Commit]:
     )
 
 
-def _numbered(text: str) -> Q:
+def _match_number(text: str) -> Q:
     number = text.removeprefix("c-")
     is_number = number.isascii() and number.isdigit() and len(number) <= MAX_ID_DIGITS
     return Q(pk=int(number)) if is_number and text != number else Q(pk__in=())

@@ -48,7 +48,7 @@ class SharedCache(RedisCache):
         self._rests_until = 0.0
 
     def get(self, key: str, default: object = None, version: int | None = None) -> object:
-        return self._tried(lambda: super(SharedCache, self).get(key, default, version), default)
+        return self._try_call(lambda: super(SharedCache, self).get(key, default, version), default)
 
     def set(
         self,
@@ -57,7 +57,7 @@ class SharedCache(RedisCache):
         timeout: float | None = DEFAULT_TIMEOUT,
         version: int | None = None,
     ) -> None:
-        self._tried(lambda: super(SharedCache, self).set(key, value, timeout, version), None)
+        self._try_call(lambda: super(SharedCache, self).set(key, value, timeout, version), None)
 
     def add(
         self,
@@ -66,20 +66,22 @@ class SharedCache(RedisCache):
         timeout: float | None = DEFAULT_TIMEOUT,
         version: int | None = None,
     ) -> bool:
-        return self._tried(lambda: super(SharedCache, self).add(key, value, timeout, version), True)
+        return self._try_call(
+            lambda: super(SharedCache, self).add(key, value, timeout, version), True
+        )
 
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
-        return self._tried(lambda: super(SharedCache, self).incr(key, delta, version), delta)
+        return self._try_call(lambda: super(SharedCache, self).incr(key, delta, version), delta)
 
     def touch(
         self, key: str, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
-        return self._tried(lambda: super(SharedCache, self).touch(key, timeout, version), False)
+        return self._try_call(lambda: super(SharedCache, self).touch(key, timeout, version), False)
 
     def delete(self, key: str, version: int | None = None) -> bool:
-        return self._tried(lambda: super(SharedCache, self).delete(key, version), False)
+        return self._try_call(lambda: super(SharedCache, self).delete(key, version), False)
 
-    def _tried(self, ask: Callable[[], R], otherwise: R) -> R:
+    def _try_call(self, ask: Callable[[], R], otherwise: R) -> R:
         if self._clock.monotonic_s() < self._rests_until:
             return otherwise
         try:

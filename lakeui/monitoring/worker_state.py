@@ -65,7 +65,7 @@ class Hour:
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
+class DayThroughput:
     """The last 24 hours, the running one last; how long the latest `WAITS` waited for a worker."""
 
     hours: tuple[Hour, ...]
@@ -88,9 +88,9 @@ def worker_states(user: Person) -> tuple[WorkerState, ...]:
     """The workers by name, those that report now before silent ones."""
     late = timezone.now() - timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     busy: defaultdict[str, int] = defaultdict(int)
-    for worker in _running(Job.objects.order_by()).values_list("worker", flat=True):
+    for worker in _filter_running(Job.objects.order_by()).values_list("worker", flat=True):
         busy[worker.partition("/")[0]] += 1
-    jobs = _held(user)
+    jobs = _group_held_jobs(user)
     states = (
         WorkerState(
             report,
@@ -117,7 +117,7 @@ def spark_sum(states: tuple[WorkerState, ...]) -> SparkSum | None:
     )
 
 
-def throughput(user: Person, now: datetime) -> Throughput:
+def throughput(user: Person, now: datetime) -> DayThroughput:
     """Two queries, whatever the number of jobs."""
     first = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
     ended = visible_jobs(user).filter(finished_at__gte=first).order_by()
@@ -134,7 +134,7 @@ def throughput(user: Person, now: datetime) -> Throughput:
     rows = started.values_list("created_at", "started_at")[:WAITS]
     waits = [_ms(began - asked) for asked, began in rows if began is not None]
     mean = round(sum(waits) / len(waits)) if waits else None
-    return Throughput(tuple(hours), mean, max(waits, default=None))
+    return DayThroughput(tuple(hours), mean, max(waits, default=None))
 
 
 def _hour(start: datetime, counts: Mapping[datetime, Mapping[str, int]]) -> Hour:
@@ -148,15 +148,15 @@ def _hour(start: datetime, counts: Mapping[datetime, Mapping[str, int]]) -> Hour
     )
 
 
-def _held(user: Person) -> Mapping[str, list[Job]]:
-    held = _running(visible_jobs(user)).select_related("table")
+def _group_held_jobs(user: Person) -> Mapping[str, list[Job]]:
+    held = _filter_running(visible_jobs(user)).select_related("table")
     by_worker: defaultdict[str, list[Job]] = defaultdict(list)
     for job in held.order_by("started_at").defer("plan", "metrics", "error_facts")[:_MAX_HELD]:
         by_worker[job.worker.partition("/")[0]].append(job)
     return by_worker
 
 
-def _running(jobs: QuerySet[Job]) -> QuerySet[Job]:
+def _filter_running(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """Without an end: said too, because an index has jobs by both."""
     return jobs.filter(state__in=Job.AT_WORK, finished_at__isnull=True)
 

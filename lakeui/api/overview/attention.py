@@ -22,9 +22,9 @@ from lakeui.api.serializers.attention import (
 from lakeui.catalog.access import visible_tables
 from lakeui.conflicts.models import normalise_outcome
 from lakeui.monitoring.attention import attention
-from lakeui.monitoring.checks import Check, thresholds
+from lakeui.monitoring.checks import AttentionCheck, thresholds
 from lakeui.monitoring.models import Mute
-from lakeui.monitoring.mutes import mute, muted, mutes_now, visible_mutes
+from lakeui.monitoring.mutes import group_mutes, mute, mutes_now, visible_mutes
 from lakeui.monitoring.recent_conflicts import day_of
 
 _MOST = 50
@@ -39,7 +39,7 @@ class AttentionView(GenericAPIView[Any]):
         refuse_unknown(request, frozenset())
         user, now = caller(request), timezone.now()
         mutes = mutes_now(now)
-        attention_now = attention(user, now, day_of(user, now), muted(mutes), _MOST)
+        attention_now = attention(user, now, day_of(user, now), group_mutes(mutes), _MOST)
         checks = [
             {
                 "name": threshold.check.value,
@@ -80,7 +80,7 @@ class MuteList(GenericAPIView[Mute]):
             table = get_object_or_404(visible_tables(request.user), pk=pk)
         require(request, "maintain", table)
         row = mute(
-            Check(normalise_outcome(values["check_name"])),
+            AttentionCheck(normalise_outcome(values["check_name"])),
             table,
             values["until"],
             by=caller(request),

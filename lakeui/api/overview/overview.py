@@ -17,13 +17,13 @@ from lakeui.api.serializers.conflict_costs import HourCostSerializer
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.attention import attention
-from lakeui.monitoring.first_steps import Step, first_steps
+from lakeui.monitoring.first_steps import FirstStepKind, first_steps
 from lakeui.monitoring.leading import table_counts
-from lakeui.monitoring.mutes import muted, mutes_now
+from lakeui.monitoring.mutes import group_mutes, mutes_now
 from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
 from lakeui.monitoring.recent_conflicts import day_of
-from lakeui.monitoring.running import running_now
+from lakeui.monitoring.running import list_running_jobs
 
 
 class OverviewRequestSerializer(serializers.Serializer[Any]):
@@ -123,7 +123,7 @@ class TableCountsSerializer(serializers.Serializer[Any]):
 class FirstStepSerializer(serializers.Serializer[Any]):
     """A first step on this installation, and whether it is done."""
 
-    step = serializers.ChoiceField(choices=list(Step))
+    step = serializers.ChoiceField(choices=list(FirstStepKind))
     done = serializers.BooleanField()
 
 
@@ -187,12 +187,12 @@ class Overview(GenericAPIView[Any]):
         user = caller(request)
         since = asked(request, OverviewRequestSerializer).get("since")
         now = timezone.now()
-        day, at_work = day_of(user, now), running_now(user)
+        day, at_work = day_of(user, now), list_running_jobs(user)
         since = since or day.since
         whole, happened = lake.lake_of(user), lake.activity(user, since, day)
         new = news(user, since, _NEWS)
         conflicts = happened.conflicts
-        told = attention(user, now, day, muted(mutes_now(now)), _OF_A_CHECK)
+        told = attention(user, now, day, group_mutes(mutes_now(now)), _OF_A_CHECK)
         body = {
             "since": since,
             "table_count": whole.table_count,

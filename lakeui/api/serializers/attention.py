@@ -9,16 +9,16 @@ from lakeui.api.fields import ObjectField, RecordedField
 from lakeui.api.former_words import FACTS
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.monitoring.attention_items import AttentionItem
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.checks import AttentionCheck
 from lakeui.monitoring.models import Mute
 
-CHECKS_TO_MUTE = [*Check.choices, ("escaped", "aborted, until 0.3")]
+CHECKS_TO_MUTE = [*AttentionCheck.choices, ("escaped", "aborted, until 0.3")]
 
 
 class AttentionItemSerializer(serializers.Serializer[Any]):
     """What needs attention. `facts` holds the figures of its check by name, as in the pages."""
 
-    check_name = serializers.ChoiceField(Check.choices, source="check")
+    check_name = serializers.ChoiceField(AttentionCheck.choices, source="check")
     table_id = serializers.IntegerField(source="table.pk", allow_null=True, default=None)
     table = serializers.CharField(source="table.name", allow_null=True, default=None)
     job_id = serializers.UUIDField(source="job.pk", allow_null=True, default=None)
@@ -52,7 +52,7 @@ class CheckSerializer(serializers.Serializer[Any]):
 class MuteSerializer(serializers.ModelSerializer[Mute]):
     """A check that says nothing until then; of every table where none is named."""
 
-    check_name = serializers.ChoiceField(Check.choices, source="about")
+    check_name = serializers.ChoiceField(AttentionCheck.choices, source="about")
     table = serializers.CharField(source="table.name", allow_null=True, default=None)
     reason = RecordedField(allow_null=True)
     muted_by = serializers.CharField(source="muted_by.username", allow_null=True, default=None)

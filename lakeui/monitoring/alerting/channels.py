@@ -88,7 +88,7 @@ def change_rule(rule: AlertRule, values: Mapping[str, Any]) -> None:
         msg = "This condition has a threshold of its own."
         raise RequestError(msg, "Leave the threshold empty.", field="threshold")
     with transaction.atomic():
-        _saved(rule, before)
+        _save_changes(rule, before)
         if any(
             before[name] != getattr(rule, name) for name in ("condition", "threshold", "tables")
         ):
@@ -139,7 +139,7 @@ def _set_channel(
         msg = f"There is no time zone {channel.zone[:64]!r}."
         raise RequestError(msg, "Name one as Europe/Berlin is named.", field="zone")
     _check_quiet_hours(channel.quiet_from, channel.quiet_to)
-    _saved(channel, before)
+    _save_changes(channel, before)
 
 
 def _set_target(channel: AlertChannel, target: str) -> None:
@@ -185,7 +185,7 @@ def _new_secret(channel: AlertChannel) -> str:
     return secret
 
 
-def _saved(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> None:
+def _save_changes(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> None:
     """Write what has changed alone: another request, or a worker, may have changed the rest."""
     row.name = row.name.strip()
     if not row.name or not row.name.isprintable():
@@ -193,7 +193,7 @@ def _saved(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> None:
         raise RequestError(msg, "Use 1 to 100 printable characters.", field="name")
     try:
         with transaction.atomic():
-            row.save(update_fields=_changed(row, before) if row.pk else None)
+            row.save(update_fields=_list_changed_fields(row, before) if row.pk else None)
     except IntegrityError as error:
         msg = f"The name {row.name} is taken."
         raise RequestError(msg, "Choose another.", field="name") from error
@@ -203,5 +203,5 @@ def _values(row: AlertChannel | AlertRule) -> dict[str, Any]:
     return {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields}
 
 
-def _changed(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> list[str]:
+def _list_changed_fields(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> list[str]:
     return [name for name, value in _values(row).items() if value != before[name]]

@@ -34,7 +34,7 @@ class Cutter:
             self._line.close()
 
 
-def reached(addresses: Sequence[tuple[Address, int]], until: float) -> socket.socket:
+def connect_to_first(addresses: Sequence[tuple[Address, int]], until: float) -> socket.socket:
     """A line to the first address that takes one. Each has an equal part of the time that is left.
 
     Raises:
@@ -52,7 +52,7 @@ def reached(addresses: Sequence[tuple[Address, int]], until: float) -> socket.so
     raise failure or TimeoutError
 
 
-def resolved(
+def resolve_host(
     host: str, port: int, until: float, look_up: Callable[..., Iterable[Any]] = socket.getaddrinfo
 ) -> list[Address]:
     """The addresses of a name. A name server may take longer than anybody waits for it here.

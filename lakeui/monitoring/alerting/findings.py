@@ -17,10 +17,10 @@ from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
 from lakeui.monitoring.alert_conditions import LIMITS, Condition, OwnCondition
 from lakeui.monitoring.attention import FINDERS
-from lakeui.monitoring.attention_items import Asked, AttentionItem
-from lakeui.monitoring.checks import Check, thresholds
-from lakeui.monitoring.mutes import muted, mutes_now
-from lakeui.monitoring.recent_conflicts import Day, Sums
+from lakeui.monitoring.attention_items import AttentionItem, AttentionRequest
+from lakeui.monitoring.checks import AttentionCheck, thresholds
+from lakeui.monitoring.mutes import group_mutes, mutes_now
+from lakeui.monitoring.recent_conflicts import ConflictsOfDay, ConflictSums
 
 MOST = 1000  # of a condition
 _LONGEST_KEY = 120
@@ -28,7 +28,7 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AlertingFinding:
     """One thing. `table` is its table's name, "" where it is about none alone."""
 
     key: str
@@ -56,7 +56,7 @@ class Finding:
         }
 
 
-class Look:
+class AlertRound:
     """Everything that rules may ask at one moment, each thing looked up at most once.
 
     What is muted for people's attention is not found here either.
@@ -64,32 +64,32 @@ class Look:
 
     def __init__(self, now: datetime) -> None:
         self._now = now
-        self._by_check: dict[Check, list[Finding]] = {}
+        self._by_check: dict[AttentionCheck, list[AlertingFinding]] = {}
 
-    def findings(self, condition: Condition, threshold: int | None) -> list[Finding]:
+    def findings(self, condition: Condition, threshold: int | None) -> list[AlertingFinding]:
         """What holds, by the rule's own figure or the condition's."""
-        if isinstance(condition, Check):
-            return self._of_check(condition)
+        if isinstance(condition, AttentionCheck):
+            return self._findings_of_check(condition)
         if condition is OwnCondition.STREAM_STOPPED:
             return self._stopped_streams
         least = threshold or LIMITS[condition].default
         if condition is OwnCondition.MIRROR_QUIET:
             return list(self._quiet(least))
-        return list(self._aborted(condition, least))
+        return list(self._iter_aborted_findings(condition, least))
 
     @cached_property
-    def _asked(self) -> Asked:
+    def _asked(self) -> AttentionRequest:
         """As somebody who sees everything; the installation itself is nobody's account."""
         everything = User(username="the system", is_superuser=True)
-        day = Day(self._now - _DAY, Sums())
-        return Asked(everything, self._now, day, muted(mutes_now(self._now)), MOST)
+        day = ConflictsOfDay(self._now - _DAY, ConflictSums())
+        return AttentionRequest(everything, self._now, day, group_mutes(mutes_now(self._now)), MOST)
 
-    def _of_check(self, check: Check) -> list[Finding]:
+    def _findings_of_check(self, check: AttentionCheck) -> list[AlertingFinding]:
         if check not in self._by_check:
             checks, find = next(finder for finder in FINDERS if check in finder[0])
             self._by_check |= {of_finder: [] for of_finder in checks}
             for of_check, _, items in find(self._asked):
-                self._by_check[of_check] = [_in_words(item) for item in items]
+                self._by_check[of_check] = [_describe_item(item) for item in items]
         return self._by_check[check]
 
     @cached_property
@@ -102,17 +102,19 @@ class Look:
         rows = counted.annotate(n=Count("pk"), ms=Sum("wasted_ms"))
         return [(pk, name, n, ms or 0) for pk, name, n, ms in rows]
 
-    def _aborted(self, condition: OwnCondition, least: int) -> Iterator[Finding]:
+    def _iter_aborted_findings(
+        self, condition: OwnCondition, least: int
+    ) -> Iterator[AlertingFinding]:
         asked = self._asked.muted
-        if asked.hides(Check.ABORTED):
+        if asked.hides(AttentionCheck.ABORTED):
             return
-        hidden = set(asked.of(Check.ABORTED))
+        hidden = set(asked.list_muted_tables(AttentionCheck.ABORTED))
         for pk, name, count, wasted_ms in self._hour:
             minutes = wasted_ms // 60_000
             figure = minutes if condition is OwnCondition.WASTED else count
             if figure < least or pk in hidden:
                 continue
-            yield Finding(
+            yield AlertingFinding(
                 key=f"{condition.value}:{pk}",
                 title=f"{_plural(count, 'write')} to {name} {_were(count)} aborted in the last hour",
                 text=f"{_plural(minutes, 'minute')} of work wasted. Open the table's conflicts: the "
@@ -122,7 +124,7 @@ class Look:
             )
 
     @cached_property
-    def _stopped_streams(self) -> list[Finding]:
+    def _stopped_streams(self) -> list[AlertingFinding]:
         """Streams that ended in an error within a day and were not started again."""
         jobs = Job.objects.filter(
             kind="stream",
@@ -132,18 +134,20 @@ class Look:
         )
         rows = jobs.select_related("table").order_by("-finished_at")[:MOST]
         return [
-            _of_job(job, "stream_stopped", f"The stream into {job.table.name} stopped")
+            _build_job_finding(job, "stream_stopped", f"The stream into {job.table.name} stopped")
             for job in rows
         ]
 
-    def _quiet(self, minutes: int) -> Iterator[Finding]:
+    def _quiet(self, minutes: int) -> Iterator[AlertingFinding]:
         asked = self._asked
         late = Table.objects.filter(
             mirror_error_code="", mirrored_at__lt=self._now - timedelta(minutes=minutes)
         )
-        told = asked.unmuted(Check.MIRROR_QUIET, late, "pk").only("name", "version", "mirrored_at")
+        told = asked.exclude_muted(AttentionCheck.MIRROR_QUIET, late, "pk").only(
+            "name", "version", "mirrored_at"
+        )
         for table in told.order_by("mirrored_at")[:MOST]:
-            yield Finding(
+            yield AlertingFinding(
                 key=f"mirror_quiet:{table.pk}",
                 title=f"{table.name} was not synced for more than {_plural(minutes, 'minute')}",
                 text="Later versions may have been committed: check that a light worker and the beat run.",
@@ -153,33 +157,35 @@ class Look:
             )
 
 
-def _in_words(item: AttentionItem) -> Finding:
-    return _WORDS.get(item.check, _by_its_label)(item)
+def _describe_item(item: AttentionItem) -> AlertingFinding:
+    return _WORDS.get(item.check, _describe_by_label)(item)
 
 
-def _by_its_label(item: AttentionItem) -> Finding:
+def _describe_by_label(item: AttentionItem) -> AlertingFinding:
     """Of a check that has no words of its own: its label, and from when on it holds."""
     tells = next(one.tells for one in thresholds() if one.check is item.check)
-    return _of_item(item, f"{item.check.label}: {{table}}", tells)
+    return _build_finding(item, f"{item.check.label}: {{table}}", tells)
 
 
-def _failed_job(item: AttentionItem) -> Finding:
-    return _of_item(item, "{kind} on {table} failed", item.job.error_message if item.job else "")
+def _describe_failed_job(item: AttentionItem) -> AlertingFinding:
+    return _build_finding(
+        item, "{kind} on {table} failed", item.job.error_message if item.job else ""
+    )
 
 
-def _outcome_unknown(item: AttentionItem) -> Finding:
+def _outcome_unknown(item: AttentionItem) -> AlertingFinding:
     text = "Retry the job: it looks for its own commit in the log and does not write twice."
-    return _of_item(item, "Whether {kind} on {table} committed is unknown", text)
+    return _build_finding(item, "Whether {kind} on {table} committed is unknown", text)
 
 
-def _worker_silent(item: AttentionItem) -> Finding:
+def _worker_silent(item: AttentionItem) -> AlertingFinding:
     text = "The sweeper gives the job to another worker; check that a light worker runs."
-    return _of_item(item, "The worker of {kind} on {table} is silent", text)
+    return _build_finding(item, "The worker of {kind} on {table} is silent", text)
 
 
-def _jobs_wait(item: AttentionItem) -> Finding:
+def _jobs_wait(item: AttentionItem) -> AlertingFinding:
     queue, waiting = item.facts["queue"], item.facts["waiting"]
-    return Finding(
+    return AlertingFinding(
         key=f"jobs_wait:{queue}",
         title=f"{_plural(waiting, 'job')} {'waits' if waiting == 1 else 'wait'} in the queue {queue}",
         text="Check that the broker and a worker of this queue run, or add workers.",
@@ -188,50 +194,50 @@ def _jobs_wait(item: AttentionItem) -> Finding:
     )
 
 
-def _failing_schedule(item: AttentionItem) -> Finding:
+def _describe_failing_schedule(item: AttentionItem) -> AlertingFinding:
     last = item.job.error_message if item.job else ""
     title = f"The schedule {item.facts['schedule']} of {{table}} fails"
-    return _of_item(item, title, item.facts["note"] or last, of=item.facts["schedule"])
+    return _build_finding(item, title, item.facts["note"] or last, of=item.facts["schedule"])
 
 
-def _unreachable(item: AttentionItem) -> Finding:
-    return _of_item(item, "The log of {table} cannot be read", item.facts["mirror_error"])
+def _unreachable(item: AttentionItem) -> AlertingFinding:
+    return _build_finding(item, "The log of {table} cannot be read", item.facts["mirror_error"])
 
 
-def _small_files(item: AttentionItem) -> Finding:
+def _small_files(item: AttentionItem) -> AlertingFinding:
     small, files = item.facts["small_file_count"], item.facts["file_count"]
     title = f"{small:,} of the {files:,} files of {{table}} are small"
-    return _of_item(item, title, "Run OPTIMIZE; a dry run says what it would do.")
+    return _build_finding(item, title, "Run OPTIMIZE; a dry run says what it would do.")
 
 
-def _vacuum_due(item: AttentionItem) -> Finding:
+def _vacuum_due(item: AttentionItem) -> AlertingFinding:
     count, size = item.facts["dead_file_count"], _mib(item.facts["dead_bytes"])
     files = f"1 file with {size} is" if count == 1 else f"{count:,} files with {size} are"
     text = f"{files} needed by older versions alone. A dry run says which versions would be lost."
-    return _of_item(item, "VACUUM of {table} is due", text)
+    return _build_finding(item, "VACUUM of {table} is due", text)
 
 
-def _reordered(item: AttentionItem) -> Finding:
+def _describe_reordering(item: AttentionItem) -> AlertingFinding:
     deleted = item.facts["delete_version"]
     text = (
         f"Version {item.version} was appended while version {deleted} was deleting, and is ordered "
         "after it by WriteSerializable. Run the DELETE again."
     )
     title = "Rows of {table} may have outlived an erasure"
-    return _of_item(item, title, text, of=f"{item.version}:{deleted}")
+    return _build_finding(item, title, text, of=f"{item.version}:{deleted}")
 
 
-def _metadata_cost(item: AttentionItem) -> Finding:
+def _metadata_cost(item: AttentionItem) -> AlertingFinding:
     aborted = item.facts["aborted"]
     title = f"Version {item.version} of {{table}} aborted {_plural(aborted, 'write')}"
     text = f"{item.facts['winner_operation']} changed the metadata while others were writing."
-    return _of_item(item, title, text, of=item.version)
+    return _build_finding(item, title, text, of=item.version)
 
 
-def _new_tables(item: AttentionItem) -> Finding:
+def _new_tables(item: AttentionItem) -> AlertingFinding:
     count, root = item.facts["new_tables"], item.facts["root"]
     text = "A repeated search found them. Register or dismiss them on the page Discover tables."
-    return Finding(
+    return AlertingFinding(
         key=f"new_tables:{item.facts['discovery_id']}",
         title=f"{_plural(count, 'new table')} below {root}",
         text=text,
@@ -239,28 +245,28 @@ def _new_tables(item: AttentionItem) -> Finding:
     )
 
 
-_WORDS: Mapping[Check, Callable[[AttentionItem], Finding]] = {
-    Check.FAILED_JOB: _failed_job,
-    Check.OUTCOME_UNKNOWN: _outcome_unknown,
-    Check.WORKER_SILENT: _worker_silent,
-    Check.JOBS_WAIT: _jobs_wait,
-    Check.FAILING_SCHEDULE: _failing_schedule,
-    Check.UNREACHABLE: _unreachable,
-    Check.SMALL_FILES: _small_files,
-    Check.VACUUM_DUE: _vacuum_due,
-    Check.REORDERED: _reordered,
-    Check.METADATA_COST: _metadata_cost,
-    Check.NEW_TABLES: _new_tables,
+_WORDS: Mapping[AttentionCheck, Callable[[AttentionItem], AlertingFinding]] = {
+    AttentionCheck.FAILED_JOB: _describe_failed_job,
+    AttentionCheck.OUTCOME_UNKNOWN: _outcome_unknown,
+    AttentionCheck.WORKER_SILENT: _worker_silent,
+    AttentionCheck.JOBS_WAIT: _jobs_wait,
+    AttentionCheck.FAILING_SCHEDULE: _describe_failing_schedule,
+    AttentionCheck.UNREACHABLE: _unreachable,
+    AttentionCheck.SMALL_FILES: _small_files,
+    AttentionCheck.VACUUM_DUE: _vacuum_due,
+    AttentionCheck.REORDERED: _describe_reordering,
+    AttentionCheck.METADATA_COST: _metadata_cost,
+    AttentionCheck.NEW_TABLES: _new_tables,
 }
 
 
-def _of_item(item: AttentionItem, title: str, text: str, of: object = "") -> Finding:
+def _build_finding(item: AttentionItem, title: str, text: str, of: object = "") -> AlertingFinding:
     """The item under a title that names its table and its job's kind; `of` tells it from others."""
     table, job = item.table, item.job
     name = table.name if table else ""
     kind = job.kind.replace("_", " ").upper() if job else "a job"
     parts = [item.check.value, table.pk if table else "", of or (job.pk if job else "")]
-    return Finding(
+    return AlertingFinding(
         key=_key(":".join(str(part) for part in parts if part != "")),
         title=title.replace("{kind}", kind).replace("{table}", name),
         text=text,
@@ -280,8 +286,8 @@ def _key(text: str) -> str:
     return f"{text[: _LONGEST_KEY - len(digest) - 1]}:{digest}"
 
 
-def _of_job(job: Job, what: str, title: str) -> Finding:
-    return Finding(
+def _build_job_finding(job: Job, what: str, title: str) -> AlertingFinding:
+    return AlertingFinding(
         key=f"{what}:{job.pk}",
         title=title,
         text=job.error_message,
@@ -292,7 +298,7 @@ def _of_job(job: Job, what: str, title: str) -> Finding:
     )
 
 
-def _url(finding: Finding) -> str | None:
+def _url(finding: AlertingFinding) -> str | None:
     base = settings.PUBLIC_URL.rstrip("/")
     if not base:
         return None
@@ -303,7 +309,9 @@ def _url(finding: Finding) -> str | None:
     return f"{base}{reverse('monitoring')}"
 
 
-def of_tables(findings: Iterable[Finding], matches: Callable[[str], bool]) -> list[Finding]:
+def filter_by_table(
+    findings: Iterable[AlertingFinding], matches: Callable[[str], bool]
+) -> list[AlertingFinding]:
     """Findings of tables whose names match, and findings that are about no single table."""
     return [finding for finding in findings if not finding.table or matches(finding.table)]
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.core.mail.backends.smtp import EmailBackend
 
-from lakeui.monitoring.alerting.deadlines import Cutter, reached, resolved
+from lakeui.monitoring.alerting.deadlines import Cutter, connect_to_first, resolve_host
 from lakeui.monitoring.alerting.webhooks import DeliveryError
 
 Refused = Mapping[str, tuple[int, bytes]]
@@ -42,7 +42,9 @@ class _Bounded(smtplib.SMTP):
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         until = monotonic() + timeout
-        line = reached([(address, port) for address in resolved(host, port, until)], until)
+        line = connect_to_first(
+            [(address, port) for address in resolve_host(host, port, until)], until
+        )
         self._cutter = Cutter(line, until)
         return line
 
@@ -105,7 +107,7 @@ def server_problem(seconds: float) -> str:
     where = f"The mail server {backend.host}:{backend.port}"
     try:
         backend.open()
-        code = _told_the_sender(backend.connection)
+        code = _send_sender(backend.connection)
         if code != 250:
             return f"{where} refuses the sender {settings.DEFAULT_FROM_EMAIL} ({code})."
     except (OSError, smtplib.SMTPException) as error:
@@ -118,7 +120,7 @@ def server_problem(seconds: float) -> str:
     return ""
 
 
-def _told_the_sender(conversation: smtplib.SMTP | None) -> int:
+def _send_sender(conversation: smtplib.SMTP | None) -> int:
     if conversation is None:
         return 0
     conversation.ehlo_or_helo_if_needed()

@@ -87,13 +87,13 @@ def _slack(delivery: AlertDelivery) -> dict[str, Any]:
         }
     ]
     for item in content["items"][:_CHAT_ITEMS]:
-        title = _escaped(item["title"])
+        title = _escape_slack(item["title"])
         head = f"*<{item['url']}|{title}>*" if item["url"] else f"*{title}*"
-        text = "\n".join([head, *map(_escaped, _details(item, with_url=False))])
+        text = "\n".join([head, *map(_escape_slack, _details(item, with_url=False))])
         blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": text[:3000]}})
     if rest := _rest(content, _CHAT_ITEMS):
         blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": rest}})
-    return {"text": _escaped(content["title"]), "blocks": blocks}
+    return {"text": _escape_slack(content["title"]), "blocks": blocks}
 
 
 def _teams(delivery: AlertDelivery) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _teams(delivery: AlertDelivery) -> dict[str, Any]:
 
 
 def _block(text: str, **style: Any) -> dict[str, Any]:  # noqa: ANN401 - a card's
-    return {"type": "TextBlock", "text": _unformatted(text)[:_TEXT], "wrap": True, **style}
+    return {"type": "TextBlock", "text": _escape_markdown(text)[:_TEXT], "wrap": True, **style}
 
 
 def _details(item: Item, *, with_url: bool = True) -> list[str]:
@@ -139,11 +139,11 @@ def _rest(content: Mapping[str, Any], shown: int) -> str:
     return f"And {more:,} more." if more else ""
 
 
-def _escaped(text: str) -> str:
+def _escape_slack(text: str) -> str:
     """As Slack wants: what begins a link or a mention is text."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _unformatted(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Markdown's links and emphasis as text: a name in a card may not lead anywhere."""
     return "".join(f"\\{letter}" if letter in "\\[]*_`" else letter for letter in text)

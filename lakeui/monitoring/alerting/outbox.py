@@ -39,7 +39,7 @@ def deliver(
     """Send what is due of a channel until one fails or `ends` says so; how many were delivered."""
     for sent in range(AT_ONCE):
         delivery = None if ends() else claim(channel_id, clock())
-        if delivery is None or not _delivered(delivery, clock):
+        if delivery is None or not _deliver(delivery, clock):
             return sent
     return AT_ONCE
 
@@ -54,15 +54,15 @@ def _due(now: datetime) -> QuerySet[AlertDelivery]:
     return AlertDelivery.objects.filter(next_try_at__lte=now, channel__enabled=True)
 
 
-def _delivered(delivery: AlertDelivery, clock: Clock) -> bool:
+def _deliver(delivery: AlertDelivery, clock: Clock) -> bool:
     try:
         refused = _send(delivery, int(clock().timestamp()))
     except Exception as error:  # a message that nobody expects to fail may not be tried for ever
         if not isinstance(error, _EXPECTED):
             logger.exception("Alert %s could not be sent", delivery.pk)
-        _failed(delivery, error, clock())
+        _record_failure(delivery, error, clock())
         return False
-    deliveries.delivered(delivery, clock(), error=refused)
+    deliveries.record_delivery(delivery, clock(), error=refused)
     return True
 
 
@@ -79,11 +79,11 @@ def _send(delivery: AlertDelivery, now_s: int) -> str:
     return ""
 
 
-def _failed(delivery: AlertDelivery, error: Exception, now: datetime) -> None:
+def _record_failure(delivery: AlertDelivery, error: Exception, now: datetime) -> None:
     what = _words_of(error)
     logger.warning("Alert %s to channel %s failed: %s", delivery.pk, delivery.channel_id, what)
     asked = timedelta(seconds=error.retry_after_s if isinstance(error, DeliveryError) else 0)
-    deliveries.failed(delivery, what, now, settings.ALERT_GIVE_UP_HOURS, asked)
+    deliveries.record_failure(delivery, what, now, settings.ALERT_GIVE_UP_HOURS, asked)
 
 
 def _words_of(error: Exception) -> str:

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from lakeui.monitoring.alert_conditions import CONDITIONS
-from lakeui.monitoring.alerting.findings import Finding, Look, of_tables
+from lakeui.monitoring.alerting.findings import AlertingFinding, AlertRound, filter_by_table
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, AlertRule
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ MOST_WAITING = 200  # messages of a channel; beyond it what is found waits to be
 
 def watch(now: datetime) -> int:
     """Look once by every rule; how many messages were written. One that fails stops no other."""
-    look, written = Look(now), 0
+    look, written = AlertRound(now), 0
     rules = AlertRule.objects.filter(enabled=True, channel__enabled=True)
     for pk in list(rules.values_list("pk", flat=True)):
         try:
@@ -48,7 +48,7 @@ def is_quiet(channel: AlertChannel, now: datetime) -> bool:
     return begin <= clock < end if begin <= end else clock >= begin or clock < end
 
 
-def _watch_by(pk: int, look: Look, now: datetime) -> bool:
+def _watch_by(pk: int, look: AlertRound, now: datetime) -> bool:
     with transaction.atomic():
         rules = AlertRule.objects.select_for_update().filter(pk=pk, enabled=True)
         rule = rules.first()  # another worker's round of it waits for this one
@@ -56,11 +56,11 @@ def _watch_by(pk: int, look: Look, now: datetime) -> bool:
             return False
         findings = look.findings(CONDITIONS[rule.condition], rule.threshold)
         matches = partial(fnmatchcase, pat=rule.tables or "*")
-        _note(rule, of_tables(findings, matches), now)
+        _note(rule, filter_by_table(findings, matches), now)
         return _tell(rule, now)
 
 
-def _note(rule: AlertRule, findings: Iterable[Finding], now: datetime) -> None:
+def _note(rule: AlertRule, findings: Iterable[AlertingFinding], now: datetime) -> None:
     """Keep what is found; drop what is over and was told."""
     by_key = {finding.key: finding for finding in findings}
     noted = dict(rule.findings.values_list("key", "pk"))
@@ -85,7 +85,7 @@ def _tell(rule: AlertRule, now: datetime) -> bool:
         return False
     if is_quiet(rule.channel, now) and not rule.ignores_quiet_hours:
         return False
-    due = _to_tell(rule, now)
+    due = _select_due_findings(rule, now)
     count = due.count()
     if not count or _is_full(rule.channel):
         return False
@@ -101,7 +101,7 @@ def _tell(rule: AlertRule, now: datetime) -> bool:
     return True
 
 
-def _to_tell(rule: AlertRule, now: datetime) -> QuerySet[AlertFinding]:
+def _select_due_findings(rule: AlertRule, now: datetime) -> QuerySet[AlertFinding]:
     untold = Q(told_at__isnull=True)
     if rule.repeat_hours:
         still = Q(last_seen_at=now, told_at__lte=now - timedelta(hours=rule.repeat_hours))

@@ -21,7 +21,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from engine.errors import RequestError
-from lakeui.monitoring.alerting.deadlines import Address, Cutter, reached, resolved
+from lakeui.monitoring.alerting.deadlines import Address, Cutter, connect_to_first, resolve_host
 
 MAX_URL = 2000
 _LONGEST_WAIT_S = 86_400
@@ -120,7 +120,7 @@ def post(webhook: Webhook, body: bytes, headers: Mapping[str, str], seconds: flo
     Raises:
         DeliveryError: it was not answered by a status from 200 to 299.
     """
-    status, wait = _asked(webhook, "POST", body, headers, seconds)
+    status, wait = _send_request(webhook, "POST", body, headers, seconds)
     if 300 <= status < 400:
         msg = f"answered {status}: redirects are not followed"
         raise DeliveryError(msg)
@@ -135,16 +135,16 @@ def status_of(webhook: Webhook, headers: Mapping[str, str], seconds: float) -> i
     Raises:
         DeliveryError: nothing.
     """
-    return _asked(webhook, "HEAD", None, headers, seconds)[0]
+    return _send_request(webhook, "HEAD", None, headers, seconds)[0]
 
 
-def _asked(
+def _send_request(
     webhook: Webhook, method: str, body: bytes | None, headers: Mapping[str, str], seconds: float
 ) -> tuple[int, int]:
     """The status, and the seconds after which to try again where the webhook says so."""
     until = monotonic() + seconds
     try:
-        with _connected(webhook, until) as line:
+        with _open_connection(webhook, until) as line:
             connection = http.client.HTTPConnection(webhook.host, webhook.port)
             connection.sock = line
             connection.request(method, webhook.path, body, {"Host": webhook.authority, **headers})
@@ -179,9 +179,9 @@ def _date_in(text: str) -> datetime | None:
 
 
 @contextmanager
-def _connected(webhook: Webhook, until: float) -> Iterator[socket.socket]:
+def _open_connection(webhook: Webhook, until: float) -> Iterator[socket.socket]:
     """A line to one of the webhook's addresses, cut at the deadline."""
-    line = reached(_addresses_of(webhook, until), until)
+    line = connect_to_first(_addresses_of(webhook, until), until)
     cutter = Cutter(line, until)
     try:
         if webhook.scheme == "https":
@@ -206,7 +206,7 @@ def _addresses_of(webhook: Webhook, until: float) -> list[tuple[Address, int]]:
         DeliveryError: it has none, or one that alerts are not sent to.
     """
     try:
-        addresses = resolved(webhook.host, webhook.port, until)
+        addresses = resolve_host(webhook.host, webhook.port, until)
     except (OSError, UnicodeError) as error:
         msg = f"{webhook.host} cannot be resolved"
         raise DeliveryError(msg) from error
@@ -222,7 +222,7 @@ def _is_allowed(webhook: Webhook, address: Address) -> bool:
     """Addresses of this machine, of the link, of providers and of cloud metadata are for those named."""
     return (
         webhook.of_settings
-        or not any(map(_is_dangerous, _meant_by(address)))
+        or not any(map(_is_dangerous, _list_effective_addresses(address)))
         or any(_names(entry, webhook.host, address) for entry in settings.ALERT_WEBHOOK_HOSTS)
     )
 
@@ -238,7 +238,7 @@ def _is_dangerous(address: Address) -> bool:
     )
 
 
-def _meant_by(address: Address) -> tuple[Address, ...]:
+def _list_effective_addresses(address: Address) -> tuple[Address, ...]:
     """The IPv4 addresses that an IPv6 one leads to or by, where it does: else itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return (address,)

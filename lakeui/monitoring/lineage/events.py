@@ -35,7 +35,7 @@ from lakeui.monitoring.lineage.datasets import (
     input_table,
     output_table,
 )
-from lakeui.monitoring.log_lines import redacted
+from lakeui.monitoring.log_lines import redact_text
 from lakeui.monitoring.models import LineageEvent
 
 
@@ -69,7 +69,7 @@ _ENDS_OF_TRANSACTIONS: Mapping[str, Type] = {
 
 
 @dataclass(kw_only=True)
-class Told:
+class RunEventDraft:
     """An event before it has the form of the specification."""
 
     type: Type
@@ -95,7 +95,7 @@ class Told:
             inputs=distinct(self.inputs),
             outputs=distinct(self.outputs),
         )
-        content: dict[str, Any] = _with_producer(Serde.to_dict(event))
+        content: dict[str, Any] = _set_producer(Serde.to_dict(event))
         return content
 
     def _run_facets(self) -> dict[str, RunFacet]:
@@ -108,7 +108,7 @@ class Told:
         }
         if self.error:
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
-                message=redacted(self.error)[:_MAX_ERROR], programmingLanguage="PYTHON"
+                message=redact_text(self.error)[:_MAX_ERROR], programmingLanguage="PYTHON"
             )
         if self.parent is not None:
             run_id, name = self.parent
@@ -123,17 +123,17 @@ class Told:
         )
         facets: dict[str, JobFacet] = {"jobType": kind}
         if self.statement:
-            text = redacted(self.statement)[:_MAX_SQL]
+            text = redact_text(self.statement)[:_MAX_SQL]
             facets["sql"] = sql_job.SQLJobFacet(query=text, dialect="spark")
         return facets
 
 
-def events_of_job(job: Job) -> list[Told]:
+def events_of_job(job: Job) -> list[RunEventDraft]:
     """START of a job that began or ended, then its steps and its end if it did."""
     read, files = _read_beside(job)
     own = [] if job.kind in READS_NOT else [input_table(job.table, _version_read(job))]
     changed = [] if job.dry_run else [job.table, *job.also_changes.all()]
-    start = Told(
+    start = RunEventDraft(
         type=Type.START,
         at=job.started_at or job.created_at,
         run_id=job.pk,
@@ -155,10 +155,10 @@ def events_of_job(job: Job) -> list[Told]:
     return [start, *chain.from_iterable(_events_of_step(step, job) for step in steps), ended]
 
 
-def events_of_transaction(row: PipelineTransaction) -> list[Told]:
+def events_of_transaction(row: PipelineTransaction) -> list[RunEventDraft]:
     """START of a transaction that a program reported, and its end if it has one."""
     reads = row.read_version is not None and row.read_version >= 0
-    start = Told(
+    start = RunEventDraft(
         type=Type.START,
         at=row.started_at or row.ended_at or row.reported_at,
         run_id=run_of_transaction(row),
@@ -195,7 +195,7 @@ def name_of_job(job: Job) -> str:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _ScriptStep:
     number: int
     table: Table
     version: int | None
@@ -208,7 +208,7 @@ class _Step:
         return self.version is not None
 
 
-def _steps(job: Job) -> Iterable[_Step]:
+def _steps(job: Job) -> Iterable[_ScriptStep]:
     """The steps of a script that ended, from its log."""
     if job.kind != Script.kind:
         return
@@ -218,11 +218,11 @@ def _steps(job: Job) -> Iterable[_Step]:
         if table is not None:
             began = event.data.get("began_at", "")
             number, made = event.data["ended_step"], event.data["version"]
-            yield _Step(number, table, made, began, event.at)
+            yield _ScriptStep(number, table, made, began, event.at)
 
 
-def _events_of_step(step: _Step, job: Job) -> list[Told]:
-    start = Told(
+def _events_of_step(step: _ScriptStep, job: Job) -> list[RunEventDraft]:
+    start = RunEventDraft(
         type=Type.START,
         at=datetime.fromisoformat(step.began_at) if step.began_at else step.ended_at,
         run_id=uuid.uuid5(job.pk, f"step {step.number}"),
@@ -257,11 +257,11 @@ def _read_beside(job: Job) -> tuple[list[InputDataset], list[InputDataset]]:
         return [], []
     clones = [step for step in steps if isinstance(step, Clone)]
     names += [(clone.source_table, getattr(clone, "version", None)) for clone in clones]
-    tables = [_named(name, at) for name, at in names]
+    tables = [_input_dataset(name, at) for name, at in names]
     return tables, [input_files(uri) for step in steps for uri in source_uris(step)]
 
 
-def _named(name: str, at: int | None) -> InputDataset:
+def _input_dataset(name: str, at: int | None) -> InputDataset:
     """A table by the name that a command gives it; one that is no longer registered by its place."""
     table = table_called(name)
     return input_table(table, at) if table else input_files(name)
@@ -274,13 +274,13 @@ def _error_of(row: PipelineTransaction) -> str:
     return f"{conflict.code}: {conflict.message}"
 
 
-def _with_producer(content: Any) -> Any:  # noqa: ANN401 - JSON
+def _set_producer(content: Any) -> Any:  # noqa: ANN401 - JSON
     """Facets name who made them as the event does; the library would name itself."""
     match content:
         case dict():
-            named = {key: _with_producer(value) for key, value in content.items()}
+            named = {key: _set_producer(value) for key, value in content.items()}
             return named | {"_producer": PRODUCER} if "_producer" in named else named
         case list():
-            return [_with_producer(value) for value in content]
+            return [_set_producer(value) for value in content]
         case _:
             return content

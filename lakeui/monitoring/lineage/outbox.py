@@ -36,7 +36,7 @@ def deliver(clock: Clock = timezone.now, *, ends: Callable[[], bool] = lambda: F
         event = deliveries.claim(
             due.order_by("next_try_at", "at"), clock(), settings.LINEAGE_TIMEOUT_SECONDS
         )
-        if event is None or not _delivered(event, clock):
+        if event is None or not _deliver(event, clock):
             return sent
     return AT_ONCE
 
@@ -90,7 +90,7 @@ def _check_regular(descriptor: int) -> None:
         raise DeliveryError(msg)
 
 
-def _delivered(event: LineageEvent, clock: Clock) -> bool:
+def _deliver(event: LineageEvent, clock: Clock) -> bool:
     body = json.dumps(event.content, ensure_ascii=False, separators=(",", ":")).encode()
     url = settings.LINEAGE_URL
     deliveries.release_connection()
@@ -103,9 +103,9 @@ def _delivered(event: LineageEvent, clock: Clock) -> bool:
         what = _words_of(error)
         logger.warning("Lineage event %s failed: %s", event.pk, what)
         asked = timedelta(seconds=error.retry_after_s if isinstance(error, DeliveryError) else 0)
-        deliveries.failed(event, what, clock(), settings.LINEAGE_GIVE_UP_HOURS, asked)
+        deliveries.record_failure(event, what, clock(), settings.LINEAGE_GIVE_UP_HOURS, asked)
         return False
-    deliveries.delivered(event, clock(), content={})
+    deliveries.record_delivery(event, clock(), content={})
     return True
 
 

@@ -16,7 +16,7 @@ from lakeui.catalog.log_values import json_value
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.models import PipelineTransaction
 from lakeui.jobs.models import Job
-from lakeui.monitoring.lineage.events import Told, events_of_job, events_of_transaction
+from lakeui.monitoring.lineage.events import RunEventDraft, events_of_job, events_of_transaction
 from lakeui.monitoring.models import LineageEvent
 
 logger = logging.getLogger(__name__)
@@ -38,11 +38,13 @@ def note(now: datetime) -> int:
     return noted + _note(_transactions(now), events_of_transaction, now)
 
 
-def _note(rows: Iterable[_Row], events: Callable[[_Row], list[Told]], now: datetime) -> int:
+def _note(
+    rows: Iterable[_Row], events: Callable[[_Row], list[RunEventDraft]], now: datetime
+) -> int:
     made = []
     for row in rows:
         try:
-            made += [_kept(told, row, now) for told in events(row)]
+            made += [_build_event_row(told, row, now) for told in events(row)]
         except Exception:  # a fault of ours in one may not hold up the rest
             logger.exception("Lineage of %s %s could not be made", type(row).__name__, row.pk)
     before = LineageEvent.objects.filter(run_id__in={event.run_id for event in made})
@@ -52,7 +54,9 @@ def _note(rows: Iterable[_Row], events: Callable[[_Row], list[Told]], now: datet
     return len(new)
 
 
-def _kept(told: Told, row: Job | PipelineTransaction, now: datetime) -> LineageEvent:
+def _build_event_row(
+    told: RunEventDraft, row: Job | PipelineTransaction, now: datetime
+) -> LineageEvent:
     about = {"job": row} if isinstance(row, Job) else {"transaction": row}
     return LineageEvent(
         run_id=told.run_id,
@@ -69,7 +73,7 @@ def _jobs(now: datetime) -> Iterable[Job]:
     """Jobs at work without a START, and jobs that ended without an end, the first to end first."""
     told = LineageEvent.objects.filter(job=OuterRef("pk"))
     begun = Job.objects.filter(state__in=Job.AT_WORK, finished_at=None).exclude(Exists(told))
-    since = _since(Q(job__isnull=False), now)
+    since = _find_start(Q(job__isnull=False), now)
     ended = Job.objects.filter(state__in=Job.ENDED, finished_at__gte=since).exclude(
         Exists(told.filter(type__in=LineageEvent.ENDS, run_id=OuterRef("pk")))
     )
@@ -85,7 +89,7 @@ def _transactions(now: datetime) -> Iterable[PipelineTransaction]:
     the mirror, which knows what it wrote. Neither waits for long.
     """
     told = LineageEvent.objects.filter(transaction=OuterRef("pk"))
-    since = _since(Q(transaction__isnull=False), now)
+    since = _find_start(Q(transaction__isnull=False), now)
     rows = PipelineTransaction.objects.filter(reported_at__gte=since - GRACE)
     running = Q(state=State.RUNNING) & ~Exists(told)
     ended = ~Q(state=State.RUNNING) & ~Exists(told.filter(type__in=LineageEvent.ENDS))
@@ -115,7 +119,7 @@ def _went_on() -> Q:
     return Q(Exists(later), ~Q(run_id=""), state__in=[State.ABORTED, State.FAILED])
 
 
-def _since(of: Q, now: datetime) -> datetime:
+def _find_start(of: Q, now: datetime) -> datetime:
     """From when rows are looked at: a little before the last end that is noted, a day back at most."""
     back = now - timedelta(hours=settings.LINEAGE_GIVE_UP_HOURS)
     last = LineageEvent.objects.filter(of, type__in=LineageEvent.ENDS).aggregate(Max("at"))

@@ -62,8 +62,8 @@ class SignInView(LoginView):
             msg = "People do not sign in by password here."
             raise PermissionDenied(msg)
         name = request.POST.get("username", "")
-        self.tries = PasswordTries.of_sign_in(request, name)
-        self.address_tries = PasswordTries.of_address(request)
+        self.tries = PasswordTries.from_request(request, name)
+        self.address_tries = PasswordTries.from_address(request)
         self.tries_left = self.tries.take()
         if self.tries_left < 0:
             return self._refuse(name, self.tries, is_first=self.tries_left == -1)

@@ -16,11 +16,11 @@ from engine.errors import RequestError
 from lakeui.catalog.access import may, tables_where, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.monitoring.attention import Attention, attention
-from lakeui.monitoring.checks import Check, thresholds
+from lakeui.monitoring.checks import AttentionCheck, thresholds
 from lakeui.monitoring.models import Mute
-from lakeui.monitoring.mutes import mute, muted, mutes_now, visible_mutes
+from lakeui.monitoring.mutes import group_mutes, mute, mutes_now, visible_mutes
 from lakeui.monitoring.overview import lake_of
-from lakeui.monitoring.recent_conflicts import Day, day_of
+from lakeui.monitoring.recent_conflicts import ConflictsOfDay, day_of
 from lakeui.pages.overview.attention_words import in_words
 from lakeui.pages.read_only import refuse_when_read_only
 
@@ -48,17 +48,17 @@ def attention_list(request: HttpRequest) -> HttpResponse:
 
 
 def told(
-    request: HttpRequest, now: datetime, day: Day, most: int
+    request: HttpRequest, now: datetime, day: ConflictsOfDay, most: int
 ) -> tuple[Attention, dict[str, Any]]:
     """What is told now and what is muted, for this page and the first one."""
     mutes = mutes_now(now)
-    attention_now = attention(request.user, now, day, muted(mutes), most)
+    attention_now = attention(request.user, now, day, group_mutes(mutes), most)
     maintained = _maintained(request, attention_now)
     return attention_now, {
         "attention_items": in_words(attention_now.items, maintained),
         "attention_count": attention_now.count,
         "mutes": visible_mutes(mutes, request.user),
-        "check_count": len(Check),
+        "check_count": len(AttentionCheck),
         "maintained": maintained,
     }
 
@@ -69,7 +69,7 @@ def attention_mute(request: HttpRequest) -> HttpResponse:
     """Mutes a check of one table, or of all where none is posted."""
     refuse_when_read_only()
     check, days = request.POST.get("check", ""), request.POST.get("days", "")
-    if check not in Check.values or days not in SPANS:
+    if check not in AttentionCheck.values or days not in SPANS:
         msg = "There is no such check, or it cannot be muted for so long."
         raise Http404(msg)
     table = _table(request)
@@ -78,14 +78,14 @@ def attention_mute(request: HttpRequest) -> HttpResponse:
     until = now + timedelta(days=int(days))
     reason = request.POST.get("reason", "")
     try:
-        row = mute(Check(check), table, until, by=request.user, now=now, reason=reason)  # type: ignore[arg-type]  # signed in
+        row = mute(AttentionCheck(check), table, until, by=request.user, now=now, reason=reason)  # type: ignore[arg-type]  # signed in
     except RequestError as error:
         messages.error(request, str(error))
     else:
         where = f"of {table.name}" if table else "of every table"
         messages.success(
             request,
-            f"{Check(check).label} {where}: muted for {SPANS[days]}, till {row.until:%Y-%m-%d %H:%M} UTC.",
+            f"{AttentionCheck(check).label} {where}: muted for {SPANS[days]}, till {row.until:%Y-%m-%d %H:%M} UTC.",
         )
     return redirect("attention")
 
@@ -100,7 +100,7 @@ def attention_unmute(request: HttpRequest, pk: int) -> HttpResponse:
         get_object_or_404(visible_tables(request.user), pk=row.table_id)
     _must_maintain(request, row.table)
     row.delete()
-    messages.success(request, f"{Check(row.about).label}: told again.")
+    messages.success(request, f"{AttentionCheck(row.about).label}: told again.")
     return redirect("attention")
 
 

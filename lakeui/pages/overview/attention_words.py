@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from lakeui.catalog.models import Table
 from lakeui.monitoring.attention_items import AttentionItem
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.checks import AttentionCheck
 from lakeui.pages.moments import clock_text
 from lakeui.pages.short_words import plain_condition
 from lakeui.pages.units import format_ago, format_bytes, format_count, format_duration
@@ -334,18 +334,18 @@ def _zone() -> str:
     return timezone.localtime().tzname() or ""
 
 
-_WORDS: Mapping[Check, Callable[[AttentionItem], Said]] = {
-    Check.REORDERED: _reordered,
-    Check.UNREACHABLE: _unreachable,
-    Check.OUTCOME_UNKNOWN: _outcome_unknown,
-    Check.ABORTED: _aborted,
-    Check.METADATA_COST: _metadata_cost,
-    Check.FAILED_JOB: _failed,
-    Check.FAILING_SCHEDULE: _failing_schedule,
-    Check.JOBS_WAIT: _jobs_wait,
-    Check.WORKER_SILENT: _worker_silent,
-    Check.SMALL_FILES: _small_files,
-    Check.VACUUM_DUE: _vacuum_due,
-    Check.MIRROR_QUIET: _mirror_quiet,
-    Check.NEW_TABLES: _new_tables,
+_WORDS: Mapping[AttentionCheck, Callable[[AttentionItem], Said]] = {
+    AttentionCheck.REORDERED: _reordered,
+    AttentionCheck.UNREACHABLE: _unreachable,
+    AttentionCheck.OUTCOME_UNKNOWN: _outcome_unknown,
+    AttentionCheck.ABORTED: _aborted,
+    AttentionCheck.METADATA_COST: _metadata_cost,
+    AttentionCheck.FAILED_JOB: _failed,
+    AttentionCheck.FAILING_SCHEDULE: _failing_schedule,
+    AttentionCheck.JOBS_WAIT: _jobs_wait,
+    AttentionCheck.WORKER_SILENT: _worker_silent,
+    AttentionCheck.SMALL_FILES: _small_files,
+    AttentionCheck.VACUUM_DUE: _vacuum_due,
+    AttentionCheck.MIRROR_QUIET: _mirror_quiet,
+    AttentionCheck.NEW_TABLES: _new_tables,
 }

@@ -12,11 +12,16 @@ from django.utils import timezone
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.first_steps import first_steps
-from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_aborted, table_counts
+from lakeui.monitoring.leading import SHOWS, SORTS, list_leading_tables, many_aborted, table_counts
 from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
-from lakeui.monitoring.recent_conflicts import Day, day_of, sums_of_day, with_resolved
-from lakeui.monitoring.running import running_now
+from lakeui.monitoring.recent_conflicts import (
+    ConflictsOfDay,
+    add_resolved_counts,
+    day_of,
+    sums_of_day,
+)
+from lakeui.monitoring.running import list_running_jobs
 from lakeui.pages.access.preferences import hides_first_steps
 from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.partition_heat import draw_partition_heat
@@ -32,7 +37,7 @@ _ROWS, _ITEMS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 7, 3, 8, 8
 @login_required
 def overview(request: HttpRequest) -> HttpResponse:
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
-        fragment = {"at_work": running_now(request.user)}
+        fragment = {"at_work": list_running_jobs(request.user)}
         return render(request, "overview/_running.html", fragment)
     looks = _Looks(request)
     now = timezone.now()
@@ -42,7 +47,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     context |= _listed(request, day, now, context)
     context |= _heat(request, day, now) | told(request, now, day, _OF_A_CHECK)[1]
     page: dict[str, Any] = {
-        "at_work": running_now(request.user),
+        "at_work": list_running_jobs(request.user),
         "first_steps": [] if hides_first_steps(request) else first_steps(request.user),  # type: ignore[arg-type]
         "looks": looks,
         "since": since,
@@ -56,7 +61,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _happened(request: HttpRequest, since: datetime, day: Day) -> dict[str, Any]:
+def _happened(request: HttpRequest, since: datetime, day: ConflictsOfDay) -> dict[str, Any]:
     happened = lake.activity(request.user, since, day)
     return {
         "lake": lake.lake_of(request.user),
@@ -68,12 +73,12 @@ def _happened(request: HttpRequest, since: datetime, day: Day) -> dict[str, Any]
 
 
 def _listed(
-    request: HttpRequest, day: Day, now: datetime, facts: Mapping[str, Any]
+    request: HttpRequest, day: ConflictsOfDay, now: datetime, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The tables, each with its day."""
     show = _one_of(request, "show", SHOWS, "")
     sort = _one_of(request, "sort", SORTS, "-aborted")
-    tables = leading_tables(request.user, day, _ROWS, show=show, sort=sort)
+    tables = list_leading_tables(request.user, day, _ROWS, show=show, sort=sort)
     commits, happened = lake.commits_by_hour(tables, now), facts["activity"]
     return {
         "tables": tables,
@@ -81,7 +86,7 @@ def _listed(
         "shows": table_counts(request.user, day, facts["lake"]),
         "sort": sort,
         "to_look_at": many_aborted(day),
-        "table_sums": with_resolved(day, tables, now),
+        "table_sums": add_resolved_counts(day, tables, now),
         "day_commits": happened.commit_count
         if happened.since == day.since
         else commits_since(request.user, day.since),
@@ -94,7 +99,7 @@ def _listed(
     }
 
 
-def _heat(request: HttpRequest, day: Day, now: datetime) -> dict[str, Any]:
+def _heat(request: HttpRequest, day: ConflictsOfDay, now: datetime) -> dict[str, Any]:
     by = _one_of(request, "heat", HEATS, "hour")
     if by == "hour":
         return {"heat_by": by, "heat": draw_heat(day.cost_by_hour, now)}

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from lakeui.monitoring import search as room
-from lakeui.monitoring.search import Found, uuid_in
+from lakeui.monitoring.search import SearchResults, uuid_in
 from lakeui.pages.overview.palette import offered
 
 
@@ -33,7 +33,7 @@ def search(request: HttpRequest) -> HttpResponse:
     return render(request, "overview/search.html", context)
 
 
-def _only_one(results: Found, text: str) -> tuple[Any, ...] | None:
+def _only_one(results: SearchResults, text: str) -> tuple[Any, ...] | None:
     """Where to go at once: a table, version, job or conflict that was named exactly."""
     exact = [table for table in results.tables if table.name == text]
     if exact:

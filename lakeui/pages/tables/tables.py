@@ -17,7 +17,7 @@ from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.filters import TableFilter
 from lakeui.catalog.health import Health, annotate_health
 from lakeui.catalog.syncs import ask_worker
-from lakeui.monitoring.recent_conflicts import aborted_since
+from lakeui.monitoring.recent_conflicts import list_aborted_since
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
 from lakeui.pages.table_head import visible_table
@@ -76,7 +76,7 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
 
 def _aborted_in_a_day(request: HttpRequest) -> Subquery:
     """How many writes to a table were aborted in 24 hours: where many, it needs attention."""
-    aborted = aborted_since(request.user, timezone.now() - timedelta(hours=24))
+    aborted = list_aborted_since(request.user, timezone.now() - timedelta(hours=24))
     of_table = aborted.filter(table=OuterRef("pk")).values("table").annotate(n=Count("pk"))
     return Subquery(of_table.values("n"))
 

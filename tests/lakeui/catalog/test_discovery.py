@@ -31,12 +31,12 @@ from lakeui.catalog.models import Discovery, Table
 from lakeui.catalog.registration import request_registration
 from lakeui.catalog.unregistered_tables import dismiss
 from lakeui.conflicts.unregistering import unregister_table
-from lakeui.monitoring.alerting.findings import Look
-from lakeui.monitoring.attention_items import Asked
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.alerting.findings import AlertRound
+from lakeui.monitoring.attention_items import AttentionRequest
+from lakeui.monitoring.checks import AttentionCheck
 from lakeui.monitoring.discovery_attention import new_tables
-from lakeui.monitoring.mutes import Muted
-from lakeui.monitoring.recent_conflicts import Day, Sums
+from lakeui.monitoring.mutes import ActiveMutes
+from lakeui.monitoring.recent_conflicts import ConflictsOfDay, ConflictSums
 from tests.engine.storage.conftest import s3_options  # noqa: F401 - a fixture
 from tests.lakeui.catalog.log_writer import new_table
 from tests.ordinary_user import ordinary_user
@@ -438,7 +438,9 @@ def round_of(discovery):
 
 
 def told(user):
-    asked = Asked(user, timezone.now(), Day(timezone.now(), Sums()), Muted(), 50)
+    asked = AttentionRequest(
+        user, timezone.now(), ConflictsOfDay(timezone.now(), ConflictSums()), ActiveMutes(), 50
+    )
     return [
         (item.facts["root"], item.facts["new_tables"])
         for _, _, items in new_tables(asked)
@@ -456,7 +458,7 @@ def test_what_a_repeated_search_finds_is_told_until_it_is_registered_or_dismisse
     assert told(admin) == [(str(lake), 2)], "what is registered is told no more"
     unregister_table(Table.objects.get(), None)
     assert told(admin) == [(str(lake), 2)], "nor is what was taken off"
-    (finding,) = Look(timezone.now()).findings(Check.NEW_TABLES, None)
+    (finding,) = AlertRound(timezone.now()).findings(AttentionCheck.NEW_TABLES, None)
     assert finding.title == f"2 new tables below {lake}"
     assert dismiss(discovery) == 2
     assert told(admin) == []

@@ -24,14 +24,14 @@ from lakeui.monitoring.alerting.channels import (
     make_rule,
     send_test,
 )
-from lakeui.monitoring.alerting.findings import Look
+from lakeui.monitoring.alerting.findings import AlertRound
 from lakeui.monitoring.alerting.messages import signature
 from lakeui.monitoring.alerting.outbox import claim, deliver, due_channels
 from lakeui.monitoring.alerting.sealed import seal, unseal
 from lakeui.monitoring.alerting.watch import MOST_ITEMS, MOST_WAITING, is_quiet, put, watch
 from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at
 from lakeui.monitoring.attention import FINDERS
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.checks import AttentionCheck
 from lakeui.monitoring.deliveries import LEASE
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, AlertRule, Mute
 from tests.lakeui.factories import make_conflict, make_job, make_table, make_user
@@ -93,20 +93,20 @@ def at(moment):
 
 
 def test_every_condition_finds_something_or_nothing_in_a_number_of_queries():
-    look = Look(NOON)
+    look = AlertRound(NOON)
     assert [look.findings(one, None) for one in CONDITIONS.values()] == [[]] * len(CONDITIONS)
 
 
 def test_every_check_for_attention_can_be_told():
-    assert {check.value for check in Check} <= {*CONDITIONS}
+    assert {check.value for check in AttentionCheck} <= {*CONDITIONS}
     found = [check for checks, _ in FINDERS for check in checks]
-    assert sorted(found) == sorted(Check), "each by one finder"
+    assert sorted(found) == sorted(AttentionCheck), "each by one finder"
 
 
 def test_a_check_without_words_of_its_own_is_told_by_its_label(monkeypatch):
-    monkeypatch.delitem(findings._WORDS, Check.UNREACHABLE)
+    monkeypatch.delitem(findings._WORDS, AttentionCheck.UNREACHABLE)
     make_table(mirror_error_code="LAKE_STORAGE_ERROR", mirror_error="403", mirror_failed_at=NOON)
-    (told,) = Look(NOON).findings(Check.UNREACHABLE, None)
+    (told,) = AlertRound(NOON).findings(AttentionCheck.UNREACHABLE, None)
     assert told.title == "A log cannot be read: sales.orders"
     assert told.text == "at the first try without success"
 
@@ -114,8 +114,8 @@ def test_a_check_without_words_of_its_own_is_told_by_its_label(monkeypatch):
 def test_a_failed_job_a_stopped_stream_and_a_quiet_mirror_are_found():
     table = make_table(mirrored_at=NOON - timedelta(minutes=16))
     job, stream = failed_job(table), failed_job(table, kind="stream")
-    look = Look(NOON)
-    failed = look.findings(Check.FAILED_JOB, None)
+    look = AlertRound(NOON)
+    failed = look.findings(AttentionCheck.FAILED_JOB, None)
     assert {one.job_id for one in failed} == {str(job.pk), str(stream.pk)}
     assert failed[0].text == "The disk is full."
     (stopped,) = look.findings(OwnCondition.STREAM_STOPPED, None)
@@ -134,7 +134,7 @@ def test_aborted_writes_are_found_by_number_and_by_time_wasted_within_the_hour()
             occurred_at=NOON - timedelta(minutes=minutes),
             wasted_ms=400_000,
         )
-    look = Look(NOON)
+    look = AlertRound(NOON)
     assert look.findings(OwnCondition.ABORTED, 3) == []
     (aborted,) = look.findings(OwnCondition.ABORTED, 2)
     assert aborted.title == "2 writes to sales.orders were aborted in the last hour"
@@ -148,7 +148,7 @@ def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted():
             table, rule="metadata_changed", winning_version=9, winner_operation="SET TBLPROPERTIES",
             occurred_at=NOON - timedelta(minutes=minutes),
         )  # fmt: skip
-    (told,) = Look(NOON).findings(Check.METADATA_COST, None)
+    (told,) = AlertRound(NOON).findings(AttentionCheck.METADATA_COST, None)
     assert told.title == "Version 9 of sales.orders aborted 2 writes"
 
 
@@ -159,17 +159,17 @@ def test_schedules_whose_long_names_begin_alike_are_told_apart():
             name="n" * 199 + end, table=table, cron="0 3 * * *", kind="optimize", owner=owner,
             last_fired_at=NOON, note="The owner may not write any more.",
         )  # fmt: skip
-    keys = {told.key for told in Look(NOON).findings(Check.FAILING_SCHEDULE, None)}
+    keys = {told.key for told in AlertRound(NOON).findings(AttentionCheck.FAILING_SCHEDULE, None)}
     assert [len(key) for key in keys] == [120, 120]
 
 
 def test_what_is_muted_is_not_told():
     table = make_table(mirrored_at=NOON - timedelta(days=1))
     failed_job(table)
-    for check in (Check.FAILED_JOB, Check.MIRROR_QUIET):
+    for check in (AttentionCheck.FAILED_JOB, AttentionCheck.MIRROR_QUIET):
         Mute.objects.create(about=check, until=NOON + HOUR)
-    look = Look(NOON)
-    assert look.findings(Check.FAILED_JOB, None) == []
+    look = AlertRound(NOON)
+    assert look.findings(AttentionCheck.FAILED_JOB, None) == []
     assert look.findings(OwnCondition.MIRROR_QUIET, None) == []
 
 
@@ -178,7 +178,7 @@ def test_what_is_muted_is_not_told():
 
 def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
     table = make_table()
-    rule, job = rule_on(channel, Check.FAILED_JOB), failed_job(table)
+    rule, job = rule_on(channel, AttentionCheck.FAILED_JOB), failed_job(table)
     assert [watch(NOON), watch(NOON + MINUTE), watch(NOON + HOUR)] == [1, 0, 0]
     assert deliver(channel.pk, at(NOON)) == 1
     (message,) = sent(webhook)
@@ -192,7 +192,7 @@ def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
 
 def test_what_comes_within_the_groups_minutes_is_told_together(channel, webhook):
     table = make_table()
-    rule_on(channel, Check.FAILED_JOB, group_minutes=5)
+    rule_on(channel, AttentionCheck.FAILED_JOB, group_minutes=5)
     failed_job(table)
     assert watch(NOON) == 1
     for second in range(1, 4):
@@ -208,7 +208,7 @@ def test_a_message_holds_the_first_and_counts_the_rest(channel):
     table = make_table()
     for _ in range(MOST_ITEMS + 3):
         failed_job(table)
-    rule_on(channel, Check.FAILED_JOB)
+    rule_on(channel, AttentionCheck.FAILED_JOB)
     watch(NOON)
     content = AlertDelivery.objects.get().content
     assert (len(content["items"]), content["more"], content["count"]) == (MOST_ITEMS, 3, 53)
@@ -218,7 +218,7 @@ def test_a_message_holds_the_first_and_counts_the_rest(channel):
 def test_only_tables_whose_names_match_are_told(channel):
     for name in ("sales.orders", "crm.people"):
         failed_job(make_table(name))
-    rule_on(channel, Check.FAILED_JOB, tables="crm.*")
+    rule_on(channel, AttentionCheck.FAILED_JOB, tables="crm.*")
     watch(NOON)
     (item,) = AlertDelivery.objects.get().content["items"]
     assert item["table"] == "crm.people"
@@ -250,7 +250,7 @@ def test_what_still_holds_is_told_again_after_the_rules_hours(channel):
 def test_quiet_hours_hold_back_and_are_told_afterwards_in_one_message(channel):
     change_channel(channel, {"quiet_from": time(22), "quiet_to": time(6), "zone": "Europe/Berlin"})
     night = datetime(2026, 11, 23, 22, tzinfo=UTC)  # 23 o'clock in Berlin
-    rule_on(channel, Check.FAILED_JOB)
+    rule_on(channel, AttentionCheck.FAILED_JOB)
     table = make_table()
     for minutes in (0, 10):
         failed_job(table, night)
@@ -266,7 +266,7 @@ def test_quiet_hours_hold_back_and_are_told_afterwards_in_one_message(channel):
 
 def test_a_rule_can_ignore_quiet_hours(channel):
     change_channel(channel, {"quiet_from": time(0), "quiet_to": time(23, 59)})
-    rule_on(channel, Check.FAILED_JOB, ignores_quiet_hours=True)
+    rule_on(channel, AttentionCheck.FAILED_JOB, ignores_quiet_hours=True)
     failed_job(make_table())
     assert watch(NOON) == 1
 
@@ -285,8 +285,8 @@ def test_a_rule_that_cannot_be_looked_at_stops_no_other(channel):
         channel_target(channel), name="broken", quiet_from=time(1), quiet_to=time(2)
     )
     AlertChannel.objects.filter(pk=broken.pk).update(zone="Atlantis/Capital")
-    rule_on(broken, Check.FAILED_JOB, name="a rule before")
-    rule_on(channel, Check.FAILED_JOB, name="b rule")
+    rule_on(broken, AttentionCheck.FAILED_JOB, name="a rule before")
+    rule_on(channel, AttentionCheck.FAILED_JOB, name="b rule")
     failed_job(make_table())
     assert watch(NOON) == 1
     assert AlertDelivery.objects.get().channel == channel
@@ -297,7 +297,7 @@ def channel_target(channel):
 
 
 def test_a_disabled_rule_and_a_disabled_channel_tell_nothing(channel):
-    rule = rule_on(channel, Check.FAILED_JOB, enabled=False)
+    rule = rule_on(channel, AttentionCheck.FAILED_JOB, enabled=False)
     failed_job(make_table())
     assert watch(NOON) == 0
     change_rule(rule, {"enabled": True})
@@ -311,7 +311,7 @@ def test_the_outbox_of_a_channel_is_bounded_and_nothing_is_lost(channel):
     content = {"title": "x", "items": [], "more": 0}
     for _ in range(MOST_WAITING):
         put(channel, content, NOON)
-    rule_on(channel, Check.FAILED_JOB)
+    rule_on(channel, AttentionCheck.FAILED_JOB)
     failed_job(make_table())
     assert watch(NOON) == 0
     AlertDelivery.objects.all().delete()
@@ -485,7 +485,7 @@ def test_a_channel_that_fails_holds_up_no_other(channel, webhook, settings):
 def test_slack_gets_blocks_whose_text_is_escaped(webhook):
     channel = channel_to(webhook.url, "slack")
     failed_job(make_table("a<!channel>&b"))
-    rule_on(channel, Check.FAILED_JOB)
+    rule_on(channel, AttentionCheck.FAILED_JOB)
     watch(NOON)
     deliver(channel.pk, at(NOON))
     (body,) = sent(webhook)
@@ -499,7 +499,7 @@ def test_teams_gets_an_adaptive_card(webhook):
     channel = channel_to(webhook.url, "teams")
     for _ in range(20):
         failed_job(make_table(f"[x](https://evil.example){Job.objects.count()}"))
-    rule_on(channel, Check.FAILED_JOB)
+    rule_on(channel, AttentionCheck.FAILED_JOB)
     watch(NOON)
     deliver(channel.pk, at(NOON))
     (body,) = sent(webhook)
@@ -528,7 +528,7 @@ def test_people_get_a_mail(settings, unused_port):
     try:
         channel = channel_to("ann@example.org; bob@example.org", "email")
         failed_job(make_table("sales.orders\r\nBcc: eve@example.org"))
-        rule_on(channel, Check.FAILED_JOB)
+        rule_on(channel, AttentionCheck.FAILED_JOB)
         watch(NOON)
         assert deliver(channel.pk, at(NOON)) == 0
         assert AlertDelivery.objects.get().error == "the mail server answered 451"
@@ -725,7 +725,7 @@ def test_a_new_secret_signs_from_then_on(channel, webhook):
 
 
 def test_who_changes_one_thing_leaves_what_another_changed_meanwhile(channel):
-    rule = rule_on(channel, Check.FAILED_JOB)
+    rule = rule_on(channel, AttentionCheck.FAILED_JOB)
     seen, seen_rule = AlertChannel.objects.get(), AlertRule.objects.get()
     secret = change_channel(channel, {"new_secret": True})
     AlertRule.objects.update(told_at=NOON)

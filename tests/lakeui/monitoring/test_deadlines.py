@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from lakeui.monitoring.alerting.deadlines import reached, resolved
+from lakeui.monitoring.alerting.deadlines import connect_to_first, resolve_host
 
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 
@@ -20,7 +20,7 @@ def test_a_name_server_that_hangs_is_waited_for_until_the_deadline():
         return []
 
     with pytest.raises(TimeoutError):
-        resolved("hooks.example.org", 443, monotonic() + 0.2, hangs)
+        resolve_host("hooks.example.org", 443, monotonic() + 0.2, hangs)
     ended.set()
 
 
@@ -29,8 +29,8 @@ def test_a_name_that_is_none_is_told_as_the_system_does():
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     with pytest.raises(socket.gaierror):
-        resolved("hooks.example.org", 443, monotonic() + 30, refuses)
-    assert resolved("127.0.0.1", 443, monotonic() + 30) == [LOOPBACK]
+        resolve_host("hooks.example.org", 443, monotonic() + 30, refuses)
+    assert resolve_host("127.0.0.1", 443, monotonic() + 30) == [LOOPBACK]
 
 
 def test_an_address_that_takes_no_line_leaves_time_for_the_next():
@@ -45,7 +45,7 @@ def test_an_address_that_takes_no_line_leaves_time_for_the_next():
             line.connect_ex(("127.0.0.1", port))
             waiting.append(line)
         places = [(LOOPBACK, port), (LOOPBACK, open_server.getsockname()[1])]
-        with reached(places, monotonic() + 4) as line:
+        with connect_to_first(places, monotonic() + 4) as line:
             assert line.getpeername()[1] == open_server.getsockname()[1]
         for one in waiting:
             one.close()

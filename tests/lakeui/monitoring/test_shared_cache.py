@@ -70,7 +70,7 @@ def test_tries_to_sign_in_are_counted_together(cache, monkeypatch):
     monkeypatch.setattr("lakeui.monitoring.password_tries.cache", cache)
     before = timezone.now()
     request = RequestFactory().post("/login/")
-    tries = [PasswordTries.of_sign_in(request, name) for name in ("Ann", "ann", "ANN") * 2]
+    tries = [PasswordTries.from_request(request, name) for name in ("Ann", "ann", "ANN") * 2]
     assert [one.take() for one in tries] == [4, 3, 2, 1, 0, -1]
     assert before < tries[0].paused_until - PAUSE <= timezone.now()
     tries[0].forget()

@@ -7,7 +7,7 @@ from django.utils import timezone
 from lakeui.catalog.roles import Role
 from lakeui.monitoring.alerting.channels import send_test
 from lakeui.monitoring.alerting.sealed import unseal
-from lakeui.monitoring.deliveries import delivered
+from lakeui.monitoring.deliveries import record_delivery
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
 from tests.lakeui.factories import make_user
 from tests.lakeui.page_client import PageClient
@@ -110,7 +110,7 @@ def test_a_message_that_not_every_recipient_got_is_delivered_and_says_who(admin)
     delivery = send_test(
         AlertChannel.objects.create(name="people", kind="email"), "ann", timezone.now()
     )
-    delivered(delivery, timezone.now(), error="refused for bob@example.org (550)")
+    record_delivery(delivery, timezone.now(), error="refused for bob@example.org (550)")
     page = admin.get("/monitoring/alerts/").content.decode()
     assert "refused for bob@example.org (550)" in page
     assert ("delivered</span>" in page, "given up</span>" in page) == (True, False)

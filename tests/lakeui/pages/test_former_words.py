@@ -8,7 +8,7 @@ from django.apps import apps
 from django.utils import timezone
 
 from lakeui.conflicts.models import Conflict, ConflictDay
-from lakeui.monitoring.checks import Check
+from lakeui.monitoring.checks import AttentionCheck
 from lakeui.monitoring.models import Mute
 from tests.lakeui.factories import make_conflict, make_table
 
@@ -35,7 +35,7 @@ def test_records_of_the_former_words_are_renamed_and_renamed_back():
 def test_a_mute_of_the_former_check_stays_one():
     Mute.objects.create(about="escaped", until=timezone.now() + timedelta(days=1))
     import_module("lakeui.monitoring.migrations.0003_aborted_writes").forwards(apps, None)
-    assert Check(Mute.objects.get().about) is Check.ABORTED
+    assert AttentionCheck(Mute.objects.get().about) is AttentionCheck.ABORTED
 
 
 @pytest.mark.parametrize(("word", "former"), [("aborted", "escaped"), ("resolved", "absorbed")])
