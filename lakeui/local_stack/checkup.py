@@ -47,7 +47,7 @@ from lakeui.monitoring.lineage.checks import check_lineage
 from lakeui.monitoring.lineage.outbox import reach_problem
 from lakeui.monitoring.worker_count import MISSED
 from lakeui.sign_on import openid
-from lakeui.sign_on.configuration import by_openid
+from lakeui.sign_on.configuration import is_openid_enabled
 from lakeui.sign_on.errors import SignOnError
 
 MAX_SKEW_S = 5.0
@@ -216,7 +216,7 @@ def _first_reached(what: str, master: str, addresses: list[str]) -> str:
 def provider_problem() -> str:
     """Empty if the OpenID provider answers as one, or none is set up."""
     try:
-        if by_openid():
+        if is_openid_enabled():
             openid.reach()
     except SignOnError as error:
         return error.text

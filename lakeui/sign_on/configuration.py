@@ -27,18 +27,18 @@ def check() -> None:
     roles_of_groups()
     if bool(settings.PROXY_USER_HEADER) != bool(proxy_networks()):
         _refuse("PROXY_USER_HEADER and PROXY_ADDRESSES go together: set both, or neither.")
-    if not (settings.LOCAL_ACCOUNTS or by_openid() or by_proxy()):
+    if not (settings.LOCAL_ACCOUNTS or is_openid_enabled() or is_proxy_enabled()):
         _refuse("LOCAL_ACCOUNTS is false and nobody could sign in: set OIDC_ISSUER or a proxy.")
     if settings.SIGN_ON_SESSION_HOURS <= 0:
         _refuse("SIGN_ON_SESSION_HOURS is not above 0: say how long people stay signed in.")
 
 
-def by_openid() -> bool:
+def is_openid_enabled() -> bool:
     """Whether people may come from an OpenID provider."""
     return bool(settings.OIDC_ISSUER)
 
 
-def by_proxy() -> bool:
+def is_proxy_enabled() -> bool:
     """Whether a proxy may say who is there."""
     return bool(settings.PROXY_USER_HEADER)
 
@@ -80,7 +80,7 @@ def _plain(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
 
 
 def _check_issuer() -> None:
-    if not by_openid():
+    if not is_openid_enabled():
         return
     parts = urlsplit(settings.OIDC_ISSUER)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):

@@ -137,7 +137,7 @@ class AccountDisabledError(SignOnError):
         )
 
 
-class NameTakenError(SignOnError):
+class AccountNameTakenError(SignOnError):
     """The name that a new subject claims is another account's."""
 
     code = "LAKE_SIGN_ON_NAME_TAKEN"

@@ -43,7 +43,7 @@ _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProviderAnswer:
     """Who the provider says is there, and what signing out there needs."""
 
     identity: Identity
@@ -65,7 +65,7 @@ def begin(request: HttpRequest, callback: str) -> HttpResponse:
     return response
 
 
-def finish(request: HttpRequest) -> Answer:
+def finish(request: HttpRequest) -> ProviderAnswer:
     """What the provider answered to a sign-in that this browser began.
 
     Raises:
@@ -95,10 +95,10 @@ def finish(request: HttpRequest) -> Answer:
         if not claims:
             reason = "there is none in the answer"
             raise TokenRefusedError(reason)
-        identity = _identity(_with_groups(client, token, claims))
+        identity = _identity(_add_groups(client, token, claims))
         endpoint = str(client.server_metadata.get("end_session_endpoint") or "")
         id_token = str(token["id_token"])
-        return Answer(identity, id_token if len(id_token) <= _MAX_HINT else "", endpoint)
+        return ProviderAnswer(identity, id_token if len(id_token) <= _MAX_HINT else "", endpoint)
 
 
 def end_address(endpoint: str, id_token: str, back: str) -> str:
@@ -147,7 +147,7 @@ def _client() -> Any:  # noqa: ANN401 - Authlib has no types
     return client
 
 
-def _with_groups(client: Any, token: Any, claims: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ANN401
+def _add_groups(client: Any, token: Any, claims: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ANN401
     """The token's claims, and those of the userinfo endpoint where the groups are only there."""
     endpoint = client.server_metadata.get("userinfo_endpoint")
     if settings.OIDC_GROUPS_CLAIM in claims or not (settings.SIGN_ON_ROLES and endpoint):

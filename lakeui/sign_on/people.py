@@ -17,9 +17,9 @@ from lakeui.catalog.roles import Role
 from lakeui.sign_on.configuration import EVERYBODY, roles_of_groups
 from lakeui.sign_on.errors import (
     AccountDisabledError,
+    AccountNameTakenError,
     EmailChangedError,
     InvalidNameError,
-    NameTakenError,
     NoGroupError,
 )
 from lakeui.sign_on.models import LinkedIdentity, Way
@@ -48,7 +48,7 @@ def account_of(identity: Identity) -> User:
     link = _link_of(identity)
     if link is None:
         _check_groups(identity)
-        return _made(identity)
+        return _create_user(identity)
     user = link.user
     if not user.is_active:
         raise AccountDisabledError(user.username)
@@ -77,10 +77,10 @@ def _link_of(identity: Identity) -> LinkedIdentity | None:
     return links.select_related("user").first()
 
 
-def _made(identity: Identity) -> User:
+def _create_user(identity: Identity) -> User:
     name = User.normalize_username(identity.name.strip())  # as it will be kept
     _check_name(name)
-    taken = NameTakenError(name, identity.issuer, identity.subject)
+    taken = AccountNameTakenError(name, identity.issuer, identity.subject)
     if User.objects.filter(username__iexact=name).exists():
         raise taken
     try:

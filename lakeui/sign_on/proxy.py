@@ -14,11 +14,11 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from lakeui.sign_on import sessions
-from lakeui.sign_on.configuration import by_proxy, proxy_networks
+from lakeui.sign_on.configuration import is_proxy_enabled, proxy_networks
 from lakeui.sign_on.errors import InvalidNameError, ProxyHeaderError, SignOnError
 from lakeui.sign_on.models import Way
 from lakeui.sign_on.people import Identity, account_of
-from lakeui.sign_on.refusals import refused
+from lakeui.sign_on.refusals import render_refusal
 
 ISSUER = "proxy"
 _SAID = "sign_on_said"
@@ -35,19 +35,19 @@ class ProxyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         scheme = request.headers.get("Authorization", "").partition(" ")[0].lower()
         is_token = request.path.startswith("/api/") and scheme == "bearer"
-        if by_proxy() and not is_token:
+        if is_proxy_enabled() and not is_token:
             try:
                 _follow(request)
             except SignOnError as error:
                 if not request.path.startswith(_FOR_PROGRAMS):
-                    return refused(request, error)
+                    return render_refusal(request, error)
         return self.get_response(request)
 
 
 def _follow(request: HttpRequest) -> None:
     came_so = request.session.get(sessions.WAY) == Way.PROXY
     try:
-        said = _said(request)
+        said = _read_headers(request)
     except SignOnError:
         logout(request)
         raise
@@ -65,7 +65,7 @@ def _follow(request: HttpRequest) -> None:
     request.session[_SAID] = said
 
 
-def _said(request: HttpRequest) -> list[str] | None:
+def _read_headers(request: HttpRequest) -> list[str] | None:
     """Name and groups, in one order, by the proxy's headers; None where no named proxy says a name.
 
     Raises:

@@ -8,7 +8,7 @@ from lakeui.monitoring.client_address import client_address
 from lakeui.sign_on.errors import SignOnError
 
 
-def refused(request: HttpRequest, error: SignOnError) -> HttpResponse:
+def render_refusal(request: HttpRequest, error: SignOnError) -> HttpResponse:
     """What happened and what to do about it."""
     record_refused_sign_on(error.name, error.code, client_address(request))
     return render(request, "access/refused.html", {"error": error}, status=error.status)

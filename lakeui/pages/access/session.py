@@ -29,7 +29,7 @@ from django.views.decorators.cache import never_cache
 from lakeui.monitoring.audit import record_failed_sign_in, record_session
 from lakeui.monitoring.password_tries import PAUSE, PasswordTries
 from lakeui.pages.access.sign_on import end_address
-from lakeui.sign_on.configuration import by_openid, issuer_name
+from lakeui.sign_on.configuration import is_openid_enabled, issuer_name
 from lakeui.sign_on.models import Way
 from lakeui.sign_on.sessions import note
 
@@ -102,7 +102,7 @@ class SignInView(LoginView):
         about = {
             "installation": settings.INSTALLATION_NAME,
             "local_accounts": settings.LOCAL_ACCOUNTS,
-            "provider": issuer_name() if by_openid() else "",
+            "provider": issuer_name() if is_openid_enabled() else "",
             "version": _version(),
             "read_only": settings.READ_ONLY,
             "started_at": _STARTED_AT,

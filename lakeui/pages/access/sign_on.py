@@ -10,11 +10,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from lakeui.sign_on import openid, sessions
-from lakeui.sign_on.configuration import by_openid
+from lakeui.sign_on.configuration import is_openid_enabled
 from lakeui.sign_on.errors import SignOnError
 from lakeui.sign_on.models import Way
 from lakeui.sign_on.people import account_of
-from lakeui.sign_on.refusals import refused
+from lakeui.sign_on.refusals import render_refusal
 
 _NEXT = "sign_on_next"
 END = "sign_on_end"
@@ -29,7 +29,7 @@ def sign_on(request: HttpRequest) -> HttpResponse:
     try:
         return openid.begin(request, request.build_absolute_uri(reverse("sign-on-callback")))
     except SignOnError as error:
-        return refused(request, error)
+        return render_refusal(request, error)
 
 
 @never_cache
@@ -42,7 +42,7 @@ def callback(request: HttpRequest) -> HttpResponse:
         answer = openid.finish(request)
         user = account_of(answer.identity)
     except SignOnError as error:
-        return refused(request, error)
+        return render_refusal(request, error)
     sessions.begin(request, user, Way.OPENID)
     if answer.end_session_endpoint:
         request.session[END] = [answer.end_session_endpoint, answer.id_token]
@@ -61,6 +61,6 @@ def end_address(request: HttpRequest) -> str:
 
 
 def _require_provider() -> None:
-    if not by_openid():
+    if not is_openid_enabled():
         msg = "No OpenID provider is set up here."
         raise Http404(msg)
