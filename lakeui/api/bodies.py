@@ -35,18 +35,18 @@ class BoundedBodies:
             await self._app(scope, receive, send)
             return
         limit = limit_of(scope["path"])
-        if _declared_bytes(scope) > limit:
+        if _content_length(scope) > limit:
             await _refuse(scope, send, limit)
             return
         taken = 0
 
-        async def bounded() -> Message:
+        async def receive_bounded() -> Message:
             nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
             return message if taken <= limit else {"type": "http.disconnect"}
 
-        await self._app(scope, bounded, send)
+        await self._app(scope, receive_bounded, send)
         if taken > limit:  # to who has gone the application says nothing
             await _refuse(scope, send, limit)
 
@@ -58,7 +58,7 @@ def limit_of(path: str) -> int:
     return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
-def _declared_bytes(scope: Scope) -> int:
+def _content_length(scope: Scope) -> int:
     text = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     return int(text) if text.isdigit() and len(text) < 20 else 0
 

@@ -32,7 +32,7 @@ def describe_commands(
     schemas = result["components"].setdefault("schemas", {})
     schemas[_CLAUSE] = _object(parameters_of(MergeClause))
     for kind, source in SOURCES.items():
-        schemas[f"{_camel(kind)}Source"] = _with_kind(kind, _object(parameters_of(source)))
+        schemas[f"{_camel(kind)}Source"] = _add_kind(kind, _object(parameters_of(source)))
     schemas[_SOURCE] = _one_of({kind: f"{_camel(kind)}Source" for kind in SOURCES})
     steps = {}
     for kind, command in COMMANDS.items():
@@ -40,7 +40,7 @@ def describe_commands(
         schemas[named] = {"description": command.help, **_object(command.list_parameters())}
         if fits_a_script(command):
             steps[kind] = f"{_camel(kind)}Step"
-            schemas[steps[kind]] = _with_kind(kind, _of_kind(named, schemas))
+            schemas[steps[kind]] = _add_kind(kind, _parameters_schema(named, schemas))
     schemas[_STEP] = _one_of(steps)
     for name in REQUESTS:
         for component in (f"{name}Request", name):
@@ -59,10 +59,10 @@ def _split(name: str, component: str, schemas: dict[str, Any]) -> None:
     asked = [field for field in whole.get("required", ()) if field in shared]
     kinds = {kind: f"{_camel(kind)}{name}" for kind in COMMANDS}
     for kind, variant in kinds.items():
-        own = _of_kind(f"{_camel(kind)}Parameters", schemas)
+        own = _parameters_schema(f"{_camel(kind)}Parameters", schemas)
         own["properties"] |= shared
         own["required"] = [*own.get("required", ()), *asked]
-        schemas[variant] = _with_kind(kind, own)
+        schemas[variant] = _add_kind(kind, own)
     statement = f"Sql{name}"
     schemas[statement] = {
         "type": "object",
@@ -79,7 +79,7 @@ def _split(name: str, component: str, schemas: dict[str, Any]) -> None:
     }
 
 
-def _of_kind(parameters: str, schemas: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters_schema(parameters: str, schemas: Mapping[str, Any]) -> dict[str, Any]:
     """An object of parameters, which may be left out where none of them is required."""
     described: dict[str, Any] = {
         "type": "object",
@@ -103,7 +103,7 @@ def _object(declared: Iterable[Parameter]) -> dict[str, Any]:
     return described
 
 
-def _with_kind(kind: str, described: Mapping[str, Any]) -> dict[str, Any]:
+def _add_kind(kind: str, described: Mapping[str, Any]) -> dict[str, Any]:
     """The object with `kind` before its other fields, of this one value."""
     return {
         **described,

@@ -19,7 +19,7 @@ from drf_spectacular.renderers import (
 )
 from drf_spectacular.views import SpectacularAPIView
 
-from lakeui.api.problems import of_status, problem_response
+from lakeui.api.problems import problem_response, status_problem
 
 
 class SchemaView(SpectacularAPIView):
@@ -49,4 +49,4 @@ class RedocPage(TemplateView):
 @csrf_exempt
 def not_found(request: HttpRequest, *_args: Any, **_kwargs: Any) -> HttpResponse:
     """Any other address under the REST face."""
-    return problem_response(request, of_status(404))
+    return problem_response(request, status_problem(404))

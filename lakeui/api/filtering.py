@@ -49,7 +49,7 @@ def refuse_all(request: Request) -> None:
     refuse_body(request)
 
 
-def asked(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+def parse_query(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
     """The query string, checked by a serializer; names that mean nothing are refused."""
     form = kind(data=request.query_params)
     refuse_unknown(request, set(form.fields))

@@ -10,7 +10,7 @@ from django.middleware.http import ConditionalGetMiddleware
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.functional import SimpleLazyObject
 
-from lakeui.api.problems import CONTENT_TYPE, DATABASE_AWAY, of_status, problem_response
+from lakeui.api.problems import CONTENT_TYPE, DATABASE_AWAY, problem_response, status_problem
 
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _CARRIED = ("Allow", "Retry-After", "WWW-Authenticate")
@@ -37,7 +37,7 @@ class RequestIdMiddleware(MiddlewareMixin):
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
         if _needs_shape(request, response):
-            response = _shaped(request, response)
+            response = _convert_response(request, response)
         if request.path_info.startswith("/api/"):
             response.headers.setdefault("Cache-Control", "private, no-cache")
         elif _is_signed_in(request):
@@ -80,11 +80,11 @@ def _needs_shape(request: HttpRequest, response: HttpResponseBase) -> bool:
     return failed and not shaped and request.path_info.startswith("/api/")
 
 
-def _shaped(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:
+def _convert_response(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:
     is_away = (
         response.status_code == HTTPStatus.SERVICE_UNAVAILABLE
     )  # all else says it as a problem
-    problem = DATABASE_AWAY if is_away else of_status(response.status_code)
+    problem = DATABASE_AWAY if is_away else status_problem(response.status_code)
     answer = problem_response(request, problem)
     for name in _CARRIED:
         if name in response.headers:

@@ -13,7 +13,7 @@ from lakeui.catalog.health import annotate_health
 from lakeui.catalog.models import Table
 
 
-def annotated_tables(request: Request) -> QuerySet[Any]:
+def tables_with_health(request: Request) -> QuerySet[Any]:
     """The tables this caller may see, each with its health."""
     return annotate_health(visible_tables(request.user))
 
@@ -25,10 +25,12 @@ def require(request: Request, action: str, table: Table | None = None) -> None:
         raise PermissionDenied(detail)
 
 
-class OfTable(GenericAPIView[Any]):
+class TableScopedView(GenericAPIView[Any]):
     """A view below one table. Who may not see the table gets 404."""
 
     @cached_property
     def table(self) -> Table:
-        table: Table = get_object_or_404(annotated_tables(self.request), pk=self.kwargs["table_id"])
+        table: Table = get_object_or_404(
+            tables_with_health(self.request), pk=self.kwargs["table_id"]
+        )
         return table

@@ -41,13 +41,13 @@ class KeysetPaging(BasePagination):
     ) -> list[Any]:
         size = page_size(request.query_params.get("page_size"))
         scope = scope_of(request)
-        ordered, keys = _with_keys(queryset)
+        ordered, keys = _annotate_sort_keys(queryset)
         if token := request.query_params.get("page_token"):
-            ordered = ordered.filter(_after(keys, _unsealed(token, scope)))
+            ordered = ordered.filter(_rows_after(keys, _decode_page_token(token, scope)))
         rows = list(ordered[: size + 1])
         if len(rows) > size:
             rows.pop()
-            self.next_page_token = _sealed(rows[-1], keys, scope)
+            self.next_page_token = _encode_page_token(rows[-1], keys, scope)
         return rows
 
     def get_paginated_response(self, data: Any) -> Response:
@@ -107,7 +107,7 @@ def scope_of(request: Request) -> str:
     return hashlib.sha256(repr((request.path, named)).encode()).hexdigest()[:16]
 
 
-def _with_keys(queryset: QuerySet[Any]) -> tuple[QuerySet[Any], list[SortKey]]:
+def _annotate_sort_keys(queryset: QuerySet[Any]) -> tuple[QuerySet[Any], list[SortKey]]:
     """The rows with their sort keys as annotations that are never null, the primary key last."""
     names = [str(name) for name in queryset.query.order_by]
     last = "-pk" if names and names[0].startswith("-") else "pk"
@@ -132,7 +132,7 @@ def _never_null(field: Any) -> F | Coalesce:
     return Coalesce(F(field.attname), Value(least, output_field=field))
 
 
-def _after(keys: Sequence[SortKey], values: Sequence[Any]) -> Q:
+def _rows_after(keys: Sequence[SortKey], values: Sequence[Any]) -> Q:
     """Rows whose k1 is after v1, or k1 = v1 and k2 after v2, and so on."""
     cases = []
     for place, (key, down) in enumerate(keys):
@@ -141,12 +141,12 @@ def _after(keys: Sequence[SortKey], values: Sequence[Any]) -> Q:
     return reduce(or_, cases)
 
 
-def _sealed(row: Any, keys: Sequence[SortKey], scope: str) -> str:
+def _encode_page_token(row: Any, keys: Sequence[SortKey], scope: str) -> str:
     values = [_plain(getattr(row, key)) for key, _ in keys]
     return signing.dumps({"s": scope, "v": values}, salt=_SALT, compress=True)
 
 
-def _unsealed(token: str, scope: str) -> list[Any]:
+def _decode_page_token(token: str, scope: str) -> list[Any]:
     try:
         content = signing.loads(token, salt=_SALT)
     except signing.BadSignature:

@@ -121,7 +121,7 @@ def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
 def problem_of(error: Exception) -> Problem:
     """What to answer to an exception."""
     if isinstance(error, engine_errors.EngineError):
-        return _of_engine(error)
+        return _engine_problem(error)
     if isinstance(error, Http404):
         error = exceptions.NotFound()
     elif isinstance(error, PermissionDenied):
@@ -129,26 +129,26 @@ def problem_of(error: Exception) -> Problem:
     elif isinstance(error, SuspiciousOperation):
         error = exceptions.ParseError()
     if isinstance(error, exceptions.ValidationError):
-        return _of_validation(error)
+        return _validation_problem(error)
     if isinstance(error, exceptions.APIException):
-        return _of_framework(error)
-    return _of_surroundings(error)
+        return _framework_problem(error)
+    return _environment_problem(error)
 
 
-def _of_surroundings(error: Exception) -> Problem:
+def _environment_problem(error: Exception) -> Problem:
     """What is wrong with the machine around us, else with us."""
     if isinstance(error, OperationalError | InterfaceError):
         return DATABASE_AWAY
     if _is_full(error):
         return DISK_FULL
-    return of_status(HTTPStatus.INTERNAL_SERVER_ERROR)
+    return status_problem(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _is_full(error: BaseException | None) -> bool:
     return isinstance(error, OSError) and error.errno in _FULL
 
 
-def of_status(status: int) -> Problem:
+def status_problem(status: int) -> Problem:
     """A problem of which only the status is known."""
     status_code = status if status in {s.value for s in HTTPStatus} else 500
     return Problem(
@@ -158,7 +158,7 @@ def of_status(status: int) -> Problem:
     )
 
 
-def _of_engine(error: engine_errors.EngineError) -> Problem:
+def _engine_problem(error: engine_errors.EngineError) -> Problem:
     status = next(status for kind, status in ENGINE_STATUS if isinstance(error, kind))
     if isinstance(error, engine_errors.StorageError) and _is_full(error.__cause__):
         return replace(DISK_FULL, detail=str(error))  # which nobody should send again by itself
@@ -177,7 +177,7 @@ def _of_engine(error: engine_errors.EngineError) -> Problem:
     return Problem(status=status, code=error.code, detail=str(error), extra=extra)
 
 
-def _of_validation(error: exceptions.ValidationError) -> Problem:
+def _validation_problem(error: exceptions.ValidationError) -> Problem:
     faults = list(_faults(error.detail, ""))
     where = ", ".join(sorted({fault["field"] for fault in faults if fault["field"]}))
     return Problem(
@@ -188,7 +188,7 @@ def _of_validation(error: exceptions.ValidationError) -> Problem:
     )
 
 
-def _of_framework(error: exceptions.APIException) -> Problem:
+def _framework_problem(error: exceptions.APIException) -> Problem:
     headers = {}
     if challenge := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = str(challenge)

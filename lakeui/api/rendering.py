@@ -51,7 +51,7 @@ class BoundedJSONParser(BaseParser):
                 data.decode("utf-8"),
                 parse_constant=_refuse,
                 parse_float=_finite,
-                object_pairs_hook=_named_once,
+                object_pairs_hook=_refuse_duplicates,
             )
             _check(value, MAX_DEPTH)
         except (ValueError, RecursionError) as error:
@@ -93,7 +93,7 @@ def _check(value: Any, depth: int) -> None:
             _check(inner, depth - 1)
 
 
-def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         msg = "it names something twice in one object"

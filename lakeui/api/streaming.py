@@ -52,14 +52,14 @@ def stream_of(schema: str) -> dict[tuple[int, str], OpenApiResponse]:
 def tell(
     event: str, state: str, body: Mapping[str, Any], differs: Callable[[], bool], *, is_over: bool
 ) -> Response:
-    """Answer as a view that is `streamed`: with the state as it is now."""
+    """Answer as a view that is `stream_view`: with the state as it is now."""
     response = Response()
     data = SafeJSONRenderer().render(body).decode()
     response.news = StreamState(event, state, data, is_over, differs)  # type: ignore[attr-defined]
     return response
 
 
-def streamed(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any, Any]]:
+def stream_view(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Return the view as one whose answers go on."""
     return event_streams.stream_view(view, refuse_to_wait, _render_problem)
 

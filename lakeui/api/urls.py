@@ -6,7 +6,7 @@ from lakeui.api.access.audit import AuditList
 from lakeui.api.access.sessions import EverySessionList, SessionDetail, SessionList
 from lakeui.api.access.tokens import EveryTokenList, TokenDetail, TokenList
 from lakeui.api.conflicts.conflict import ConflictDetail
-from lakeui.api.conflicts.conflict_rerun import ConflictRerun
+from lakeui.api.conflicts.conflict_rerun import ConflictRerunDetail
 from lakeui.api.conflicts.conflict_rows import ConflictRowValues
 from lakeui.api.conflicts.conflict_trials import ConflictTrialAnswers
 from lakeui.api.conflicts.conflicts import ConflictCosts, ConflictList, TableConflictList
@@ -18,7 +18,7 @@ from lakeui.api.jobs.jobs import (
     JobCancel,
     JobDetail,
     JobEventList,
-    JobForecast,
+    JobForecastDetail,
     JobList,
     JobRetry,
     JobStream,
@@ -45,7 +45,7 @@ from lakeui.api.overview.attention import AttentionView, MuteDetail, MuteList
 from lakeui.api.overview.glossary import Glossary
 from lakeui.api.overview.overview import Overview
 from lakeui.api.overview.search import Search
-from lakeui.api.streaming import streamed
+from lakeui.api.streaming import stream_view
 from lakeui.api.tables.concurrency import Concurrency, ConcurrencyLanes
 from lakeui.api.tables.diff import Diff
 from lakeui.api.tables.discover import (
@@ -56,10 +56,10 @@ from lakeui.api.tables.discover import (
     DiscoveryList,
     DiscoveryRegister,
 )
-from lakeui.api.tables.eligibility import Eligibility
+from lakeui.api.tables.eligibility import EligibilityDetail
 from lakeui.api.tables.files import LiveFileList
 from lakeui.api.tables.grants import GrantDetail, GrantList
-from lakeui.api.tables.history import Growth, Layout, Timeline, VersionList
+from lakeui.api.tables.history import GrowthDetail, LayoutDetail, TimelineDetail, VersionList
 from lakeui.api.tables.isolation import (
     FormerOverlapList,
     Isolation,
@@ -75,8 +75,8 @@ from lakeui.api.tables.summary import TableDetail, TableStream
 from lakeui.api.tables.tables import TableList
 from lakeui.api.tables.uploads import UploadPreview, Uploads
 from lakeui.api.tables.version import VersionDetail, VersionFileList
-from lakeui.api.tables.what_if import WhatIf
-from lakeui.api.waiting import held
+from lakeui.api.tables.what_if import WhatIfDetail
+from lakeui.api.waiting import allow_waiting
 
 app_name = "api"
 
@@ -88,8 +88,8 @@ urlpatterns: list[URLPattern] = [
     path("attention/mutes/", MuteList.as_view(), name="mutes"),
     path("attention/mutes/<int:mute_id>/", MuteDetail.as_view(), name="mute"),
     path("tables/", TableList.as_view(), name="tables"),
-    path("tables/<int:table_id>/", held(TableDetail.as_view()), name="table"),
-    path("tables/<int:table_id>/stream/", streamed(TableStream.as_view()), name="table-stream"),
+    path("tables/<int:table_id>/", allow_waiting(TableDetail.as_view()), name="table"),
+    path("tables/<int:table_id>/stream/", stream_view(TableStream.as_view()), name="table-stream"),
     path("tables/<int:table_id>/versions/", VersionList.as_view(), name="versions"),
     path("tables/<int:table_id>/versions/<int:version>/", VersionDetail.as_view(), name="version"),
     path(
@@ -98,9 +98,9 @@ urlpatterns: list[URLPattern] = [
         name="version-files",
     ),
     path("tables/<int:table_id>/files/", LiveFileList.as_view(), name="files"),
-    path("tables/<int:table_id>/timeline/", Timeline.as_view(), name="timeline"),
-    path("tables/<int:table_id>/growth/", Growth.as_view(), name="growth"),
-    path("tables/<int:table_id>/layout/", Layout.as_view(), name="layout"),
+    path("tables/<int:table_id>/timeline/", TimelineDetail.as_view(), name="timeline"),
+    path("tables/<int:table_id>/growth/", GrowthDetail.as_view(), name="growth"),
+    path("tables/<int:table_id>/layout/", LayoutDetail.as_view(), name="layout"),
     path("tables/<int:table_id>/preview/", TablePreview.as_view(), name="preview"),
     path("tables/<int:table_id>/schema/", TableSchema.as_view(), name="table-schema"),
     path("tables/<int:table_id>/columns/", ColumnList.as_view(), name="columns"),
@@ -114,15 +114,15 @@ urlpatterns: list[URLPattern] = [
     ),
     path("tables/<int:table_id>/conflicts/", TableConflictList.as_view(), name="table-conflicts"),
     path("tables/<int:table_id>/jobs/", TableJobList.as_view(), name="table-jobs"),
-    path("tables/<int:table_id>/forecast/", JobForecast.as_view(), name="forecast"),
-    path("tables/<int:table_id>/eligibility/", Eligibility.as_view(), name="eligibility"),
+    path("tables/<int:table_id>/forecast/", JobForecastDetail.as_view(), name="forecast"),
+    path("tables/<int:table_id>/eligibility/", EligibilityDetail.as_view(), name="eligibility"),
     path("tables/<int:table_id>/quiet-hours/", QuietHoursOfTable.as_view(), name="quiet-hours"),
     path("tables/<int:table_id>/isolation/", Isolation.as_view(), name="isolation"),
     path("tables/<int:table_id>/matrix/", Matrix.as_view(), name="matrix"),
     path("tables/<int:table_id>/overlaps/", OverlapList.as_view(), name="overlaps"),
     path("tables/<int:table_id>/meetings/", FormerOverlapList.as_view(), name="meetings"),
     path("tables/<int:table_id>/reordered/", ReorderedList.as_view(), name="reordered"),
-    path("tables/<int:table_id>/what-if/", WhatIf.as_view(), name="what-if"),
+    path("tables/<int:table_id>/what-if/", WhatIfDetail.as_view(), name="what-if"),
     path("tables/<int:table_id>/schedules/", TableScheduleList.as_view(), name="table-schedules"),
     path("tables/<int:table_id>/concurrency/", Concurrency.as_view(), name="concurrency"),
     path("tables/<int:table_id>/concurrency/lanes/", ConcurrencyLanes.as_view(), name="lanes"),
@@ -151,8 +151,8 @@ urlpatterns: list[URLPattern] = [
         name="discovery-register",
     ),
     path("jobs/", JobList.as_view(), name="jobs"),
-    path("jobs/<uuid:job_id>/", held(JobDetail.as_view()), name="job"),
-    path("jobs/<uuid:job_id>/stream/", streamed(JobStream.as_view()), name="job-stream"),
+    path("jobs/<uuid:job_id>/", allow_waiting(JobDetail.as_view()), name="job"),
+    path("jobs/<uuid:job_id>/stream/", stream_view(JobStream.as_view()), name="job-stream"),
     path("jobs/<uuid:job_id>/events/", JobEventList.as_view(), name="job-events"),
     path("jobs/<uuid:job_id>:cancel", JobCancel.as_view(), name="job-cancel"),
     path("jobs/<uuid:job_id>:retry", JobRetry.as_view(), name="job-retry"),
@@ -167,7 +167,9 @@ urlpatterns: list[URLPattern] = [
         ConflictTrialAnswers.as_view(),
         name="conflict-trials",
     ),
-    path("conflicts/<int:conflict_id>/rerun/", ConflictRerun.as_view(), name="conflict-rerun"),
+    path(
+        "conflicts/<int:conflict_id>/rerun/", ConflictRerunDetail.as_view(), name="conflict-rerun"
+    ),
     path("pipelines/events/", PipelineEvents.as_view(), name="pipeline-events"),
     path("uploads/<uuid:upload_id>/preview/", UploadPreview.as_view(), name="upload-preview"),
     path("uploads/", Uploads.as_view(), name="uploads"),

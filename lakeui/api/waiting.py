@@ -51,11 +51,13 @@ def hold(
 ) -> Response:
     """Have an answer wait until there is news. Held once already, it goes out as it is."""
     if seconds and not was_held(request._request):
-        response.hold = (seconds, is_news)  # type: ignore[attr-defined]  # read by `held`
+        response.hold = (seconds, is_news)  # type: ignore[attr-defined]  # read by `allow_waiting`
     return response
 
 
-def held(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any, HttpResponse]]:
+def allow_waiting(
+    view: Callable[..., HttpResponse],
+) -> Callable[..., Coroutine[Any, Any, HttpResponse]]:
     """The view, as one whose answers may wait."""
 
     @functools.wraps(view)

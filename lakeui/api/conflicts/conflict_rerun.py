@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from lakeui.api.caller import caller
 from lakeui.api.filtering import refuse_unknown
 from lakeui.api.idempotency import answer_once
-from lakeui.api.jobs.jobs import accepted
+from lakeui.api.jobs.jobs import accept_job
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.serializers.request import RequestSerializer
@@ -69,7 +69,7 @@ class RerunRequestSerializer(RequestSerializer):
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=2000)
 
 
-class ConflictRerun(GenericAPIView[Any]):
+class ConflictRerunDetail(GenericAPIView[Any]):
     """An aborted job, run again from its conflict."""
 
     queryset = Conflict.objects.none()
@@ -110,7 +110,7 @@ class ConflictRerun(GenericAPIView[Any]):
         conflict, given = self._conflict(), asked.validated_data
 
         def run() -> Response:
-            return accepted(request, rerun_conflict(conflict, caller(request), **given))
+            return accept_job(request, rerun_conflict(conflict, caller(request), **given))
 
         return answer_once(request, run)
 

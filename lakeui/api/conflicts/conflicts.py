@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from engine.conflict_facts import Rule
 from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
-from lakeui.api.of_table import OfTable
+from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.conflict_costs import ConflictCostsSerializer
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
@@ -146,7 +146,7 @@ class ConflictCosts(GenericAPIView[Conflict]):
         return Response(ConflictCostsSerializer(body).data)
 
 
-class TableConflictList(OfTable, ListAPIView[Conflict]):
+class TableConflictList(TableScopedView, ListAPIView[Conflict]):
     """The conflicts on one table, latest first."""
 
     queryset = Conflict.objects.none()

@@ -127,10 +127,10 @@ class ConflictExplain(GenericAPIView[Conflict]):
             return Response(_body(linked, None))
         refuse_changes(request)
         require(request, "write", linked.table)
-        return _recorded(request, linked, asked)
+        return _record_response(request, linked, asked)
 
 
-def _recorded(request: Request, linked: LinkedReport, asked: dict[str, Any]) -> Response:
+def _record_response(request: Request, linked: LinkedReport, asked: dict[str, Any]) -> Response:
     kept = record_report(
         linked,
         caller(request),

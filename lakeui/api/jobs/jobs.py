@@ -11,9 +11,9 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
-from lakeui.api.filtering import asked, refuse_all, refuse_unknown
+from lakeui.api.filtering import parse_query, refuse_all, refuse_unknown
 from lakeui.api.idempotency import answer_once
-from lakeui.api.of_table import OfTable
+from lakeui.api.of_table import TableScopedView
 from lakeui.api.preconditions import digest_of, etag_of, has_state
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import (
@@ -48,7 +48,7 @@ def job_to_show(request: Request, job_id: Any) -> Job:
     return job
 
 
-def accepted(request: Request, job: Job) -> Response:
+def accept_job(request: Request, job: Job) -> Response:
     """202, and where to look."""
     shown = job_to_show(request, job.pk)
     body = JobDetailSerializer(shown, context={"request": request}).data
@@ -67,7 +67,7 @@ class JobList(ListAPIView[Job]):
         return jobs_to_list(visible_jobs(self.request.user))
 
 
-class TableJobList(OfTable, ListAPIView[Job]):
+class TableJobList(TableScopedView, ListAPIView[Job]):
     """The jobs that change one table, latest first; POST asks for another."""
 
     queryset = Job.objects.none()
@@ -90,14 +90,14 @@ class TableJobList(OfTable, ListAPIView[Job]):
         body.is_valid(raise_exception=True)
         return answer_once(
             request,
-            lambda: accepted(
+            lambda: accept_job(
                 request,
                 request_job(table=table, requested_by=caller(request), **body.validated_data),
             ),
         )
 
 
-class JobForecast(OfTable):
+class JobForecastDetail(TableScopedView):
     """What a job of a kind would overlap with on a table if it began now; a dry run says more."""
 
     serializer_class = JobForecastSerializer
@@ -107,7 +107,7 @@ class JobForecast(OfTable):
     )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         table = self.table
-        parameters = asked(request, JobForecastRequestSerializer)
+        parameters = parse_query(request, JobForecastRequestSerializer)
         forecast = forecast_of(table, parameters["kind"], {})
         return Response(JobForecastSerializer(forecast).data)
 
@@ -121,7 +121,7 @@ class JobDetail(GenericAPIView[Job]):
     @extend_schema(parameters=[WaitSerializer, IF_NONE_MATCH])
     def get(self, request: Request, job_id: Any) -> Response:
         """With `wait` it is answered once the job has ended; with `If-None-Match` too, at its next step."""
-        seconds = asked(request, WaitSerializer)["wait"]
+        seconds = parse_query(request, WaitSerializer)["wait"]
         job = job_to_show(request, job_id)
         step = step_of(job.pk)
         state = digest_of((job.pk, step))
@@ -198,7 +198,7 @@ class JobCancel(GenericAPIView[Job]):
     def post(self, request: Request, job_id: Any) -> Response:
         job = get_object_or_404(visible_jobs(request.user), pk=job_id)
         refuse_all(request)
-        return accepted(request, cancel_job(job, caller(request)))
+        return accept_job(request, cancel_job(job, caller(request)))
 
 
 class JobRetry(GenericAPIView[Job]):
@@ -211,4 +211,4 @@ class JobRetry(GenericAPIView[Job]):
     def post(self, request: Request, job_id: Any) -> Response:
         job = get_object_or_404(visible_jobs(request.user).select_related("table"), pk=job_id)
         refuse_all(request)
-        return answer_once(request, lambda: accepted(request, retry_job(job, caller(request))))
+        return answer_once(request, lambda: accept_job(request, retry_job(job, caller(request))))

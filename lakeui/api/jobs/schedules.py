@@ -15,8 +15,8 @@ from lakeui.api.caller import caller
 from lakeui.api.fields import ObjectField, RecordedField
 from lakeui.api.filtering import refuse_all, refuse_unknown
 from lakeui.api.idempotency import answer_once
-from lakeui.api.jobs.jobs import accepted
-from lakeui.api.of_table import OfTable, require
+from lakeui.api.jobs.jobs import accept_job
+from lakeui.api.of_table import TableScopedView, require
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.serializers.request import CommandRequestSerializer, RequestSerializer
@@ -122,7 +122,7 @@ class ScheduleList(ListAPIView[Schedule]):
         return schedules_to_list(visible_schedules(self.request.user))
 
 
-class TableScheduleList(OfTable, ListAPIView[Schedule]):
+class TableScheduleList(TableScopedView, ListAPIView[Schedule]):
     """The schedules of one table; POST makes another."""
 
     queryset = Schedule.objects.none()
@@ -141,9 +141,11 @@ class TableScheduleList(OfTable, ListAPIView[Schedule]):
         table = self.table
         body = ScheduleRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        return answer_once(request, lambda: self._made(request, table, body.validated_data))
+        return answer_once(
+            request, lambda: self._create_response(request, table, body.validated_data)
+        )
 
-    def _made(self, request: Request, table: Any, values: dict[str, Any]) -> Response:
+    def _create_response(self, request: Request, table: Any, values: dict[str, Any]) -> Response:
         schedule = create_schedule(table=table, owner=caller(request), **values)
         where = reverse("api:schedule", kwargs={"schedule_id": schedule.pk}, request=request)
         body = ScheduleSerializer(schedule, context={"request": request}).data
@@ -158,7 +160,7 @@ class ScheduleDetail(GenericAPIView[Schedule]):
 
     def get(self, request: Request, schedule_id: int) -> Response:
         refuse_unknown(request, frozenset())
-        schedule = _seen(request, schedule_id)
+        schedule = _get_visible_schedule(request, schedule_id)
         return Response(ScheduleSerializer(schedule, context={"request": request}).data)
 
     @extend_schema(request=ScheduleChangeSerializer, responses={200: ScheduleSerializer})
@@ -192,17 +194,17 @@ class ScheduleRun(GenericAPIView[Job]):
     def post(self, request: Request, schedule_id: int) -> Response:
         schedule = _mine(request, schedule_id)
         refuse_all(request)
-        return answer_once(request, lambda: accepted(request, run_now(schedule, caller(request))))
+        return answer_once(request, lambda: accept_job(request, run_now(schedule, caller(request))))
 
 
-def _seen(request: Request, schedule_id: int) -> Schedule:
+def _get_visible_schedule(request: Request, schedule_id: int) -> Schedule:
     schedules = visible_schedules(request.user).select_related("table", "owner")
     return get_object_or_404(schedules, pk=schedule_id)
 
 
 def _mine(request: Request, schedule_id: int) -> Schedule:
     """A schedule that the caller owns, or could have made."""
-    schedule = _seen(request, schedule_id)
+    schedule = _get_visible_schedule(request, schedule_id)
     if schedule.owner_id != caller(request).pk:
         require(request, action_for_kind(schedule.kind, schedule.parameters), schedule.table)
     return schedule

@@ -81,7 +81,7 @@ class ChannelList(ListAPIView[AlertChannel]):
         body = ChannelRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         channel, secret = make_channel(body.validated_data)
-        return Response(_with_secret(channel, secret), status.HTTP_201_CREATED)
+        return Response(_serialize_with_secret(channel, secret), status.HTTP_201_CREATED)
 
 
 class ChannelDetail(GenericAPIView[AlertChannel]):
@@ -102,7 +102,9 @@ class ChannelDetail(GenericAPIView[AlertChannel]):
         channel = get_object_or_404(AlertChannel, pk=channel_id)
         body = ChannelChangeSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        return Response(_with_secret(channel, change_channel(channel, body.validated_data)))
+        return Response(
+            _serialize_with_secret(channel, change_channel(channel, body.validated_data))
+        )
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, channel_id: int) -> Response:
@@ -192,6 +194,6 @@ def _rule(rule_id: int) -> AlertRule:
     return get_object_or_404(AlertRule.objects.select_related("channel"), pk=rule_id)
 
 
-def _with_secret(channel: AlertChannel, secret: str) -> dict[str, Any]:
+def _serialize_with_secret(channel: AlertChannel, secret: str) -> dict[str, Any]:
     channel.secret = secret or None  # type: ignore[attr-defined]
     return dict(NewChannelSerializer(channel).data)

@@ -72,9 +72,9 @@ class MuteList(GenericAPIView[Mute]):
         """For everybody of this installation; who did it is in the audit log."""
         body = MuteRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        return answer_once(request, lambda: self._muted(request, body.validated_data))
+        return answer_once(request, lambda: self._create_mute(request, body.validated_data))
 
-    def _muted(self, request: Request, values: dict[str, Any]) -> Response:
+    def _create_mute(self, request: Request, values: dict[str, Any]) -> Response:
         pk, table = values["table_id"], None
         if pk is not None:
             table = get_object_or_404(visible_tables(request.user), pk=pk)

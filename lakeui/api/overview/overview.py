@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.api.filtering import asked
+from lakeui.api.filtering import parse_query
 from lakeui.api.serializers.attention import AttentionItemSerializer
 from lakeui.api.serializers.conflict_costs import HourCostSerializer
 from lakeui.catalog.commit_hours import commits_since
@@ -185,7 +185,7 @@ class Overview(GenericAPIView[Any]):
     @extend_schema(parameters=[OverviewRequestSerializer])
     def get(self, request: Request) -> Response:
         user = caller(request)
-        since = asked(request, OverviewRequestSerializer).get("since")
+        since = parse_query(request, OverviewRequestSerializer).get("since")
         now = timezone.now()
         day, at_work = day_of(user, now), list_running_jobs(user)
         since = since or day.since

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.caller import caller
-from lakeui.api.filtering import asked
+from lakeui.api.filtering import parse_query
 from lakeui.monitoring.search import MAX_TEXT, search
 
 
@@ -92,5 +92,5 @@ class Search(GenericAPIView[Any]):
 
     @extend_schema(parameters=[SearchRequestSerializer])
     def get(self, request: Request) -> Response:
-        text = asked(request, SearchRequestSerializer)["q"]
+        text = parse_query(request, SearchRequestSerializer)["q"]
         return Response(FoundSerializer(search(caller(request), text)).data)

@@ -7,8 +7,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from lakeui.api.filtering import asked
-from lakeui.api.of_table import OfTable
+from lakeui.api.filtering import parse_query
+from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.concurrency import (
     ConcurrencyRequestSerializer,
     LaneSumsRequestSerializer,
@@ -24,7 +24,7 @@ from lakeui.conflicts.lanes.sums import lane_sums
 from lakeui.conflicts.lanes.swim_lane import SwimLane, swim_lane
 
 
-class Concurrency(OfTable):
+class Concurrency(TableScopedView):
     """Who wrote when, from read version to commit: aborted attempts, resolved conflicts, reordered appends."""
 
     serializer_class = SwimLaneSerializer
@@ -32,7 +32,7 @@ class Concurrency(OfTable):
     @extend_schema(parameters=[ConcurrencyRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Narrow it by outcome, writer, operation or partition; `pick` one to see what it overlapped with."""
-        parameters, table = asked(request, ConcurrencyRequestSerializer), self.table
+        parameters, table = parse_query(request, ConcurrencyRequestSerializer), self.table
         whole = swim_lane(table, parameters.get("first"), parameters.get("last"))
         by = LaneFilter(
             *(parameters.get(name, "") for name in ("outcome", "writer", "operation", "partition"))
@@ -40,14 +40,14 @@ class Concurrency(OfTable):
         return Response(SwimLaneSerializer(_swim_lane(table, whole, by, parameters["pick"])).data)
 
 
-class ConcurrencyLanes(OfTable):
+class ConcurrencyLanes(TableScopedView):
     """How many commits of each writer landed and were aborted, by bucket of versions."""
 
     serializer_class = LaneSumsSerializer
 
     @extend_schema(parameters=[LaneSumsRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        parameters, table = asked(request, LaneSumsRequestSerializer), self.table
+        parameters, table = parse_query(request, LaneSumsRequestSerializer), self.table
         last = parameters.get("last", table.version or 0)
         only = LaneFilter(writer=parameters["writer"], operation=parameters["operation"])
         by_operation = parameters["by"] == "operation"

@@ -5,14 +5,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.filtering import refuse_unknown
-from lakeui.api.of_table import OfTable
+from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.definitions import (
     DifferenceSerializer,
 )
 from lakeui.catalog.differences import difference
 
 
-class Diff(OfTable):
+class Diff(TableScopedView):
     """What changed from one version to another."""
 
     serializer_class = DifferenceSerializer

@@ -157,7 +157,7 @@ class DiscoveryList(ListAPIView[Discovery]):
         body = DiscoveryRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         made = request_discovery(**body.validated_data, by=caller(request))
-        return _accepted(request, made)
+        return _accept_discovery(request, made)
 
 
 class DiscoveryDetail(GenericAPIView[Discovery]):
@@ -190,7 +190,7 @@ class DiscoveryContinue(GenericAPIView[Discovery]):
         refuse_all(request)
         go_on(discovery)
         discovery.refresh_from_db()
-        return _accepted(request, discovery)
+        return _accept_discovery(request, discovery)
 
 
 class DiscoveryDismiss(GenericAPIView[Discovery]):
@@ -255,7 +255,7 @@ def _discovery(request: Request, discovery_id: int) -> Discovery:
     return get_object_or_404(Discovery.objects.select_related("requested_by"), pk=discovery_id)
 
 
-def _accepted(request: Request, discovery: Discovery) -> Response:
+def _accept_discovery(request: Request, discovery: Discovery) -> Response:
     where = reverse("api:discovery", kwargs={"discovery_id": discovery.pk}, request=request)
     body = DiscoverySerializer(discovery).data
     return Response(body, status.HTTP_202_ACCEPTED, headers={"Location": where})

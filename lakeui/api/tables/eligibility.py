@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
 from lakeui.api.filtering import refuse_unknown
-from lakeui.api.of_table import OfTable
+from lakeui.api.of_table import TableScopedView
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.assessment import eligibility_of
 from lakeui.conflicts.eligibility.report import eligibility_report
@@ -152,7 +152,7 @@ class EligibilitySerializer(serializers.Serializer[Any]):
     evidence = EvidenceSerializer(allow_null=True)
 
 
-class Eligibility(OfTable):
+class EligibilityDetail(TableScopedView):
     """Row-level concurrency: each condition with evidence, the fix and what it costs."""
 
     serializer_class = EligibilitySerializer

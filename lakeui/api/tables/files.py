@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 
 from lakeui.api.fields import Int64Field, ObjectField
-from lakeui.api.of_table import OfTable
+from lakeui.api.of_table import TableScopedView
 from lakeui.catalog.filters import LiveFileFilter
 from lakeui.catalog.models import LiveFile
 
@@ -30,7 +30,7 @@ class LiveFileSerializer(serializers.ModelSerializer[LiveFile]):
         ]
 
 
-class LiveFileList(OfTable, ListAPIView[LiveFile]):
+class LiveFileList(TableScopedView, ListAPIView[LiveFile]):
     """The live files of the latest mirrored version, up to the mirror's cap (`live_files_mirrored`)."""
 
     queryset = LiveFile.objects.none()

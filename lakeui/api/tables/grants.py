@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import RoleField
-from lakeui.api.of_table import OfTable, require
+from lakeui.api.of_table import TableScopedView, require
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.catalog.models import TableGrant
 
@@ -35,7 +35,7 @@ class GrantRequestSerializer(RequestSerializer):
     role = RoleField()
 
 
-class GrantList(OfTable, ListAPIView[TableGrant]):
+class GrantList(TableScopedView, ListAPIView[TableGrant]):
     """The roles given on this table, for its admins."""
 
     queryset = TableGrant.objects.none()
@@ -46,7 +46,7 @@ class GrantList(OfTable, ListAPIView[TableGrant]):
         return self.table.grants.select_related("user", "granted_by").order_by("granted_at")
 
 
-class GrantDetail(OfTable):
+class GrantDetail(TableScopedView):
     """One person's role on this table."""
 
     serializer_class = GrantSerializer

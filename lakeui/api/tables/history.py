@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from lakeui.api.fields import Int64Field, ObjectField
 from lakeui.api.filtering import refuse_unknown
-from lakeui.api.of_table import OfTable
+from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.history import (
     GrowthSerializer,
     TimelineRequestSerializer,
@@ -96,7 +96,7 @@ class LayoutSerializer(serializers.Serializer[Any]):
     chores = ChoreSerializer(many=True)
 
 
-class Timeline(OfTable):
+class TimelineDetail(TableScopedView):
     """Commits by bucket of time and operation, with the aborted attempts."""
 
     serializer_class = TimelineSerializer
@@ -110,7 +110,7 @@ class Timeline(OfTable):
         return Response(TimelineSerializer(timeline).data)
 
 
-class Growth(OfTable):
+class GrowthDetail(TableScopedView):
     """Size and files after the latest versions, from what commits record."""
 
     serializer_class = GrowthSerializer
@@ -120,7 +120,7 @@ class Growth(OfTable):
         return Response(GrowthSerializer(growth(self.table)).data)
 
 
-class Layout(OfTable):
+class LayoutDetail(TableScopedView):
     """Sizes, partitions, rows marked deleted, what is not clustered, and what the table needs."""
 
     serializer_class = LayoutSerializer
@@ -144,7 +144,7 @@ class Layout(OfTable):
         return Response(LayoutSerializer(body).data)
 
 
-class VersionList(OfTable, ListAPIView[Commit]):
+class VersionList(TableScopedView, ListAPIView[Commit]):
     """The versions of a table that the mirror holds, latest first."""
 
     queryset = Commit.objects.none()

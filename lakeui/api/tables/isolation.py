@@ -10,10 +10,10 @@ from rest_framework.response import Response
 
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.api.caller import caller
-from lakeui.api.filtering import asked
+from lakeui.api.filtering import parse_query
 from lakeui.api.idempotency import answer_once
-from lakeui.api.jobs.jobs import accepted
-from lakeui.api.of_table import OfTable, require
+from lakeui.api.jobs.jobs import accept_job
+from lakeui.api.of_table import TableScopedView, require
 from lakeui.api.preconditions import check_if_match, etag_of, state_of
 from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
 from lakeui.api.sequence_paging import SequencePaging
@@ -63,7 +63,7 @@ _HISTORY = 20
 _MAX_OVERLAPS = 10_000
 
 
-class Isolation(OfTable):
+class Isolation(TableScopedView):
     """The isolation level in force, and the settings that decide who conflicts."""
 
     serializer_class = IsolationSerializer
@@ -71,7 +71,7 @@ class Isolation(OfTable):
     @extend_schema(parameters=[SettingsSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
         """Name settings to see in `impact` what changing them would do; nothing is changed."""
-        proposal = _proposal(self.table, asked(request, SettingsSerializer))
+        proposal = _proposal(self.table, parse_query(request, SettingsSerializer))
         body = IsolationSerializer(_isolation(request, self.table, proposal)).data
         return Response(body, headers={"ETag": etag_of(state_of(self.table), body)})
 
@@ -94,7 +94,7 @@ class Isolation(OfTable):
         return answer_once(request, lambda: _set(request, table, proposal, reason))
 
 
-class Matrix(OfTable):
+class Matrix(TableScopedView):
     """Which statements can conflict on this table, computed, beside the pairs that overlapped lately."""
 
     serializer_class = MatrixSerializer
@@ -102,7 +102,7 @@ class Matrix(OfTable):
     @extend_schema(parameters=[MatrixRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         own = build_setting(self.table)
-        parameters = asked(request, MatrixRequestSerializer)
+        parameters = parse_query(request, MatrixRequestSerializer)
         level = IsolationLevel(parameters.get("level") or own.level)
         pairs, overlaps = (
             list_observed_pairs(self.table, parameters["days"]),
@@ -118,7 +118,7 @@ class Matrix(OfTable):
         return Response(MatrixSerializer(body).data)
 
 
-class OverlapList(OfTable):
+class OverlapList(TableScopedView):
     """The overlaps of two kinds of statement in the last 30 days, the latest 10,000."""
 
     queryset = Table.objects.none()
@@ -130,7 +130,7 @@ class OverlapList(OfTable):
     )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         table = self.table  # first: who may not see it learns nothing of it
-        parameters = asked(request, OverlapsRequestSerializer)
+        parameters = parse_query(request, OverlapsRequestSerializer)
         sides = parameters["current"], parameters["winner"]
         overlaps = latest_between(overlaps_of(table), *sides, _MAX_OVERLAPS)
         page: Sequence[CountedOverlap] = self.paginate_queryset(overlaps) or []
@@ -151,7 +151,7 @@ class FormerOverlapList(OverlapList):
         return super().get(request, table_id)
 
 
-class ReorderedList(OfTable):
+class ReorderedList(TableScopedView):
     """The out-of-order versions of the last 30 days: no prefix of the history explains their state."""
 
     queryset = Table.objects.none()
@@ -162,7 +162,7 @@ class ReorderedList(OfTable):
         parameters=[ReorderedRequestSerializer], responses=OutOfOrderSerializer(many=True)
     )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        asked(request, ReorderedRequestSerializer)
+        parse_query(request, ReorderedRequestSerializer)
         versions = find_out_of_order(self.table, overlaps_of(self.table)).versions
         page: Sequence[OutOfOrderVersion] = self.paginate_queryset(versions) or []
         return self.get_paginated_response(
@@ -232,4 +232,4 @@ def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Res
         requested_by=caller(request),
         reason=reason,
     )
-    return accepted(request, job)
+    return accept_job(request, job)

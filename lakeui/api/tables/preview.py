@@ -11,8 +11,8 @@ from rest_framework.response import Response
 
 from engine.errors import StorageError
 from lakeui.api.fields import Int64Field, RecordedField, RowsStateField
-from lakeui.api.filtering import asked, refuse_body
-from lakeui.api.of_table import OfTable
+from lakeui.api.filtering import parse_query, refuse_body
+from lakeui.api.of_table import TableScopedView
 from lakeui.catalog.models import Preview, Table
 from lakeui.catalog.previews import (
     PREVIEW_CONDITION,
@@ -104,7 +104,7 @@ class PreviewSerializer(AnswerSerializer):
         return dict(ColumnProfileSerializer(preview.answer).data) if answered else None
 
 
-class TablePreview(OfTable):
+class TablePreview(TableScopedView):
     """The first rows of a version, as texts, or what one of its columns holds."""
 
     serializer_class = PreviewSerializer
@@ -113,8 +113,8 @@ class TablePreview(OfTable):
     @extend_schema(parameters=[PreviewRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
         """404 where nobody asked within the hour: POST asks a worker to read them."""
-        version, requested = self._asked(request)
-        return Response(PreviewSerializer(stored_or_404(self.table, version, requested)).data)
+        version, requested = self._parse_request(request)
+        return Response(PreviewSerializer(get_stored_preview(self.table, version, requested)).data)
 
     @extend_schema(
         request=None, parameters=[PreviewRequestSerializer], responses={202: PreviewSerializer}
@@ -122,12 +122,12 @@ class TablePreview(OfTable):
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Has a worker read the rows; nothing in the table changes. 422 for a condition that is none."""
         refuse_body(request)
-        version, requested = self._asked(request)
+        version, requested = self._parse_request(request)
         preview = ask_worker(self.table, version, requested)
         return Response(PreviewSerializer(preview).data, status.HTTP_202_ACCEPTED)
 
-    def _asked(self, request: Request) -> tuple[int, dict[str, Any]]:
-        given = asked(request, PreviewRequestSerializer)
+    def _parse_request(self, request: Request) -> tuple[int, dict[str, Any]]:
+        given = parse_query(request, PreviewRequestSerializer)
         where, profiled = given.get("where", "").strip(), given.get("profile", "").strip()
         latest = self.table.version
         version: int = given.get("version", latest or 0)
@@ -139,7 +139,7 @@ class TablePreview(OfTable):
         return version, {"where": where, "wanted": names_in(given.get("columns", ""))}
 
 
-def stored_or_404(table: Table, version: int, requested: dict[str, Any]) -> Preview:
+def get_stored_preview(table: Table, version: int, requested: dict[str, Any]) -> Preview:
     """What a worker read within the hour.
 
     Raises:

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from lakeui.api.fields import Int64Field
 from lakeui.api.filtering import refuse_unknown
-from lakeui.api.of_table import OfTable
+from lakeui.api.of_table import TableScopedView
 from lakeui.catalog.quiet_hours import QuietHours, quiet_hours
 
 
@@ -30,7 +30,7 @@ class QuietHoursSerializer(serializers.Serializer[Any]):
     quiet_hours = HoursSerializer(allow_null=True)
 
 
-class QuietHoursOfTable(OfTable):
+class QuietHoursOfTable(TableScopedView):
     """The three hours of the day in which the fewest commits changed rows."""
 
     serializer_class = QuietHoursSerializer

@@ -10,13 +10,13 @@ from rest_framework.response import Response
 
 from engine.snapshot.row_difference import ComparedBy
 from lakeui.api.fields import Int64Field
-from lakeui.api.filtering import asked, refuse_body
-from lakeui.api.of_table import OfTable
+from lakeui.api.filtering import parse_query, refuse_body
+from lakeui.api.of_table import TableScopedView
 from lakeui.api.tables.preview import (
     AnswerSerializer,
     PreviewColumnSerializer,
     ask_worker,
-    stored_or_404,
+    get_stored_preview,
 )
 from lakeui.catalog.previews import DIFFERENT_ROWS, PREVIEW_CONDITION, PREVIEW_NAMES, names_in
 
@@ -87,7 +87,7 @@ class RowDiffSerializer(AnswerSerializer):
         ]
 
 
-class RowDiff(OfTable):
+class RowDiff(TableScopedView):
     """The rows that differ between two versions."""
 
     serializer_class = RowDiffSerializer
@@ -96,8 +96,8 @@ class RowDiff(OfTable):
     @extend_schema(parameters=[RowDiffRequestSerializer])
     def get(self, request: Request, table_id: int, older: int, newer: int) -> Response:  # noqa: ARG002
         """404 where nobody asked within the hour: POST asks a worker to compare them."""
-        requested = self._asked(request, older, newer)
-        return Response(RowDiffSerializer(stored_or_404(self.table, newer, requested)).data)
+        requested = self._parse_request(request, older, newer)
+        return Response(RowDiffSerializer(get_stored_preview(self.table, newer, requested)).data)
 
     @extend_schema(
         request=None, parameters=[RowDiffRequestSerializer], responses={202: RowDiffSerializer}
@@ -105,12 +105,12 @@ class RowDiff(OfTable):
     def post(self, request: Request, table_id: int, older: int, newer: int) -> Response:  # noqa: ARG002
         """Has a worker compare the rows; nothing in the table changes."""
         refuse_body(request)
-        requested = self._asked(request, older, newer)
+        requested = self._parse_request(request, older, newer)
         preview = ask_worker(self.table, newer, requested)
         return Response(RowDiffSerializer(preview).data, status.HTTP_202_ACCEPTED)
 
-    def _asked(self, request: Request, older: int, newer: int) -> dict[str, Any]:
-        given = asked(request, RowDiffRequestSerializer)
+    def _parse_request(self, request: Request, older: int, newer: int) -> dict[str, Any]:
+        given = parse_query(request, RowDiffRequestSerializer)
         latest = self.table.version
         if latest is None or not older < newer <= latest:
             detail = f"The table has no versions {older} and {newer}, the earlier one first."

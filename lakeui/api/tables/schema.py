@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from engine.schema.column_mapping import column_mapping_mode
 from lakeui.api.caller import caller
-from lakeui.api.filtering import asked, refuse_unknown
+from lakeui.api.filtering import parse_query, refuse_unknown
 from lakeui.api.idempotency import answer_once
-from lakeui.api.of_table import OfTable, require
+from lakeui.api.of_table import TableScopedView, require
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.sequence_paging import SequencePaging
 from lakeui.api.serializers.definitions import (
@@ -34,7 +34,7 @@ COLUMNS_SHOWN = 500
 _CHANGES = 20
 
 
-class TableSchema(OfTable):
+class TableSchema(TableScopedView):
     """Columns, constraints, keys, and the latest versions that changed the definition."""
 
     serializer_class = TableSchemaSerializer
@@ -55,7 +55,7 @@ class TableSchema(OfTable):
         return Response(TableSchemaSerializer(body).data)
 
 
-class ColumnList(OfTable):
+class ColumnList(TableScopedView):
     """The columns of a table, nested ones after their parent; `q` is a part of their dotted name."""
 
     queryset = Table.objects.none()
@@ -65,12 +65,12 @@ class ColumnList(OfTable):
     @extend_schema(parameters=[ColumnsRequestSerializer], responses=ColumnSerializer(many=True))
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
         table = self.table  # first: who may not see it learns nothing of it
-        parameters = asked(request, ColumnsRequestSerializer)
+        parameters = parse_query(request, ColumnsRequestSerializer)
         page: Sequence[SchemaRow] = self.paginate_queryset(SchemaRows(table, parameters["q"])) or []
         return self.get_paginated_response(ColumnSerializer(page, many=True).data)
 
 
-class KeyList(OfTable, ListAPIView[TableKey]):
+class KeyList(TableScopedView, ListAPIView[TableKey]):
     """The keys that people declared of this table; POST declares another. Nothing enforces them."""
 
     queryset = TableKey.objects.none()
@@ -90,15 +90,15 @@ class KeyList(OfTable, ListAPIView[TableKey]):
         require(request, "maintain", self.table)
         form = KeyRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        key = _asked_for(form.validated_data)
-        return answer_once(request, lambda: self._declared(request, key))
+        key = _parse_key_request(form.validated_data)
+        return answer_once(request, lambda: self._declare_response(request, key))
 
-    def _declared(self, request: Request, key: Key) -> Response:
+    def _declare_response(self, request: Request, key: Key) -> Response:
         made = declare_key(self.table, key, caller(request))
         return Response(KeySerializer(made).data, status.HTTP_201_CREATED)
 
 
-class KeyDetail(OfTable):
+class KeyDetail(TableScopedView):
     """One declared key."""
 
     serializer_class = KeySerializer
@@ -111,7 +111,7 @@ class KeyDetail(OfTable):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-def _asked_for(parameters: dict[str, Any]) -> Key:
+def _parse_key_request(parameters: dict[str, Any]) -> Key:
     if "sql" in parameters:
         return parse_key(parameters["sql"])
     return Key(

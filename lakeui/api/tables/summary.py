@@ -11,8 +11,8 @@ from rest_framework.response import Response
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
-from lakeui.api.filtering import asked, refuse_unknown
-from lakeui.api.of_table import OfTable, require
+from lakeui.api.filtering import parse_query, refuse_unknown
+from lakeui.api.of_table import TableScopedView, require
 from lakeui.api.preconditions import check_if_match, digest_of, etag_of, has_state, state_of
 from lakeui.api.schema import IF_MATCH
 from lakeui.api.serializers.request import RequestSerializer
@@ -188,7 +188,7 @@ def _is_another(table_id: int, state: str) -> bool:
     return table is None or state_of(table) != state
 
 
-class TableDetail(OfTable):
+class TableDetail(TableScopedView):
     """One table."""
 
     queryset = Table.objects.none()
@@ -200,7 +200,7 @@ class TableDetail(OfTable):
 
         With `If-None-Match` instead, once its version or its description is another than the ETag's.
         """
-        given = asked(request, TableWaitSerializer)
+        given = parse_query(request, TableWaitSerializer)
         table, state, after = self.table, state_of(self.table), given["after_version"]
         response = self._answer(table)
         if after is not None:
@@ -245,7 +245,7 @@ class TableDetail(OfTable):
         return Response(body, headers={"ETag": etag_of(state_of(table), body)})
 
 
-class TableStream(OfTable):
+class TableStream(TableScopedView):
     """A table as in `tables/`, at once and after each new version, as server-sent events `table`."""
 
     queryset = Table.objects.none()
@@ -258,14 +258,14 @@ class TableStream(OfTable):
         table = self.table
         return tell(
             "table",
-            _told_of(table),
+            _state_digest(table),
             TableSerializer(table).data,
-            partial(_is_told_otherwise, table.pk, _told_of(table)),
+            partial(_is_told_otherwise, table.pk, _state_digest(table)),
             is_over=False,
         )
 
 
-def _told_of(table: Table) -> str:
+def _state_digest(table: Table) -> str:
     """A stream tells of versions and descriptions, and of a log that cannot be read, or can again."""
     return digest_of((state_of(table), table.mirror_error_code))
 
@@ -273,4 +273,4 @@ def _told_of(table: Table) -> str:
 def _is_told_otherwise(table_id: int, told: str) -> bool:
     fields = ("version", "description", "mirror_error_code")
     table = Table.objects.only(*fields).filter(pk=table_id).first()
-    return table is None or _told_of(table) != told
+    return table is None or _state_digest(table) != told

@@ -13,8 +13,8 @@ from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
 from lakeui.api.idempotency import answer_once
-from lakeui.api.jobs.jobs import accepted
-from lakeui.api.of_table import annotated_tables, require
+from lakeui.api.jobs.jobs import accept_job
+from lakeui.api.of_table import require, tables_with_health
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.serializers.request import RequestSerializer
@@ -63,7 +63,7 @@ class TableList(ListAPIView[Table]):
     filterset_class = TableFilter
 
     def get_queryset(self) -> QuerySet[Table]:
-        return annotated_tables(self.request).order_by("name")
+        return tables_with_health(self.request).order_by("name")
 
     @extend_schema(
         request=RegistrationSerializer,
@@ -81,20 +81,20 @@ class TableList(ListAPIView[Table]):
         form.is_valid(raise_exception=True)
         values = form.validated_data
         if "uri" not in values:
-            return answer_once(request, lambda: _created(request, values))
+            return answer_once(request, lambda: _create_response(request, values))
         look = cache(lambda: look_for_table(values["uri"], values["name"]))
-        return answer_once(request, lambda: _registered(request, look()), prepare=look)
+        return answer_once(request, lambda: _register_response(request, look()), prepare=look)
 
 
-def _registered(request: Request, candidate: FoundTable) -> Response:
+def _register_response(request: Request, candidate: FoundTable) -> Response:
     made = register_place(candidate, caller(request))
-    table = annotated_tables(request).get(pk=made.pk)
+    table = tables_with_health(request).get(pk=made.pk)
     where = reverse("api:table", kwargs={"table_id": table.pk}, request=request)
     body = TableDetailSerializer(table).data
     return Response(body, status.HTTP_201_CREATED, headers={"Location": where})
 
 
-def _created(request: Request, values: dict[str, Any]) -> Response:
+def _create_response(request: Request, values: dict[str, Any]) -> Response:
     kind = "create" if "create" in values else "clone"
     job = request_create(
         name=values["name"],
@@ -103,4 +103,4 @@ def _created(request: Request, values: dict[str, Any]) -> Response:
         description=values["description"],
         requested_by=caller(request),
     )
-    return accepted(request, job)
+    return accept_job(request, job)

@@ -135,7 +135,7 @@ class UploadPreview(APIView):
     def get(self, request: Request, upload_id: UUID) -> Response:
         """As a job would write them. Of CSV and JSON the first MiB is read."""
         user = _sender(request)
-        form = UploadPreviewParameters(data=_given(request))
+        form = UploadPreviewParameters(data=_parse_upload_query(request))
         refuse_unknown(request, set(form.fields))
         form.is_valid(raise_exception=True)
         given = dict(form.validated_data)
@@ -152,7 +152,7 @@ class UploadPreview(APIView):
         return Response(UploadPreviewSerializer(body).data)
 
 
-def _given(request: Request) -> dict[str, Any]:
+def _parse_upload_query(request: Request) -> dict[str, Any]:
     query = request.query_params
     return {name: query.getlist(name) if name == "type" else query[name] for name in query}
 

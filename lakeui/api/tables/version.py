@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 from rest_framework.generics import ListAPIView, RetrieveAPIView, get_object_or_404
 
-from lakeui.api.of_table import OfTable
+from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.versions import (
     VersionDetailSerializer,
     VersionFileSerializer,
@@ -19,7 +19,7 @@ from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.stopped_streams import streams_stopped_by
 
 
-class VersionDetail(OfTable, RetrieveAPIView[Commit]):
+class VersionDetail(TableScopedView, RetrieveAPIView[Commit]):
     """One version with its parameters, metrics and raw lines."""
 
     queryset = Commit.objects.none()
@@ -40,7 +40,7 @@ class VersionDetail(OfTable, RetrieveAPIView[Commit]):
         return commit  # type: ignore[no-any-return]  # with what its serializer shows beside it
 
 
-class VersionFileList(OfTable, ListAPIView[CommitFile]):
+class VersionFileList(TableScopedView, ListAPIView[CommitFile]):
     """The files a version added or removed, up to the mirror's cap (`files_mirrored`)."""
 
     queryset = CommitFile.objects.none()

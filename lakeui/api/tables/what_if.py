@@ -11,8 +11,8 @@ from engine.conflict_facts import Rule
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.recorded import JUDGED
 from lakeui.api.fields import FormerWordField, Int64Field, RecordedChoiceField, RecordedField
-from lakeui.api.filtering import asked
-from lakeui.api.of_table import OfTable
+from lakeui.api.filtering import parse_query
+from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.concurrency import SwimLaneRequestSerializer
 from lakeui.api.serializers.isolation import LEVELS
 from lakeui.conflicts.replay.overlaps import FORMER_WORDS, WriteOutcome, pair_changes, replay
@@ -135,7 +135,7 @@ _ANSWER = (
 )
 
 
-class WhatIf(OfTable):
+class WhatIfDetail(TableScopedView):
     """Recorded commits and conflicts under another isolation level, or decided at row level or at file level."""
 
     serializer_class = WhatIfSerializer
@@ -143,7 +143,7 @@ class WhatIf(OfTable):
     @extend_schema(parameters=[WhatIfRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """A verdict is passes, conflict, or undecidable with the reason."""
-        table, parameters = self.table, asked(request, WhatIfRequestSerializer)
+        table, parameters = self.table, parse_query(request, WhatIfRequestSerializer)
         first, last = latest_versions(table, DEFAULT_VERSIONS)
         row_level = parameters["row_level"]
         level = (
