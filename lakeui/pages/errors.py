@@ -20,12 +20,12 @@ _DJANGOS = "matches the given query"  # of get_object_or_404: it names a model, 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not hasattr(request, "user"):  # refused before anyone asked who it is: a foreign host, say
         return HttpResponse("That request cannot be read.\n", "text/plain", 400)
-    return render(request, "400.html", {"reason": _said(exception)}, status=400)
+    return render(request, "400.html", {"reason": _view_message(exception)}, status=400)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Names who could give the role that is missing, to whoever is signed in."""
-    context: dict[str, Any] = {"reason": _said(exception)}
+    context: dict[str, Any] = {"reason": _view_message(exception)}
     if request.user.is_authenticated:
         names = list(admins().values_list("username", flat=True)[: _NAMED + 1])
         context |= {"grantors": names[:_NAMED], "are_more": len(names) > _NAMED}
@@ -37,7 +37,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return render(request, "404.html", {"reason": _said(exception)}, status=404)
+    return render(request, "404.html", {"reason": _view_message(exception)}, status=404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -58,7 +58,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _said(exception: Exception) -> str:
+def _view_message(exception: Exception) -> str:
     """What a view said of it; Django's own arguments are for machines."""
     first: Any = exception.args[0] if exception.args else ""
     return first if isinstance(first, str) and _DJANGOS not in first else ""

@@ -18,11 +18,11 @@ from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
 from lakeui.monitoring.worker_count import Workers, worker_count
-from lakeui.pages.access.preferences import theme_of, watched_ids, zone_of
+from lakeui.pages.access.preferences import read_watched_ids, theme_of, zone_of
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SidebarEntry:
     """A line of the sidebar."""
 
     name: str
@@ -73,7 +73,7 @@ class Frame:
 
     @cached_property
     def watched(self) -> list[Table]:
-        ids = watched_ids(self._request)
+        ids = read_watched_ids(self._request)
         if not ids:
             return []
         tables = visible_tables(self._request.user).in_bulk(ids)
@@ -92,14 +92,14 @@ class Frame:
         return worker_count()
 
     @cached_property
-    def extras(self) -> tuple[Entry, ...]:
+    def extras(self) -> tuple[SidebarEntry, ...]:
         """Pages after the four that everybody uses daily."""
         entries = (
-            Entry("schedule-list", reverse("schedule-list"), "clock", "Schedules"),
-            Entry("explain", reverse("explain"), "term", "Explain an error"),
-            Entry("monitoring", reverse("monitoring"), "pulse", "Monitoring"),
+            SidebarEntry("schedule-list", reverse("schedule-list"), "clock", "Schedules"),
+            SidebarEntry("explain", reverse("explain"), "term", "Explain an error"),
+            SidebarEntry("monitoring", reverse("monitoring"), "pulse", "Monitoring"),
         )
-        trail = Entry("audit", reverse("audit"), "eye", "Audit log")
+        trail = SidebarEntry("audit", reverse("audit"), "eye", "Audit log")
         return (*entries, trail) if may(self._request.user, "maintain") else entries
 
     @cached_property

@@ -20,7 +20,7 @@ _NOT_FILTERS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class ActiveFilter:
+class ListFilter:
     """One thing a list is narrowed by, and the address without it."""
 
     name: str
@@ -30,7 +30,7 @@ class ActiveFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Without:
+class FilterRemoval:
     """What would be left if one filter were removed, counted up to a cap."""
 
     name: str
@@ -46,7 +46,7 @@ class Without:
         return "is" if self.count == 1 else "are"
 
 
-class Listing:
+class ListPage:
     """One page of what a filter set leaves over.
 
     Raises:
@@ -82,7 +82,7 @@ class Listing:
         return 200 if self.is_valid else 400
 
     @cached_property
-    def active(self) -> list[ActiveFilter]:
+    def active(self) -> list[ListFilter]:
         return list(self._active())
 
     @property
@@ -90,22 +90,22 @@ class Listing:
         return bool(self.active)
 
     @cached_property
-    def without(self) -> list[Without]:
+    def without(self) -> list[FilterRemoval]:
         """For each filter what is left without it, the most first: for a list that came out empty."""
-        others = [self._without(filter_) for filter_ in self.active]
+        others = [self._remove_filter(filter_) for filter_ in self.active]
         return sorted(others, key=lambda other: -other.count)
 
     @cached_property
-    def unfiltered(self) -> Without:
+    def unfiltered(self) -> FilterRemoval:
         """The list before it was narrowed."""
-        return Without("", self._request.path, _counted(self.filters.queryset))
+        return FilterRemoval("", self._request.path, _count_up_to_cap(self.filters.queryset))
 
-    def _without(self, one: ActiveFilter) -> Without:
+    def _remove_filter(self, one: ListFilter) -> FilterRemoval:
         data = self._request.GET.copy()
         data.pop(one.name)
         left = type(self.filters)(data, queryset=self.filters.queryset, request=self._request)
         told = one.label.lower() if one.value in _YES_OR_NO.values() else one.value
-        return Without(told, one.without, _counted(left.qs) if left.is_valid() else 0)
+        return FilterRemoval(told, one.without, _count_up_to_cap(left.qs) if left.is_valid() else 0)
 
     def twin(self, address: str) -> str:
         """The address of the same rows over REST; times with their zone, which it has no cookie for.
@@ -121,7 +121,7 @@ class Listing:
             query.setlist(name, values)
         return f"{address}?{query.urlencode()}" if query.urlencode() else address
 
-    def _active(self) -> Iterator[ActiveFilter]:
+    def _active(self) -> Iterator[ListFilter]:
         for name, one in self.filters.filters.items():
             values = [value for value in self._request.GET.getlist(name) if value]
             if not values or name in _NOT_FILTERS:
@@ -129,15 +129,15 @@ class Listing:
             query = self._request.GET.copy()
             query.pop(name)
             query.pop("page", None)
-            said = ", ".join(_said(one, value) for value in values)
-            yield ActiveFilter(name, str(one.label or name), said, f"?{query.urlencode()}")
+            said = ", ".join(_describe_filter(one, value) for value in values)
+            yield ListFilter(name, str(one.label or name), said, f"?{query.urlencode()}")
 
     def _page_size(self, preset: int) -> int:
         text = self._request.GET.get("page_size", "")
         return int(text) if text in map(str, PAGE_SIZES) else preset
 
 
-def _said(one: django_filters.Filter, value: str) -> str:
+def _describe_filter(one: django_filters.Filter, value: str) -> str:
     """What a filter is set to, as a person reads it: yes, no, or the words of a choice."""
     if isinstance(one, django_filters.BooleanFilter):
         return _YES_OR_NO.get(value.lower(), value)
@@ -145,6 +145,6 @@ def _said(one: django_filters.Filter, value: str) -> str:
     return value if words.lower() == value else words
 
 
-def _counted(rows: QuerySet[Any]) -> int:
+def _count_up_to_cap(rows: QuerySet[Any]) -> int:
     """How many, but no more than one beyond the cap."""
     return int(rows.order_by()[: _MOST_COUNTED + 1].count())

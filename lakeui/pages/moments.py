@@ -61,7 +61,7 @@ def next_try(tried_at: datetime) -> str:
     return f", next in {round(left)} s" if left >= 1 else ", the next is due"
 
 
-def left_of(expected_at: datetime, runs: int) -> str:
+def format_time_left(expected_at: datetime, runs: int) -> str:
     """How long until then, coarsely: it is what earlier runs took, no promise."""
     seconds = (expected_at - timezone.now()).total_seconds()
     if seconds < 0:
@@ -101,7 +101,7 @@ def old(moment: datetime) -> SafeString:
     return format_html('<time datetime="{}" title="{}">{}</time>', _rfc3339(moment), title, said)
 
 
-def since(later: datetime | None, earlier: datetime | None) -> str:
+def format_span(later: datetime | None, earlier: datetime | None) -> str:
     """The span from one moment to another; to now if the later is missing."""
     if earlier is None:
         return ""

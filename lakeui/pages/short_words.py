@@ -46,7 +46,7 @@ def plain_condition(text: str) -> str:
 
     Backticks stay around a name that needs them: one of other letters, or a word of SQL.
     """
-    return _NOT_TYPED.sub(_as_typed, text)
+    return _NOT_TYPED.sub(_restore_name, text)
 
 
 def short_condition(text: str, length: int) -> str:
@@ -67,7 +67,7 @@ def short_text(text: str, length: int) -> str:
     return text if end >= len(text) else f"{text[:end]} …"
 
 
-def _as_typed(match: re.Match[str]) -> str:
+def _restore_name(match: re.Match[str]) -> str:
     if match[1]:
         return match[1]
     return name_sql(match[2]) if match[2] else ""

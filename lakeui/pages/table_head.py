@@ -17,7 +17,7 @@ from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.version_effects import conflicts_of
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.writers import active_jobs
-from lakeui.pages.access.preferences import watched_ids
+from lakeui.pages.access.preferences import read_watched_ids
 from lakeui.pages.charts.ruler import RULER_VERSIONS, Ruler, draw_ruler
 
 TABS = (
@@ -96,7 +96,7 @@ def table_head(
         aborted=counts["aborted"],
         last_writer=recent[0][2] if recent else "",
         role=role_of(request.user, table),
-        is_watched=table.pk in watched_ids(request),
+        is_watched=table.pk in read_watched_ids(request),
         sync=sync_of(table),
     )
 

@@ -20,7 +20,7 @@ from lakeui.catalog.roles import Role
 from lakeui.monitoring.audited_tables import OF_A_TABLE
 from lakeui.monitoring.filters import ACT_CHOICES, ACTS, THINGS, AuditFilter, trail
 from lakeui.pages.exports import export
-from lakeui.pages.listing import Listing
+from lakeui.pages.listing import ListPage
 
 _REASON = "reason"
 _PEOPLE = frozenset({"user", "owner", "requested_by"})
@@ -42,7 +42,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldChange:
     """A field that changed. `is_flag`: it was switched on as the thing was made, and has no value."""
 
     field: str
@@ -59,7 +59,7 @@ class AuditRow:
     act: str
     thing: str
     table: Table | None
-    changes: tuple[Change, ...]
+    changes: tuple[FieldChange, ...]
     refused: str
     did: str
     why: str
@@ -76,7 +76,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     if not may(request.user, "maintain"):
         msg = "The audit log needs the role maintainer on all tables."
         raise PermissionDenied(msg)
-    listing = Listing(request, AuditFilter(request.GET, trail()))
+    listing = ListPage(request, AuditFilter(request.GET, trail()))
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], "audit")
     context = {
@@ -145,24 +145,26 @@ def _own_table_id(entry: LogEntry) -> int | None:
     return int(numbers[-1]) if numbers else None
 
 
-def _changes(changes: Mapping[str, Any], people: Mapping[str, str]) -> Iterator[Change]:
+def _changes(changes: Mapping[str, Any], people: Mapping[str, str]) -> Iterator[FieldChange]:
     for name, values in changes.items():
         if name in {"table", "id", _REASON}:
             continue
         label = name.replace("_", " ")
         if name == "password":  # the trail has no more of it
-            yield Change(label, "", "", is_flag=True)
+            yield FieldChange(label, "", "", is_flag=True)
             continue
         if isinstance(values, Mapping):  # people put into groups, or taken out
             names = ", ".join(map(str, values.get("objects", ())))
             is_added = values.get("operation") == "add"
-            yield Change(label, "" if is_added else names, names if is_added else "")
+            yield FieldChange(label, "" if is_added else names, names if is_added else "")
         elif isinstance(values, list) and len(values) == 2:
-            shown = partial(_shown, words=people if name in _PEOPLE else _WORDS.get(name, {}))
+            shown = partial(
+                _display_value, words=people if name in _PEOPLE else _WORDS.get(name, {})
+            )
             old, new = shown(values[0]), shown(values[1])
             is_made_off = not old and new == "False"
             if (old or new) and not is_made_off:
-                yield Change(label, old, new, is_flag=not old and new == "True")
+                yield FieldChange(label, old, new, is_flag=not old and new == "True")
 
 
 def _why(changes: Mapping[str, Any]) -> str:
@@ -172,6 +174,6 @@ def _why(changes: Mapping[str, Any]) -> str:
     return "" if last in (None, "None") else str(last)
 
 
-def _shown(value: object, words: Mapping[str, str]) -> str:
+def _display_value(value: object, words: Mapping[str, str]) -> str:
     text = "" if value is None or value == "None" else str(value)
     return words.get(text) or _FRACTION.sub(" UTC", text)

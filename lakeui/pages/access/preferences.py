@@ -36,7 +36,7 @@ def theme_of(request: HttpRequest) -> str:
     return theme if theme in THEMES else "system"
 
 
-def watched_ids(request: HttpRequest) -> list[int]:
+def read_watched_ids(request: HttpRequest) -> list[int]:
     """Primary keys of the tables in the reader's sidebar, as they were added."""
     texts = request.COOKIES.get("watched", "").split(".")
     return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19][
@@ -62,11 +62,13 @@ def preferences(request: HttpRequest) -> HttpResponse:
     if request.POST.get("first_steps") == "hidden":
         _remember(response, "first_steps", "hidden")
     if "watch" in request.POST:
-        _remember(response, "watched", _toggled(watched_ids(request), request.POST["watch"]))
+        _remember(
+            response, "watched", _toggle_watched(read_watched_ids(request), request.POST["watch"])
+        )
     return response
 
 
-def _toggled(watched: list[int], text: str) -> str:
+def _toggle_watched(watched: list[int], text: str) -> str:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         kept = watched
     elif int(text) in watched:

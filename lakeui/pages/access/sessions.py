@@ -30,7 +30,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "sessions": sessions.filter(user=user),
         "current": request.session.session_key,
-        "to_end": _named(sessions, request.GET.get("end", "")),
+        "to_end": _find_row(sessions, request.GET.get("end", "")),
         "twin": "/api/v1/sessions/",
     }
     if may(user, "admin"):
@@ -39,7 +39,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
             "is_admin": True,
             "others": sessions.exclude(user=user)[:_MOST],
             "tokens": others.order_by("user__username", "-created")[:_MOST],
-            "to_revoke": _named(others, request.GET.get("revoke", "")),
+            "to_revoke": _find_row(others, request.GET.get("revoke", "")),
             "now": timezone.now(),
             "most": _MOST,
         }
@@ -56,7 +56,7 @@ def session_end(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return redirect("session-list")
 
 
-def _named(rows: QuerySet[Any], text: str) -> Any:  # noqa: ANN401 - a session or a token
+def _find_row(rows: QuerySet[Any], text: str) -> Any:  # noqa: ANN401 - a session or a token
     """The row of that id, None where the address names none of these."""
     try:
         return rows.filter(public_id=UUID(text)).first()

@@ -69,13 +69,13 @@ def token_list(request: HttpRequest) -> HttpResponse:
             msg = "A token needs a role, on all tables or on one."
             raise PermissionDenied(msg)
         if form.is_valid():
-            secret = _made(request, form.cleaned_data)
+            secret = _create_token(request, form.cleaned_data)
             form = TokenForm(None, own)  # type: ignore[arg-type]  # there was a form
     context = {
         "tokens": _tokens_of(request).order_by("-created"),
         "form": form,
         "secret": secret,
-        "to_revoke": _named_in(request),
+        "to_revoke": _find_token(request),
         "now": timezone.now(),
         "soon": timezone.now() + timedelta(days=SOON_DAYS),
         "may_do": MAY_DO,
@@ -95,7 +95,7 @@ def token_revoke(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return redirect("token-list" if token.user_id == user.pk else "session-list")
 
 
-def _made(request: HttpRequest, values: dict[str, Any]) -> str:
+def _create_token(request: HttpRequest, values: dict[str, Any]) -> str:
     """The secret; tokens past their time go at the same occasion."""
     _tokens_of(request).filter(expiry__lt=timezone.now()).delete()
     _, secret = get_token_model().objects.create(
@@ -107,7 +107,7 @@ def _made(request: HttpRequest, values: dict[str, Any]) -> str:
     return str(secret)
 
 
-def _named_in(request: HttpRequest) -> Any:  # noqa: ANN401 - knox leaves its model open
+def _find_token(request: HttpRequest) -> Any:  # noqa: ANN401 - knox leaves its model open
     """The token that the address asks to revoke, None where it names none of one's own."""
     try:
         public_id = UUID(request.GET.get("revoke", ""))

@@ -16,7 +16,7 @@ _MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HeatMapCell:
     x: float
     y: int
     text_x: float
@@ -34,7 +34,7 @@ class HeatMap:
     """
 
     names: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[HeatMapCell, ...]
     labels: tuple[tuple[float, str], ...]
     height: int
     label_y: int
@@ -75,20 +75,20 @@ def _cells(
     hours: list[datetime],
     cost_ms: Mapping[tuple[str, datetime], int],
     highest: int,
-) -> Iterable[Cell]:
+) -> Iterable[HeatMapCell]:
     step, unit = 100 / HOURS, unit_of(highest)
     for row, name in enumerate(names):
         for i, hour in enumerate(hours):
             cost = cost_ms.get((name, hour), 0)
             heat = 0 if not cost else min(5, 1 + int(4 * cost / highest))
             title = f"{name}, {timezone.localtime(hour):%H:%M %Z}: {format_duration(cost)}"
-            yield Cell(
+            yield HeatMapCell(
                 i * step + 0.08,
                 row * _ROW,
                 (i + 0.5) * step,
                 row * _ROW + 15,
                 heat,
-                in_unit(cost, unit) if cost else "",
+                format_in_unit(cost, unit) if cost else "",
                 title if cost else "",
             )
 
@@ -98,7 +98,7 @@ def unit_of(highest_ms: int) -> str:
     return "min" if highest_ms >= _MINUTE_MS else "s"
 
 
-def in_unit(cost_ms: int, unit: str) -> str:
+def format_in_unit(cost_ms: int, unit: str) -> str:
     """Whole minutes or seconds, as the whole map has them: what fits a cell."""
     whole = _MINUTE_MS if unit == "min" else 1000
     return f"{round(cost_ms / whole):,}" if cost_ms >= whole else "<1"

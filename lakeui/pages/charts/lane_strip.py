@@ -13,7 +13,7 @@ _STEP = 100 / BUCKETS
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class StripTick:
     """A bucket: `last` is the version that the window ends with if it is followed."""
 
     x: float
@@ -25,10 +25,10 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class LaneStrip:
     """`window_*` is the part of it that is shown below, None where that lies outside."""
 
-    ticks: tuple[Tick, ...]
+    ticks: tuple[StripTick, ...]
     tick_width: float
     step: float
     window_x: float | None
@@ -38,7 +38,9 @@ class Strip:
     base: int
 
 
-def draw_strip(navigator: Navigator, first_at: datetime | None, last_at: datetime | None) -> Strip:
+def draw_strip(
+    navigator: Navigator, first_at: datetime | None, last_at: datetime | None
+) -> LaneStrip:
     """`first_at` and `last_at` are when the first and the last version shown landed."""
     highest = max((passage.commits for passage in navigator.passages), default=0) or 1
     ticks = []
@@ -50,10 +52,10 @@ def draw_strip(navigator: Navigator, first_at: datetime | None, last_at: datetim
         aborted = f", {passage.aborted} aborted" if passage.aborted else ""
         title = f"{span}: {passage.commits} landed{aborted}"
         cross = x + _STEP / 2 if passage.aborted else None
-        ticks.append(Tick(x, _BASE - height, height, passage.last, title, cross))
+        ticks.append(StripTick(x, _BASE - height, height, passage.last, title, cross))
     left = None if first_at is None else min(_x(first_at, navigator), 100 - _STEP)
     right = 100.0 if last_at is None else _x(last_at, navigator)
-    return Strip(
+    return LaneStrip(
         ticks=tuple(ticks),
         tick_width=_STEP * 0.78,
         step=_STEP,

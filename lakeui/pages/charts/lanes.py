@@ -17,7 +17,7 @@ _HEATS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LaneCell:
     """`asks` is the lane that it opens alone, as an address has it; "" for all of them."""
 
     x: float
@@ -44,7 +44,7 @@ class LaneName:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LaneMark:
     x: float
     label: str
 
@@ -54,9 +54,9 @@ class LaneChart:
     """`span` is how many versions one by one a cell opens; `heats` are the inks with the least each stands for."""
 
     names: tuple[LaneName, ...]
-    cells: tuple[Cell, ...]
-    versions: tuple[Mark, ...]
-    times: tuple[Mark, ...]
+    cells: tuple[LaneCell, ...]
+    versions: tuple[LaneMark, ...]
+    times: tuple[LaneMark, ...]
     heats: tuple[tuple[int, int], ...]
     span: int
     bucket_size: int
@@ -79,9 +79,9 @@ def draw_lanes(sums: LaneSums) -> LaneChart:
     return LaneChart(
         names=tuple(_name(lane) for lane in (sums.all, *sums.lanes)),
         cells=tuple(cells),
-        versions=tuple(Mark(x, str(bucket.first)) for x, bucket in marked if x < _LAST_VERSION),
+        versions=tuple(LaneMark(x, str(bucket.first)) for x, bucket in marked if x < _LAST_VERSION),
         times=tuple(
-            Mark(x, _clock(bucket.began_at))
+            LaneMark(x, _clock(bucket.began_at))
             for x, bucket in marked
             if bucket.began_at and x < _LAST_TIME
         ),
@@ -93,13 +93,13 @@ def draw_lanes(sums: LaneSums) -> LaneChart:
     )
 
 
-def _cells(row: int, lane: SummedLane, highest: int, asks: str) -> Iterator[Cell]:
+def _cells(row: int, lane: SummedLane, highest: int, asks: str) -> Iterator[LaneCell]:
     step, y = 100 / (len(lane.buckets) or 1), _TOP + row * _ROW
     for place, bucket in enumerate(lane.buckets):
         heat = min(_HEATS, 1 + (_HEATS - 1) * bucket.commits // highest) if bucket.commits else 0
         heat = heat if row else min(heat, 1)
         aborted = f", {bucket.aborted} aborted" if bucket.aborted else ""
-        yield Cell(
+        yield LaneCell(
             x=place * step + _INSET,
             y=y,
             width=step - 2 * _INSET,

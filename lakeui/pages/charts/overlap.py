@@ -20,13 +20,13 @@ _NEW = "added"  # by the aborted write: never in the table, so the winning commi
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class OverlapTick:
     x: float
     title: str
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class SharedPlace:
     """A place that is both sides': a cross where they conflict, `is_open` where nothing decided.
 
     Elsewhere the two passed.
@@ -39,7 +39,7 @@ class Joint:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class StripLabel:
     """Text under a strip; its anchor keeps it inside. `spare` is the class that hides it without room."""
 
     x: float
@@ -55,14 +55,14 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class OverlapStrip:
     """This write's ticks above, the winning commit's below, both sides' on the line."""
 
-    above: tuple[Tick, ...]
-    below: tuple[Tick, ...]
+    above: tuple[OverlapTick, ...]
+    below: tuple[OverlapTick, ...]
     base: tuple[float, ...]
-    joints: tuple[Joint, ...]
-    labels: tuple[Label, ...]
+    joints: tuple[SharedPlace, ...]
+    labels: tuple[StripLabel, ...]
     first: str
     last: str
 
@@ -88,8 +88,8 @@ class OverlapChart:
     The counts are of each side's files, those that are not listed too, and of those listed of both.
     """
 
-    files: Strip | None
-    rows: Strip | None
+    files: OverlapStrip | None
+    rows: OverlapStrip | None
     file: SharedFile | None
     beam: tuple[float, float] | None
     lines: tuple[FileLine, ...]
@@ -131,7 +131,7 @@ def draw_overlap(
     lines = _lines(decision)
     if not lines:
         return None
-    conflicting = _conflicting(decision, set(fired_at))
+    conflicting = _find_conflicting_files(decision, set(fired_at))
     place = _places(lines)
     first = first_shared(decision.shared_files)
     passed = {file.path for file in decision.shared_files if not file.common_count}
@@ -157,7 +157,7 @@ def first_shared(files: Sequence[SharedFile]) -> SharedFile | None:
     return next((file for file in files if file.common_count), files[0] if files else None)
 
 
-def draw_known_rows(file: Mapping[str, Any], row_count: int | None) -> Strip | None:
+def draw_known_rows(file: Mapping[str, Any], row_count: int | None) -> OverlapStrip | None:
     """The rows of both of a loss recorded before the rows of each side were; None where none is known."""
     rows = tuple(row for row in file.get("rows") or () if isinstance(row, int))
     if not rows:
@@ -168,7 +168,7 @@ def draw_known_rows(file: Mapping[str, Any], row_count: int | None) -> Strip | N
 
 def _places(lines: Sequence[FileLine]) -> dict[str, float]:
     """Per cent of the strip: by value where every file has a number or a date, else one by one."""
-    values = [_measured(line.low) for line in lines]
+    values = [_parse_measure(line.low) for line in lines]
     present = [value for value in values if value is not None]
     low, span = min(present, default=0.0), max(present, default=0.0) - min(present, default=0.0)
     if len(present) < len(lines) or not span:
@@ -179,7 +179,7 @@ def _places(lines: Sequence[FileLine]) -> dict[str, float]:
     }
 
 
-def _measured(text: str | None) -> float | None:
+def _parse_measure(text: str | None) -> float | None:
     """A number, or a day or moment as seconds; None for other texts."""
     try:
         number = float(text or "")
@@ -201,7 +201,7 @@ def _lines(decision: Decision) -> list[FileLine]:
         _line(path, ours.get(path), theirs.get(path), compared.get(path))
         for path in dict.fromkeys([*ours, *theirs])
     ]
-    return sorted(lines, key=_in_order)
+    return sorted(lines, key=_line_sort_key)
 
 
 def _line(
@@ -220,14 +220,14 @@ def _line(
     )
 
 
-def _conflicting(decision: Decision, fired_at: set[str]) -> set[str]:
+def _find_conflicting_files(decision: Decision, fired_at: set[str]) -> set[str]:
     compared = {file.path for file in decision.shared_files if file.common_count}
     return compared or fired_at
 
 
 def _file_strip(
     lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str], passed: set[str]
-) -> Strip:
+) -> OverlapStrip:
     joints = [
         _joint(line, place[line.path], conflicting, passed)
         for line in lines
@@ -235,7 +235,7 @@ def _file_strip(
     ]
     labels = _file_labels(lines, place, conflicting, passed)
     bounded = [line for line in lines if line.low is not None]
-    return Strip(
+    return OverlapStrip(
         above=tuple(_tick(place, line, line.here, line.rows_here) for line in lines if line.here),
         below=tuple(
             _tick(place, line, line.there, line.rows_there) for line in lines if line.there
@@ -250,37 +250,46 @@ def _file_strip(
 
 def _file_labels(
     lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str], passed: set[str]
-) -> tuple[Label, ...]:
+) -> tuple[StripLabel, ...]:
     """Files that conflict are named; those that passed where there is room beside them."""
     both = [line.path for line in lines if line.here and line.there]
-    labelled = _labelled(((place[p], file_head(p)) for p in both if p in conflicting), _counted)
-    others = _labelled(
+    labelled = _place_labels(
+        ((place[p], file_head(p)) for p in both if p in conflicting), _summarize_texts
+    )
+    others = _place_labels(
         ((place[p], f"{file_head(p)}, passed") for p in both if p in passed - conflicting),
-        _counted,
+        _summarize_texts,
     )
     room = [label for label in others if not any(_touch(label, other) for other in labelled)]
     return (*labelled, *room)
 
 
-def _touch(one: Label, other: Label) -> bool:
+def _touch(one: StripLabel, other: StripLabel) -> bool:
     """Whether two labels would lie on each other, where they are shown."""
     (start, end), (begin, until) = one.span(_USUAL_PX), other.span(_USUAL_PX)
     return start < until + _GAP and begin < end + _GAP
 
 
-def _row_strip(file: SharedFile) -> Strip:
+def _row_strip(file: SharedFile) -> OverlapStrip:
     drawn = (*file.current_rows, *file.winner_rows, *file.gone_before_rows, *file.common_rows)
     count = max(file.file_row_count or 0, max(drawn, default=0) + 1)
 
-    def at(row: int) -> float:
+    def center_of(row: int) -> float:
         return 100 * (row + 0.5) / count
 
-    labels = _labelled(((at(row), format_count(row)) for row in file.common_rows), _span)
-    common = [Joint(at(row), f"row {format_count(row)}, both", True) for row in file.common_rows]
-    return Strip(
-        above=tuple(Tick(at(row), f"row {format_count(row)}") for row in file.current_rows),
-        below=tuple(Tick(at(row), f"row {format_count(row)}") for row in file.winner_rows),
-        base=tuple(at(row) for row in file.gone_before_rows),
+    labels = _place_labels(((center_of(row), format_count(row)) for row in file.common_rows), _span)
+    common = [
+        SharedPlace(center_of(row), f"row {format_count(row)}, both", True)
+        for row in file.common_rows
+    ]
+    return OverlapStrip(
+        above=tuple(
+            OverlapTick(center_of(row), f"row {format_count(row)}") for row in file.current_rows
+        ),
+        below=tuple(
+            OverlapTick(center_of(row), f"row {format_count(row)}") for row in file.winner_rows
+        ),
+        base=tuple(center_of(row) for row in file.gone_before_rows),
         joints=tuple(_apart(common)),
         labels=labels,
         first="" if any(label.x < _LABELS_APART for label in labels) else "row 0",
@@ -290,7 +299,7 @@ def _row_strip(file: SharedFile) -> Strip:
     )
 
 
-def _apart(joints: Iterable[Joint]) -> Iterable[Joint]:
+def _apart(joints: Iterable[SharedPlace]) -> Iterable[SharedPlace]:
     """Of crosses that would lie on each other, the first."""
     last = -1.0
     for joint in joints:
@@ -299,9 +308,9 @@ def _apart(joints: Iterable[Joint]) -> Iterable[Joint]:
             last = joint.x
 
 
-def _labelled(
+def _place_labels(
     places: Iterable[tuple[float, str]], joined: Callable[[Sequence[str]], str]
-) -> tuple[Label, ...]:
+) -> tuple[StripLabel, ...]:
     """Labels that do not touch; what lies close together shares one."""
     labels: list[tuple[float, list[str]]] = []
     for x, text in places:
@@ -309,10 +318,10 @@ def _labelled(
             labels[-1][1].append(text)
         else:
             labels.append((x, [text]))
-    return _with_room([Label(x, joined(texts), _anchor(x)) for x, texts in labels])
+    return _hide_crowded_labels([StripLabel(x, joined(texts), _anchor(x)) for x, texts in labels])
 
 
-def _with_room(labels: Sequence[Label]) -> tuple[Label, ...]:
+def _hide_crowded_labels(labels: Sequence[StripLabel]) -> tuple[StripLabel, ...]:
     """In narrow windows a label that would lie on the one before it is hidden."""
     ends = dict.fromkeys((_NARROW_PX, _USUAL_PX), -_GAP)
     drawn = []
@@ -329,7 +338,7 @@ def _with_room(labels: Sequence[Label]) -> tuple[Label, ...]:
     return tuple(drawn)
 
 
-def _counted(texts: Sequence[str]) -> str:
+def _summarize_texts(texts: Sequence[str]) -> str:
     if len(texts) > 1 and len(set(texts)) == 1:
         return f"{len(texts)} of {texts[0]}"
     return " and ".join(texts) if len(texts) <= 2 else f"{texts[0]} and {len(texts) - 1} more"
@@ -343,17 +352,17 @@ def _anchor(x: float) -> str:
     return "start" if x < _NEAR_EDGE else "end" if x > 100 - _NEAR_EDGE else "middle"
 
 
-def _tick(place: dict[str, float], line: FileLine, did: str, rows: int | None) -> Tick:
+def _tick(place: dict[str, float], line: FileLine, did: str, rows: int | None) -> OverlapTick:
     counted = "" if rows is None else f", {format_count(rows)} rows"
-    return Tick(place[line.path], f"{file_head(line.path)}: {did}{counted}{_bounds(line)}")
+    return OverlapTick(place[line.path], f"{file_head(line.path)}: {did}{counted}{_bounds(line)}")
 
 
-def _joint(line: FileLine, x: float, conflicting: set[str], passed: set[str]) -> Joint:
+def _joint(line: FileLine, x: float, conflicting: set[str], passed: set[str]) -> SharedPlace:
     is_conflict = line.path in conflicting
     is_open = not is_conflict and line.path not in passed
     how = "both" if is_conflict else "both, not reached" if is_open else "both, no row in common"
     title = f"{file_head(line.path)}: {how}{_bounds(line)}"
-    return Joint(x, title, is_conflict, is_open)
+    return SharedPlace(x, title, is_conflict, is_open)
 
 
 def _bounds(line: FileLine) -> str:
@@ -366,7 +375,7 @@ def _beam(x: float | None) -> tuple[float, float] | None:
     return None if x is None else (max(0.0, x - _BEAM), min(100.0, x + _BEAM))
 
 
-def _in_order(line: FileLine) -> tuple[bool, tuple[bool, float, str], str]:
+def _line_sort_key(line: FileLine) -> tuple[bool, tuple[bool, float, str], str]:
     return line.low is None, _value(line.low or ""), line.path
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeui.monitoring.partition_costs import PartitionCost
-from lakeui.pages.charts.heat import in_unit, unit_of
+from lakeui.pages.charts.heat import format_in_unit, unit_of
 from lakeui.pages.units import format_duration
 
 _MOST_ROWS, _MOST_PAIRS = 8, 6
@@ -68,7 +68,7 @@ def draw_partition_heat(costs: Sequence[PartitionCost]) -> PartitionHeat | None:
                 _cell(cells[place, pair], times[place, pair], pair, highest, unit) for pair in shown
             ),
             wasted_ms=total,
-            text=in_unit(total, unit),
+            text=format_in_unit(total, unit),
         )
         for place, total in rows.most_common(_MOST_ROWS)
     )
@@ -86,5 +86,5 @@ def _cell(cost: int, times: int, pair: tuple[str, str], highest: int, unit: str)
         min(5, 1 + int(4 * cost / highest)),
         cost,
         f"{aborted} aborted, {current} by {winner}: {format_duration(cost)}",
-        in_unit(cost, unit),
+        format_in_unit(cost, unit),
     )

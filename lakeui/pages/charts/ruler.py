@@ -12,7 +12,7 @@ _LEFT_EDGE, _RIGHT_EDGE, _HALF_A_LABEL = 3, 97, 1.7
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class RulerTick:
     version: int
     operation: str
     family: str
@@ -22,14 +22,14 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Cross:
+class RulerCross:
     version: int
     x: float
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class RulerLabel:
     version: int
     x: float
     is_spare: bool
@@ -37,9 +37,9 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    ticks: tuple[Tick, ...]
-    crosses: tuple[Cross, ...]
-    labels: tuple[Label, ...]
+    ticks: tuple[RulerTick, ...]
+    crosses: tuple[RulerCross, ...]
+    labels: tuple[RulerLabel, ...]
     hit_width: float
     here: float | None
     here_version: int | None
@@ -75,25 +75,25 @@ def draw_ruler(
     step = 100 / len(commits)  # however few, they fill it
     at = {version: (i + 0.5) * step for i, (version, _) in enumerate(commits)}
     ticks = tuple(
-        Tick(
+        RulerTick(
             v, op or "not recorded", family_of(op), at[v], at[v] - step / 2, _BASE - tick_height(op)
         )
         for v, op in commits
     )
     aborted = Counter(version for version in aborted_by if version is not None and version in at)
-    crosses = tuple(Cross(version, at[version], n) for version, n in sorted(aborted.items()))
+    crosses = tuple(RulerCross(version, at[version], n) for version, n in sorted(aborted.items()))
     return Ruler(
         ticks, crosses, _labels(at, here), step, at.get(here) if here is not None else None, here
     )
 
 
-def _labels(at: dict[int, float], here: int | None) -> tuple[Label, ...]:
+def _labels(at: dict[int, float], here: int | None) -> tuple[RulerLabel, ...]:
     every = _round_step(len(at))
     marked = [v for v in at if v % every == 0]
     if here in at:
         marked = [v for v in marked if abs(at[v] - at[here]) > 5]
     inside = [v for v in marked if 1.5 < at[v] < 97]
-    return tuple(Label(v, at[v], i % 2 == 1) for i, v in enumerate(inside))
+    return tuple(RulerLabel(v, at[v], i % 2 == 1) for i, v in enumerate(inside))
 
 
 def _round_step(count: int) -> int:

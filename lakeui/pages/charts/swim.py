@@ -15,7 +15,14 @@ from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.lanes.words import engine_name
 from lakeui.pages.charts.swim_axes import Axis, TimeAxis, VersionAxis
 from lakeui.pages.charts.swim_labels import labels_for
-from lakeui.pages.charts.swim_shapes import Band, DrawnBar, Lane, Link, Swap, SwimChart
+from lakeui.pages.charts.swim_shapes import (
+    AbortLink,
+    DrawnBar,
+    DrawnLane,
+    MetadataBand,
+    OrderSwap,
+    SwimChart,
+)
 from lakeui.pages.operations import FAMILIES, family_of
 
 MAX_LANES = 14
@@ -51,23 +58,23 @@ def draw_swim_lane(
     axis: Axis = TimeAxis(data, now) if by_time else VersionAxis(data)
     placed = [_place(bar, axis, data) for bar in data.bars]
     placed += [_place_running(running, axis, data) for running in data.running]
-    name = _by_operation if by_operation else _by_writer(placed)
+    name = _operation_lane if by_operation else _choose_writer_lanes(placed)
     lanes, tracks, hidden = _lanes(placed, name, data, by_operation=by_operation)
     at = {lane.name: lane for lane in lanes}
     drawn = [
-        _drawn(placed_bar, at[name(placed_bar.bar)], tracks[placed_bar.key])
+        _draw_bar(placed_bar, at[name(placed_bar.bar)], tracks[placed_bar.key])
         for placed_bar in placed
         if placed_bar.key in tracks
     ]
     is_wide = data.last - data.first > _WIDE
-    drawn = _labelled(drawn, _WIDE_WIDTH if is_wide else _MIN_WIDTH)
+    drawn = _add_labels(drawn, _WIDE_WIDTH if is_wide else _MIN_WIDTH)
     ends = {drawn_bar.key: drawn_bar for drawn_bar in drawn}
     bottom = lanes[-1].y + _lane_height(lanes[-1].tracks) if lanes else _TOP + _LANE
     return SwimChart(
         lanes=tuple(lanes),
         bars=tuple(drawn),
         joints=tuple(joints(data, axis, ends)),
-        aborted_links=tuple(aborted_links(data, axis, ends)),
+        aborted_links=tuple(draw_aborted_links(data, axis, ends)),
         joint_links=tuple(joint_links(data, axis, ends)),
         columns=tuple(axis.columns(frozenset(metadata))),
         bands=tuple(bands(metadata, axis)),
@@ -84,8 +91,8 @@ def draw_swim_lane(
 
 def _place(bar: LaneBar, axis: Axis, data: SwimLane) -> _Placed:
     version = bar.version if bar.version is not None else bar.winning_version
-    end = axis.of(version, bar.finished_at)
-    start = axis.of(bar.read_version, bar.started_at)
+    end = axis.position_of(version, bar.finished_at)
+    start = axis.position_of(bar.read_version, bar.started_at)
     guessed = start is None or (isinstance(axis, TimeAxis) and bar.started_is_estimated)
     finish = 100.0 if end is None else end
     begin = finish - axis.step if start is None else start
@@ -94,17 +101,17 @@ def _place(bar: LaneBar, axis: Axis, data: SwimLane) -> _Placed:
 
 
 def _place_running(bar: LaneBar, axis: Axis, data: SwimLane) -> _Placed:
-    start = axis.of(bar.read_version, bar.started_at) or 0.0
+    start = axis.position_of(bar.read_version, bar.started_at) or 0.0
     before = bar.read_version is not None and bar.read_version < data.first - 1
     end = axis.now_x if axis.now_x is not None else 100.0
     return _Placed(bar, max(start, 0.0), end, before, False)
 
 
-def _by_operation(bar: LaneBar) -> str:
+def _operation_lane(bar: LaneBar) -> str:
     return bar.operation
 
 
-def _by_writer(placed: Sequence[_Placed]) -> Callable[[LaneBar], str]:
+def _choose_writer_lanes(placed: Sequence[_Placed]) -> Callable[[LaneBar], str]:
     """The writer; beyond the busiest, writers share one lane."""
     busy = Counter(placed_bar.bar.lane for placed_bar in placed)
     named = {lane for lane, _ in busy.most_common(MAX_LANES - 1)} if len(busy) > MAX_LANES else busy
@@ -113,7 +120,7 @@ def _by_writer(placed: Sequence[_Placed]) -> Callable[[LaneBar], str]:
 
 def _lanes(
     placed: Sequence[_Placed], name: Callable[[LaneBar], str], data: SwimLane, *, by_operation: bool
-) -> tuple[list[Lane], dict[str, int], int]:
+) -> tuple[list[DrawnLane], dict[str, int], int]:
     inside: dict[str, list[_Placed]] = defaultdict(list)
     for bar in placed:
         inside[name(bar.bar)].append(bar)
@@ -122,7 +129,7 @@ def _lanes(
         inside,
         key=lambda lane: (lane == REST, _ORDER.index(families[lane]), -len(inside[lane]), lane),
     )
-    lanes: list[Lane] = []
+    lanes: list[DrawnLane] = []
     tracks: dict[str, int] = {}
     y, hidden = _TOP, 0
     for lane in order:
@@ -132,7 +139,7 @@ def _lanes(
         count = max(given.values(), default=0) + 1
         under = _writers(inside[lane]) if by_operation else _engines(lane, data)
         asks = "" if lane == REST else lane
-        lanes.append(Lane(lane, families[lane], count, y, left_over, under, asks))
+        lanes.append(DrawnLane(lane, families[lane], count, y, left_over, under, asks))
         y += _lane_height(count)
     return lanes, tracks, hidden
 
@@ -177,7 +184,7 @@ def _writers(bars: Iterable[_Placed]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} writers"
 
 
-def _drawn(placed: _Placed, lane: Lane, track: int) -> DrawnBar:
+def _draw_bar(placed: _Placed, lane: DrawnLane, track: int) -> DrawnBar:
     bar, family = placed.bar, family_of(placed.bar.operation)
     return DrawnBar(
         key=placed.key,
@@ -215,7 +222,7 @@ def _title(bar: LaneBar) -> str:
     return f"{words}: {bar.said}" if bar.said else words
 
 
-def _labelled(drawn: Iterable[DrawnBar], width: int) -> list[DrawnBar]:
+def _add_labels(drawn: Iterable[DrawnBar], width: int) -> list[DrawnBar]:
     """Each track is read from left to right; a label that finds no room is left to the title."""
     tracks: dict[int, list[DrawnBar]] = defaultdict(list)
     for bar in drawn:
@@ -238,7 +245,7 @@ def joints(
             yield x, bar.y, f"resolved v{joint.winning_version}: {joint.how}"
 
 
-def joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
+def joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[AbortLink]:
     """From a bar to what it resolved."""
     for joint in data.joints:
         bar, winner = ends.get(f"v{joint.version}"), ends.get(f"v{joint.winning_version}")
@@ -246,10 +253,12 @@ def joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Ite
         if bar is None or winner is None or x is None or bar.y == winner.y:
             continue
         if bar.x <= x <= bar.end_x:
-            yield Link(x, x, bar.y, winner.y, winner.y, points_down=winner.y > bar.y)
+            yield AbortLink(x, x, bar.y, winner.y, winner.y, points_down=winner.y > bar.y)
 
 
-def aborted_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
+def draw_aborted_links(
+    data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]
+) -> Iterable[AbortLink]:
     """From an aborted transaction to its winning commit."""
     for bar in data.bars:
         if not bar.is_aborted or bar.winning_version is None:
@@ -261,32 +270,32 @@ def aborted_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> I
         tip = winner.y - 7 if down else winner.y + 7
         x = winner.end_x if isinstance(axis, VersionAxis) else aborted.end_x
         begin, end = aborted.y + (8 if down else -8), tip - (5 if down else -5)
-        yield Link(x, winner.end_x, begin, end, tip, points_down=down)
+        yield AbortLink(x, winner.end_x, begin, end, tip, points_down=down)
 
 
-def bands(metadata: Mapping[int, datetime | None], axis: Axis) -> Iterable[Band]:
+def bands(metadata: Mapping[int, datetime | None], axis: Axis) -> Iterable[MetadataBand]:
     """Where a version changed the metadata."""
     for version, moment in metadata.items():
-        x = axis.of(version, moment)
+        x = axis.position_of(version, moment)
         if x is not None:
-            yield Band(x, version)
+            yield MetadataBand(x, version)
 
 
 def _winner_x(version: int | None, axis: Axis, ends: Mapping[str, DrawnBar]) -> float | None:
     winner = ends.get(f"v{version}")
     if winner is not None:
         return winner.end_x
-    return axis.of(version, None) if isinstance(axis, VersionAxis) else None
+    return axis.position_of(version, None) if isinstance(axis, VersionAxis) else None
 
 
-def swaps(data: SwimLane, axis: Axis) -> Iterable[Swap]:
+def swaps(data: SwimLane, axis: Axis) -> Iterable[OrderSwap]:
     """Only across versions: an order is shown there, not a span."""
     if isinstance(axis, TimeAxis):
         return
     for pair in data.reordered:
-        x1, x2 = axis.of(pair.version, None), axis.of(pair.later, None)
+        x1, x2 = axis.position_of(pair.version, None), axis.position_of(pair.later, None)
         if x1 is not None and x2 is not None:
             text = (
                 f"v{pair.version} takes effect after v{pair.later}: a blind append it did not see"
             )
-            yield Swap(x1, x2 + min(axis.step * 0.35, 2), text)
+            yield OrderSwap(x1, x2 + min(axis.step * 0.35, 2), text)

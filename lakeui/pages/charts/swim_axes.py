@@ -24,7 +24,7 @@ def clock_texts(moments: Sequence[datetime]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class AxisColumn:
     x: float
     label: str
     is_spare: bool
@@ -39,25 +39,25 @@ class VersionAxis:
         self._data = data
         self._places = data.last - data.first + 2 + (1 if _runs(data) else 0)
         self.step = 100 / self._places
-        self.now_x = self._at(self._places - 1) if _runs(data) else None
+        self.now_x = self._center_of(self._places - 1) if _runs(data) else None
 
-    def of(self, version: int | None, _moment: datetime | None) -> float | None:
+    def position_of(self, version: int | None, _moment: datetime | None) -> float | None:
         if version is None:
             return None
-        return self._at(version - self._data.first + 1)
+        return self._center_of(version - self._data.first + 1)
 
-    def columns(self, metadata: frozenset[int]) -> Iterable[Column]:
+    def columns(self, metadata: frozenset[int]) -> Iterable[AxisColumn]:
         every = next(n for n in (1, 2, 5, 10, 20, 50) if self._places / n <= 30 or n == 50)
         for version in range(max(self._data.first - 1, 0), self._data.last + 1):
             shown = self._is_named(version, every, metadata)
-            x = self._at(version - self._data.first + 1)
+            x = self._center_of(version - self._data.first + 1)
             text = str(version) if shown else ""
             is_spare = every == 1 and version % 2 == 1 and version not in metadata
-            yield Column(x, text, is_spare, version in metadata, version)
+            yield AxisColumn(x, text, is_spare, version in metadata, version)
         if self.now_x is not None:
-            yield Column(self.now_x, "now", False, False)
+            yield AxisColumn(self.now_x, "now", False, False)
 
-    def times(self) -> Iterable[Column]:
+    def times(self) -> Iterable[AxisColumn]:
         every = max(1, self._places // 8)
         shown = [
             (version, moment)
@@ -66,8 +66,8 @@ class VersionAxis:
         ]
         texts = clock_texts([moment for _, moment in shown])
         for number, ((version, _), text) in enumerate(zip(shown, texts, strict=True)):
-            x = self._at(version - self._data.first + 1)
-            yield Column(x, text, number % 2 == 1 and len(text) > _SHORT, False)
+            x = self._center_of(version - self._data.first + 1)
+            yield AxisColumn(x, text, number % 2 == 1 and len(text) > _SHORT, False)
 
     def _is_named(self, version: int, every: int, metadata: frozenset[int]) -> bool:
         """Whether a version is labelled: every change of the metadata is, the last one unless now is beside it."""
@@ -79,7 +79,7 @@ class VersionAxis:
             return self.now_x is None
         return version % every == 0 and (self.now_x is not None or self._data.last - version > 1)
 
-    def _at(self, place: int) -> float:
+    def _center_of(self, place: int) -> float:
         return (place + 0.5) * self.step
 
 
@@ -96,20 +96,20 @@ class TimeAxis:
         self._span = max((self._last - self._first).total_seconds(), 1.0)
         self.now_x = self._x(now) if _runs(data) else None
 
-    def of(self, _version: int | None, moment: datetime | None) -> float | None:
+    def position_of(self, _version: int | None, moment: datetime | None) -> float | None:
         return None if moment is None else self._x(moment)
 
-    def columns(self, _metadata: frozenset[int]) -> Iterable[Column]:
+    def columns(self, _metadata: frozenset[int]) -> Iterable[AxisColumn]:
         for part in range(9):
             moment = self._first + timedelta(seconds=self._span * part / 8)
             local = timezone.localtime(moment)
             text = f"{local:%H:%M:%S}" if self._span < _MINUTES_REPEAT_S else f"{local:%H:%M}"
-            yield Column(self._x(moment), text, part % 2 == 1, False)
+            yield AxisColumn(self._x(moment), text, part % 2 == 1, False)
 
-    def times(self) -> Iterable[Column]:
+    def times(self) -> Iterable[AxisColumn]:
         """The day of the first and the last moment."""
         for moment in (self._first, self._last):
-            yield Column(self._x(moment), f"{timezone.localtime(moment):%d %b}", False, False)
+            yield AxisColumn(self._x(moment), f"{timezone.localtime(moment):%d %b}", False, False)
 
     def _x(self, moment: datetime) -> float:
         passed = (moment - self._first).total_seconds() / self._span

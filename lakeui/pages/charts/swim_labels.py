@@ -13,7 +13,7 @@ _ON_WIDE = 1_300
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class BarLabel:
     """`place`: above (from the start), before (up to the end, above it) or beside the end.
 
     `is_spare`: there is room for it on a wide screen only.
@@ -25,26 +25,26 @@ class Label:
     is_spare: bool
 
 
-def labels_for(bars: Sequence[tuple[float, float, str]], width: int) -> list[Label | None]:
+def labels_for(bars: Sequence[tuple[float, float, str]], width: int) -> list[BarLabel | None]:
     """For the bars of one track, (start, end, text) from left to right, on a chart so wide in px."""
-    labels: list[Label | None] = []
+    labels: list[BarLabel | None] = []
     taken = 0.0  # up to where the track's room is used
     for place, (start, end, text) in enumerate(bars):
         until = bars[place + 1][0] if place + 1 < len(bars) else 100.0
-        label = _fitted(start, end, text, (taken, until), width) if text else None
+        label = _fit_label(start, end, text, (taken, until), width) if text else None
         labels.append(label)
         taken = max(end, _end_of(label, width)) if label else end
     return labels
 
 
-def _fitted(
+def _fit_label(
     start: float, end: float, text: str, room: tuple[float, float], width: int
-) -> Label | None:
+) -> BarLabel | None:
     for reckoned in (width, max(width, _ON_WIDE)):
         place = _place(start, end, _length(text, reckoned), room, reckoned)
         if place is not None:
             x = start if place == "above" else end
-            return Label(text, x, place, is_spare=reckoned > width)
+            return BarLabel(text, x, place, is_spare=reckoned > width)
     return None
 
 
@@ -63,7 +63,7 @@ def _place(
     return "before" if end - length - 3 * gap >= taken else None
 
 
-def _end_of(label: Label, width: int) -> float:
+def _end_of(label: BarLabel, width: int) -> float:
     length = _length(label.text, max(width, _ON_WIDE) if label.is_spare else width)
     return label.x + (0 if label.place == "before" else length + _BESIDE * 100 / width)
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from lakeui.pages.charts.swim_axes import Column
-from lakeui.pages.charts.swim_labels import Label
+from lakeui.pages.charts.swim_axes import AxisColumn
+from lakeui.pages.charts.swim_labels import BarLabel
 
 _GUESSED = 0.6  # how much of a bar whose start is estimated is dashed
 
@@ -23,7 +23,7 @@ class DrawnBar:
     text: str
     title: str
     end_x: float
-    label: Label | None = None
+    label: BarLabel | None = None
 
     @property
     def sure_x(self) -> float:
@@ -40,7 +40,7 @@ class DrawnBar:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class DrawnLane:
     """`under` is the engine, or how many write there; `asks` what to narrow by to see it alone."""
 
     name: str
@@ -53,7 +53,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class AbortLink:
     """A line between two bars, upright across versions; across time it ends where the winning commit did."""
 
     x: float
@@ -65,14 +65,14 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
+class OrderSwap:
     x1: float
     x2: float
     title: str
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class MetadataBand:
     """A version that changed the metadata: every write that was open then was aborted."""
 
     x: float
@@ -81,15 +81,15 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class SwimChart:
-    lanes: tuple[Lane, ...]
+    lanes: tuple[DrawnLane, ...]
     bars: tuple[DrawnBar, ...]
     joints: tuple[tuple[float, int, str], ...]
-    aborted_links: tuple[Link, ...]
-    joint_links: tuple[Link, ...]
-    columns: tuple[Column, ...]
-    bands: tuple[Band, ...]
-    times: tuple[Column, ...]
-    swaps: tuple[Swap, ...]
+    aborted_links: tuple[AbortLink, ...]
+    joint_links: tuple[AbortLink, ...]
+    columns: tuple[AxisColumn, ...]
+    bands: tuple[MetadataBand, ...]
+    times: tuple[AxisColumn, ...]
+    swaps: tuple[OrderSwap, ...]
     now_x: float | None
     band_width: float
     height: int

@@ -17,7 +17,7 @@ Moments = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TimelineBar:
     family: str
     x: float
     y: float
@@ -25,13 +25,13 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TimelineLine:
     y: float
     label: str
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TimelinePoint:
     x: float
     y: float
     label: str
@@ -39,7 +39,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TimelineColumn:
     """A bucket: where it stands, what it holds, and the address query that lists it alone."""
 
     x: float
@@ -52,31 +52,33 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class TimelineChart:
     """`window` is where on it the versions listed below lie: its left edge and width."""
 
-    bars: tuple[Bar, ...]
-    grid: tuple[Line, ...]
-    crosses: tuple[Point, ...]
-    labels: tuple[Point, ...]
-    columns: tuple[Column, ...]
+    bars: tuple[TimelineBar, ...]
+    grid: tuple[TimelineLine, ...]
+    crosses: tuple[TimelinePoint, ...]
+    labels: tuple[TimelinePoint, ...]
+    columns: tuple[TimelineColumn, ...]
     window: tuple[float, float] | None
     bar_width: float
     step: float
     bucket_name: str
 
 
-def draw_timeline(timeline: CommitTimeline, listed: Moments | None = None) -> Timeline:
+def draw_timeline(timeline: CommitTimeline, listed: Moments | None = None) -> TimelineChart:
     """`listed` are the moments of the oldest and the latest version in the list below."""
     step = (100 - _LEFT) / timeline.places
     top = _round_top(max((bucket.commit_count for bucket in timeline.buckets), default=0))
     places = [_place(bucket.start, timeline) for bucket in timeline.buckets]
     placed = list(zip(places, timeline.buckets, strict=True))
-    return Timeline(
+    return TimelineChart(
         bars=tuple(
             bar for i, b in placed for bar in _stack(_families(b), _LEFT + (i + 0.15) * step, top)
         ),
-        grid=tuple(Line(_BASE - _HEIGHT * part / 2, str(top * part // 2)) for part in range(3)),
+        grid=tuple(
+            TimelineLine(_BASE - _HEIGHT * part / 2, str(top * part // 2)) for part in range(3)
+        ),
         crosses=tuple(cross for i, b in placed for cross in _crosses(b, i, step, top)),
         labels=tuple(_time_labels(timeline, step)),
         columns=tuple(_column(b, timeline.width, _LEFT + i * step) for i, b in placed),
@@ -98,29 +100,29 @@ def _families(bucket: TimeBucket) -> Counter[str]:
     return counts
 
 
-def _stack(counts: Counter[str], x: float, top: int) -> Iterable[Bar]:
+def _stack(counts: Counter[str], x: float, top: int) -> Iterable[TimelineBar]:
     y = float(_BASE)
     for family in _ORDER:
         if counts[family]:
             height = _HEIGHT * counts[family] / top
             y -= height
-            yield Bar(family, x, y, max(height - _GAP, 1))
+            yield TimelineBar(family, x, y, max(height - _GAP, 1))
 
 
-def _crosses(bucket: TimeBucket, place: int, step: float, top: int) -> Iterable[Point]:
+def _crosses(bucket: TimeBucket, place: int, step: float, top: int) -> Iterable[TimelinePoint]:
     y = _BASE - _HEIGHT * bucket.commit_count / top - 7
     for n in range(min(bucket.aborted, _CROSSES)):
-        yield Point(_LEFT + (place + 0.5) * step, y - _CROSS_STEP * n, "")
+        yield TimelinePoint(_LEFT + (place + 0.5) * step, y - _CROSS_STEP * n, "")
 
 
-def _column(bucket: TimeBucket, width: timedelta, x: float) -> Column:
+def _column(bucket: TimeBucket, width: timedelta, x: float) -> TimelineColumn:
     start, end = timezone.localtime(bucket.start), timezone.localtime(bucket.start + width)
     counts = _families(bucket)
     named = tuple((family, counts[family]) for family in _ORDER if counts[family])
     said = [f"{n} {operation or 'not recorded'}" for operation, n in bucket.operations]
     said += [f"{bucket.aborted} aborted"] if bucket.aborted else []
     title = f"{start.day} {start:%b %H:%M} to {end:%H:%M}: {', '.join(said)}"
-    return Column(x, title, _field(start), _field(end), bucket.start, named, bucket.aborted)
+    return TimelineColumn(x, title, _field(start), _field(end), bucket.start, named, bucket.aborted)
 
 
 def _field(moment: datetime) -> str:
@@ -137,7 +139,7 @@ def _window(timeline: CommitTimeline, listed: Moments, step: float) -> tuple[flo
     return _LEFT + first * step, max((last + 1 - first) * step, _NARROWEST)
 
 
-def _time_labels(timeline: CommitTimeline, step: float) -> Iterable[Point]:
+def _time_labels(timeline: CommitTimeline, step: float) -> Iterable[TimelinePoint]:
     span = timeline.width * timeline.places
     every = {6: 1, 24: 3, 168: 24}.get(int(span.total_seconds() // 3600), 120)
     moment = timezone.localtime(timeline.start).replace(minute=0, second=0, microsecond=0)
@@ -148,7 +150,7 @@ def _time_labels(timeline: CommitTimeline, step: float) -> Iterable[Point]:
         x = _LEFT + (moment - timeline.start) / timeline.width * step
         label = f"{moment.day} {moment:%b}" if moment.hour == 0 else f"{moment:%H:%M}"
         if x < 97:
-            yield Point(x, _BASE, label, n % 2 == 1)
+            yield TimelinePoint(x, _BASE, label, n % 2 == 1)
         moment += timedelta(hours=every)
         n += 1
 

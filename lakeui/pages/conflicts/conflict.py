@@ -81,13 +81,13 @@ def _context(
             "decided_by": _DECIDED_BY.get(conflict.rule, ""),
             "check_number": check_number(conflict),
             "check_count": len(CHECKS),
-            "checks": decided(conflict, decision),
+            "checks": build_check_rows(conflict, decision),
             "winners": winners_of(conflict, decision),
             "chart": chart,
             "shared": rows_view(conflict, sides),
             "files": files[:_FILES_SHOWN],
             "paths": paths[:_FILES_SHOWN],
-            "known": None if chart or not files else _known_rows(conflict, files),
+            "known": None if chart or not files else _draw_first_known_rows(conflict, files),
             "words": set_words(conflict, decision),
             "near": neighbours(visible, conflict),
             "similar": like.conflicts[:_SIMILAR_SHOWN],
@@ -99,7 +99,7 @@ def _context(
     )
 
 
-def _known_rows(conflict: Conflict, files: list[dict[str, Any]]) -> dict[str, Any]:
+def _draw_first_known_rows(conflict: Conflict, files: list[dict[str, Any]]) -> dict[str, Any]:
     """The first file with rows of both, drawn in its length where some mirrored version tells it."""
     file = next((candidate for candidate in files if candidate.get("rows")), files[0])
     path = str(file.get("path", ""))
@@ -165,7 +165,7 @@ def headline(conflict: Conflict) -> str:
         if conflict.row_count_is_minimum:
             return f"Two writes of the same rows, at least {conflict.row_count:,}"
         return f"Two writes of the same {'row' if conflict.row_count == 1 else conflict.rows_text}"
-    if both := _made_by_both(conflict):
+    if both := _describe_double_create(conflict):
         return both[0]
     rule = conflict.decided_by
     return CHECK_OF[rule].headline if rule else "Two writes overlapped, and one was aborted"
@@ -173,11 +173,11 @@ def headline(conflict: Conflict) -> str:
 
 def rule_text(conflict: Conflict) -> str:
     """What the check that fired found."""
-    both = _made_by_both(conflict)
+    both = _describe_double_create(conflict)
     return both[1] if both else str(conflict.get_rule_display())
 
 
-def _made_by_both(conflict: Conflict) -> tuple[str, str] | None:
+def _describe_double_create(conflict: Conflict) -> tuple[str, str] | None:
     """What is said of two writes that both created the table, or both replaced it."""
     if conflict.subclass == Subclass.WRITE_TO_EMPTY_DIRECTORY:
         return _CREATED
@@ -192,9 +192,9 @@ def check_number(conflict: Conflict) -> int | None:
     return _ORDER.index(rule) + 1 if rule else None
 
 
-def decided(conflict: Conflict, decision: Decision | None) -> tuple[CheckRow, ...]:
+def build_check_rows(conflict: Conflict, decision: Decision | None) -> tuple[CheckRow, ...]:
     """A row each check, a cell each winning commit; for losses recorded without, of the one that won."""
-    winners = decision.winners if decision else tuple(_guessed(conflict))
+    winners = decision.winners if decision else tuple(_guess_verdicts(conflict))
     if not winners:
         return ()
     return tuple(
@@ -210,10 +210,10 @@ def decided(conflict: Conflict, decision: Decision | None) -> tuple[CheckRow, ..
 
 def winners_of(conflict: Conflict, decision: Decision | None) -> Sequence[WinnerVerdicts]:
     """The winning commits that the cells are of."""
-    return decision.winners if decision else tuple(_guessed(conflict))
+    return decision.winners if decision else tuple(_guess_verdicts(conflict))
 
 
-def _guessed(conflict: Conflict) -> Iterator[WinnerVerdicts]:
+def _guess_verdicts(conflict: Conflict) -> Iterator[WinnerVerdicts]:
     """The order of the checks alone tells what came before the one that fired."""
     hit = check_number(conflict)
     if hit is None or conflict.kind == Conflict.Kind.RESOLVED or conflict.winning_version is None:
@@ -234,14 +234,14 @@ def _cell(conflict: Conflict, winner: WinnerVerdicts, rule: Rule) -> CheckCell:
     if verdict is Verdict.CONFLICT:
         return CheckCell("x", _hit(conflict), is_hit=True)
     if verdict is Verdict.RESOLVED:
-        return _resolved(winner, rule)
+        return _row_level_cell(winner, rule)
     mark, text = (
         _MARKS.get(verdict, ("none", "not recorded")) if verdict else ("none", "not recorded")
     )
     return CheckCell(mark, text)
 
 
-def _resolved(winner: WinnerVerdicts, rule: Rule) -> CheckCell:
+def _row_level_cell(winner: WinnerVerdicts, rule: Rule) -> CheckCell:
     """Rows decided: because they were traced, because none of them was new, or were others."""
     if any(means in winner.how for means in _FOLLOWED):
         return CheckCell("joint", "row map")

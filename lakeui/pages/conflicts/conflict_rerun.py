@@ -61,7 +61,7 @@ def rerun_context(
         "rerun_forecast": _forecast(conflict, picked) if picked and asks else None,
         "rerun_is_active": latest is not None and latest.is_active,
         "rerun_has_committed": latest is not None and latest.state == Job.State.SUCCEEDED,
-        "rerun_conflict": _lost_again(latest),
+        "rerun_conflict": _find_last_conflict(latest),
         "landed": landed,
     }
 
@@ -94,7 +94,7 @@ def _forecast(conflict: Conflict, way: ConflictRerun) -> JobForecast | None:
     return forecast_of(conflict.table, way.command.kind, way.parameters)
 
 
-def _lost_again(job: Job | None) -> Conflict | None:
+def _find_last_conflict(job: Job | None) -> Conflict | None:
     """The conflict that the last run was aborted by."""
     if job is None or job.state != Job.State.CONFLICTED:
         return None

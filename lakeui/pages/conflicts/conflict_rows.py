@@ -62,7 +62,7 @@ def rows_view(conflict: Conflict, sides: BothSides) -> RowsView:
     """The rows as they were read; without them, whether they can be."""
     shared = find_shared_rows(conflict)
     read = ConflictRows.objects.filter(conflict=conflict).first() if shared else None
-    chosen = _chosen(read.columns, conflict, sides) if read else ()
+    chosen = _choose_columns(read.columns, conflict, sides) if read else ()
     return RowsView(
         has_positions=shared is not None,
         version=shared.version if shared else None,
@@ -84,7 +84,7 @@ def _ask(request: HttpRequest, conflict: Conflict) -> HttpResponse:
     return redirect(f"{reverse('conflict', args=[conflict.pk])}#overlap")
 
 
-def _chosen(
+def _choose_columns(
     columns: Sequence[Mapping[str, Any]], conflict: Conflict, sides: BothSides
 ) -> tuple[int, ...]:
     """The first column, then those of the conditions, what is set and the layout, then the others."""
@@ -124,7 +124,7 @@ def _did(
 ) -> str:
     """Discount 0.10 → 0.15; deleted, customer_id = 81204."""
     changes = [
-        f"{name} {_shown(row[name])} → {_value(expression)}"
+        f"{name} {_display_value(row[name])} → {_value(expression)}"
         for name, expression in assignments.items()
         if name in row
     ]
@@ -133,7 +133,7 @@ def _did(
     verb = {"DELETE": "deleted", "UPDATE": "changed", "MERGE": "changed"}.get(
         operation.upper(), "rewritten"
     )
-    because = [f"{name} = {_shown(row[name])}" for name in _words(predicate) if name in row]
+    because = [f"{name} = {_display_value(row[name])}" for name in _words(predicate) if name in row]
     return ", ".join([verb, *because[:2]])
 
 
@@ -148,7 +148,7 @@ def _value(expression: str) -> str:
     return text.strip("'") if _LITERAL.fullmatch(text) else text
 
 
-def _shown(value: str | None) -> str:
+def _display_value(value: str | None) -> str:
     return "null" if value is None else value
 
 

@@ -20,7 +20,7 @@ from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.partition_heat import draw_partition_heat
 from lakeui.pages.exports import CHUNK, export
 from lakeui.pages.list_table import one_table
-from lakeui.pages.listing import Listing
+from lakeui.pages.listing import ListPage
 from lakeui.pages.table_head import table_head
 
 HEATS = ("hour", "partition")
@@ -58,7 +58,7 @@ COLUMNS = {
 @login_required
 def conflict_list(request: HttpRequest) -> HttpResponseBase:
     conflicts = prepare_list(visible_conflicts(request.user))
-    listing = Listing(request, ConflictFilter(request.GET, conflicts))
+    listing = ListPage(request, ConflictFilter(request.GET, conflicts))
     if "export" in request.GET and listing.is_valid:
         rows = redact_conflicts(listing.rows.iterator(chunk_size=CHUNK), Reader(request.user))
         return export(rows, COLUMNS, request.GET["export"], "conflicts")
@@ -66,7 +66,7 @@ def conflict_list(request: HttpRequest) -> HttpResponseBase:
     return render(request, "conflicts/conflicts.html", context, status=listing.status)
 
 
-def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
+def _list_context(request: HttpRequest, listing: ListPage) -> dict[str, Any]:
     table = one_table(request)
     narrowed = ConflictFilter(request.GET, visible_conflicts(request.user)).qs
     conflicts = narrowed if listing.is_valid else narrowed.none()

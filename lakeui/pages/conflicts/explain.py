@@ -34,7 +34,7 @@ _OF_ELIGIBILITY = frozenset({RemedyKind.DELETION_VECTORS, RemedyKind.CLUSTER_INS
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class ReportAdvice:
     """A remedy with what is on record of it, and where it can be followed."""
 
     action: str
@@ -60,7 +60,7 @@ def explain(request: HttpRequest) -> HttpResponse:
     if not text and request.method != "POST":
         context["nothing_here"] = sample == HERE
         return render(request, "conflicts/explain.html", context)
-    chosen = _chosen(request)
+    chosen = _find_chosen_table(request)
     try:
         linked = explain_report(text, visible_tables(request.user), chosen)
     except RequestError as error:
@@ -68,10 +68,10 @@ def explain(request: HttpRequest) -> HttpResponse:
     if request.POST.get("step") == "record":
         return _keep(request, linked)
     context |= {"chosen": chosen, "pieces": pieces_of(text, linked.report.marks)}
-    return render(request, "conflicts/explain.html", context | _found(request, linked))
+    return render(request, "conflicts/explain.html", context | _report_context(request, linked))
 
 
-def _found(request: HttpRequest, linked: LinkedReport) -> dict[str, Any]:
+def _report_context(request: HttpRequest, linked: LinkedReport) -> dict[str, Any]:
     reported, pair = linked.report.conflict, pair_history(linked)
     return {
         "linked": linked,
@@ -79,7 +79,7 @@ def _found(request: HttpRequest, linked: LinkedReport) -> dict[str, Any]:
         "exception_names": [guide.name for guide in GUIDES],
         "verdict": verdict_of(linked),
         "facts": fact_lines(linked),
-        "missing": missing_facts(linked).items() if reported else (),
+        "missing": list_missing_facts(linked).items() if reported else (),
         "pair": pair,
         "advice": _advice(linked, pair),
         "operations": OPERATIONS,
@@ -99,24 +99,24 @@ def _guess(linked: LinkedReport) -> int | None:
     return version - 1 if version else None
 
 
-def _advice(linked: LinkedReport, pair: PairHistory | None) -> list[Advice]:
+def _advice(linked: LinkedReport, pair: PairHistory | None) -> list[ReportAdvice]:
     reported = linked.report.conflict
     if reported is None:
         return []
-    return [_advised(remedy, linked, pair) for remedy in reported.remedies]
+    return [_build_advice(remedy, linked, pair) for remedy in reported.remedies]
 
 
-def _advised(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None) -> Advice:
+def _build_advice(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None) -> ReportAdvice:
     note = link = words = ""
     if remedy.kind in _RETRIES and pair is not None and pair.aborted_lately:
         note = f"The pair was aborted {_times(pair.aborted_lately)} here in 24 h, so this will come back."
     if remedy.kind in _OF_ELIGIBILITY and linked.table is not None:
         link = reverse("table-eligibility", args=[linked.table.pk])
-        note, words = _by_rows(linked.table, pair), "See the cost"
-    return Advice(remedy.action, remedy.reason, note, link, words)
+        note, words = _row_level_note(linked.table, pair), "See the cost"
+    return ReportAdvice(remedy.action, remedy.reason, note, link, words)
 
 
-def _by_rows(table: Table, pair: PairHistory | None) -> str:
+def _row_level_note(table: Table, pair: PairHistory | None) -> str:
     if pair is None or not pair.aborted:
         return f"A rewrite of {units.format_bytes(table.size_bytes)} where its layout must change."
     unknown = f"; of {pair.undecidable} what is recorded does not tell" if pair.undecidable else ""
@@ -151,7 +151,7 @@ def _version(text: str) -> int | None:
     return int(text) if is_number and int(text) <= _MAX_VERSION else None
 
 
-def _chosen(request: HttpRequest) -> Table | None:
+def _find_chosen_table(request: HttpRequest) -> Table | None:
     name = request.POST.get("table", "").strip()
     return visible_tables(request.user).filter(name=name).first() if name else None
 
@@ -188,7 +188,7 @@ _OF_WINNER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ReportPiece:
     """A part of the pasted text; `number` of the fact it tells, 0 where it tells none."""
 
     text: str
@@ -206,17 +206,19 @@ class FactLine:
     at: datetime | None = None
 
 
-def pieces_of(text: str, marks: tuple[FactMark, ...]) -> list[Piece]:
+def pieces_of(text: str, marks: tuple[FactMark, ...]) -> list[ReportPiece]:
     """The pasted text around its marks, long stretches without one left out."""
     if not marks:
         return []
     start = _line_start(text, max(marks[0].start - _BEFORE, 0), marks[0].start)
-    pieces = [Piece("… ")] if start else []
+    pieces = [ReportPiece("… ")] if start else []
     for mark in marks:
-        pieces += (Piece(_shortened(text[start : mark.start])), _marked(text, mark))
+        pieces += (ReportPiece(_shorten_text(text[start : mark.start])), _mark_piece(text, mark))
         start = mark.end
     rest = text[start : start + _AFTER]
-    pieces.append(Piece(_shown(rest) + (" …" if len(text) > start + _AFTER else "")))
+    pieces.append(
+        ReportPiece(_strip_unprintable(rest) + (" …" if len(text) > start + _AFTER else ""))
+    )
     return [piece for piece in pieces if piece.text]
 
 
@@ -229,7 +231,7 @@ def fact_lines(linked: LinkedReport) -> list[FactLine]:
     return [values[mark.fact] for mark in linked.report.marks if mark.fact in values]
 
 
-def missing_facts(linked: LinkedReport) -> dict[str, str]:
+def list_missing_facts(linked: LinkedReport) -> dict[str, str]:
     """What the message does not say, of the winning commit and of this write."""
     told = {mark.fact for mark in linked.report.marks}
     winner = ", ".join(word for fact, word in _OF_WINNER.items() if fact not in told)
@@ -243,12 +245,17 @@ def missing_facts(linked: LinkedReport) -> dict[str, str]:
 
 
 def _values(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, FactLine]]:
-    for fact, value, note in (*_of_message(reported, linked), *_of_winner(reported, linked)):
+    for fact, value, note in (
+        *_iter_message_facts(reported, linked),
+        *_iter_winner_facts(reported, linked),
+    ):
         moment = utc_from_ms(int(value)) if fact == "winner_at" else None
         yield fact, FactLine(fact, LABELS[fact], value, note, moment)
 
 
-def _of_message(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, str, str]]:
+def _iter_message_facts(
+    reported: ReportedConflict, linked: LinkedReport
+) -> Iterator[tuple[str, str, str]]:
     yield "exception", reported.code, f"SQLSTATE {reported.sqlstate}"
     yield "subclass", reported.subclass, SUBCLASS_MEANINGS.get(reported.subclass, "")
     yield "partitions", ", ".join(reported.partitions), ""
@@ -260,7 +267,9 @@ def _of_message(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tu
     yield "current_operation", reported.current_operation or "", ""
 
 
-def _of_winner(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, str, str]]:
+def _iter_winner_facts(
+    reported: ReportedConflict, linked: LinkedReport
+) -> Iterator[tuple[str, str, str]]:
     yield "winner_operation", reported.winner_operation or "", ""
     winner = reported.winner
     if winner is None:
@@ -285,8 +294,8 @@ def _is_a_moment(epoch_ms: int) -> bool:
     return 0 < epoch_ms < 253_402_300_800_000  # before the year 10000
 
 
-def _marked(text: str, mark: FactMark) -> Piece:
-    return Piece(_shown(text[mark.start : mark.end]), mark.number)
+def _mark_piece(text: str, mark: FactMark) -> ReportPiece:
+    return ReportPiece(_strip_unprintable(text[mark.start : mark.end]), mark.number)
 
 
 def _line_start(text: str, earliest: int, before: int) -> int:
@@ -295,13 +304,13 @@ def _line_start(text: str, earliest: int, before: int) -> int:
     return at + 1 if at >= 0 else earliest
 
 
-def _shortened(text: str) -> str:
+def _shorten_text(text: str) -> str:
     if len(text) <= _BETWEEN:
-        return _shown(text)
+        return _strip_unprintable(text)
     half = _BETWEEN // 2
-    return f"{_shown(text[:half])} … {_shown(text[-half:])}"
+    return f"{_strip_unprintable(text[:half])} … {_strip_unprintable(text[-half:])}"
 
 
-def _shown(text: str) -> str:
+def _strip_unprintable(text: str) -> str:
     """A text without what no screen can show."""
     return _UNSEEN.sub("", text.replace("\r\n", "\n"))

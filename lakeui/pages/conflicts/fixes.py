@@ -27,7 +27,7 @@ _PAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class FixAction:
     """A fix, the address and words of the button that leads to doing it, and what was found of it when tried."""
 
     advice: ConflictAdvice
@@ -82,7 +82,7 @@ def _act(
     tried: TrialAnswer | None,
     *,
     may_write: bool,
-) -> Act:
+) -> FixAction:
     table, job = conflict.table_id, conflict.job
     address, label = "", ""
     if piece.act == "job" and job is not None:
@@ -103,4 +103,4 @@ def _act(
     elif piece.is_advised and piece.act in _PAGES:
         page, query, label = _PAGES[piece.act]
         address = reverse(page, args=[table]) + query
-    return Act(piece, address, label, tried)
+    return FixAction(piece, address, label, tried)

@@ -37,7 +37,7 @@ _LOOKED_AT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleMessage:
     """A message by the writer it is of; `key` names it in the address."""
 
     key: str
@@ -46,20 +46,20 @@ class Sample:
 
 
 SAMPLES = (
-    Sample(HERE, "the latest of this lake", ""),
-    Sample(
+    SampleMessage(HERE, "the latest of this lake", ""),
+    SampleMessage(
         "delta-spark",
         "delta-spark 2.x, 3.x",
         "26/11/20 02:25:03 ERROR MicroBatchExecution: Query items-upsert [id = 41b7, runId = 90c2] "
         f"terminated with error\nio.delta.exceptions.ConcurrentAppendException: {_ADDED}{_COMMIT}",
     ),
-    Sample(
+    SampleMessage(
         "delta-spark-4",
         "delta-spark 4.x",
         "io.delta.exceptions.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND] "
         f"ConcurrentAppendException: {_ADDED}{_COMMIT}",
     ),
-    Sample(
+    SampleMessage(
         "databricks",
         "Databricks 14.3",
         "com.databricks.sql.transaction.tahoe.ConcurrentDeleteReadException: "
@@ -68,7 +68,7 @@ SAMPLES = (
         "that this transaction read. The concurrent operation modified the same rows that this "
         "transaction read. Please retry the operation. SQLSTATE: 2D521",
     ),
-    Sample(
+    SampleMessage(
         "delta-rs",
         "delta-rs 1.x",
         "_internal.CommitFailedError: Failed to commit transaction: Commit failed: a concurrent "
@@ -76,7 +76,7 @@ SAMPLES = (
         "new data. Also, if you don't care to require this check to pass in the future, the "
         "isolation level can be set to Snapshot Isolation.",
     ),
-    Sample(
+    SampleMessage(
         "pyspark",
         "wrapped by PySpark",
         "Traceback (most recent call last):\n"
@@ -95,11 +95,11 @@ SAMPLES = (
 def sample_text(key: str, person: Person) -> str:
     """The text of a sample; empty where there is none of that key."""
     if key == HERE:
-        return _of_this_lake(person)
+        return _latest_conflict_sample(person)
     return next((sample.text for sample in SAMPLES if sample.key == key), "")
 
 
-def _of_this_lake(person: Person) -> str:
+def _latest_conflict_sample(person: Person) -> str:
     """The latest conflict on record, as delta-spark would have put it; empty where there is none."""
     aborted = visible_conflicts(person).filter(kind=Conflict.Kind.ABORTED, exception__in=_SENTENCES)
     for conflict in aborted.exclude(winning_version=None).order_by("-occurred_at", "-pk")[
@@ -110,11 +110,11 @@ def _of_this_lake(person: Person) -> str:
         )
         commit = commits.exclude(txn_id="").defer("raw").first()
         if commit is not None and commit.committed_at is not None:
-            return _told(conflict, commit)
+            return _render_sample(conflict, commit)
     return ""
 
 
-def _told(conflict: Conflict, commit: Commit) -> str:
+def _render_sample(conflict: Conflict, commit: Commit) -> str:
     where = (
         f"partition [{conflict.partitions[0]}]" if conflict.partitions else "the root of the table"
     )

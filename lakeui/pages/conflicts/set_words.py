@@ -18,9 +18,9 @@ def set_words(conflict: Conflict, decision: Decision | None) -> tuple[str, ...]:
     is_resolved = conflict.kind == Conflict.Kind.RESOLVED
     return (
         _read(here, conflict, decision),
-        f"It {_changed(changes)}." if is_resolved else f"It was to {_changes(changes)}.",
-        f"v{conflict.winning_version} ({there}) {_changed(decision.winner_changes)}.",
-        *_meeting(conflict, decision),
+        f"It {_describe_changes(changes)}." if is_resolved else f"It was to {_changes(changes)}.",
+        f"v{conflict.winning_version} ({there}) {_describe_changes(decision.winner_changes)}.",
+        *_iter_overlap_sentences(conflict, decision),
     )
 
 
@@ -41,14 +41,14 @@ def _reads(reads: SideReads, of: str) -> str:
 
 def _changes(changes: SideChanges) -> str:
     """As an infinitive: what an aborted write staged."""
-    return _said(changes, "change", "remove", "add")
+    return _describe_side(changes, "change", "remove", "add")
 
 
-def _changed(changes: SideChanges) -> str:
-    return _said(changes, "changed", "removed", "added")
+def _describe_changes(changes: SideChanges) -> str:
+    return _describe_side(changes, "changed", "removed", "added")
 
 
-def _said(changes: SideChanges, change: str, remove: str, add: str) -> str:
+def _describe_side(changes: SideChanges, change: str, remove: str, add: str) -> str:
     whole = changes.files_changed - changes.files_masked
     parts = []
     if changes.files_masked:
@@ -64,7 +64,7 @@ def _said(changes: SideChanges, change: str, remove: str, add: str) -> str:
     return " and ".join(parts) or f"{change} no file"
 
 
-def _meeting(conflict: Conflict, decision: Decision) -> Iterator[str]:
+def _iter_overlap_sentences(conflict: Conflict, decision: Decision) -> Iterator[str]:
     shared = decision.shared_files
     count = max(conflict.file_count, len(shared))  # those whose rows were compared, too
     if not count:
@@ -75,7 +75,7 @@ def _meeting(conflict: Conflict, decision: Decision) -> Iterator[str]:
     else:
         yield f"Both touched {_number(count, 'file')}."
     for file in shared[:_FILES_TOLD]:
-        yield _of_file(file, conflict)
+        yield _describe_file(file, conflict)
     if len(shared) > _FILES_TOLD:
         others = _number(len(shared) - _FILES_TOLD, "more file")
         yield f"The table of files lists {others}."
@@ -85,7 +85,7 @@ def _meeting(conflict: Conflict, decision: Decision) -> Iterator[str]:
         yield f"So both touched {conflict.rows_text} in all."
 
 
-def _of_file(file: SharedFile, conflict: Conflict) -> str:
+def _describe_file(file: SharedFile, conflict: Conflict) -> str:
     """What each side did to the rows of a file, and how many of them are the same."""
     name = file.path.rpartition("/")[2]
     size = "" if file.file_row_count is None else f" of {_number(file.file_row_count, 'row')}"

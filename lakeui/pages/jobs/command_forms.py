@@ -10,7 +10,7 @@ from django.utils.datastructures import MultiValueDict
 
 from engine.commands.model import COMMANDS, Command
 from engine.errors import EngineError
-from lakeui.pages.jobs.form_parts import Choice, Part, Repeat, Single, part_of
+from lakeui.pages.jobs.form_parts import Choice, Part, Repeat, SingleField, part_of
 from lakeui.pages.jobs.parameter_fields import text_of
 
 _LEFT_OUT = frozenset({"table", "alias"})
@@ -19,7 +19,7 @@ MORE = "more"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DrawnPart:
     """A part with its bound fields, as templates draw it: one field, options, or items."""
 
     shape: str
@@ -72,11 +72,11 @@ class CommandForm(forms.Form):
                 raise
         return {name: value for name, value in values.items() if value is not None}
 
-    def sent_files(self) -> Iterator[tuple[str, "UploadedFile[Any]"]]:
+    def iter_uploads(self) -> Iterator[tuple[str, "UploadedFile[Any]"]]:
         """The files that came with the form, by field; those of kinds not chosen are left."""
         for part in self.parts:
             if isinstance(part, Choice):
-                name = part.chosen(self.cleaned_data).upload
+                name = part.find_option(self.cleaned_data).upload
                 if name and self.cleaned_data.get(name):
                     yield name, self.cleaned_data[name]
 
@@ -101,13 +101,13 @@ class CommandForm(forms.Form):
         self.initial = {name: self.data[name] for name in self.data} | ticked
         self.is_bound = False
 
-    def shown(self) -> list[Shown]:
+    def draw_parts(self) -> list[DrawnPart]:
         """Its parts in order, to be drawn."""
-        return [self._shown(part) for part in self.parts]
+        return [self._draw_part(part) for part in self.parts]
 
-    def _shown(self, part: Part) -> Shown:
+    def _draw_part(self, part: Part) -> DrawnPart:
         declared = part.declared
-        shown = Shown(part.shape, declared.label, declared.help, declared.name)
+        shown = DrawnPart(part.shape, declared.label, declared.help, declared.name)
         if isinstance(part, Choice):
             chosen = self[part.selector].value() or part.options[0].value
             options = (
@@ -134,7 +134,7 @@ def form_of(command: Command) -> CommandForm | None:
         value = given.get(part.declared.name)
         if value is None:
             continue
-        if not isinstance(part, Single) or (text := text_of(part.declared, value)) is None:
+        if not isinstance(part, SingleField) or (text := text_of(part.declared, value)) is None:
             return None
         form.initial[part.name] = text
     return form

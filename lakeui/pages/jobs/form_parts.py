@@ -21,7 +21,7 @@ Cleaned = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Single:
+class SingleField:
     """One field.
 
     As every part: `fields` are its form fields by name; `read` gives the parameter's value, None where
@@ -50,7 +50,7 @@ class Option:
     value: str
     label: str
     help: str
-    parts: tuple[Single, ...]
+    parts: tuple[SingleField, ...]
     upload: str = ""
 
     @property
@@ -84,10 +84,10 @@ class Choice:
             for part in option.parts:
                 for name, field in part.fields():
                     field.required = False  # only those of the kind that is chosen count
-                    yield name, _with_blank(field)
+                    yield name, _add_blank_choice(field)
 
     def read(self, cleaned: Cleaned, uploads: Mapping[str, str]) -> Any:  # noqa: ANN401
-        option = self.chosen(cleaned)
+        option = self.find_option(cleaned)
         values = {part.declared.name: part.read(cleaned, uploads) for part in option.parts}
         if option.upload:
             values["uri"] = uploads.get(option.upload) or values["uri"]
@@ -98,7 +98,7 @@ class Choice:
 
     def field_at_fault(self, path: str, cleaned: Cleaned) -> str | None:
         head, _, rest = path.partition(".")
-        option = self.chosen(cleaned)
+        option = self.find_option(cleaned)
         if path == "sql" and option.value == QuerySource.kind:  # its text is a statement
             return option.names[0]
         if head != self.declared.name:
@@ -107,7 +107,7 @@ class Choice:
             option.names[0] if option.names else self.selector
         )
 
-    def chosen(self, cleaned: Cleaned) -> Option:
+    def find_option(self, cleaned: Cleaned) -> Option:
         value = cleaned.get(self.selector) or self.options[0].value
         return next(option for option in self.options if option.value == value)
 
@@ -118,14 +118,14 @@ class Repeat:
 
     shape: ClassVar[str] = "repeat"
     declared: Parameter
-    items: tuple[tuple[Single, ...], ...]
+    items: tuple[tuple[SingleField, ...], ...]
 
     def fields(self) -> Iterator[tuple[str, forms.Field]]:
         for item in self.items:
             for part in item:
                 for name, field in part.fields():
                     field.required = False
-                    yield name, _with_blank(field)
+                    yield name, _add_blank_choice(field)
 
     def read(self, cleaned: Cleaned, uploads: Mapping[str, str]) -> Any:  # noqa: ANN401
         values = [
@@ -148,7 +148,7 @@ class Repeat:
         return next((part.name for part in item if part.declared.name == last), item[0].name)
 
 
-Part = Single | Choice | Repeat
+Part = SingleField | Choice | Repeat
 
 
 def part_of(model: type, declared: Parameter, repeats: int) -> Part:
@@ -157,13 +157,13 @@ def part_of(model: type, declared: Parameter, repeats: int) -> Part:
         return Choice(declared, tuple(_options(declared.name)))
     item = _item_of(model, declared.name)
     if item is None:
-        return Single(declared, declared.name)
+        return SingleField(declared, declared.name)
     count = min(max(repeats, 1), MAX_REPEATS)
     return Repeat(
         declared,
         tuple(
             tuple(
-                Single(parameter, f"{declared.name}.{n}.{parameter.name}")
+                SingleField(parameter, f"{declared.name}.{n}.{parameter.name}")
                 for parameter in parameters_of(item)
             )
             for n in range(count)
@@ -187,7 +187,7 @@ def _options(name: str) -> Iterator[Option]:
             kind,
             kind.replace("_", " ").capitalize(),
             (model.__doc__ or "").partition("\n")[0],
-            tuple(Single(part, f"{name}.{kind}.{part.name}") for part in parts),
+            tuple(SingleField(part, f"{name}.{kind}.{part.name}") for part in parts),
             f"{name}.{kind}.file" if model is FileSource else "",
         )
 
@@ -201,7 +201,7 @@ def _upload_field() -> forms.Field:
     )
 
 
-def _with_blank(field: forms.Field) -> forms.Field:
+def _add_blank_choice(field: forms.Field) -> forms.Field:
     """A choice that need not be made, unless one is made beforehand."""
     if isinstance(field, forms.ChoiceField) and not field.initial:
         field.choices = [("", "–"), *field.choices]  # type: ignore[misc]

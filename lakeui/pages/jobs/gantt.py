@@ -45,7 +45,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GanttRow:
     """One bar. `shape` is how it is drawn; `attempt` is set of the bar of a whole attempt."""
 
     label: str
@@ -63,7 +63,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class GanttTick:
     x: float
     label: str
     is_spare: bool
@@ -71,8 +71,8 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Gantt:
-    rows: tuple[Row, ...]
-    ticks: tuple[Tick, ...]
+    rows: tuple[GanttRow, ...]
+    ticks: tuple[GanttTick, ...]
     total_ms: int
     excess_ms: int
     started_at: datetime
@@ -81,7 +81,7 @@ class Gantt:
 def draw_gantt(timeline: JobTimeline, picked: int | None = None) -> Gantt:
     """`picked` is the attempt whose steps are shown although it is an early one."""
     shown = {span.attempt.number for span in timeline.attempts[-_STEPS_OF:]} | {picked}
-    rows = tuple(_Rows(timeline, shown).all())
+    rows = tuple(_GanttRows(timeline, shown).all())
     ticks = tuple(ticks_of(timeline.total_ms))
     return Gantt(rows, ticks, timeline.total_ms, timeline.excess_ms, timeline.started_at)
 
@@ -109,14 +109,14 @@ def place_of(
     return min(first, 100 - width), width
 
 
-class _Rows:
+class _GanttRows:
     """All bars of one job, each placed on the same axis."""
 
     def __init__(self, timeline: JobTimeline, shown: set[int | None]) -> None:
         self._timeline, self._shown = timeline, shown
         self._spans = {span.attempt.number: span for span in timeline.attempts}
 
-    def all(self) -> Iterator[Row]:
+    def all(self) -> Iterator[GanttRow]:
         begun: set[int] = set()
         for part in self._timeline.parts:
             span = self._spans.get(part.attempt) if part.attempt is not None else None
@@ -141,10 +141,10 @@ class _Rows:
             return "rest"
         return "wasted" if attempt.outcome in _WASTED else "step"
 
-    def _row(self, part: Part, shape: str, attempt: JobAttempt | None = None) -> Row:
+    def _row(self, part: Part, shape: str, attempt: JobAttempt | None = None) -> GanttRow:
         x, width = place_of(self._timeline, part.started_at, part.ended_at)
         stage = part.stage
-        return Row(
+        return GanttRow(
             label=label_of_part(part, attempt.read_version if attempt else None),
             shape=shape,
             x=x,
@@ -164,9 +164,9 @@ class _Rows:
                 end = stage.ended_at or part.ended_at
                 yield place_of(self._timeline, stage.started_at, end)
 
-    def _whole(self, span: AttemptSpan) -> Row:
+    def _whole(self, span: AttemptSpan) -> GanttRow:
         x, width = place_of(self._timeline, span.started_at, span.ended_at)
-        return Row(
+        return GanttRow(
             label=f"Attempt {span.attempt.number}",
             shape="attempt",
             x=x,
@@ -206,7 +206,7 @@ def _words_of_attempt(span: AttemptSpan) -> str:
     return ", ".join(said)
 
 
-def ticks_of(total_ms: int) -> Sequence[Tick]:
+def ticks_of(total_ms: int) -> Sequence[GanttTick]:
     """The labels of the axis."""
     if total_ms <= 0:
         return []
@@ -214,7 +214,7 @@ def ticks_of(total_ms: int) -> Sequence[Tick]:
     moments = range(0, total_ms + 1, every)
     places = [(100 * moment / total_ms, moment) for moment in moments]
     return [
-        Tick(x, _label(moment), number % 2 == 1)
+        GanttTick(x, _label(moment), number % 2 == 1)
         for number, (x, moment) in enumerate(places)
         if x <= _LAST_LABEL
     ]

@@ -29,7 +29,7 @@ from lakeui.monitoring.spark_ui import spark_pages
 from lakeui.pages.jobs.gantt import draw_gantt
 from lakeui.pages.jobs.log_groups import log_groups
 from lakeui.pages.jobs.plans import plan_view
-from lakeui.pages.jobs.run_comparison import compared
+from lakeui.pages.jobs.run_comparison import compare_runs
 from lakeui.pages.jobs.run_steps import field_of, steps_of
 from lakeui.pages.jobs.stage_rows import StageTable, stage_table
 from lakeui.pages.units import format_bytes, format_count, format_duration
@@ -67,13 +67,13 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
     attempts = list(job.attempt_rows.order_by("-number")[:_ATTEMPTS])
     if not may_read:
         _withhold_messages(attempts)
-    picked = _picked(request, attempts)
+    picked = _select_attempt(request, attempts)
     stages_by_attempt = _stages(attempts)
     stages = stages_by_attempt.get(picked.pk, []) if picked else []
     timeline = timeline_of(job, attempts, stages_by_attempt)
     log = _log(request, job, may_read=may_read)
     groups = log_groups(log["events"], timeline)
-    steps = steps_of(job, picked, stages, _expected(job))
+    steps = steps_of(job, picked, stages, _list_expected_steps(job))
     cost = cost_of(attempts, dry_run=job.dry_run)
     return (
         log
@@ -90,14 +90,14 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "recorded_stages": stages,
             "spark_stages": _spark_stages(request, timeline, picked),
             "gantt": draw_gantt(timeline, picked.number if picked else None),
-            "compared": compared(job, timeline),
+            "compared": compare_runs(job, timeline),
             "log_groups": groups,
             "log_anchors": {group.anchor for group in groups if group.anchor},
             "outlook": outlook_of(job, attempts[0] if attempts else None),
             "resolved": [c for c in conflicts if c.kind == Conflict.Kind.RESOLVED],
             "cost": cost,
             "cost_lines": _lines(cost),
-            "left_behind": _left_behind(job, attempts),
+            "left_behind": _find_leftovers(job, attempts),
             "worker": _worker(job),
             "metrics": readable_metrics(job.metrics),
             "plan": plan_view(job.plan) if may_read else None,
@@ -128,7 +128,7 @@ def _spark_stages(
     return stage_table(next(spans, None), pages)
 
 
-def _picked(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt | None:
+def _select_attempt(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt | None:
     """The attempt that the address names, else the latest."""
     number = request.GET.get("attempt", "")
     if not number:
@@ -159,7 +159,7 @@ def _stages(attempts: Sequence[JobAttempt]) -> dict[int, list[JobStage]]:
     return by_attempt
 
 
-def _expected(job: Job) -> list[str]:
+def _list_expected_steps(job: Job) -> list[str]:
     """The steps that the last run of its kind on the table went through."""
     if not job.is_active or job.dry_run:
         return []
@@ -220,14 +220,14 @@ def _lines(cost: RunCost) -> list[CostLine]:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftBehind:
+class LeftoverFiles:
     """What attempts that came to nothing wrote; `vacuum_from` where their worker fell silent."""
 
     cost: Cost
     vacuum_from: datetime | None
 
 
-def _left_behind(job: Job, attempts: Sequence[JobAttempt]) -> LeftBehind | None:
+def _find_leftovers(job: Job, attempts: Sequence[JobAttempt]) -> LeftoverFiles | None:
     wasted = cost_of(attempts, dry_run=job.dry_run).wasted
     if not wasted.bytes_written:
         return None
@@ -237,7 +237,7 @@ def _left_behind(job: Job, attempts: Sequence[JobAttempt]) -> LeftBehind | None:
         if attempt.outcome == JobAttempt.Outcome.LOST and attempt.finished_at is not None
     ]
     kept = _retention(job)
-    return LeftBehind(wasted, max(silent) + kept if silent and kept else None)
+    return LeftoverFiles(wasted, max(silent) + kept if silent and kept else None)
 
 
 def _retention(job: Job) -> timedelta | None:
@@ -332,10 +332,10 @@ def _readable(metrics: Mapping[str, object]) -> Iterator[Metric]:
         text = str(value)
         if text in {"0", "", "None", "null"}:
             continue
-        yield Metric(name, label_of(name), _shown(name, text), text)
+        yield Metric(name, label_of(name), _format_number(name, text), text)
 
 
-def _shown(name: str, text: str) -> str:
+def _format_number(name: str, text: str) -> str:
     if not text.lstrip("-").isdecimal():
         return text
     number, plain = int(text), name.lower()

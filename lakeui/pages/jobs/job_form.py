@@ -46,7 +46,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _CommandKind:
     group: str
     kind: str
     label: str
@@ -54,7 +54,7 @@ class _Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class ReadCommand:
     """A command as it was read, and all a person needs before they let it run."""
 
     command: Command
@@ -106,7 +106,7 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
     except EngineError as error:
         command, context["error"] = None, error
     is_dry = kind == SQL and command is not None and says_dry_run(context["sql"])
-    understood = _understood(request, table, command, is_dry=is_dry) if command else None
+    understood = _describe_request(request, table, command, is_dry=is_dry) if command else None
     context |= {
         "table": table,
         "kind": kind,
@@ -158,7 +158,7 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
     is_dry = request.POST["step"] == "dry_run"
     sql = request.POST.get("sql", "") if kind == SQL else ""
     try:
-        parameters = _posted_parameters(request)
+        parameters = _read_parameters(request)
         command = parse_request(sql)[0] if sql else Command.from_parameters(kind, parameters)
         is_dry = is_dry or says_dry_run(sql)
         is_named = request.POST.get("confirm") == table.name
@@ -186,19 +186,23 @@ def _command(
 ) -> Command | None:
     """What the request says, None while it says nothing. The form goes into the context."""
     if kind == SQL:
-        return _checked(parse_request(context["sql"])[0], table) if context["sql"].strip() else None
+        return (
+            _check_command(parse_request(context["sql"])[0], table)
+            if context["sql"].strip()
+            else None
+        )
     if request.method != "POST":
         context["form"] = CommandForm(kind, initial=initial_of(kind, request.GET.dict()))
         return None
-    return _filled(request, table, kind, context)
+    return _read_command(request, table, kind, context)
 
 
-def _filled(
+def _read_command(
     request: HttpRequest, table: Table, kind: str, context: dict[str, Any]
 ) -> Command | None:
     """What a sent form says; one that comes back from its confirmation holds JSON instead."""
     if request.POST.get("parameters"):
-        command = _checked(Command.from_parameters(kind, _posted_parameters(request)), table)
+        command = _check_command(Command.from_parameters(kind, _read_parameters(request)), table)
         context["form"] = form_of(command)
         return command
     form = context["form"] = CommandForm(kind, request.POST, request.FILES)
@@ -209,16 +213,16 @@ def _filled(
         return None
     kept = {
         name: store_upload(file, request.user)  # type: ignore[arg-type]  # signed in
-        for name, file in form.sent_files()
+        for name, file in form.iter_uploads()
     }
     if kept:
         form.data = request.POST.copy()
         for name, uri in kept.items():
             form.data[name.removesuffix("file") + "uri"] = uri
-    return _checked(Command.from_parameters(kind, form.parameters(kept)), table)
+    return _check_command(Command.from_parameters(kind, form.parameters(kept)), table)
 
 
-def _posted_parameters(request: HttpRequest) -> Any:  # noqa: ANN401 - JSON
+def _read_parameters(request: HttpRequest) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(request.POST.get("parameters") or "{}")
     except ValueError as error:
@@ -234,19 +238,19 @@ def _whole(request: HttpRequest, name: str, counted: str) -> int:
     return int(text)
 
 
-def _checked(command: Command, table: Table) -> Command:
+def _check_command(command: Command, table: Table) -> Command:
     check_command(command, table)
     return command
 
 
-def _understood(
+def _describe_request(
     request: HttpRequest, table: Table, command: Command, *, is_dry: bool
-) -> Understood:
+) -> ReadCommand:
     parameters = command.parameters()
     action = action_for_kind(command.kind, parameters)
     statement = statement_of(command, table)
     rehearsal = _rehearsal(table, command)
-    return Understood(
+    return ReadCommand(
         command=command,
         statement=statement,
         action=action,
@@ -273,7 +277,7 @@ def _table(request: HttpRequest) -> Table | None:
     text = request.POST.get("table") or request.GET.get("table", "")
     if not text:
         return None
-    table = one_table(request) if not request.POST.get("table") else _posted(request)
+    table = one_table(request) if not request.POST.get("table") else _read_table(request)
     if table is None:
         msg = "There is no such table."
         raise Http404(msg)
@@ -283,16 +287,16 @@ def _table(request: HttpRequest) -> Table | None:
     return table
 
 
-def _posted(request: HttpRequest) -> Table | None:
+def _read_table(request: HttpRequest) -> Table | None:
     text = request.POST["table"]
     is_id = text.isascii() and text.isdigit() and len(text) < 19
     return visible_tables(request.user).filter(pk=int(text)).first() if is_id else None
 
 
-def _kinds(request: HttpRequest, table: Table) -> list[_Kind]:
+def _kinds(request: HttpRequest, table: Table) -> list[_CommandKind]:
     """What the person may ask for, in groups: rows, shape, definition."""
     offered = [command for command in COMMANDS.values() if _is_offered(request, table, command)]
-    kinds = [_Kind(_group(c.kind), c.kind, c.label, c.help) for c in offered]
+    kinds = [_CommandKind(_group(c.kind), c.kind, c.label, c.help) for c in offered]
     return sorted(kinds, key=lambda kind: list(GROUPS).index(kind.group))
 
 
@@ -322,16 +326,18 @@ _LITERALS = {
 
 def examples_for(table: Table) -> list[str]:
     """Each would be understood of the table as it is; values are to be put in."""
-    return [*_of_rows(table), *_of_shape(table)]
+    return [*_iter_row_examples(table), *_iter_maintenance_examples(table)]
 
 
-def _of_rows(table: Table) -> Iterator[str]:
+def _iter_row_examples(table: Table) -> Iterator[str]:
     name, columns = table_sql(table.name), list(_columns(table))
     if not columns:
         return
     key, value = columns[0]
     yield f"DELETE FROM {name} WHERE {key} = {value}"  # noqa: S608 - shown
-    changed = next((column for column in columns[1:] if column[0] not in _laid_out_by(table)), None)
+    changed = next(
+        (column for column in columns[1:] if column[0] not in _layout_columns(table)), None
+    )
     if changed:
         yield f"UPDATE {name} SET {changed[0]} = {changed[1]} WHERE {key} = {value}"  # noqa: S608 - shown
     yield (
@@ -340,9 +346,9 @@ def _of_rows(table: Table) -> Iterator[str]:
     )
 
 
-def _of_shape(table: Table) -> Iterator[str]:
+def _iter_maintenance_examples(table: Table) -> Iterator[str]:
     name = table_sql(table.name)
-    first = next((key for key, _ in _columns(table) if key not in _laid_out_by(table)), None)
+    first = next((key for key, _ in _columns(table) if key not in _layout_columns(table)), None)
     by_key = f" ZORDER BY ({first})" if first and not table.clustering_columns else ""
     yield f"OPTIMIZE {name}{by_key}"
     if table.deletion_vectors:
@@ -366,7 +372,7 @@ def _columns(table: Table) -> Iterator[tuple[str, str]]:
             yield name_sql(str(field.get("name"))), literal
 
 
-def _laid_out_by(table: Table) -> set[str]:
+def _layout_columns(table: Table) -> set[str]:
     return {
         name_sql(str(column)) for column in (*table.partition_columns, *table.clustering_columns)
     }

@@ -28,7 +28,7 @@ from lakeui.jobs.run_costs import costs_of
 from lakeui.pages.exports import CHUNK, export
 from lakeui.pages.jobs.job_context import job_context, rerun_context
 from lakeui.pages.list_table import one_table
-from lakeui.pages.listing import Listing
+from lakeui.pages.listing import ListPage
 from lakeui.pages.table_head import table_head
 
 COLUMNS = {
@@ -64,7 +64,7 @@ class Chip:
 def job_list(request: HttpRequest) -> HttpResponseBase:
     # a join with the few people there are would make SQLite leave the index that has the order
     jobs = visible_jobs(request.user).select_related("table").prefetch_related("requested_by")
-    listing, reader = Listing(request, JobFilter(request.GET, jobs)), Reader(request.user)
+    listing, reader = ListPage(request, JobFilter(request.GET, jobs)), Reader(request.user)
     if "export" in request.GET and listing.is_valid:
         rows = (redact_job(job, reader) for job in listing.rows.iterator(chunk_size=CHUNK))
         return export(rows, COLUMNS, request.GET["export"], "jobs")

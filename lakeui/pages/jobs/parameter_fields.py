@@ -14,7 +14,7 @@ _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _FieldFactory:
     """How one kind of parameter is requested, and read from what was typed."""
 
     field: type[forms.Field] = forms.CharField
@@ -27,7 +27,7 @@ class _Made:
 def field_of(declared: Parameter) -> forms.Field:
     """The form field of a parameter."""
     made = _MADE.get(declared.kind, _TEXT)
-    hint = _as_shown(f"{declared.help} {made.hint}".strip(), declared.choices)
+    hint = _label_choices(f"{declared.help} {made.hint}".strip(), declared.choices)
     given: dict[str, Any] = {
         "label": declared.label,
         "help_text": hint,
@@ -37,7 +37,7 @@ def field_of(declared: Parameter) -> forms.Field:
     if declared.kind in {"integer", "number"}:
         given["min_value"] = declared.minimum
     elif declared.kind == "choice":
-        given["choices"] = [(choice, _spoken(choice)) for choice in declared.choices]
+        given["choices"] = [(choice, _choice_label(choice)) for choice in declared.choices]
     elif made.rows:
         given["widget"] = forms.Textarea(attrs=_MONO | {"rows": made.rows})
     elif made.field is forms.CharField:
@@ -61,18 +61,18 @@ def text_of(declared: Parameter, value: Any) -> Any:  # noqa: ANN401 - a paramet
     return write(value) if write else value
 
 
-def _spoken(choice: str) -> str:
+def _choice_label(choice: str) -> str:
     return choice.replace("_", " ")
 
 
-def _as_shown(hint: str, choices: Sequence[str]) -> str:
+def _label_choices(hint: str, choices: Sequence[str]) -> str:
     """A hint that names choices as the list beside it does."""
     for choice in choices:
-        hint = hint.replace(choice, _spoken(choice))
+        hint = hint.replace(choice, _choice_label(choice))
     return hint
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -112,21 +112,21 @@ def _nothing(_: object) -> None:
     """Rows and steps are written as SQL, from which there is no way back yet."""
 
 
-_TEXT = _Made()
+_TEXT = _FieldFactory()
 _MADE = {
-    "boolean": _Made(forms.BooleanField),
-    "integer": _Made(forms.IntegerField),
-    "number": _Made(forms.FloatField),
-    "choice": _Made(forms.ChoiceField),
-    "condition": _Made(rows=2),
-    "expression": _Made(rows=2),
-    "query": _Made(rows=5),
-    "mapping": _Made(rows=3, hint="One name = value a line.", read=_pairs, write=_lines),
-    "schema": _Made(rows=4, hint="As Delta's schema JSON.", read=_json, write=json.dumps),
-    "rows": _Made(rows=4, hint="A row a line, commas between: 1, 'open', DATE '2026-11-20'.", read=_rows, write=_nothing),
-    "steps": _Made(rows=6, hint="Write them as SQL, with ; between.", read=_steps, write=_nothing),
-    "columns": _Made(hint="Commas between.", read=_listed, write=", ".join),
-    "expressions": _Made(hint="Commas between.", read=_listed, write=", ".join),
-    "assignments": _Made(rows=3, hint="One name = value a line.", read=_pairs, write=_lines),
-    "texts": _Made(hint="Commas between.", read=_listed, write=", ".join),
+    "boolean": _FieldFactory(forms.BooleanField),
+    "integer": _FieldFactory(forms.IntegerField),
+    "number": _FieldFactory(forms.FloatField),
+    "choice": _FieldFactory(forms.ChoiceField),
+    "condition": _FieldFactory(rows=2),
+    "expression": _FieldFactory(rows=2),
+    "query": _FieldFactory(rows=5),
+    "mapping": _FieldFactory(rows=3, hint="One name = value a line.", read=_pairs, write=_lines),
+    "schema": _FieldFactory(rows=4, hint="As Delta's schema JSON.", read=_json, write=json.dumps),
+    "rows": _FieldFactory(rows=4, hint="A row a line, commas between: 1, 'open', DATE '2026-11-20'.", read=_rows, write=_nothing),
+    "steps": _FieldFactory(rows=6, hint="Write them as SQL, with ; between.", read=_steps, write=_nothing),
+    "columns": _FieldFactory(hint="Commas between.", read=_split_list, write=", ".join),
+    "expressions": _FieldFactory(hint="Commas between.", read=_split_list, write=", ".join),
+    "assignments": _FieldFactory(rows=3, hint="One name = value a line.", read=_pairs, write=_lines),
+    "texts": _FieldFactory(hint="Commas between.", read=_split_list, write=", ".join),
 }  # fmt: skip

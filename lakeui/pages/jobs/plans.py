@@ -72,7 +72,7 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, int | float):
         return _number(name, value)
     if isinstance(value, list):
-        return _listed(name, value)
+        return _format_list(name, value)
     if isinstance(value, Mapping):
         return ", ".join(f"{_label(k).lower()} {_text(k, v)}" for k, v in value.items())
     return str(value)
@@ -86,7 +86,7 @@ def _number(name: str, value: float) -> str:
     return f"v{value}" if name == "version" else format_count(value)
 
 
-def _listed(name: str, values: list[Any]) -> str:
+def _format_list(name: str, values: list[Any]) -> str:
     if name == "versions_lost":
         spans = [_span(value) for value in values if _is_list(value)]
         more = f" and {format_count(len(spans) - _LONG)} spans more" if len(spans) > _LONG else ""

@@ -57,7 +57,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class RunComparison:
     """`headline` is the verdict with its figure, `because` what explains it, in one sentence."""
 
     comparison: RunDifference
@@ -68,17 +68,17 @@ class Compared:
     runs: tuple[RunRow, ...]
 
 
-def compared(job: Job, timeline: JobTimeline) -> Compared | None:
+def compare_runs(job: Job, timeline: JobTimeline) -> RunComparison | None:
     """None where there is no earlier run to compare with."""
     comparison = comparison_of(job, timeline)
     if comparison is None:
         return None
     runs = (comparison.this, *comparison.runs)
     longest = max(max(run.total_ms for run in runs), 1)
-    return Compared(
+    return RunComparison(
         comparison,
         _headline(comparison, is_active=job.is_active),
-        _because(comparison),
+        _explain_difference(comparison),
         tuple(_part_rows(comparison)),
         tuple(_measure_row(measure) for measure in comparison.measures),
         tuple(RunRow(run, not n, 100 * run.total_ms / longest) for n, run in enumerate(runs)),
@@ -92,7 +92,7 @@ def _headline(comparison: RunDifference, *, is_active: bool) -> str:
     return f"{by} {comparison.verdict} than usual{' so far' if is_active else ''}"
 
 
-def _because(comparison: RunDifference) -> str:
+def _explain_difference(comparison: RunDifference) -> str:
     """The part that explains most, then counts that are far from the usual."""
     part = comparison.explains
     if part is None:
@@ -101,12 +101,12 @@ def _because(comparison: RunDifference) -> str:
     usual = format_duration(part.usual_ms) if part.usual_ms else "nothing"
     by = f"{format_duration(abs(part.more_ms))} {more}: " if part.usual_ms else ""
     sentence = f"{_label(part.name)} took {by}{format_duration(part.this_ms)}, usually {usual}."
-    counts = [_of_measure(measure) for measure in comparison.measures]
+    counts = [_describe_measure(measure) for measure in comparison.measures]
     told = [text for text in counts if text]
     return f"{sentence} {' '.join(told)}".strip()
 
 
-def _of_measure(measure: Measure) -> str:
+def _describe_measure(measure: Measure) -> str:
     times = measure.times
     if measure.unit == "attempts" or times is None or _MUCH_LESS < times < _MUCH_MORE:
         return ""
@@ -122,13 +122,13 @@ def _part_rows(comparison: RunDifference) -> Iterator[PartRow]:
             _label(part.name),
             part.this_ms,
             part.usual_ms,
-            _signed(part),
+            _format_difference(part),
             100 * part.this_ms / longest,
             100 * part.usual_ms / longest,
         )
 
 
-def _signed(part: PartDifference) -> str:
+def _format_difference(part: PartDifference) -> str:
     return f"{'+' if part.more_ms > 0 else MINUS}{format_duration(abs(part.more_ms))}"
 
 

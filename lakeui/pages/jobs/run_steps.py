@@ -31,7 +31,7 @@ _ONCE = frozenset({HOLDING, WAITING})  # of a rehearsal: the next run does not c
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RunStep:
     """`state` is done, now, stopped or waiting; `stage` is its row, if a worker wrote one."""
 
     name: str
@@ -44,7 +44,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TaskCell:
     """A task, or as many as the field says one stands for. Positions in per cent and pixels."""
 
     x: float
@@ -62,7 +62,7 @@ class TaskField:
     per_cell: int
     width: float
     height: int
-    cells: tuple[Cell, ...]
+    cells: tuple[TaskCell, ...]
     stage: JobStage | None = None
 
     @property
@@ -72,21 +72,21 @@ class TaskField:
 
 def steps_of(
     job: Job, attempt: JobAttempt | None, stages: Sequence[JobStage], expected: Sequence[str]
-) -> list[Step]:
+) -> list[RunStep]:
     """Queue, what the worker recorded, what runs of its kind go through after that."""
     if job.state == Job.State.QUEUED:
-        return [_queue(job), *_waiting(job, expected, set())]
+        return [_queue(job), *_iter_waiting_steps(job, expected, set())]
     if job.started_at is None:
         return [_queue(job)]
     shown = [stage for stage in stages if stage.name not in _HIDDEN]
     if attempt is None or not shown:
-        return [_queue(job), *_unrecorded(job)]
+        return [_queue(job), *_iter_default_steps(job)]
     now = timezone.now()
-    steps = [_recorded(job, attempt, stage, now) for stage in shown]
+    steps = [_build_step(job, attempt, stage, now) for stage in shown]
     seen = {stage.name for stage in shown}
     steps += _rest(attempt, steps)
     goes_on = job.is_active and job.state != Job.State.CANCELLING
-    to_come = _waiting(job, expected, seen) if goes_on else []
+    to_come = _iter_waiting_steps(job, expected, seen) if goes_on else []
     return [_queue(job), *steps, *to_come]
 
 
@@ -101,7 +101,9 @@ def task_field(done: int, running: int, total: int) -> TaskField | None:
     columns = -(-count // rows)
     step = min(100 / columns, 5.0)
     cells = (
-        Cell(number // rows * step, number % rows * 12, _state(number * per_cell, done, running))
+        TaskCell(
+            number // rows * step, number % rows * 12, _state(number * per_cell, done, running)
+        )
         for number in range(count)
     )
     waiting = total - done - running
@@ -110,7 +112,7 @@ def task_field(done: int, running: int, total: int) -> TaskField | None:
     )
 
 
-def field_of(job: Job, steps: Iterable[Step]) -> TaskField | None:
+def field_of(job: Job, steps: Iterable[RunStep]) -> TaskField | None:
     """The tasks of the step that runs."""
     for step in steps:
         if step.state == "now" and step.stage is not None and step.stage.unit == "tasks":
@@ -135,12 +137,12 @@ def tasks_in(stage: JobStage) -> str:
     return f"{stage.done:,} {'task' if stage.done == 1 else 'tasks'}"
 
 
-def _queue(job: Job) -> Step:
+def _queue(job: Job) -> RunStep:
     if job.started_at is None:
         ended = not job.is_active
-        return Step("Queue", "stopped" if ended else "now", words=_why_queued(job))
+        return RunStep("Queue", "stopped" if ended else "now", words=_why_queued(job))
     took = (job.started_at - job.created_at).total_seconds()
-    return Step("Queue", "done", max(int(took * 1000), 0))
+    return RunStep("Queue", "done", max(int(took * 1000), 0))
 
 
 def _why_queued(job: Job) -> str:
@@ -149,19 +151,19 @@ def _why_queued(job: Job) -> str:
     return "waits for a worker" if job.sent_at else "waits for the broker"
 
 
-def _rest(attempt: JobAttempt, steps: Sequence[Step]) -> list[Step]:
+def _rest(attempt: JobAttempt, steps: Sequence[RunStep]) -> list[RunStep]:
     """What the attempt took beside its steps, so that all add up to it."""
     if attempt.finished_at is None:
         return []
     took = span_ms(attempt.started_at, attempt.finished_at)
     rest = took - sum(step.took_ms or 0 for step in steps)
-    return [Step("Other", "done", rest, "between the steps")] if rest >= _SHOWN_MS else []
+    return [RunStep("Other", "done", rest, "between the steps")] if rest >= _SHOWN_MS else []
 
 
-def _recorded(job: Job, attempt: JobAttempt, stage: JobStage, now: datetime) -> Step:
+def _build_step(job: Job, attempt: JobAttempt, stage: JobStage, now: datetime) -> RunStep:
     state = "done" if stage.finished_at else "now" if job.is_active else "stopped"
-    is_last_of_lost = state == "done" and stage.name in {CHECK, COMMIT} and _lost(job)
-    return Step(
+    is_last_of_lost = state == "done" and stage.name in {CHECK, COMMIT} and _has_failed(job)
+    return RunStep(
         name=label_of(stage.name, attempt.read_version),
         state="stopped" if is_last_of_lost else state,
         took_ms=_took(stage, state, now),
@@ -172,7 +174,7 @@ def _recorded(job: Job, attempt: JobAttempt, stage: JobStage, now: datetime) -> 
     )
 
 
-def _lost(job: Job) -> bool:
+def _has_failed(job: Job) -> bool:
     return job.state in {Job.State.CONFLICTED, Job.State.FAILED}
 
 
@@ -193,7 +195,7 @@ def _words(job: Job, attempt: JobAttempt, stage: JobStage, state: str) -> str:
     return stage.found or tasks_in(stage)
 
 
-def _waiting(job: Job, expected: Sequence[str], seen: set[str]) -> Iterator[Step]:
+def _iter_waiting_steps(job: Job, expected: Sequence[str], seen: set[str]) -> Iterator[RunStep]:
     names = [name for name in expected if name not in _HIDDEN | _ONCE] or [
         *([] if seen else [READ])
     ]
@@ -204,10 +206,10 @@ def _waiting(job: Job, expected: Sequence[str], seen: set[str]) -> Iterator[Step
         ]
     for name in names:
         if name not in seen:
-            yield Step(label_of(name), "waiting", words=_to_come(job, name))
+            yield RunStep(label_of(name), "waiting", words=_describe_future_step(job, name))
 
 
-def _to_come(job: Job, name: str) -> str:
+def _describe_future_step(job: Job, name: str) -> str:
     latest = job.table.version
     if latest is None:
         return ""
@@ -215,7 +217,7 @@ def _to_come(job: Job, name: str) -> str:
     return said.get(name, "")
 
 
-def _unrecorded(job: Job) -> Iterator[Step]:
+def _iter_default_steps(job: Job) -> Iterator[RunStep]:
     """Of a worker that recorded no steps: work, then commit."""
     succeeded = job.state == Job.State.SUCCEEDED
     ended = not job.is_active and not succeeded
@@ -227,11 +229,11 @@ def _unrecorded(job: Job) -> Iterator[Step]:
         else "steps not recorded"
     )
     name = job.progress_stage.capitalize() or "Work"
-    yield Step(name, state, words=words, done=job.progress_done, total=job.progress_total)
+    yield RunStep(name, state, words=words, done=job.progress_done, total=job.progress_total)
     if not job.dry_run and not ended:
         landed = f"as v{job.committed_version}" if job.committed_version is not None else ""
         later = "done" if succeeded else "now" if committing else "waiting"
-        yield Step("Check and commit", later, words=landed or _to_come(job, COMMIT))
+        yield RunStep("Check and commit", later, words=landed or _describe_future_step(job, COMMIT))
 
 
 def _state(number: int, done: int, running: int) -> str:

@@ -26,7 +26,7 @@ from lakeui.jobs.redaction import WITHHELD, redact_schedule
 from lakeui.jobs.schedule_runs import latest_runs, neighbours
 from lakeui.jobs.schedules import change_schedule, create_schedule, next_runs, run_now, set_enabled
 from lakeui.pages.exports import CHUNK, export
-from lakeui.pages.listing import Listing
+from lakeui.pages.listing import ListPage
 
 COLUMNS = {
     "name": lambda s: s.name,
@@ -83,7 +83,7 @@ class ScheduleForm(forms.Form):
 @login_required
 def schedule_list(request: HttpRequest) -> HttpResponseBase:
     schedules = visible_schedules(request.user).select_related("table", "owner", "last_job")
-    listing = Listing(
+    listing = ListPage(
         request, ScheduleFilter(request.GET, schedules.order_by("next_due_at", "name"))
     )
     reader = Reader(request.user)
@@ -98,7 +98,7 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
         "runs": latest_runs(listing.page) if listing.is_valid else {},
         "neighbours": neighbours(listing.page) if listing.is_valid else {},
         "mine": {schedule.pk: _is_theirs(request, schedule) for schedule in listing.page},
-        "to_remove": _to_remove(request, listing),
+        "to_remove": _find_schedule_to_remove(request, listing),
         "may_add": may(request.user, "write"),
         "twin": listing.twin("/api/v1/schedules/"),
     }
@@ -109,14 +109,14 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
 def schedule_new(request: HttpRequest) -> HttpResponse:
     tables = _writable(request)
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
-        return _when(request)
-    table = _chosen(request, tables)
+        return _preview_schedule(request)
+    table = _find_chosen_table(request, tables)
     initial = {"sql": f"OPTIMIZE {table.name}"} if table else {}
     if offered := _cron_of(request):
         initial["cron"] = offered
     form = ScheduleForm(request.POST or None, initial=initial)
     if request.method == "POST" and table is not None and form.is_valid():
-        made = _made(request, table, form)
+        made = _try_create_schedule(request, table, form)
         if made is not None:
             when = f"{made.next_due_at:%d %b %H:%M} UTC"
             messages.success(request, f"{made.name} fires next at {when}.")
@@ -194,7 +194,7 @@ def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("schedule-list")
 
 
-def _when(request: HttpRequest) -> HttpResponse:
+def _preview_schedule(request: HttpRequest) -> HttpResponse:
     """The words and the next runs of a cron text while it is typed."""
     cron = _cron_of(request)
     context = {"cron": cron, "next_runs": _next_runs(cron)}
@@ -265,7 +265,7 @@ def _writable(request: HttpRequest) -> QuerySet[Table]:
     return tables
 
 
-def _chosen(request: HttpRequest, tables: QuerySet[Table]) -> Table | None:
+def _find_chosen_table(request: HttpRequest, tables: QuerySet[Table]) -> Table | None:
     """The table that is requested, by number or by name."""
     text = (request.POST.get("table") or request.GET.get("table", "")).strip()
     if not text:
@@ -278,7 +278,7 @@ def _chosen(request: HttpRequest, tables: QuerySet[Table]) -> Table | None:
     return table
 
 
-def _made(request: HttpRequest, table: Table, form: ScheduleForm) -> Schedule | None:
+def _try_create_schedule(request: HttpRequest, table: Table, form: ScheduleForm) -> Schedule | None:
     """The schedule; None where the form now says what is wrong with it."""
     try:
         return create_schedule(table=table, owner=request.user, **_words(form))  # type: ignore[arg-type]
@@ -287,7 +287,7 @@ def _made(request: HttpRequest, table: Table, form: ScheduleForm) -> Schedule | 
         return None
 
 
-def _to_remove(request: HttpRequest, listing: Listing) -> Schedule | None:
+def _find_schedule_to_remove(request: HttpRequest, listing: ListPage) -> Schedule | None:
     """The schedule of this page that the reader is asked about before it goes."""
     pk = request.GET.get("remove")
     named = (schedule for schedule in listing.page if str(schedule.pk) == pk)

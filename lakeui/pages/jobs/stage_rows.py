@@ -8,7 +8,7 @@ from lakeui.jobs.spans import span_ms
 from lakeui.jobs.spark_stages import SparkStage, stages_in
 from lakeui.jobs.timeline import AttemptSpan, Part
 from lakeui.monitoring.spark_ui import SparkPages
-from lakeui.pages.jobs.gantt import Tick, label_of_part, place_of, ticks_of
+from lakeui.pages.jobs.gantt import GanttTick, label_of_part, place_of, ticks_of
 
 _SHOWN = 60
 
@@ -32,7 +32,7 @@ class StageTable:
 
     rows: tuple[StageRow, ...]
     total: int
-    ticks: Sequence[Tick]
+    ticks: Sequence[GanttTick]
     pages: SparkPages | None
 
     @property

@@ -20,7 +20,7 @@ def _show_job(request: HttpRequest, pk: UUID) -> HttpResponse:
     if not visible_jobs(request.user).filter(pk=pk).exists():
         msg = "There is no such job."
         raise Http404(msg)
-    return _with_news(lambda: _job_state(pk))
+    return _stream_state(lambda: _job_state(pk))
 
 
 def _show_jobs(request: HttpRequest) -> HttpResponse:
@@ -28,10 +28,10 @@ def _show_jobs(request: HttpRequest) -> HttpResponse:
     user = request.user
     if not isinstance(user, User):
         return HttpResponse(status=HTTPStatus.FORBIDDEN)
-    return _with_news(lambda: _jobs_state(user))
+    return _stream_state(lambda: _jobs_state(user))
 
 
-def _with_news(read_state: Callable[[], tuple[str, bool]]) -> HttpResponse:
+def _stream_state(read_state: Callable[[], tuple[str, bool]]) -> HttpResponse:
     state, is_over = read_state()
     response = HttpResponse()
     response.news = StreamState(  # type: ignore[attr-defined]  # read by `stream_view`

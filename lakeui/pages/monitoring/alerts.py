@@ -140,7 +140,7 @@ def channel_save(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     _must_admin(request)
     channel = None if pk is None else get_object_or_404(AlertChannel, pk=pk)
     form = ChannelForm(request.POST) if channel is None else ChannelChangeForm(request.POST)
-    secret = _kept_channel(form, channel) if form.is_valid() else ""
+    secret = _save_channel(form, channel) if form.is_valid() else ""
     if form.errors:
         return _page(request, form, RuleForm(), channel=channel, status=400)
     messages.success(request, f"{form.cleaned_data['name']} is kept. Send it a test.")
@@ -172,7 +172,7 @@ def rule_save(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     rule = None if pk is None else get_object_or_404(AlertRule, pk=pk)
     form = RuleForm(request.POST)
     if form.is_valid():
-        _kept_rule(form, rule)
+        _save_rule(form, rule)
     if form.errors:
         return _page(request, ChannelForm(), form, rule=rule, status=400)
     messages.success(request, f"{form.cleaned_data['name']} is kept.")
@@ -202,10 +202,10 @@ def _page(
         "deliveries": AlertDelivery.objects.select_related("channel", "rule")[:_SHOWN],
         "limits": {condition.value: limit for condition, limit in LIMITS.items()},
         "may_edit": may(request.user, "admin"),
-        "channel": _named(request, AlertChannel, "channel"),
-        "rule": _named(request, AlertRule, "rule"),
-        "to_remove": _named(request, AlertChannel, "remove"),
-        "rule_to_remove": _named(request, AlertRule, "remove_rule"),
+        "channel": _find_row(request, AlertChannel, "channel"),
+        "rule": _find_row(request, AlertRule, "rule"),
+        "to_remove": _find_row(request, AlertChannel, "remove"),
+        "rule_to_remove": _find_row(request, AlertRule, "remove_rule"),
         "twin": "/api/v1/monitoring/alerts/",
     }
     context |= {"channel_form": channel_form, "rule_form": rule_form} | shown
@@ -213,12 +213,12 @@ def _page(
 
 
 def _channel_form(request: HttpRequest) -> forms.Form:
-    channel = _named(request, AlertChannel, "channel")
+    channel = _find_row(request, AlertChannel, "channel")
     return ChannelChangeForm(initial=_values_of(channel)) if channel else ChannelForm()
 
 
 def _rule_form(request: HttpRequest) -> forms.Form:
-    rule = _named(request, AlertRule, "rule")
+    rule = _find_row(request, AlertRule, "rule")
     return RuleForm(initial=_values_of(rule) if rule else None)
 
 
@@ -227,14 +227,14 @@ def _values_of(row: AlertChannel | AlertRule) -> dict[str, Any]:
     return {field.name: getattr(row, field.name) for field in fields}
 
 
-def _named(request: HttpRequest, model: type[_Row], key: str) -> _Row | None:
+def _find_row(request: HttpRequest, model: type[_Row], key: str) -> _Row | None:
     """The row that the address names, None where it names none."""
     text = request.GET.get(key, "")
     is_id = text.isascii() and text.isdigit() and len(text) < 19
     return model.objects.filter(pk=int(text)).first() if is_id else None
 
 
-def _kept_channel(form: forms.Form, channel: AlertChannel | None) -> str:
+def _save_channel(form: forms.Form, channel: AlertChannel | None) -> str:
     values = dict(form.cleaned_data)
     if channel is not None and not values["target"]:
         del values["target"]
@@ -245,7 +245,7 @@ def _kept_channel(form: forms.Form, channel: AlertChannel | None) -> str:
         return ""
 
 
-def _kept_rule(form: forms.Form, rule: AlertRule | None) -> None:
+def _save_rule(form: forms.Form, rule: AlertRule | None) -> None:
     try:
         if rule is None:
             make_rule(form.cleaned_data)

@@ -67,7 +67,7 @@ _LEAST = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class HourColumn:
     """One hour; heights in pixels, places in per cent."""
 
     hour: Hour
@@ -93,25 +93,25 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
-    columns: tuple[Column, ...]
+class JobOutcomes:
+    columns: tuple[HourColumn, ...]
     highest: int
 
 
-def draw_outcomes(hours: Sequence[Hour]) -> Outcomes:
+def draw_outcomes(hours: Sequence[Hour]) -> JobOutcomes:
     """Columns over hours in order."""
     highest = max((hour.ended for hour in hours), default=0)
     step = 100 / max(len(hours), 1)
     columns = (_column(place, step, hour, highest or 1) for place, hour in enumerate(hours))
-    return Outcomes(tuple(columns), highest)
+    return JobOutcomes(tuple(columns), highest)
 
 
-def _column(place: int, step: float, hour: Hour, highest: int) -> Column:
+def _column(place: int, step: float, hour: Hour, highest: int) -> HourColumn:
     well, unsuccessful = (
         max(_HEIGHT * count / highest, _LEAST) if count else 0.0
         for count in (hour.ended - hour.unsuccessful, hour.unsuccessful)
     )
-    return Column(
+    return HourColumn(
         hour=hour,
         x=place * step + step * 0.12,
         width=step * 0.76,

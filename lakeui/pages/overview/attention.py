@@ -21,7 +21,7 @@ from lakeui.monitoring.models import Mute
 from lakeui.monitoring.mutes import group_mutes, mute, mutes_now, visible_mutes
 from lakeui.monitoring.overview import lake_of
 from lakeui.monitoring.recent_conflicts import ConflictsOfDay, day_of
-from lakeui.pages.overview.attention_words import in_words
+from lakeui.pages.overview.attention_words import describe_items
 from lakeui.pages.read_only import refuse_when_read_only
 
 SPANS = {"1": "a day", "3": "3 days", "7": "a week", "30": "30 days"}
@@ -31,7 +31,7 @@ _MOST = 20  # of each check
 @login_required
 def attention_list(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
-    attention_now, context = told(request, now, day_of(request.user, now), _MOST)
+    attention_now, context = build_attention(request, now, day_of(request.user, now), _MOST)
     checks = [
         {"threshold": threshold, "count": attention_now.counts.get(threshold.check, 0)}
         for threshold in thresholds()
@@ -47,15 +47,15 @@ def attention_list(request: HttpRequest) -> HttpResponse:
     return render(request, "overview/attention.html", context)
 
 
-def told(
+def build_attention(
     request: HttpRequest, now: datetime, day: ConflictsOfDay, most: int
 ) -> tuple[Attention, dict[str, Any]]:
     """What is told now and what is muted, for this page and the first one."""
     mutes = mutes_now(now)
     attention_now = attention(request.user, now, day, group_mutes(mutes), most)
-    maintained = _maintained(request, attention_now)
+    maintained = _list_maintained_tables(request, attention_now)
     return attention_now, {
-        "attention_items": in_words(attention_now.items, maintained),
+        "attention_items": describe_items(attention_now.items, maintained),
         "attention_count": attention_now.count,
         "mutes": visible_mutes(mutes, request.user),
         "check_count": len(AttentionCheck),
@@ -119,7 +119,7 @@ def _must_maintain(request: HttpRequest, table: Table | None) -> None:
         raise PermissionDenied(msg)
 
 
-def _maintained(request: HttpRequest, attention_now: Attention) -> Collection[int]:
+def _list_maintained_tables(request: HttpRequest, attention_now: Attention) -> Collection[int]:
     """The tables of the attention items that this person may mute."""
     named = {item.table.pk for item in attention_now.items if item.table}
     if may(request.user, "maintain"):

@@ -18,7 +18,7 @@ _AROUND = 20  # versions of the swim-lane after the one that is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class AttentionText:
     """An item as it is read: `before`, the table's name, `after`.
 
     `posts` where its step acts; `asks_job` where it leads to the form of a job.
@@ -37,12 +37,14 @@ class Said:
     asks_job: bool = False
 
 
-def in_words(items: Iterable[AttentionItem], maintained: Collection[int]) -> list[Said]:
+def describe_items(
+    items: Iterable[AttentionItem], maintained: Collection[int]
+) -> list[AttentionText]:
     """Each item by the words of its check; jobs are for those who maintain the table."""
-    return [_within_rights(_WORDS[item.check](item), maintained) for item in items]
+    return [_limit_to_rights(_WORDS[item.check](item), maintained) for item in items]
 
 
-def _within_rights(said: Said, maintained: Collection[int]) -> Said:
+def _limit_to_rights(said: AttentionText, maintained: Collection[int]) -> AttentionText:
     table = said.item.table
     if table is None or not said.asks_job or (table.pk in maintained and not settings.READ_ONLY):
         return said
@@ -54,39 +56,39 @@ def is_storage_error(table: Table) -> bool:
     return table.mirror_error_code.startswith("LAKE_STORAGE")
 
 
-def _unreachable(item: AttentionItem) -> Said:
+def _unreachable(item: AttentionItem) -> AttentionText:
     table = _table(item)
     is_storage = is_storage_error(table)
     tries = item.facts["mirror_tries"]
     count = f", {format_count(tries)} {'try' if tries == 1 else 'tries'}" if tries else ""
     since = f" Since {_clock(item)}{count}." if item.since else ""
-    return Said(
+    return AttentionText(
         item=item,
         mark="off",
         label="unreachable",
         before="Storage of" if is_storage else "The log of",
         joint="",
         after="is unreachable" if is_storage else "cannot be read",
-        text=f"{table.mirror_error}{since} {_shown(table)}",
+        text=f"{table.mirror_error}{since} {_describe_mirror_age(table)}",
         step="Try now",
         address=reverse("table-refresh", args=[table.pk]),
         posts=True,
     )
 
 
-def _shown(table: Table) -> str:
+def _describe_mirror_age(table: Table) -> str:
     if table.version is None:
         return "Nothing of it was read yet."
     when = format_ago(table.mirrored_at, timezone.now()) if table.mirrored_at else "once"
     return f"Pages show version {table.version} as mirrored {when}."
 
 
-def _reordered(item: AttentionItem) -> Said:
+def _describe_reordering(item: AttentionItem) -> AttentionText:
     table, facts = _table(item), item.facts
     rows = facts["rows_at_most"]
     count = f"Up to {format_count(rows)} rows" if rows else "Rows"
     condition = f" {plain_condition(facts['predicate'])}" if facts["predicate"] else ""
-    return Said(
+    return AttentionText(
         item=item,
         mark="x",
         label="critical",
@@ -99,8 +101,8 @@ def _reordered(item: AttentionItem) -> Said:
     )
 
 
-def _outcome_unknown(item: AttentionItem) -> Said:
-    return Said(
+def _outcome_unknown(item: AttentionItem) -> AttentionText:
+    return AttentionText(
         item=item,
         mark="what",
         label="unknown",
@@ -112,10 +114,10 @@ def _outcome_unknown(item: AttentionItem) -> Said:
     )
 
 
-def _aborted(item: AttentionItem) -> Said:
+def _describe_aborted_writes(item: AttentionItem) -> AttentionText:
     table, facts = _table(item), item.facts
     cost = f"{format_duration(facts['wasted_ms'])} of work wasted."
-    return Said(
+    return AttentionText(
         item=item,
         mark="warn",
         label="warning",
@@ -149,11 +151,11 @@ def _would_pass(facts: Mapping[str, int]) -> str:
     return f"{told}; of {format_count(open_ones)} it cannot be told." if open_ones else f"{told}."
 
 
-def _metadata_cost(item: AttentionItem) -> Said:
+def _metadata_cost(item: AttentionItem) -> AttentionText:
     table, facts = _table(item), item.facts
     who = facts["winner_user_name"] or "a writer that left no name"
     operations = " and ".join(_each(facts["aborted_operations"])) or f"{facts['aborted']} writes"
-    return Said(
+    return AttentionText(
         item=item,
         mark="warn",
         label="warning",
@@ -185,9 +187,9 @@ def _article(name: str) -> str:
     return "an" if name[:1] in "AEIO" else "a"
 
 
-def _failed(item: AttentionItem) -> Said:
+def _describe_failed_job(item: AttentionItem) -> AttentionText:
     job = item.job
-    return Said(
+    return AttentionText(
         item=item,
         mark="x",
         label="failed",
@@ -198,12 +200,12 @@ def _failed(item: AttentionItem) -> Said:
     )
 
 
-def _failing_schedule(item: AttentionItem) -> Said:
+def _describe_failing_schedule(item: AttentionItem) -> AttentionText:
     facts, job = item.facts, item.job
     why = facts["note"] or (job.error_message if job else "") or "Its last job did not succeed."
     due = facts["next_due_at"]
     again = f" It is due again at {clock_text(due)} {_zone()}." if due else ""
-    return Said(
+    return AttentionText(
         item=item,
         mark="warn",
         label="warning",
@@ -215,9 +217,9 @@ def _failing_schedule(item: AttentionItem) -> Said:
     )
 
 
-def _jobs_wait(item: AttentionItem) -> Said:
+def _jobs_wait(item: AttentionItem) -> AttentionText:
     count = item.facts["waiting"]
-    return Said(
+    return AttentionText(
         item=item,
         mark="warn",
         label="warning",
@@ -230,9 +232,9 @@ def _jobs_wait(item: AttentionItem) -> Said:
     )
 
 
-def _worker_silent(item: AttentionItem) -> Said:
+def _worker_silent(item: AttentionItem) -> AttentionText:
     worker = item.job.worker if item.job else ""
-    return Said(
+    return AttentionText(
         item=item,
         mark="off",
         label="silent",
@@ -244,12 +246,12 @@ def _worker_silent(item: AttentionItem) -> Said:
     )
 
 
-def _small_files(item: AttentionItem) -> Said:
+def _small_files(item: AttentionItem) -> AttentionText:
     table, facts = _table(item), item.facts
     percent = round(100 * facts["small_file_count"] / max(facts["file_count"], 1))
     last = facts["last_optimize_at"]
     when = f"last OPTIMIZE {format_ago(last, timezone.now())}" if last else "no OPTIMIZE on record"
-    return Said(
+    return AttentionText(
         item=item,
         mark="warn",
         label="warning",
@@ -262,12 +264,12 @@ def _small_files(item: AttentionItem) -> Said:
     )
 
 
-def _vacuum_due(item: AttentionItem) -> Said:
+def _vacuum_due(item: AttentionItem) -> AttentionText:
     table, facts = _table(item), item.facts
     last, count = facts["last_vacuum_at"], facts["dead_file_count"]
     files = "1 file" if count == 1 else f"{format_count(count)} files"
     when = f"The last VACUUM ended {format_ago(last, timezone.now())}." if last else ""
-    return Said(
+    return AttentionText(
         item=item,
         mark="warn",
         label="warning",
@@ -280,16 +282,16 @@ def _vacuum_due(item: AttentionItem) -> Said:
     )
 
 
-def _mirror_quiet(item: AttentionItem) -> Said:
+def _mirror_quiet(item: AttentionItem) -> AttentionText:
     table = _table(item)
-    return Said(
+    return AttentionText(
         item=item,
         mark="ring",
         label="not read lately",
         before="The mirror of",
         joint="",
         after="was not synced lately",
-        text=f"{_shown(table)} Later versions may have been committed: check that a light worker and the "
+        text=f"{_describe_mirror_age(table)} Later versions may have been committed: check that a light worker and the "
         "beat run.",
         step="Try now",
         address=reverse("table-refresh", args=[table.pk]),
@@ -297,9 +299,9 @@ def _mirror_quiet(item: AttentionItem) -> Said:
     )
 
 
-def _new_tables(item: AttentionItem) -> Said:
+def _new_tables(item: AttentionItem) -> AttentionText:
     count = item.facts["new_tables"]
-    return Said(
+    return AttentionText(
         item=item,
         mark="ring",
         label="new",
@@ -334,14 +336,14 @@ def _zone() -> str:
     return timezone.localtime().tzname() or ""
 
 
-_WORDS: Mapping[AttentionCheck, Callable[[AttentionItem], Said]] = {
-    AttentionCheck.REORDERED: _reordered,
+_WORDS: Mapping[AttentionCheck, Callable[[AttentionItem], AttentionText]] = {
+    AttentionCheck.REORDERED: _describe_reordering,
     AttentionCheck.UNREACHABLE: _unreachable,
     AttentionCheck.OUTCOME_UNKNOWN: _outcome_unknown,
-    AttentionCheck.ABORTED: _aborted,
+    AttentionCheck.ABORTED: _describe_aborted_writes,
     AttentionCheck.METADATA_COST: _metadata_cost,
-    AttentionCheck.FAILED_JOB: _failed,
-    AttentionCheck.FAILING_SCHEDULE: _failing_schedule,
+    AttentionCheck.FAILED_JOB: _describe_failed_job,
+    AttentionCheck.FAILING_SCHEDULE: _describe_failing_schedule,
     AttentionCheck.JOBS_WAIT: _jobs_wait,
     AttentionCheck.WORKER_SILENT: _worker_silent,
     AttentionCheck.SMALL_FILES: _small_files,

@@ -26,7 +26,7 @@ from lakeui.pages.access.preferences import hides_first_steps
 from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.partition_heat import draw_partition_heat
 from lakeui.pages.charts.sparkline import draw_sparkline
-from lakeui.pages.overview.attention import told
+from lakeui.pages.overview.attention import build_attention
 
 RANGES = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 HEATS = ("hour", "partition")
@@ -43,9 +43,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     since = now - RANGES[looks.range_name] if looks.range_name in RANGES else looks.previous
     day = day_of(request.user, now)
-    context = _happened(request, since, day)
-    context |= _listed(request, day, now, context)
-    context |= _heat(request, day, now) | told(request, now, day, _OF_A_CHECK)[1]
+    context = _activity_context(request, since, day)
+    context |= _tables_context(request, day, now, context)
+    context |= _heat(request, day, now) | build_attention(request, now, day, _OF_A_CHECK)[1]
     page: dict[str, Any] = {
         "at_work": list_running_jobs(request.user),
         "first_steps": [] if hides_first_steps(request) else first_steps(request.user),  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _happened(request: HttpRequest, since: datetime, day: ConflictsOfDay) -> dict[str, Any]:
+def _activity_context(request: HttpRequest, since: datetime, day: ConflictsOfDay) -> dict[str, Any]:
     happened = lake.activity(request.user, since, day)
     return {
         "lake": lake.lake_of(request.user),
@@ -72,7 +72,7 @@ def _happened(request: HttpRequest, since: datetime, day: ConflictsOfDay) -> dic
     }
 
 
-def _listed(
+def _tables_context(
     request: HttpRequest, day: ConflictsOfDay, now: datetime, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The tables, each with its day."""

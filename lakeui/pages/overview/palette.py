@@ -32,7 +32,7 @@ _ACTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PaletteEntry:
     """A line of the palette. With `press` it presses that button of the page in place of leading away."""
 
     kind: str
@@ -41,11 +41,11 @@ class Entry:
     press: str = ""
 
 
-def offered(request: HttpRequest, text: str) -> list[Entry]:
+def list_matching_entries(request: HttpRequest, text: str) -> list[PaletteEntry]:
     """The entries whose label holds every word of the text; those of the open table first."""
     words = text.casefold().split()
     table = _open_table(request)
-    entries = [*(_of_table(request, table) if table else ()), *_everywhere(request)]
+    entries = [*(_iter_table_entries(request, table) if table else ()), *_everywhere(request)]
     matching = (entry for entry in entries if all(w in entry.label.casefold() for w in words))
     return list(matching)[:OFFERED]
 
@@ -58,65 +58,69 @@ def _open_table(request: HttpRequest) -> Table | None:
     return visible_tables(request.user).only("name").filter(pk=int(text)).first()
 
 
-def _of_table(request: HttpRequest, table: Table) -> Iterator[Entry]:
+def _iter_table_entries(request: HttpRequest, table: Table) -> Iterator[PaletteEntry]:
     for _, label, route in TABS:
-        yield Entry("Page", f"{label} of {table.name}", reverse(route, args=[table.pk]))
-    yield Entry("Page", f"Conflicts of {table.name}", _link("conflict-list", table=table.pk))
-    yield Entry("Page", f"Jobs of {table.name}", _link("job-list", table=table.pk))
+        yield PaletteEntry("Page", f"{label} of {table.name}", reverse(route, args=[table.pk]))
+    yield PaletteEntry("Page", f"Conflicts of {table.name}", _link("conflict-list", table=table.pk))
+    yield PaletteEntry("Page", f"Jobs of {table.name}", _link("job-list", table=table.pk))
     if settings.READ_ONLY:
         return
     maintains = may(request.user, "maintain", table)
     if may(request.user, "write", table):
-        yield Entry("Action", f"New statement on {table.name}", _link("job-new", table=table.pk))
+        yield PaletteEntry(
+            "Action", f"New statement on {table.name}", _link("job-new", table=table.pk)
+        )
     for kind, label, action in _ACTIONS:
         if maintains or may(request.user, action, table):
             address = _link("job-new", table=table.pk, kind=kind)
-            yield Entry("Action", f"{label} {table.name}", address)
+            yield PaletteEntry("Action", f"{label} {table.name}", address)
     if maintains:
         yield from _settings_of(table)
 
 
-def _settings_of(table: Table) -> Iterator[Entry]:
+def _settings_of(table: Table) -> Iterator[PaletteEntry]:
     for name in _PROPERTIES:
         address = _link("job-new", table=table.pk, kind="set_properties")
         if name in _ON_ISOLATION:
             address = reverse("table-isolation", args=[table.pk])
-        yield Entry("Setting", f"delta.{name} of {table.name}", address)
+        yield PaletteEntry("Setting", f"delta.{name} of {table.name}", address)
 
 
-def _everywhere(request: HttpRequest) -> Iterator[Entry]:
+def _everywhere(request: HttpRequest) -> Iterator[PaletteEntry]:
     for label, route in (
         ("Overview", "overview"), ("Tables", "table-list"), ("Conflicts", "conflict-list"),
         ("Jobs", "job-list"), ("Schedules", "schedule-list"), ("Needs attention", "attention"),
         ("Explain an error", "explain"), ("Monitoring", "monitoring"),
         ("Access tokens", "token-list"), ("Glossary", "glossary"),
     ):  # fmt: skip
-        yield Entry("Page", label, reverse(route))
+        yield PaletteEntry("Page", label, reverse(route))
     person = request.user
     if may(person, "maintain"):
-        yield Entry("Page", "Audit log", reverse("audit"))
-        yield Entry("Page", "Alerts", reverse("alerts"))
+        yield PaletteEntry("Page", "Audit log", reverse("audit"))
+        yield PaletteEntry("Page", "Alerts", reverse("alerts"))
     if isinstance(person, User) and person.is_staff:
-        yield Entry("Page", "Admin", reverse("admin:index"))
+        yield PaletteEntry("Page", "Admin", reverse("admin:index"))
     if not settings.READ_ONLY:
         yield from _changes(request)
     for theme in ("Light", "Dark"):
         press = f"button[name=theme][value={theme.lower()}]"
-        yield Entry("Setting", f"{theme} theme", reverse("overview"), press)
-    yield Entry("Setting", "Times in UTC", reverse("overview"), "button[name=zone][value=UTC]")
-    yield Entry(
+        yield PaletteEntry("Setting", f"{theme} theme", reverse("overview"), press)
+    yield PaletteEntry(
+        "Setting", "Times in UTC", reverse("overview"), "button[name=zone][value=UTC]"
+    )
+    yield PaletteEntry(
         "Setting", "Times in your zone", reverse("overview"), "button[name=zone][value=local]"
     )
 
 
-def _changes(request: HttpRequest) -> Iterator[Entry]:
+def _changes(request: HttpRequest) -> Iterator[PaletteEntry]:
     if tables_where(request.user, "write").exists():
-        yield Entry("Action", "New job", reverse("job-new"))
+        yield PaletteEntry("Action", "New job", reverse("job-new"))
     if may(request.user, "maintain"):
-        yield Entry("Action", "New schedule", reverse("schedule-new"))
-        yield Entry("Action", "Register a table", reverse("table-register"))
-        yield Entry("Action", "Load a file into a table", reverse("table-upload"))
-        yield Entry("Action", "Clone a table", reverse("table-clone"))
+        yield PaletteEntry("Action", "New schedule", reverse("schedule-new"))
+        yield PaletteEntry("Action", "Register a table", reverse("table-register"))
+        yield PaletteEntry("Action", "Load a file into a table", reverse("table-upload"))
+        yield PaletteEntry("Action", "Clone a table", reverse("table-clone"))
 
 
 def _link(route: str, **query: object) -> str:

@@ -9,14 +9,14 @@ from django.shortcuts import redirect, render
 
 from lakeui.monitoring import search as room
 from lakeui.monitoring.search import SearchResults, uuid_in
-from lakeui.pages.overview.palette import offered
+from lakeui.pages.overview.palette import list_matching_entries
 
 
 @login_required
 def search(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "").strip()[: room.MAX_TEXT]
     results = room.search(request.user, text)
-    entries = offered(request, text) if text or request.htmx else []  # type: ignore[attr-defined]  # by its middleware
+    entries = list_matching_entries(request, text) if text or request.htmx else []  # type: ignore[attr-defined]  # by its middleware
     if request.htmx:  # type: ignore[attr-defined]
         context = {"search_text": text, "found": results, "offered": entries}
         return render(request, "overview/_suggestions.html", context)

@@ -21,7 +21,7 @@ from lakeui.conflicts.lanes.other_settings import other_settings
 from lakeui.conflicts.lanes.path import lane_path
 from lakeui.conflicts.lanes.sums import lane_sums
 from lakeui.conflicts.lanes.swim_lane import SwimLane, swim_lane
-from lakeui.pages.charts.lane_strip import Strip, draw_strip
+from lakeui.pages.charts.lane_strip import LaneStrip, draw_strip
 from lakeui.pages.charts.lanes import draw_lanes
 from lakeui.pages.charts.swim import draw_swim_lane
 from lakeui.pages.exports import export
@@ -70,7 +70,7 @@ _UNCHANGED = 204
 
 
 @dataclass(frozen=True, slots=True)
-class ActiveFilter:
+class LaneFilterChip:
     """One thing that chart and table are narrowed by."""
 
     name: str
@@ -85,15 +85,15 @@ def concurrency(request: HttpRequest, pk: int) -> HttpResponseBase:
     if around is not None:
         return redirect(request.path + around)
     if window.is_summed:
-        return _summed(request, table, window, by)
+        return _render_lane_sums(request, table, window, by)
     whole = swim_lane(table, window.first, window.last)
     if "export" in request.GET:
         rows = _newest_first(filter_lane(table, whole, by)[0])
         return export(rows, COLUMNS, request.GET["export"], f"{table.name}-concurrency")
-    return _drawn(request, table, _context(request, table, window, whole, by))
+    return _render_lanes(request, table, _context(request, table, window, whole, by))
 
 
-def _drawn(request: HttpRequest, table: Table, context: dict[str, Any]) -> HttpResponse:
+def _render_lanes(request: HttpRequest, table: Table, context: dict[str, Any]) -> HttpResponse:
     """The page; what is left of it where htmx asks, nothing where it has seen that."""
     if not request.headers.get("HX-Request"):
         head = {"head": table_head(request, table, "concurrency")}
@@ -108,7 +108,7 @@ def _context(
 ) -> dict[str, Any]:
     data, counts = filter_lane(table, whole, by)
     by_time, by_operation = request.GET.get("x") == "time", request.GET.get("by") == "operation"
-    now, (first_at, last_at) = timezone.now(), _landed_at(whole)
+    now, (first_at, last_at) = timezone.now(), _commit_time_range(whole)
     picked_key = request.GET.get("pick", "")
     return {
         "table": table,
@@ -145,7 +145,9 @@ def _context(
     }
 
 
-def _summed(request: HttpRequest, table: Table, window: Window, by: LaneFilter) -> HttpResponseBase:
+def _render_lane_sums(
+    request: HttpRequest, table: Table, window: Window, by: LaneFilter
+) -> HttpResponseBase:
     """Lanes of many versions: sums by bucket, each the way to its versions."""
     by_operation = request.GET.get("by") == "operation"
     sums = lane_sums(table, window.first, window.last, by_operation=by_operation, only=by)
@@ -188,7 +190,7 @@ def _page(request: HttpRequest, rows: list[LaneBar]) -> Page[LaneBar]:
         raise Http404(msg) from error
 
 
-def _landed_at(whole: SwimLane) -> tuple[datetime | None, datetime | None]:
+def _commit_time_range(whole: SwimLane) -> tuple[datetime | None, datetime | None]:
     """When the first and the last of the versions landed."""
     moments = [b.finished_at for b in whole.bars if b.version is not None and b.finished_at]
     return min(moments, default=None), max(moments, default=None)
@@ -196,7 +198,7 @@ def _landed_at(whole: SwimLane) -> tuple[datetime | None, datetime | None]:
 
 def _strip(
     table: Table, first_at: datetime | None, last_at: datetime | None, now: datetime
-) -> Strip | None:
+) -> LaneStrip | None:
     strip = navigator(table, first_at, now)
     return draw_strip(strip, first_at, last_at) if strip else None
 
@@ -207,9 +209,9 @@ def _metadata(whole: SwimLane) -> dict[int, datetime | None]:
     return {bar.version: bar.finished_at for bar in changed if bar.version is not None}
 
 
-def _active(by: LaneFilter) -> list[ActiveFilter]:
+def _active(by: LaneFilter) -> list[LaneFilterChip]:
     named = (("writer", by.writer), ("operation", by.operation), ("partition", by.partition))
-    return [ActiveFilter(name, value) for name, value in named if value]
+    return [LaneFilterChip(name, value) for name, value in named if value]
 
 
 def _address(table: Table, path: str, window: Window, asked: Mapping[str, str]) -> str:

@@ -49,15 +49,17 @@ def diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpResponseB
         "head": table_head(request, table, "history", here=newer),
         "found": comparison,
         "compared": FILES_COMPARED,
-        "earlier": _beside(table, older, newer, -1),
-        "later": _beside(table, older, newer, +1),
+        "earlier": _find_neighbor_span(table, older, newer, -1),
+        "later": _find_neighbor_span(table, older, newer, +1),
         "versions": Paginator(between, _VERSIONS_A_PAGE).get_page(request.GET.get("page")),
         "twin": f"/api/v1/tables/{table.pk}/diff/{older}...{newer}/",
     }
     return render(request, "tables/diff.html", context)
 
 
-def _beside(table: Table, older: int, newer: int, direction: int) -> tuple[int, int] | None:
+def _find_neighbor_span(
+    table: Table, older: int, newer: int, direction: int
+) -> tuple[int, int] | None:
     """The span of as many versions right before or after; None where it is not mirrored."""
     width = newer - older
     first, last = older + direction * width, newer + direction * width

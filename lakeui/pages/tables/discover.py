@@ -82,7 +82,7 @@ def discover(request: HttpRequest) -> HttpResponse:
         else:
             return redirect(_address(made))
     status = 400 if form.errors else 200
-    context = {"form": form, "twin": "/api/v1/discoveries/"} | _shown(request)
+    context = {"form": form, "twin": "/api/v1/discoveries/"} | _discovery_context(request)
     is_fragment = bool(request.htmx) and request.method == "GET"  # type: ignore[attr-defined]
     template = "tables/_discovery.html" if is_fragment else "tables/discover.html"
     return render(request, template, context, status=status)
@@ -122,7 +122,7 @@ def _register(request: HttpRequest, discovery: Discovery, *, everything: bool) -
         messages.warning(request, f"{len(rows) - len(places)} are left: register them next.")
 
 
-def _shown(request: HttpRequest) -> dict[str, Any]:
+def _discovery_context(request: HttpRequest) -> dict[str, Any]:
     searches = Discovery.objects.select_related("requested_by")
     text = request.GET.get("run", "")
     is_id = text.isascii() and text.isdigit() and len(text) < 19

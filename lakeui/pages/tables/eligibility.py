@@ -23,7 +23,7 @@ FIXED = "fixed"
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class BarSegment:
     """A part of the bar, from `x` on, in per cent; `mark` stands before it in the table."""
 
     label: str
@@ -102,12 +102,12 @@ def _fix_line(line: ConditionLine, table: Table) -> FixLine:
     return FixLine(line, f"{reverse('job-new')}?{asked}")
 
 
-def _bar(report: EligibilityReport) -> Iterator[Segment]:
+def _bar(report: EligibilityReport) -> Iterator[BarSegment]:
     counts = _counts(report)
     total, at = sum(count for *_, count in counts), 0.0
     for label, mark, css, count in counts:
         width = 100 * count / total if total else 0.0
-        yield Segment(label, mark, css, count, at, width)
+        yield BarSegment(label, mark, css, count, at, width)
         at += width
 
 

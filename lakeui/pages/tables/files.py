@@ -15,7 +15,7 @@ from lakeui.catalog.filters import LiveFileFilter
 from lakeui.catalog.models import Table
 from lakeui.pages.charts.histogram import draw_histogram
 from lakeui.pages.exports import export
-from lakeui.pages.listing import Listing
+from lakeui.pages.listing import ListPage
 from lakeui.pages.table_head import table_head, visible_table
 
 SORTS = {
@@ -51,7 +51,7 @@ def files(request: HttpRequest, pk: int) -> HttpResponseBase:
         msg = "Files cannot be put in that order."
         raise Http404(msg)
     live = table.live_files.order_by(SORTS[sort], "path")
-    listing = Listing(request, FileFilter(request.GET, live))
+    listing = ListPage(request, FileFilter(request.GET, live))
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], f"{table.name}-files")
     context = _context(request, table) | {"listing": listing, "sort": sort}

@@ -25,13 +25,13 @@ from lakeui.jobs.models import Job
 from lakeui.jobs.stopped_streams import streams_stopped_by
 from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.exports import export
-from lakeui.pages.listing import Listing
+from lakeui.pages.listing import ListPage
 from lakeui.pages.table_head import table_head, visible_table
 from lakeui.pages.tables.history_rows import (
     ABORTED_SHOWN,
     HistoryRow,
-    aborted_attempts,
     history_rows,
+    list_aborted_attempts,
 )
 
 COLUMNS = {
@@ -85,14 +85,14 @@ _NEVER_ABORTED = (
 def history(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
     commits = table.commits.defer(*_HIDDEN).order_by("-version")
-    listing = Listing(request, VersionFilter(request.GET, commits), _VERSIONS_A_PAGE)
+    listing = ListPage(request, VersionFilter(request.GET, commits), _VERSIONS_A_PAGE)
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], f"{table.name}-history")
     context = _context(request, table, listing)
     return render(request, "tables/history.html", context, status=listing.status)
 
 
-def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, Any]:
+def _context(request: HttpRequest, table: Table, listing: ListPage) -> dict[str, Any]:
     commits = list(listing.page)
     shows_aborted = "off" not in (request.GET.get("aborted"), request.GET.get("lost"))
     rows = (
@@ -102,7 +102,7 @@ def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, 
     )
     now = timezone.now()
     timeline = commit_timeline(table, _range_name(request, table), now)
-    opened = _opened(request, commits)
+    opened = _find_opened_commit(request, commits)
     return {
         "table": table,
         "head": table_head(request, table, "history", here=opened.version if opened else None),
@@ -127,12 +127,12 @@ def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, 
 
 
 def _rows(
-    request: HttpRequest, table: Table, listing: Listing, commits: list[Commit]
+    request: HttpRequest, table: Table, listing: ListPage, commits: list[Commit]
 ) -> list[HistoryRow]:
     if not listing.is_valid or any(request.GET.get(name) for name in _NEVER_ABORTED):
         return history_rows(table, commits, ())
     low, high = _span(table, listing, commits)
-    aborted = aborted_attempts(request, table, low, high)
+    aborted = list_aborted_attempts(request, table, low, high)
     if request.GET.get("beat"):
         aborted = [
             conflict
@@ -142,7 +142,7 @@ def _rows(
     return history_rows(table, commits, aborted)
 
 
-def _span(table: Table, listing: Listing, commits: list[Commit]) -> tuple[int, int]:
+def _span(table: Table, listing: ListPage, commits: list[Commit]) -> tuple[int, int]:
     """The versions that this page stands for: from its last row up to the page before it."""
     page = listing.page
     asked_in_time = bool({"since", "until"} & {one.name for one in listing.active})
@@ -155,7 +155,7 @@ def _span(table: Table, listing: Listing, commits: list[Commit]) -> tuple[int, i
     return low, commits[0].version if asked_in_time else (table.version or 0)
 
 
-def _opened(request: HttpRequest, commits: list[Commit]) -> Commit | None:
+def _find_opened_commit(request: HttpRequest, commits: list[Commit]) -> Commit | None:
     version = request.GET.get("open", "")
     return next((commit for commit in commits if str(commit.version) == version), None)
 

@@ -88,10 +88,12 @@ def history_rows(
         )
         for commit in commits
     ]
-    return _merged(rows, list(aborted))
+    return _merge_rows(rows, list(aborted))
 
 
-def aborted_attempts(request: HttpRequest, table: Table, low: int, high: int) -> list[Conflict]:
+def list_aborted_attempts(
+    request: HttpRequest, table: Table, low: int, high: int
+) -> list[Conflict]:
     """Attempts that a version of a span aborted and that fit the filters of the list."""
     query, reader = request.GET, Reader(request.user)
     aborted = (
@@ -112,22 +114,22 @@ def aborted_attempts(request: HttpRequest, table: Table, low: int, high: int) ->
     return [c for c in first if not text or may_read_condition(c, reader)]
 
 
-def _merged(rows: list[HistoryRow], aborted: list[Conflict]) -> list[HistoryRow]:
+def _merge_rows(rows: list[HistoryRow], aborted: list[Conflict]) -> list[HistoryRow]:
     merged: list[HistoryRow] = []
-    waiting = [_aborted_row(conflict) for conflict in aborted][::-1]
+    waiting = [_build_aborted_row(conflict) for conflict in aborted][::-1]
     for row in rows:
         version = row.commit.version if row.commit else 0
-        while waiting and _won_by(waiting[-1]) >= version:
+        while waiting and _get_winning_version(waiting[-1]) >= version:
             merged.append(waiting.pop())
         merged.append(row)
     return merged + waiting[::-1]
 
 
-def _won_by(row: HistoryRow) -> int:
+def _get_winning_version(row: HistoryRow) -> int:
     return (row.aborted.winning_version or 0) if row.aborted else 0
 
 
-def _aborted_row(conflict: Conflict) -> HistoryRow:
+def _build_aborted_row(conflict: Conflict) -> HistoryRow:
     are_recorded = conflict.read_version is not None and conflict.winning_version is not None
     behind = (
         (conflict.winning_version or 0) - (conflict.read_version or 0) if are_recorded else None

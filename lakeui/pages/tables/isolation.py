@@ -72,7 +72,7 @@ class WantedSettings:
     problem: str
 
 
-def wanted_settings(request: HttpRequest, table: Table) -> WantedSettings:
+def parse_wanted_settings(request: HttpRequest, table: Table) -> WantedSettings:
     """What the address asks for; the table's own where it asks for nothing.
 
     Raises:
@@ -165,7 +165,7 @@ _REORDERED_EXPORTED: Mapping[str, Callable[[OutOfOrderRow], Any]] = {
 def isolation(request: HttpRequest, pk: int) -> HttpResponseBase:
     """What is requested stands in the address; POST has it done by a job."""
     table = visible_table(request, pk)
-    proposed = wanted_settings(request, table)
+    proposed = parse_wanted_settings(request, table)
     if request.method == "POST":
         return _set(request, table, proposed)
     overlaps = overlaps_of(table)
@@ -246,8 +246,8 @@ def _context(
         "settings_changes": settings_history(table, overlaps, _SETTINGS_SHOWN),
         "rule_texts": RULE_TEXTS,
         "twin": _twin(request, table),
-        **_picked(request, table, cells, overlaps, pairs),
-        **_out_of_order(request, table, out_of_order),
+        **_pair_context(request, table, cells, overlaps, pairs),
+        **_order_context(request, table, out_of_order),
         **_impact(request, table, proposed, overlaps, pairs, out_of_order),
     }
 
@@ -270,7 +270,7 @@ def _impact(
     }
 
 
-def _picked(
+def _pair_context(
     request: HttpRequest,
     table: Table,
     cells: Sequence[PairCell],
@@ -290,7 +290,7 @@ def _picked(
         return {}
     context: dict[str, Any] = {
         "picked": cell,
-        "pair": picked_pair(table, cell, overlaps, pairs),
+        "pair": load_pair_conflicts(table, cell, overlaps, pairs),
         "caveat": APPEND_CAVEAT if _is_behind_append(cell) else "",
     }
     if request.GET.get("show") == OVERLAPS:
@@ -308,7 +308,7 @@ def _rows_of_page(table: Table, page: Any) -> list[OverlapRow]:  # noqa: ANN401 
     return overlap_rows(table, list(page.object_list))
 
 
-def _out_of_order(
+def _order_context(
     request: HttpRequest, table: Table, out_of_order: OutOfOrderVersions
 ) -> dict[str, Any]:
     context: dict[str, Any] = {"out_of_order": out_of_order}
@@ -357,7 +357,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PickedPair:
+class PairConflicts:
     """The latest few that were aborted and resolved; `address` lists them all."""
 
     aborted: tuple[Conflict, ...]
@@ -365,9 +365,9 @@ class PickedPair:
     address: str
 
 
-def picked_pair(
+def load_pair_conflicts(
     table: Table, cell: PairCell, overlaps: Overlaps, pairs: Sequence[ObservedPair]
-) -> PickedPair:
+) -> PairConflicts:
     """The conflicts of a cell, found by the operations that its kinds went by."""
     names = [
         (pair.current_operation, pair.winner_operation)
@@ -381,7 +381,7 @@ def picked_pair(
         winner_operation__in={winner for _, winner in names},
     )
     query = {"table": table.pk} | ({"pair": ",".join(names[0])} if len(names) == 1 else {})
-    return PickedPair(
+    return PairConflicts(
         _latest(conflicts.exclude(kind=Conflict.Kind.RESOLVED)),
         _latest(conflicts.filter(kind=Conflict.Kind.RESOLVED)),
         f"{reverse('conflict-list')}?{urlencode(query)}",

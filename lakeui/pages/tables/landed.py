@@ -18,7 +18,7 @@ NOTHING_NEW = 204  # htmx leaves the page alone
 
 @never_cache
 @login_required
-def landed(request: HttpRequest, pk: int) -> HttpResponse:
+def notify_later_commits(request: HttpRequest, pk: int) -> HttpResponse:
     """A notice of what landed after the version that the page showed; nothing where nothing did."""
     table = visible_table(request, pk)
     text = request.GET.get("after", "")

@@ -53,7 +53,7 @@ _SIGNS = ("-", "+")  # before the name of a column: how it is sorted
 def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     """GET shows what was read; POST has a worker read it."""
     table = visible_table(request, pk)
-    version, asked = version_asked(request, table), _asked(request)
+    version, asked = version_asked(request, table), _parse_query(request)
     if request.method == "POST":
         return _ask(request, table, version, asked)
     stored = find_preview(table, version=version, **asked) if version is not None else None
@@ -81,7 +81,7 @@ def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     if stored is not None:  # REST answers with what was read
         context["twin"] = f"/api/v1/tables/{table.pk}/preview/{_query(version, asked)}"
     context["head"] = table_head(request, table, "preview", version)
-    context |= _around(table, version)
+    context |= _version_context(table, version)
     return render(request, "tables/preview.html", context)
 
 
@@ -90,7 +90,7 @@ def is_gone(stored: Preview | None) -> bool:
     return stored is not None and stored.error_code in VERSION_IS_GONE
 
 
-def said(request: HttpRequest) -> QueryDict:
+def get_query(request: HttpRequest) -> QueryDict:
     """What a form says, and nothing of the address it was sent from; else what the address says."""
     return request.POST if request.method == "POST" else request.GET
 
@@ -106,14 +106,14 @@ def names_asked(request: HttpRequest, name: str) -> list[str]:
 
 
 def _text_asked(request: HttpRequest, name: str, longest: int) -> str:
-    text = said(request).get(name, "").strip()
+    text = get_query(request).get(name, "").strip()
     if len(text) > longest or "\0" in text:
         msg = "That is too long."
         raise Http404(msg)
     return text
 
 
-def _asked(request: HttpRequest) -> dict[str, Any]:
+def _parse_query(request: HttpRequest) -> dict[str, Any]:
     """The rows that are wanted, as `find_preview` names it."""
     return {"where": condition_asked(request), "wanted": names_asked(request, "columns")}
 
@@ -130,7 +130,7 @@ def _profile(
     return {"profiled": name, "profile": stored, "profile_waits": waits}
 
 
-def _around(table: Table, version: int | None) -> dict[str, Any]:
+def _version_context(table: Table, version: int | None) -> dict[str, Any]:
     """The version itself as mirrored, its neighbours, and the VACUUM that may have cost it files."""
     if version is None:
         return {}
@@ -154,11 +154,11 @@ def _sheet(request: HttpRequest, stored: Preview | None) -> dict[str, Any]:
     rows, descending = list(stored.rows), sort.startswith("-")
     if (by := sort[1:] if sort[:1] in _SIGNS else sort) in names:
         place = names.index(by)
-        rows = sorted_rows(rows, place, numbers[place], descending=descending)
+        rows = sort_rows(rows, place, numbers[place], descending=descending)
     marks = {by: "descending" if descending else "ascending"}
     return {
         "columns": [
-            SheetColumn(column, number, marks.get(name, ""), _toggled(request, name, sort))
+            SheetColumn(column, number, marks.get(name, ""), _toggle_sort(request, name, sort))
             for column, number, name in zip(stored.columns, numbers, names, strict=True)
         ],
         "lines": [list(zip(row, numbers, strict=False)) for row in rows],
@@ -175,7 +175,7 @@ class SheetColumn:
     address: str
 
 
-def sorted_rows(
+def sort_rows(
     rows: list[list[str | None]], place: int, is_number: bool, *, descending: bool
 ) -> list[list[str | None]]:
     """Rows by one of their texts, numbers by their value; null first, as Spark orders it."""
@@ -198,7 +198,7 @@ def _rank(text: str) -> tuple[int, Decimal | str]:
     return (2, "") if number.is_nan() else (1, number)
 
 
-def _toggled(request: HttpRequest, name: str, sort: str) -> str:
+def _toggle_sort(request: HttpRequest, name: str, sort: str) -> str:
     query = request.GET.copy()
     ascending = f"+{name}" if name[:1] in _SIGNS else name  # else `-x` would be x, descending
     query["sort"] = f"-{name}" if sort == ascending else ascending
@@ -213,7 +213,7 @@ def _columns(stored: Preview) -> Columns:
 
 def _address(request: HttpRequest, version: int | None, asked: dict[str, Any]) -> str:
     """The query string of the page as it is shown."""
-    more = {name: said(request).get(name) for name in ("profile", "sort")}
+    more = {name: get_query(request).get(name) for name in ("profile", "sort")}
     return _query(version, asked, **more)
 
 
@@ -256,7 +256,7 @@ def ask_worker(request: HttpRequest, table: Table, version: int, **request_of_ro
 
 def version_asked(request: HttpRequest, table: Table) -> int | None:
     """The one requested, else the latest mirrored; 404 for one that the mirror has not."""
-    text = said(request).get("version", "")
+    text = get_query(request).get("version", "")
     if not text:
         return table.version
     is_number = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS

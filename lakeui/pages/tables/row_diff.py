@@ -26,7 +26,7 @@ from lakeui.pages.conflicts.conflict_rows import is_number
 from lakeui.pages.exports import export
 from lakeui.pages.jobs.jobs import STOP_POLLING
 from lakeui.pages.table_head import table_head, visible_table
-from lakeui.pages.tables.preview import ask_worker, condition_asked, is_gone, names_asked, said
+from lakeui.pages.tables.preview import ask_worker, condition_asked, get_query, is_gone, names_asked
 
 _ROWS_A_PAGE = 50
 _KINDS = ("changed", "removed", "added")
@@ -51,7 +51,7 @@ class DiffRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DiffKind:
     """How many rows were changed, removed or added, and the address that shows those alone."""
 
     name: str
@@ -70,7 +70,7 @@ def row_diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpRespo
     if older == newer or table.version is None or newer > table.version:
         msg = f"{table.name} has no versions {older} and {newer} to compare."
         raise Http404(msg)
-    asked = _asked(request, table)
+    asked = _parse_query(request, table)
     if request.method == "POST":
         ask_worker(request, table, newer, older_version=older, **asked)
         return redirect(_address(table, older, newer, asked))
@@ -93,42 +93,44 @@ def row_diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpRespo
         "waits": waits,
         "is_gone": is_gone(stored),
         "row_limit": DIFFERENT_ROWS,
-    } | _shown(request, stored)
+    } | _rows_context(request, stored)
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         status = 200 if waits else STOP_POLLING
         return render(request, "tables/_row_diff.html", context, status=status)
     if stored is not None:  # REST answers with what was compared
-        query = urlencode({name: value for name, value in _given(asked).items() if value})
+        query = urlencode({name: value for name, value in _query_texts(asked).items() if value})
         address = f"/api/v1/tables/{table.pk}/diff/{older}...{newer}/rows/"
         context["twin"] = f"{address}?{query}" if query else address
     context["head"] = table_head(request, table, "history", newer)
     return render(request, "tables/row_diff.html", context)
 
 
-def declared_key(table: Table) -> list[str]:
+def primary_key_columns(table: Table) -> list[str]:
     """The columns of the table's primary key, if people declared one."""
     key = table.keys.filter(kind=TableKey.Kind.PRIMARY).first()
     return list(key.columns) if key else []
 
 
-def _asked(request: HttpRequest, table: Table) -> dict[str, Any]:
+def _parse_query(request: HttpRequest, table: Table) -> dict[str, Any]:
     """Condition and keys; a primary key that was declared, where the address says nothing of keys."""
-    keys = names_asked(request, "keys") if "keys" in said(request) else declared_key(table)
+    keys = (
+        names_asked(request, "keys") if "keys" in get_query(request) else primary_key_columns(table)
+    )
     return {"where": condition_asked(request), "keys": keys}
 
 
-def _given(asked: dict[str, Any]) -> dict[str, str]:
+def _query_texts(asked: dict[str, Any]) -> dict[str, str]:
     return {"where": asked["where"], "keys": names_text(asked["keys"])}
 
 
 def _address(table: Table, older: int, newer: int, asked: dict[str, Any]) -> str:
     """The page of a comparison; `keys` is said even if there are none, since a table may declare some."""
-    given = _given(asked)
+    given = _query_texts(asked)
     query = {"keys": given["keys"]} | ({"where": given["where"]} if given["where"] else {})
     return f"{reverse('table-row-diff', args=[table.pk, older, newer])}?{urlencode(query)}"
 
 
-def _shown(request: HttpRequest, stored: Preview | None) -> dict[str, Any]:
+def _rows_context(request: HttpRequest, stored: Preview | None) -> dict[str, Any]:
     if stored is None:
         return {}
     show = request.GET.get("show", "")
@@ -143,18 +145,18 @@ def _shown(request: HttpRequest, stored: Preview | None) -> dict[str, Any]:
         "page": page,
         "lines": [_line(row, names, numbers) for row in page.object_list],
         "kinds": [
-            Kind(name, count, _showing(request, name), show == name)
+            DiffKind(name, count, _show_link(request, name), show == name)
             for name, count in zip(_KINDS, counts, strict=True)
         ],
         "total": total,
-        "all_address": _showing(request, ""),
+        "all_address": _show_link(request, ""),
         "shows_all": show not in _KINDS,
         "is_cut": total is None or total > len(stored.rows),
         "has_changed": bool(stored.answer.get("changed")),
     }
 
 
-def _showing(request: HttpRequest, kind: str) -> str:
+def _show_link(request: HttpRequest, kind: str) -> str:
     query = request.GET.copy()
     query.pop("page", None)
     query.pop("show", None)

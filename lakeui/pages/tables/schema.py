@@ -98,10 +98,10 @@ class KeyForm(forms.Form):
             return parse_key(given["sql"])
         return Key(
             kind=given["kind"] or TableKey.Kind.PRIMARY,
-            columns=_listed(given["columns"]),
+            columns=_split_list(given["columns"]),
             name=given["name"].strip(),
             references=given["references"].strip(),
-            referenced_columns=_listed(given["referenced_columns"]),
+            referenced_columns=_split_list(given["referenced_columns"]),
         )
 
 
@@ -124,7 +124,7 @@ def schema(request: HttpRequest, pk: int) -> HttpResponseBase:
     form = KeyForm(request.POST or None)
     if request.method == "POST":
         _require(request, table)
-        if form.is_valid() and _declared(request, table, form):
+        if form.is_valid() and _try_declare_key(request, table, form):
             return redirect("table-schema", pk)
     context = _context(request, table) | {"form": form}
     return render(request, "tables/schema.html", context, status=400 if form.errors else 200)
@@ -197,7 +197,7 @@ def _may_be_null(column: dict[str, Any] | None) -> bool:
     return column is not None and bool(column.get("nullable", True))
 
 
-def _declared(request: HttpRequest, table: Table, form: KeyForm) -> bool:
+def _try_declare_key(request: HttpRequest, table: Table, form: KeyForm) -> bool:
     try:
         key = declare_key(table, form.key(), request.user)  # type: ignore[arg-type]  # signed in
     except RequestError as error:
@@ -218,5 +218,5 @@ def _require(request: HttpRequest, table: Table) -> None:
         raise PermissionDenied(msg)
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _split_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())

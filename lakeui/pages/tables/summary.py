@@ -112,7 +112,7 @@ MEANING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class FeatureNote:
     name: str
     meaning: str
     is_for_readers: bool
@@ -122,7 +122,7 @@ class Feature:
 class ClientNotes:
     """`limits` are sentences on who is locked out; empty where nobody is."""
 
-    features: tuple[Feature, ...]
+    features: tuple[FeatureNote, ...]
     limits: tuple[str, ...]
 
 
@@ -131,7 +131,7 @@ def client_notes(table: Table) -> ClientNotes:
     readers = set(table.reader_features)
     names = sorted(readers | set(table.writer_features))
     features = tuple(
-        Feature(name, MEANING.get(name, "not known to this page"), name in readers)
+        FeatureNote(name, MEANING.get(name, "not known to this page"), name in readers)
         for name in names
     )
     return ClientNotes(features, tuple(_limits(table, readers)))
@@ -156,7 +156,7 @@ _FEWEST_PX, _OVERLAP = 1, 0.06  # the latter in per cent: no seam between two st
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GrowthStep:
     x: float
     width: float
     y: float
@@ -165,11 +165,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class GrowthStrip:
     """One quantity: its steps, and what its top line stands for."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[GrowthStep, ...]
     top: str
 
 
@@ -177,7 +177,7 @@ class Strip:
 class GrowthChart:
     """`from_label` and `to_label` stand at the ends of the time axis."""
 
-    strips: tuple[Strip, ...]
+    strips: tuple[GrowthStrip, ...]
     points: tuple[GrowthPoint, ...]
     from_label: str
     to_label: str
@@ -218,10 +218,10 @@ def _strip(
     edges: Sequence[float],
     titles: Sequence[str],
     text: Callable[[float], str],
-) -> Strip:
+) -> GrowthStrip:
     highest = max(values) or 1
     steps = tuple(
-        Step(
+        GrowthStep(
             x=edges[i],
             width=max(edges[i + 1] - edges[i], 0) + _OVERLAP,
             y=_BASE - max(_HEIGHT * value / highest, _FEWEST_PX),
@@ -230,7 +230,7 @@ def _strip(
         )
         for i, value in enumerate(values)
     )
-    return Strip(name, steps, text(highest))
+    return GrowthStrip(name, steps, text(highest))
 
 
 def _moment(moment: datetime) -> str:

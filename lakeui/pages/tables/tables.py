@@ -19,7 +19,7 @@ from lakeui.catalog.health import Health, annotate_health
 from lakeui.catalog.syncs import ask_worker
 from lakeui.monitoring.recent_conflicts import list_aborted_since
 from lakeui.pages.exports import export
-from lakeui.pages.listing import Listing
+from lakeui.pages.listing import ListPage
 from lakeui.pages.table_head import visible_table
 from lakeui.task_names import NO_WORKER_ASKED
 
@@ -47,8 +47,8 @@ COLUMNS = {
 @login_required
 def table_list(request: HttpRequest) -> HttpResponseBase:
     tables = annotate_health(visible_tables(request.user)).order_by("name")
-    tables = tables.annotate(aborted_in_a_day=_aborted_in_a_day(request))
-    listing = Listing(request, TableFilter(request.GET, tables))
+    tables = tables.annotate(aborted_in_a_day=_count_aborted_in_a_day(request))
+    listing = ListPage(request, TableFilter(request.GET, tables))
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], "tables")
     sums = listing.rows.order_by().aggregate(size=Sum("size_bytes"), files=Sum("file_count"))
@@ -74,7 +74,7 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
     return render(request, "tables/tables.html", context, status=listing.status)
 
 
-def _aborted_in_a_day(request: HttpRequest) -> Subquery:
+def _count_aborted_in_a_day(request: HttpRequest) -> Subquery:
     """How many writes to a table were aborted in 24 hours: where many, it needs attention."""
     aborted = list_aborted_since(request.user, timezone.now() - timedelta(hours=24))
     of_table = aborted.filter(table=OuterRef("pk")).values("table").annotate(n=Count("pk"))

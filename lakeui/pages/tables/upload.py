@@ -97,7 +97,7 @@ _DIALECT = ("delimiter", "quote", "null_text", "header", "bad_rows")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class UploadSample:
     """What the page shows of a file: its sample, or why there is none."""
 
     sample: FileSample | None
@@ -152,21 +152,21 @@ def upload_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
     if request.method == "POST" and not is_valid and request.POST.get("act") != _LOAD:
         form.errors.pop("name", None)  # not asked for yet
     source = form.source(guessed) if form.is_bound else guessed
-    look = _look(kept, source, chosen := _chosen_types(request.POST))
+    look = _look(kept, source, chosen := _read_chosen_types(request.POST))
     if is_valid and request.POST.get("act") == _LOAD and look.sample and not look.has_problems:
         try:
             return redirect("job", _load(request, form.cleaned_data, source, look.sample).pk)
         except EngineError as error:
             blame(form, error)
-    return _shown(request, kept, form, source, (look, chosen))
+    return _render_preview(request, kept, form, source, (look, chosen))
 
 
-def _shown(
+def _render_preview(
     request: HttpRequest,
     kept: Upload,
     form: LoadForm,
     source: FileSource,
-    looked: tuple[Look, Mapping[str, str]],
+    looked: tuple[UploadSample, Mapping[str, str]],
 ) -> HttpResponse:
     look, chosen = looked
     query = {name: value for name, value in vars(source).items() if name in _DIALECT}
@@ -204,7 +204,7 @@ def _first_values(kept: Upload, guessed: FileSource) -> dict[str, Any]:
     return {"name": name[:100], "delimiter": guessed.delimiter}
 
 
-def _chosen_types(posted: Mapping[str, str]) -> dict[str, str]:
+def _read_chosen_types(posted: Mapping[str, str]) -> dict[str, str]:
     """Types by column, where they are others than were inferred when the page was drawn."""
     places = [key.removeprefix(_TYPE) for key in posted if key.startswith(_TYPE)]
     return {
@@ -214,11 +214,11 @@ def _chosen_types(posted: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _look(kept: Upload, source: FileSource, chosen: Mapping[str, str]) -> Look:
+def _look(kept: Upload, source: FileSource, chosen: Mapping[str, str]) -> UploadSample:
     try:
-        return Look(sample_upload(kept, source, chosen))
+        return UploadSample(sample_upload(kept, source, chosen))
     except RequestError as error:
-        return Look(None, str(error), error.field.removeprefix("source."))
+        return UploadSample(None, str(error), error.field.removeprefix("source."))
 
 
 def _load(

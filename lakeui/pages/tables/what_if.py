@@ -53,7 +53,7 @@ _EXPORTED: Mapping[str, Callable[[ReplayedWrite], Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class PairBar:
     """A pair's lengths in per cent of the longest: now, then, and where the undecidable end."""
 
     pair: PairChange
@@ -65,11 +65,11 @@ class Bar:
 @login_required
 def what_if_page(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
-    level, row_level = _asked(request, table)
+    level, row_level = _parse_setting(request, table)
     replayed = replay(
         table, level, row_level=row_level, versions=latest_versions(table, _span(request))
     )
-    rows = _filtered(request, replayed.overlaps)
+    rows = _filter_overlaps(request, replayed.overlaps)
     if "export" in request.GET:
         return export(rows, _EXPORTED, request.GET["export"], f"{table.name}-what-if")
     return render(request, "tables/what_if.html", _context(request, table, replayed, rows))
@@ -108,7 +108,9 @@ def _context(
     }
 
 
-def _filtered(request: HttpRequest, overlaps: Sequence[ReplayedWrite]) -> list[ReplayedWrite]:
+def _filter_overlaps(
+    request: HttpRequest, overlaps: Sequence[ReplayedWrite]
+) -> list[ReplayedWrite]:
     """The overlaps of one verdict, outcome or operation; 404 for an unknown filter."""
     verdict, outcome = request.GET.get("verdict", ""), _outcome(request)
     if verdict not in ("", CHANGES, *JUDGED) or outcome not in ("", *WriteOutcome):
@@ -128,10 +130,10 @@ def _outcome(request: HttpRequest) -> str:
     return outcome_of(request.GET.get("outcome") or request.GET.get("was", ""))
 
 
-def _bars(pairs: Sequence[PairChange]) -> list[Bar]:
+def _bars(pairs: Sequence[PairChange]) -> list[PairBar]:
     longest = max((max(pair.now, pair.then + pair.open) for pair in pairs), default=0) or 1
     share = 100 / longest
-    return [Bar(pair, pair.now * share, pair.then * share, pair.open * share) for pair in pairs]
+    return [PairBar(pair, pair.now * share, pair.then * share, pair.open * share) for pair in pairs]
 
 
 def _page(request: HttpRequest, rows: Sequence[ReplayedWrite]) -> Any:  # noqa: ANN401 - Django's page
@@ -142,7 +144,7 @@ def _page(request: HttpRequest, rows: Sequence[ReplayedWrite]) -> Any:  # noqa: 
         raise Http404(msg) from error
 
 
-def _asked(request: HttpRequest, table: Table) -> tuple[IsolationLevel, bool]:
+def _parse_setting(request: HttpRequest, table: Table) -> tuple[IsolationLevel, bool]:
     """The setting requested; without one, the table's own."""
     level = request.GET.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
     rows = request.GET.get("row_level", "")

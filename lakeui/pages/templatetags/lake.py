@@ -36,8 +36,8 @@ for tell in (
     moments.old,
 ):
     register.simple_tag(tell)
-register.filter(moments.left_of)
-register.filter(moments.since)
+register.filter(moments.format_time_left)
+register.filter(moments.format_span)
 
 WORDS: Mapping[str, type[StrEnum] | type[TextChoices]] = {
     "BarEnd": BarEnd,
@@ -220,7 +220,7 @@ def copy(text: str, what: str) -> SafeString:
 
 
 @register.filter
-def at(values: Mapping[Any, Any] | None, key: object) -> object:
+def lookup(values: Mapping[Any, Any] | None, key: object) -> object:
     """The value of a mapping at a key, nothing where there is none."""
     return values.get(key) if values else None
 
@@ -237,7 +237,7 @@ def words(text: str) -> list[str]:
 
 
 @register.filter
-def spaced(range_name: str) -> str:
+def space_unit(range_name: str) -> str:
     """24h as people write it: 24 h."""
     return f"{range_name[:-1]} {range_name[-1]}"
 
@@ -256,12 +256,12 @@ def metric(value: object) -> str:
 
 
 @register.filter
-def before(text: str, position: int) -> str:
+def text_before(text: str, position: int) -> str:
     return text[: max(position, 0)]
 
 
 @register.filter
-def after(text: str, position: int) -> str:
+def text_after(text: str, position: int) -> str:
     return text[max(position, 0) :]
 
 
@@ -355,17 +355,17 @@ register.filter("check_head", short_words.check_head)
 
 
 @register.filter
-def linked(text: str, conflict: Any) -> SafeString:  # noqa: ANN401 - a conflict of a known table
+def link_versions(text: str, conflict: Any) -> SafeString:  # noqa: ANN401 - a conflict of a known table
     """A sentence of the engine, its versions linked to their pages and its table to its own."""
     table = getattr(conflict, "table", None)
     if table is None:
         return format_html("{}", text)
     names = "|".join(map(re.escape, sorted({table.name, table.uri}, key=len, reverse=True)))
     parts = re.split(rf"([Vv]ersion \d+|{names})", text)
-    return format_html_join("", "{}", ((_linked(part, table),) for part in parts))
+    return format_html_join("", "{}", ((_link_part(part, table),) for part in parts))
 
 
-def _linked(part: str, table: Any) -> str:  # noqa: ANN401
+def _link_part(part: str, table: Any) -> str:  # noqa: ANN401
     if part in (table.name, table.uri):
         return format_html('<a href="{}">{}</a>', reverse("table", args=[table.pk]), table.name)
     if re.fullmatch(r"[Vv]ersion \d+", part):

@@ -58,7 +58,7 @@ def amount(value: int | None, unit: str) -> SafeString | str:
 
 
 @register.filter
-def until(moment: datetime | None) -> str:
+def time_until(moment: datetime | None) -> str:
     """The span from now to a moment: 4 min."""
     if moment is None:
         return ""
@@ -67,7 +67,7 @@ def until(moment: datetime | None) -> str:
 
 
 @register.filter
-def ended(state: str) -> str:
+def outcome_word(state: str) -> str:
     """How a job or an attempt ended, or how it stands: a conflict aborts."""
     return "aborted" if state == Job.State.CONFLICTED else str(state)
 

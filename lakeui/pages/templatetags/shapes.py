@@ -10,13 +10,11 @@ from html import escape
 from django import template
 from django.utils.safestring import SafeString
 
-from lakeui.pages.charts.heat import Cell, HeatMap
-from lakeui.pages.charts.lane_strip import Strip
-from lakeui.pages.charts.lane_strip import Tick as StripTick
-from lakeui.pages.charts.ruler import Ruler
-from lakeui.pages.charts.ruler import Tick as RulerTick
+from lakeui.pages.charts.heat import HeatMap, HeatMapCell
+from lakeui.pages.charts.lane_strip import LaneStrip, StripTick
+from lakeui.pages.charts.ruler import Ruler, RulerTick
 from lakeui.pages.charts.sparkline import Sparkline
-from lakeui.pages.charts.swim_labels import Label
+from lakeui.pages.charts.swim_labels import BarLabel
 from lakeui.pages.charts.swim_shapes import DrawnBar, SwimChart
 from lakeui.pages.templatetags.lake import pages_of_versions
 from lakeui.pages.units import format_position
@@ -47,7 +45,7 @@ def _ruler_tick(tick: RulerTick, pages: str, width: str) -> str:
 
 
 @register.simple_tag
-def strip_ticks(strip: Strip, goto: str) -> SafeString:
+def strip_ticks(strip: LaneStrip, goto: str) -> SafeString:
     """A bar each bucket of time, the way to its versions, and a cross where an attempt was aborted."""
     widths = format_position(strip.step), format_position(strip.tick_width)
     parts = (part for tick in strip.ticks for part in _strip_tick(tick, escape(goto), widths))
@@ -90,7 +88,7 @@ def heat_cells(heat: HeatMap) -> SafeString:
     return SafeString("".join(map(_heat_cell, heat.cells)))
 
 
-def _heat_cell(cell: Cell) -> str:
+def _heat_cell(cell: HeatMapCell) -> str:
     square = (
         f'<rect class="heat-{cell.heat}" x="{format_position(cell.x)}" y="{cell.y}" '
         'width="4.01%" height="22" rx="1"'
@@ -127,13 +125,13 @@ def _bar(bar: DrawnBar, pick: str, *, is_picked: bool) -> str:
     return (
         f'<a class="op-{bar.family}" href="{pick}{escape(bar.key)}#picked" tabindex="-1">'
         f"<title>{escape(bar.title)}</title>{guess}"
-        f'<rect {_filled(bar)} x="{format_position(bar.sure_x)}" y="{top}" '
+        f'<rect {_fill_attributes(bar)} x="{format_position(bar.sure_x)}" y="{top}" '
         f'width="{format_position(bar.sure_width)}" height="10"/>'
         f"{start}{frame if is_picked else ''}{_label(bar.label, y) if bar.label else ''}</a>"
     )
 
 
-def _filled(bar: DrawnBar) -> str:
+def _fill_attributes(bar: DrawnBar) -> str:
     if bar.shape == "lost":
         return f'class="bar-lost" fill="url(#hatch-{bar.family})"'
     if bar.shape == "running":
@@ -141,7 +139,7 @@ def _filled(bar: DrawnBar) -> str:
     return 'class="bar-blind"' if bar.shape == "blind" else 'class="bar"'
 
 
-def _label(label: Label, y: int) -> str:
+def _label(label: BarLabel, y: int) -> str:
     across, down, anchor = _PLACES.get(label.place, ("0", "-11", ""))
     spare = " spare-wide" if label.is_spare else ""
     return (

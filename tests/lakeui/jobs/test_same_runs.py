@@ -9,7 +9,7 @@ from lakeui.jobs.models import Job, JobAttempt, JobStage
 from lakeui.jobs.run_costs import cost_of
 from lakeui.jobs.same_runs import ENOUGH_TO_TELL_MS, comparison_of
 from lakeui.jobs.timeline import timeline_of
-from lakeui.pages.moments import since
+from lakeui.pages.moments import format_span
 from tests.lakeui.factories import make_job, make_table
 
 STATEMENT = "DELETE FROM sales.orders WHERE order_id = 1"
@@ -162,7 +162,7 @@ def test_an_attempt_took_as_long_in_its_cost_as_in_its_timeline(table):
     [attempt] = job.attempt_rows.all()
     [span] = timeline_of(job, [attempt], {}, NOW).attempts
     assert span.took_ms == cost_of([attempt]).useful.wall_ms == 1451
-    assert since(attempt.finished_at, attempt.started_at) == "1.5 s"
+    assert format_span(attempt.finished_at, attempt.started_at) == "1.5 s"
 
 
 def test_a_difference_below_a_second_tells_nothing(table):

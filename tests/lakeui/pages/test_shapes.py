@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeui.pages.charts.heat import draw_heat
-from lakeui.pages.charts.lane_strip import Strip, Tick
+from lakeui.pages.charts.lane_strip import LaneStrip, StripTick
 from lakeui.pages.charts.ruler import draw_ruler
 from lakeui.pages.charts.sparkline import draw_sparkline
-from lakeui.pages.charts.swim_labels import Label
+from lakeui.pages.charts.swim_labels import BarLabel
 from lakeui.pages.charts.swim_shapes import DrawnBar, SwimChart
 from lakeui.pages.templatetags.shapes import (
     heat_cells,
@@ -28,7 +28,7 @@ def bar(**fields):
     defaults = {
         "key": "v7", "family": "merge", "shape": "solid", "x": 10.0, "width": 20.0, "y": 40,
         "begins_before": False, "is_estimated": False, "text": HOSTILE, "title": HOSTILE,
-        "end_x": 30.0, "label": Label(HOSTILE, 10.0, "above", is_spare=False),
+        "end_x": 30.0, "label": BarLabel(HOSTILE, 10.0, "above", is_spare=False),
     }  # fmt: skip
     return DrawnBar(**defaults | fields)
 
@@ -56,7 +56,7 @@ def test_bars_carry_hostile_words_as_words():
         bar(key=HOSTILE),
         bar(shape="lost", is_estimated=True),
         bar(shape="running", begins_before=True, label=None),
-        bar(shape="blind", label=Label(HOSTILE, 5.0, "before", is_spare=True)),
+        bar(shape="blind", label=BarLabel(HOSTILE, 5.0, "before", is_spare=True)),
     ]
     root = drawn(swim_bars(chart(*bars), f"?writer={HOSTILE}&pick=", HOSTILE))
     assert [element.text for element in root.iter("title")] == [HOSTILE] * 4
@@ -74,8 +74,8 @@ def test_a_tick_of_the_ruler_leads_to_its_version_and_names_a_hostile_operation(
 
 
 def test_a_bucket_of_the_strip_leads_to_its_versions_and_marks_what_lost():
-    ticks = (Tick(0.0, 5.0, 21.0, 7, HOSTILE, 0.5), Tick(1.0, 26.0, 0.0, None, "", None))
-    strip = Strip(ticks, 0.8, 1.0, None, 1.0, "24 h", is_capped=False, base=26)
+    ticks = (StripTick(0.0, 5.0, 21.0, 7, HOSTILE, 0.5), StripTick(1.0, 26.0, 0.0, None, "", None))
+    strip = LaneStrip(ticks, 0.8, 1.0, None, 1.0, "24 h", is_capped=False, base=26)
     root = drawn(strip_ticks(strip, f"?by={HOSTILE}&last="))
     assert root.find("a").get("href") == f"?by={HOSTILE}&last=7"
     assert len(list(root.iter("path"))) == 1
