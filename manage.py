@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.db import Error
 
-from lakeui.local_stack.database_state import explained
+from lakeui.local_stack.database_state import explain_database_error
 from lakeui.local_stack.home import prepare_home
 
 EMBEDDED_COMMANDS = {
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _reason(error: Exception, command: str) -> str:
-    return explained(error, command) if isinstance(error, Error) else str(error)
+    return explain_database_error(error, command) if isinstance(error, Error) else str(error)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from lakeui.api.enum_names import ENUM_NAMES
-from lakeui.local_stack.home import remembered_roots
+from lakeui.local_stack.home import read_roots
 from lakeui.monitoring import log_lines
 from lakeui.task_names import (
     FIRE_SCHEDULES,
@@ -202,8 +202,8 @@ UPLOAD_KEEP_DAYS = env.int("UPLOAD_KEEP_DAYS", default=7)  # then no job that en
 # Tables and sources live under these roots and nowhere else.
 LAKE_HOME = env.str("LAKE_HOME", default=str(LAKEUI_HOME / "lake"))  # where jobs put new tables
 UPLOAD_HOME = LAKEUI_HOME / "uploads"
-_table_roots = env.list("TABLE_ROOTS", default=remembered_roots(LAKEUI_HOME, "TABLE_ROOTS"))
-_source_roots = env.list("SOURCE_ROOTS", default=remembered_roots(LAKEUI_HOME, "SOURCE_ROOTS"))
+_table_roots = env.list("TABLE_ROOTS", default=read_roots(LAKEUI_HOME, "TABLE_ROOTS"))
+_source_roots = env.list("SOURCE_ROOTS", default=read_roots(LAKEUI_HOME, "SOURCE_ROOTS"))
 TABLE_ROOTS = [*_table_roots, LAKE_HOME]
 DEMO_HOME = LAKEUI_HOME / "demo"  # files that the demo's jobs load
 SOURCE_ROOTS = [*_source_roots, str(UPLOAD_HOME), str(DEMO_HOME)]

@@ -56,7 +56,7 @@ _LONG_S = 8  # of mail servers, which make strangers wait
 _ZONES = ("UTC", "Europe/Berlin", "America/New_York")
 
 
-class Place(StrEnum):
+class Installation(StrEnum):
     """Where this is, which decides what can be done."""
 
     EMBEDDED = "embedded"
@@ -64,7 +64,7 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckupFinding:
     """A check; `problem` is empty where all is well, and where there is nothing to check."""
 
     check: str
@@ -73,13 +73,13 @@ class Finding:
     is_set_up: bool = True
 
 
-def place_of(environment: Mapping[str, str]) -> Place:
+def place_of(environment: Mapping[str, str]) -> Installation:
     """Deployed where the environment names a database or a broker."""
     named = {"DATABASE_URL", "BROKER_URL"} & environment.keys()
-    return Place.DEPLOYED if named else Place.EMBEDDED
+    return Installation.DEPLOYED if named else Installation.EMBEDDED
 
 
-def findings(place: Place) -> Iterator[Finding]:
+def findings(place: Installation) -> Iterator[CheckupFinding]:
     """Every check, one after the other. A check that needs one that failed says so."""
     works: dict[str, bool] = {}
     for name, needs, check in _CHECKS:
@@ -87,7 +87,7 @@ def findings(place: Place) -> Iterator[Finding]:
         problem = f"Not checked: {missing[0]} comes first." if missing else check()
         works[name] = not problem
         is_set_up = bool(problem or _IS_SET_UP.get(name, lambda: True)())
-        yield Finding(name, problem, _remedy(name, place) if problem else "", is_set_up)
+        yield CheckupFinding(name, problem, _remedy(name, place) if problem else "", is_set_up)
 
 
 def database_problem() -> str:
@@ -310,6 +310,6 @@ _REMEDIES: Mapping[str, str] = {
 }
 
 
-def _remedy(check: str, place: Place) -> str:
-    of_place = _EMBEDDED_REMEDIES if place is Place.EMBEDDED else _DEPLOYED_REMEDIES
+def _remedy(check: str, place: Installation) -> str:
+    of_place = _EMBEDDED_REMEDIES if place is Installation.EMBEDDED else _DEPLOYED_REMEDIES
     return of_place.get(check) or _REMEDIES.get(check, "")

@@ -172,7 +172,7 @@ def end_orphans(home: Path, clock: Clock | None = None) -> list[int]:
 
 def _orphans(home: Path) -> set[int]:
     mark = f"{MARK}={home}".encode()
-    remembered = _remembered(home)
+    remembered = _read_pid_file(home)
     return {
         pid
         for pid in _pids()
@@ -194,7 +194,7 @@ def _pid_file(home: Path) -> Path:
     return home / "run" / "children"
 
 
-def _remembered(home: Path) -> dict[int, str]:
+def _read_pid_file(home: Path) -> dict[int, str]:
     try:
         lines = _pid_file(home).read_text("utf-8").splitlines()
     except OSError:

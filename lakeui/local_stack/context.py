@@ -27,13 +27,13 @@ def _progress() -> dict[str, Any] | None:
     return {
         "done": done,
         "total": len(steps),
-        "current": _named(running),
+        "current": _join_titles(running),
         "failed": f"{failed.title}: {failed.message}" if failed else "",
         "finished": done == len(steps) or any(s.state == DemoStep.State.REMOVED for s in steps),
     }
 
 
-def _named(titles: list[str]) -> str:
+def _join_titles(titles: list[str]) -> str:
     named = ", ".join(titles[:_STEPS_NAMED])
     more = len(titles) - _STEPS_NAMED
     return f"{named}, and {more} more" if more > 0 else named

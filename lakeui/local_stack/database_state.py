@@ -24,7 +24,7 @@ def migration_problem() -> str:
     return "1 migration waits." if len(waiting) == 1 else f"{len(waiting)} migrations wait."
 
 
-def explained(error: Error, command: str) -> str:
+def explain_database_error(error: Error, command: str) -> str:
     """Why the database ended a command, and the remedy; empty where the database is well.
 
     Args:

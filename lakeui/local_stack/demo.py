@@ -27,7 +27,7 @@ from lakeui.local_stack.demo_ops import (
 )
 from lakeui.local_stack.demo_orders import ORDERS_STEPS, ORDERS_TABLE
 from lakeui.local_stack.demo_returns import RETURNS_STEPS
-from lakeui.local_stack.demo_step import PlannedSchedule, Step
+from lakeui.local_stack.demo_step import DemoJob, PlannedSchedule
 from lakeui.local_stack.models import DemoStep
 
 ACCOUNTS: Mapping[str, str] = {
@@ -44,7 +44,7 @@ ACCOUNTS: Mapping[str, str] = {
 }
 """Service accounts of the demo and their roles."""
 
-STEPS: tuple[Step, ...] = (
+STEPS: tuple[DemoJob, ...] = (
     *ORDERS_STEPS,
     *ITEMS_STEPS,
     *EVENTS_STEPS,
@@ -124,7 +124,7 @@ def _plan_schedules() -> None:
             )
 
 
-def _settle(row: DemoStep, step: Step) -> None:
+def _settle(row: DemoStep, step: DemoJob) -> None:
     job = row.job
     if job is not None and job.is_active:
         return
@@ -136,13 +136,13 @@ def _settle(row: DemoStep, step: Step) -> None:
         _set(row, State.FAILED, job.error_message or f"The job {job.state}.")
 
 
-def _is_as_told(job: Job, step: Step) -> bool:
+def _is_as_told(job: Job, step: DemoJob) -> bool:
     if job.state == Job.State.FAILED:
         return bool(step.may_fail) and job.error_code == step.may_fail
     return job.state == Job.State.SUCCEEDED or (step.may_lose and job.state == Job.State.CONFLICTED)
 
 
-def _begin(row: DemoStep, step: Step) -> None:
+def _begin(row: DemoStep, step: DemoJob) -> None:
     try:
         with transaction.atomic():
             row.job = _request(step)
@@ -163,9 +163,9 @@ def _try_again(row: DemoStep) -> None:
         _set(row, State.FAILED, str(error))
 
 
-def _request(step: Step) -> Job:
+def _request(step: DemoJob) -> Job:
     account = User.objects.get(username=step.account)
-    parameters = _with_directory(step.parameters)
+    parameters = _resolve_source_uri(step.parameters)
     if step.kind == "create":
         return request_create(
             name=step.table,
@@ -187,7 +187,7 @@ def _request(step: Step) -> Job:
     )
 
 
-def _with_directory(parameters: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+def _resolve_source_uri(parameters: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     values = dict(parameters)
     if "source" in values:
         source = values["source"]

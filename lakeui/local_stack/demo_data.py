@@ -138,7 +138,7 @@ def _corrections_table() -> pa.Table:
     orders = list(_orders(0))[::20]
     corrected = [{**order, "status": "corrected"} for order in orders]
     late = [{**order, "order_id": order["order_id"] + 50_000} for order in orders[:50]]
-    return _with_amounts(corrected + late)
+    return _build_table(corrected + late)
 
 
 def _late_orders_table() -> pa.Table:
@@ -148,7 +148,7 @@ def _late_orders_table() -> pa.Table:
         {**order, "order_id": order["order_id"] + 60_000, "customer_id": number % 20 + 1}
         for number, order in enumerate(orders)
     ]
-    return _with_amounts(late)
+    return _build_table(late)
 
 
 def _returns_table(part: int) -> pa.Table:
@@ -162,10 +162,10 @@ def _returns_table(part: int) -> pa.Table:
         }
         for number, order in enumerate(returned)
     ]
-    return _with_amounts(rows)
+    return _build_table(rows)
 
 
-def _with_amounts(rows: list[dict[str, Any]]) -> pa.Table:
+def _build_table(rows: list[dict[str, Any]]) -> pa.Table:
     table = pa.Table.from_pylist([{**row, "amount": Decimal(row["amount"])} for row in rows])
     index = table.column_names.index("amount")
     return table.set_column(index, "amount", table.column(index).cast(pa.decimal128(12, 2)))

@@ -2,7 +2,7 @@
 
 from engine.protocol.properties import IsolationLevel
 from lakeui.local_stack.demo_data import ITEMS
-from lakeui.local_stack.demo_step import Step, append, create, files
+from lakeui.local_stack.demo_step import DemoJob, append, create, files
 
 ITEMS_TABLE = "sales.order_items"
 
@@ -17,7 +17,7 @@ ITEMS_STEPS = (
     ),
     append("items-2", ITEMS_TABLE, "items-2.parquet", "items"),
     append("items-3", ITEMS_TABLE, "items-3.parquet", "items-2"),
-    Step(
+    DemoJob(
         "items-fix",
         "Delete a product of one day",
         "price-fixer",
@@ -26,7 +26,7 @@ ITEMS_STEPS = (
         {"where": "ordered_on = DATE '2026-11-03' AND product = 'P-150'"},
         ("items-3",),
     ),
-    Step(
+    DemoJob(
         "items-erase",
         "Delete other rows of the same day: aborted, the partition's files were rewritten",
         "gdpr-eraser",
@@ -37,7 +37,7 @@ ITEMS_STEPS = (
         commit_after="items-fix",
         may_lose=True,
     ),
-    Step(
+    DemoJob(
         "items-serializable",
         "Make sales.order_items Serializable",
         "schema-bot",
@@ -47,7 +47,7 @@ ITEMS_STEPS = (
         ("items-fix", "items-erase"),
     ),
     append("items-4", ITEMS_TABLE, "items-4.parquet", "items-serializable"),
-    Step(
+    DemoJob(
         "items-cheap",
         "Delete cheap items of the day that is being loaded: aborted at Serializable",
         "price-fixer",
@@ -59,7 +59,7 @@ ITEMS_STEPS = (
         may_lose=True,
     ),
     append("items-late", ITEMS_TABLE, "items-late.parquet", "items-4", "items-cheap"),
-    Step(
+    DemoJob(
         "items-drop-day",
         "Delete the first day of sales.order_items",
         "gdpr-eraser",
@@ -68,7 +68,7 @@ ITEMS_STEPS = (
         {"where": "ordered_on = DATE '2026-11-02'"},
         ("items-late",),
     ),
-    Step(
+    DemoJob(
         "items-fix-day",
         "Delete some rows of the day that is being dropped: aborted, its files are gone",
         "price-fixer",
@@ -79,7 +79,7 @@ ITEMS_STEPS = (
         commit_after="items-drop-day",
         may_lose=True,
     ),
-    Step(
+    DemoJob(
         "items-optimize",
         "Compact sales.order_items",
         "opt-scheduler",
@@ -87,7 +87,7 @@ ITEMS_STEPS = (
         "optimize",
         after=("items-drop-day", "items-fix-day"),
     ),
-    Step(
+    DemoJob(
         "items-optimize-twice",
         "Compact sales.order_items at the same time: aborted, both remove the same files",
         "etl-compactor",

@@ -7,7 +7,7 @@ from lakeui.local_stack.demo_data import (
     VISITS,
     VISITS_NIGHTS,
 )
-from lakeui.local_stack.demo_step import Step, append, create, files, set_property
+from lakeui.local_stack.demo_step import DemoJob, append, create, files, set_property
 
 EVENTS_TABLE = "ops.events"
 TELEMETRY_TABLE = "ops.device_telemetry"
@@ -24,7 +24,7 @@ EVENTS_STEPS = (
         )
         for part in range(2, 7)
     ),
-    Step(
+    DemoJob(
         "events-retention",
         "Set a property of ops.events while a delete runs",
         "schema-bot",
@@ -33,7 +33,7 @@ EVENTS_STEPS = (
         {"properties": {"delta.targetFileSize": "64mb"}},
         ("events-6",),
     ),
-    Step(
+    DemoJob(
         "events-errors",
         "Delete error events: aborted by the property, then succeeds by its retry",
         "price-fixer",
@@ -45,7 +45,7 @@ EVENTS_STEPS = (
         commit_after="events-retention",
         may_lose=True,
     ),
-    Step(
+    DemoJob(
         "events-optimize",
         "Compact the small files of ops.events",
         "opt-scheduler",
@@ -61,7 +61,7 @@ EVENTS_STEPS = (
         "true",
         "events-optimize",
     ),
-    Step(
+    DemoJob(
         "events-searches",
         "Delete searches: aborted by the upgrade of the protocol",
         "gdpr-eraser",
@@ -98,7 +98,7 @@ VISITS_STEPS = (
         source=files("visits-1.parquet"),
     ),
     *(
-        Step(
+        DemoJob(
             f"visits-{night}",
             "Build web.visits anew; the old files stay until VACUUM",
             "visit-builder",

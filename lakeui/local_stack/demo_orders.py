@@ -1,7 +1,7 @@
 """sales.orders: clustered, with deletion vectors and row tracking; most overlaps are resolved."""
 
 from lakeui.local_stack.demo_data import ORDERS
-from lakeui.local_stack.demo_step import Step, append, create, files
+from lakeui.local_stack.demo_step import DemoJob, append, create, files
 
 ORDERS_TABLE = "sales.orders"
 
@@ -16,7 +16,7 @@ ORDERS_STEPS = (
     append("orders-2", ORDERS_TABLE, "orders-2.csv", "orders"),
     append("orders-3", ORDERS_TABLE, "orders-3.csv", "orders-2"),
     append("orders-4", ORDERS_TABLE, "orders-4.csv", "orders-3"),
-    Step(
+    DemoJob(
         "orders-erase",
         "Erase a customer from sales.orders",
         "gdpr-eraser",
@@ -25,7 +25,7 @@ ORDERS_STEPS = (
         {"where": "customer_id = 42"},
         ("orders-4",),
     ),
-    Step(
+    DemoJob(
         "orders-returned",
         "Delete returned orders of Japan while another delete runs",
         "price-fixer",
@@ -34,7 +34,7 @@ ORDERS_STEPS = (
         {"where": "country = 'JP' AND status = 'returned'"},
         ("orders-erase",),
     ),
-    Step(
+    DemoJob(
         "orders-erase-again",
         "Erase another customer from the same files: resolved row by row",
         "gdpr-eraser",
@@ -45,7 +45,7 @@ ORDERS_STEPS = (
         commit_after="orders-returned",
         may_lose=True,
     ),
-    Step(
+    DemoJob(
         "orders-open",
         "Delete open orders of Italy while another delete overlaps",
         "price-fixer",
@@ -54,7 +54,7 @@ ORDERS_STEPS = (
         {"where": "country = 'IT' AND status = 'open'"},
         ("orders-returned", "orders-erase-again"),
     ),
-    Step(
+    DemoJob(
         "orders-erase-same",
         "Erase a customer some of whose rows are being deleted: aborted, both delete one row",
         "gdpr-eraser",
@@ -65,7 +65,7 @@ ORDERS_STEPS = (
         commit_after="orders-open",
         may_lose=True,
     ),
-    Step(
+    DemoJob(
         "orders-optimize",
         "Compact sales.orders",
         "opt-scheduler",
@@ -73,7 +73,7 @@ ORDERS_STEPS = (
         "optimize",
         after=("orders-open", "orders-erase-same"),
     ),
-    Step(
+    DemoJob(
         "orders-erase-moved",
         "Erase a customer whose rows the compaction moves: resolved by the row map",
         "gdpr-eraser",
@@ -84,7 +84,7 @@ ORDERS_STEPS = (
         commit_after="orders-optimize",
         may_lose=True,
     ),
-    Step(
+    DemoJob(
         "orders-vacuum",
         "List what VACUUM of sales.orders would delete",
         "opt-scheduler",
@@ -93,7 +93,7 @@ ORDERS_STEPS = (
         after=("orders-optimize", "orders-erase-moved"),
         dry_run=True,
     ),
-    Step(
+    DemoJob(
         "orders-merge",
         "Merge corrections and late orders into sales.orders",
         "etl-nightly",
@@ -113,7 +113,7 @@ ORDERS_STEPS = (
         },
         ("orders-optimize", "orders-erase-moved"),
     ),
-    Step(
+    DemoJob(
         "orders-close",
         "Close old orders of France while the merge runs",
         "price-fixer",
@@ -129,7 +129,7 @@ ORDERS_STEPS = (
         may_lose=True,
     ),
     append("orders-late", ORDERS_TABLE, "orders-late.parquet", "orders-merge", "orders-close"),
-    Step(
+    DemoJob(
         "orders-erase-reordered",
         "Erase a customer while late orders of that customer load: passes, and misses them",
         "gdpr-eraser",

@@ -3,20 +3,20 @@
 from dataclasses import replace
 
 from lakeui.local_stack.demo_data import RETURNS, schema_json
-from lakeui.local_stack.demo_step import Step, append, create, files
+from lakeui.local_stack.demo_step import DemoJob, append, create, files
 
 RETURNS_TABLE = "sales.returns"
 
 FEED_TABLE = "ops.returns_feed"
 
 
-def _stream(key: str, title: str, *after: str) -> Step:
+def _stream(key: str, title: str, *after: str) -> DemoJob:
     parameters = {
         "source_table": RETURNS_TABLE,
         "stream_name": "returns",
         "skip_change_commits": True,
     }
-    return Step(key, title, "returns-loader", FEED_TABLE, "stream", parameters, after)
+    return DemoJob(key, title, "returns-loader", FEED_TABLE, "stream", parameters, after)
 
 
 RETURNS_STEPS = (
@@ -28,7 +28,7 @@ RETURNS_STEPS = (
         source=files("returns-1.parquet"),
     ),
     append("returns-2", RETURNS_TABLE, "returns-2.parquet", "returns", account="returns-loader"),
-    Step(
+    DemoJob(
         "returns-refund",
         "Mark small returns as refunded",
         "price-fixer",
@@ -37,7 +37,7 @@ RETURNS_STEPS = (
         {"assignments": {"state": "'refunded'"}, "where": "amount < 20 AND state = 'open'"},
         ("returns-2",),
     ),
-    Step(
+    DemoJob(
         "returns-erase",
         "Erase a customer from the same files: aborted, conflicts here are decided at file level",
         "gdpr-eraser",
@@ -61,7 +61,7 @@ RETURNS_STEPS = (
         commit_after="feed-1",
         may_lose=True,
     ),
-    Step(
+    DemoJob(
         "returns-note",
         "Add a column to sales.returns, which a stream reads",
         "schema-bot",

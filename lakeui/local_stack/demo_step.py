@@ -8,7 +8,7 @@ from lakeui.local_stack.demo_data import schema_json
 
 
 @dataclass(frozen=True)
-class Step:
+class DemoJob:
     """A job of the story. `after` names the steps that must have ended before.
 
     `commit_after` names the step that is to win against this one (see `Job.commit_after`);
@@ -50,19 +50,19 @@ def create(
     columns: dict[str, str],
     account: str = "schema-bot",
     **more: Any,  # noqa: ANN401
-) -> Step:
+) -> DemoJob:
     """Create a table, filled from a `source` where one is given."""
     parameters = {"schema": schema_json(columns), **more}
-    return Step(key, f"Create {table}", account, table, "create", parameters)
+    return DemoJob(key, f"Create {table}", account, table, "create", parameters)
 
 
-def append(key: str, table: str, file: str, *after: str, account: str = "etl-nightly") -> Step:
+def append(key: str, table: str, file: str, *after: str, account: str = "etl-nightly") -> DemoJob:
     """Load a file."""
     title = f"Load {file} into {table}"
-    return Step(key, title, account, table, "append", {"source": files(file)}, after)
+    return DemoJob(key, title, account, table, "append", {"source": files(file)}, after)
 
 
-def set_property(key: str, title: str, table: str, name: str, value: str, *after: str) -> Step:
+def set_property(key: str, title: str, table: str, name: str, value: str, *after: str) -> DemoJob:
     """Set one property."""
     parameters = {"properties": {name: value}}
-    return Step(key, title, "schema-bot", table, "set_properties", parameters, after)
+    return DemoJob(key, title, "schema-bot", table, "set_properties", parameters, after)

@@ -50,12 +50,14 @@ def remember_roots(place: Path, environment: Mapping[str, str]) -> None:
     """
     named = {name: environment[name] for name in _ROOTS if name in environment}
     if named:
-        write_private(_roots_file(place), json.dumps(_remembered(place) | named))
+        write_private(_roots_file(place), json.dumps(_read_roots_file(place) | named))
 
 
-def remembered_roots(place: Path, name: str) -> list[str]:
+def read_roots(place: Path, name: str) -> list[str]:
     """The roots of that variable that the stack was started with last; none where it never was."""
-    return [part.strip() for part in _remembered(place).get(name, "").split(",") if part.strip()]
+    return [
+        part.strip() for part in _read_roots_file(place).get(name, "").split(",") if part.strip()
+    ]
 
 
 def remember_url(place: Path, url: str) -> None:
@@ -63,7 +65,7 @@ def remember_url(place: Path, url: str) -> None:
     write_private(place / "run" / "url", url)
 
 
-def remembered_url(place: Path) -> str:
+def read_url(place: Path) -> str:
     """Where the stack answers, or answered last."""
     try:
         return (place / "run" / "url").read_text("utf-8").strip() or _URL
@@ -75,7 +77,7 @@ def _roots_file(place: Path) -> Path:
     return place / "run" / "roots.json"
 
 
-def _remembered(place: Path) -> dict[str, str]:
+def _read_roots_file(place: Path) -> dict[str, str]:
     try:
         roots = json.loads(_roots_file(place).read_text("utf-8"))
     except (OSError, ValueError):

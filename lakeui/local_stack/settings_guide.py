@@ -19,7 +19,7 @@ _UNITS = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 _CODES = re.compile(r"(<!-- from the errors -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def written(guide: str, settings: str) -> str:
+def fill_guide(guide: str, settings: str) -> str:
     """The guide with defaults and codes as they are now.
 
     Raises:
@@ -45,7 +45,7 @@ def defaults_in(settings: str) -> Mapping[str, str | None]:
         if _is_read(node):
             name = _value(node.args[0])
             if isinstance(name, str) and name not in OF_THE_STACK:
-                defaults.setdefault(name, _in_words(name, _default_of(node)))
+                defaults.setdefault(name, _describe_value(name, _default_of(node)))
     return defaults
 
 
@@ -116,7 +116,7 @@ def _value(node: ast.expr) -> object:
     return None
 
 
-def _in_words(name: str, value: object) -> str | None:
+def _describe_value(name: str, value: object) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
@@ -132,5 +132,5 @@ def _in_words(name: str, value: object) -> str | None:
 
 if __name__ == "__main__":
     earlier = GUIDE.read_text("utf-8")
-    GUIDE.write_text(written(earlier, SETTINGS.read_text("utf-8")), "utf-8")
+    GUIDE.write_text(fill_guide(earlier, SETTINGS.read_text("utf-8")), "utf-8")
     sys.exit(GUIDE.read_text("utf-8") != earlier)

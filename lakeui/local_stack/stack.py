@@ -45,7 +45,7 @@ def broker_program(port: int, password: str) -> Program:
             'save ""',
             "appendonly no",
             "daemonize no",
-            f"dir {_quoted(settings.LAKEUI_HOME / 'run')}",
+            f"dir {_quote_path(settings.LAKEUI_HOME / 'run')}",
         )
     )
     return Program("redis", (redis_server() or "redis-server", "-"), input=configuration + "\n")
@@ -177,6 +177,6 @@ def only_one() -> Iterator[None]:
         yield
 
 
-def _quoted(path: Path) -> str:
+def _quote_path(path: Path) -> str:
     escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -21,7 +21,7 @@ from engine.clock import SystemClock
 from lakeui.jobs.code_version import code_version, source_digest
 from lakeui.jobs.models import WorkerReport
 from lakeui.local_stack import checkup
-from lakeui.local_stack.checkup import Place, place_of
+from lakeui.local_stack.checkup import Installation, place_of
 from tests.services import ROOT, running_redis
 
 NAMES = [name for name, _, _ in checkup._CHECKS]
@@ -75,16 +75,16 @@ def test_a_deployment_with_a_dead_broker_and_a_wrong_database_is_told_so(tmp_pat
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_check_has_a_remedy_in_both_places(name):
-    assert checkup._remedy(name, Place.EMBEDDED)
-    assert checkup._remedy(name, Place.DEPLOYED)
-    assert "manage.py up" not in checkup._remedy(name, Place.DEPLOYED)
+    assert checkup._remedy(name, Installation.EMBEDDED)
+    assert checkup._remedy(name, Installation.DEPLOYED)
+    assert "manage.py up" not in checkup._remedy(name, Installation.DEPLOYED)
 
 
 def test_it_is_deployed_where_a_database_or_a_broker_is_named():
-    assert place_of({}) is Place.EMBEDDED
-    assert place_of({"LAKEUI_HOME": "/x"}) is Place.EMBEDDED
-    assert place_of({"DATABASE_URL": "postgres://x"}) is Place.DEPLOYED
-    assert place_of({"BROKER_URL": "redis://x"}) is Place.DEPLOYED
+    assert place_of({}) is Installation.EMBEDDED
+    assert place_of({"LAKEUI_HOME": "/x"}) is Installation.EMBEDDED
+    assert place_of({"DATABASE_URL": "postgres://x"}) is Installation.DEPLOYED
+    assert place_of({"BROKER_URL": "redis://x"}) is Installation.DEPLOYED
 
 
 @pytest.mark.django_db
@@ -235,7 +235,7 @@ def test_what_is_not_set_up_is_not_said_to_work(settings, monkeypatch, tmp_path)
     assert states.pop("home") == "works"
     assert {states[name] for name, *_ in optional} == {"not set up"}
     settings.LINEAGE_URL = (tmp_path / "lineage.ndjson").as_uri()
-    set_up = {row.check: row.is_set_up for row in checkup.findings(checkup.Place.EMBEDDED)}
+    set_up = {row.check: row.is_set_up for row in checkup.findings(checkup.Installation.EMBEDDED)}
     assert set_up["lineage"]
     assert not set_up["mail"]
 

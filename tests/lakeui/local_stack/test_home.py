@@ -98,13 +98,13 @@ def test_children_are_told_where_the_home_is(place):
 
 def test_roots_that_a_start_named_hold_until_another_names_others(place):
     home.prepare_home()
-    assert home.remembered_roots(place, "TABLE_ROOTS") == []
+    assert home.read_roots(place, "TABLE_ROOTS") == []
     home.remember_roots(place, {"TABLE_ROOTS": "/data/lake, s3://lake", "SOURCE_ROOTS": "/in"})
     home.remember_roots(place, {"PATH": "/bin"})
-    assert home.remembered_roots(place, "TABLE_ROOTS") == ["/data/lake", "s3://lake"]
+    assert home.read_roots(place, "TABLE_ROOTS") == ["/data/lake", "s3://lake"]
     home.remember_roots(place, {"TABLE_ROOTS": ""})
-    assert home.remembered_roots(place, "TABLE_ROOTS") == []
-    assert home.remembered_roots(place, "SOURCE_ROOTS") == ["/in"]
+    assert home.read_roots(place, "TABLE_ROOTS") == []
+    assert home.read_roots(place, "SOURCE_ROOTS") == ["/in"]
 
 
 def test_commands_in_another_shell_have_the_roots_of_the_running_stack(place):

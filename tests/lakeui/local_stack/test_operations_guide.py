@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from lakeui.local_stack.settings_guide import SETTINGS, codes, defaults_in, written
+from lakeui.local_stack.settings_guide import SETTINGS, codes, defaults_in, fill_guide
 from lakeui.local_stack.stack import programs
 from tests.services import ROOT
 
@@ -43,22 +43,22 @@ def test_every_setting_in_the_guide_is_read():
 
 def test_defaults_and_codes_in_the_guide_are_those_of_the_code():
     """`python -m lakeui.local_stack.settings_guide` writes them."""
-    assert written(GUIDE, SETTINGS.read_text("utf-8")) == GUIDE
+    assert fill_guide(GUIDE, SETTINGS.read_text("utf-8")) == GUIDE
 
 
 def test_a_default_that_changes_changes_the_guide():
     settings = SETTINGS.read_text("utf-8")
     other = settings.replace('"JOB_MAX_LOSSES", default=5', '"JOB_MAX_LOSSES", default=7')
-    assert "| `JOB_MAX_LOSSES` | 7 |" in written(GUIDE, other)
+    assert "| `JOB_MAX_LOSSES` | 7 |" in fill_guide(GUIDE, other)
     larger = settings.replace(
         '"IN_PROCESS_BYTES", default=64 * 1024 * 1024', '"IN_PROCESS_BYTES", default=2 * 1024**3'
     )
-    assert "| `IN_PROCESS_BYTES` | 2 GiB |" in written(GUIDE, larger)
+    assert "| `IN_PROCESS_BYTES` | 2 GiB |" in fill_guide(GUIDE, larger)
 
 
 def test_a_setting_without_a_row_is_named():
     with pytest.raises(KeyError, match="NEW_ONE"):
-        written(GUIDE, 'X = env.int("NEW_ONE", default=1)')
+        fill_guide(GUIDE, 'X = env.int("NEW_ONE", default=1)')
 
 
 def test_the_settings_that_are_read_are_those_that_the_guide_is_made_from():

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
-from lakeui.local_stack.home import remembered_url
+from lakeui.local_stack.home import read_url
 from lakeui.local_stack.login_links import make_link_token
 
 
@@ -25,5 +25,5 @@ class Command(BaseCommand):
             msg = f"There is no active user {options['username']}: create one with createsuperuser."
             raise CommandError(msg)
         path = reverse("login-link", args=[make_link_token(user)])
-        base = str(options["base_url"] or remembered_url(settings.LAKEUI_HOME))
+        base = str(options["base_url"] or read_url(settings.LAKEUI_HOME))
         self.stdout.write(base.rstrip("/") + path)
