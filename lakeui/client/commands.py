@@ -34,12 +34,12 @@ class Commands(ABC, Generic[J]):
 
     def sql(self, statement: str, **how: Unpack[How]) -> J:
         """A statement, or several with `;` between them."""
-        return self._requested({"sql": statement}, how)
+        return self._send_command({"sql": statement}, how)
 
     def run(self, kind: str, parameters: Mapping[str, Any], **how: Unpack[How]) -> J:
         """A command by its kind, as `tables/{id}/jobs/` takes it; parameters that are None are left out."""
         given = {name: value for name, value in parameters.items() if value is not None}
-        return self._requested({"kind": kind, "parameters": given}, how)
+        return self._send_command({"kind": kind, "parameters": given}, how)
 
     def delete(self, where: str | None = None, **how: Unpack[How]) -> J:
         """DELETE the rows of a condition; without one, all rows."""
@@ -65,7 +65,7 @@ class Commands(ABC, Generic[J]):
         """RESTORE the rows of an earlier version, as a new one."""
         return self.run("restore", {"version": version}, **how)
 
-    def _requested(self, command: Mapping[str, Any], how: How) -> J:
+    def _send_command(self, command: Mapping[str, Any], how: How) -> J:
         told = dict(how)
         key = str(told.pop("idempotency_key", ""))
         return self._request({**command, **told}, key)

@@ -1,6 +1,6 @@
 """What the client asks, step by step, without a line that sends or waits.
 
-A flow is a generator: it yields a `Call` and is sent the answer, or yields a `Pause`. The
+A flow is a generator: it yields a `ClientCall` and is sent the answer, or yields a `Pause`. The
 synchronous and the asynchronous client only carry these out, so both behave alike.
 """
 
@@ -40,7 +40,7 @@ _REST_S = 1.0
 
 
 @dataclass(frozen=True)
-class Call:
+class ClientCall:
     """A request to make."""
 
     method: str
@@ -68,7 +68,7 @@ class Pause:
 
 
 T = TypeVar("T")
-Flow = Generator[Call | Pause, httpx.Response | None, T]
+Flow = Generator[ClientCall | Pause, httpx.Response | None, T]
 
 
 def options(url: str, token: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def options(url: str, token: str) -> dict[str, Any]:
     return {"base_url": place.rstrip("/"), "headers": headers, "timeout": ANSWER_S}
 
 
-def arguments(call: Call) -> dict[str, Any]:
+def arguments(call: ClientCall) -> dict[str, Any]:
     """A call as what httpx takes."""
     return {
         "method": call.method,
@@ -101,7 +101,7 @@ def arguments(call: Call) -> dict[str, Any]:
     }
 
 
-def answer(call: Call) -> Flow[httpx.Response]:
+def answer(call: ClientCall) -> Flow[httpx.Response]:
     """The answer to a call that may be made again: after a pause where the server is busy or away.
 
     Raises:
@@ -116,7 +116,7 @@ def answer(call: Call) -> Flow[httpx.Response]:
             if not tries_left:
                 msg = f"{call.method} {call.path}: {type(error).__name__} {error}".rstrip()
                 raise NotReachedError(msg) from error
-            yield from _paused(call, _pause(TRIES - tries_left), error)
+            yield from _pause_before_retry(call, _pause(TRIES - tries_left), error)
             continue
         if not isinstance(response, httpx.Response):
             raise TypeError(response)
@@ -125,11 +125,13 @@ def answer(call: Call) -> Flow[httpx.Response]:
         failure = ApiError(response.status_code, _problem(response))
         if response.status_code not in _AGAIN or not tries_left:
             raise failure
-        yield from _paused(call, _retry_after(response) or _pause(TRIES - tries_left), failure)
+        yield from _pause_before_retry(
+            call, _retry_after(response) or _pause(TRIES - tries_left), failure
+        )
     raise AssertionError
 
 
-def _paused(call: Call, seconds: float, failure: Exception) -> Iterator[Pause]:
+def _pause_before_retry(call: ClientCall, seconds: float, failure: Exception) -> Iterator[Pause]:
     """A pause before the next try, where the call's time is not over by then."""
     if call.until is not None and monotonic() + seconds >= call.until:
         msg = f"{call.method} {call.path} was not answered in time: {failure}"
@@ -165,7 +167,7 @@ def _problem(response: httpx.Response) -> Mapping[str, Any]:
     return body if isinstance(body, dict) else {"detail": response.reason_phrase}
 
 
-def read(call: Call, of: Callable[[Any], T]) -> Flow[T]:
+def read(call: ClientCall, of: Callable[[Any], T]) -> Flow[T]:
     """What `of` makes of the JSON that a call is answered with.
 
     Raises:
@@ -189,7 +191,7 @@ class Page(Generic[T]):
     next_token: str | None
 
 
-def _page(call: Call, of: Callable[[Any], T]) -> Flow[Page[T]]:
+def _page(call: ClientCall, of: Callable[[Any], T]) -> Flow[Page[T]]:
     def page_of(told: Any) -> Page[T]:  # noqa: ANN401 - JSON
         token = told["next_page_token"]
         if token is not None and token == call.params.get("page_token"):
@@ -207,7 +209,9 @@ def find_table(name: str) -> Flow[TableRecord]:
     """
     query: dict[str, Any] = {"q": name, "page_size": _PAGE}
     while True:
-        page = yield from _page(Call("GET", PREFIX + "tables/", query), TableRecord.of)
+        page = yield from _page(
+            ClientCall("GET", PREFIX + "tables/", query), TableRecord.from_answer
+        )
         for table in page.rows:
             if table.name.lower() == name.lower():
                 return table
@@ -230,9 +234,9 @@ def read_table(table_id: int, *, after_version: int | None, within_s: float) -> 
     while True:
         left = max(0, min(LONGEST_WAIT_S, round(until - monotonic())))
         query = {} if after_version is None else {"wait": left, "after_version": after_version}
-        call = Call("GET", f"{PREFIX}tables/{table_id}/", query, wait_s=float(left))
+        call = ClientCall("GET", f"{PREFIX}tables/{table_id}/", query, wait_s=float(left))
         asked_at = monotonic()
-        table = yield from read(call, TableRecord.of)
+        table = yield from read(call, TableRecord.from_answer)
         is_news = table.version is not None and (
             after_version is None or table.version > after_version
         )
@@ -251,23 +255,23 @@ def request_job(table_id: int, command: Mapping[str, Any], key: str) -> Flow[Job
         msg = f"The idempotency key {key!r} is not of printable ASCII letters."
         raise ClientError(msg)
     headers = {"Idempotency-Key": key or uuid.uuid4().hex}
-    call = Call("POST", f"{PREFIX}tables/{table_id}/jobs/", body=command, headers=headers)
-    return (yield from read(call, JobRecord.of))
+    call = ClientCall("POST", f"{PREFIX}tables/{table_id}/jobs/", body=command, headers=headers)
+    return (yield from read(call, JobRecord.from_answer))
 
 
 def act_on_job(job_id: str, verb: str) -> Flow[JobRecord]:
     """Cancel a job, or run it again: the job that does."""
     headers = {"Idempotency-Key": uuid.uuid4().hex}
-    call = Call("POST", f"{PREFIX}jobs/{_segment(job_id)}:{verb}", body={}, headers=headers)
-    return (yield from read(call, JobRecord.of))
+    call = ClientCall("POST", f"{PREFIX}jobs/{_segment(job_id)}:{verb}", body={}, headers=headers)
+    return (yield from read(call, JobRecord.from_answer))
 
 
 def read_job(job_id: str, wait_s: int = 0, until: float | None = None) -> Flow[JobRecord]:
     """A job, at once or when it has ended, at the latest after so many seconds."""
     query = {"wait": wait_s} if wait_s else {}
     path = f"{PREFIX}jobs/{_segment(job_id)}/"
-    call = Call("GET", path, query, wait_s=float(wait_s), until=until)
-    return (yield from read(call, JobRecord.of))
+    call = ClientCall("GET", path, query, wait_s=float(wait_s), until=until)
+    return (yield from read(call, JobRecord.from_answer))
 
 
 def wait_for_job(job_id: str, timeout_s: float | None) -> Flow[JobRecord]:
@@ -312,13 +316,17 @@ def _conflict_of(job: JobRecord) -> Flow[Conflict | None]:
 
 def read_conflict(conflict_id: int) -> Flow[Conflict]:
     """One conflict, with both sides and the ways to avoid it in `raw`."""
-    return (yield from read(Call("GET", f"{PREFIX}conflicts/{conflict_id}/"), Conflict.of))
+    return (
+        yield from read(
+            ClientCall("GET", f"{PREFIX}conflicts/{conflict_id}/"), Conflict.from_answer
+        )
+    )
 
 
 def page_of_conflicts(filters: Mapping[str, Any], page_token: str) -> Flow[Page[Conflict]]:
     """Some conflicts, the latest first."""
     query = {**filters, "page_size": _PAGE, **({"page_token": page_token} if page_token else {})}
-    return (yield from _page(Call("GET", PREFIX + "conflicts/", query), Conflict.of))
+    return (yield from _page(ClientCall("GET", PREFIX + "conflicts/", query), Conflict.from_answer))
 
 
 def _segment(text: str) -> str:

@@ -37,7 +37,7 @@ class TableRecord:
     raw: Mapping[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "TableRecord":
+    def from_answer(cls, told: Mapping[str, Any]) -> "TableRecord":
         """From an answer."""
         return cls(
             told["id"],
@@ -85,7 +85,7 @@ class JobRecord:
         return self.state in ENDED
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "JobRecord":
+    def from_answer(cls, told: Mapping[str, Any]) -> "JobRecord":
         """From an answer that holds the whole job."""
         return cls(
             id=told["id"],
@@ -142,7 +142,7 @@ class Conflict:
     raw: Mapping[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Conflict":
+    def from_answer(cls, told: Mapping[str, Any]) -> "Conflict":
         """From an answer: of a list, or of one conflict."""
         rows = told["row_count"]
         return cls(

@@ -9,7 +9,7 @@ import httpx
 from engine.clock import Clock, SystemClock
 from lakeui.client import flows
 from lakeui.client.commands import Commands
-from lakeui.client.flows import Call, Flow
+from lakeui.client.flows import ClientCall, Flow
 from lakeui.client.records import Conflict, JobRecord, TableRecord
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class Client:
                 done: T = end.value
                 return done
             answer = failure = None
-            if not isinstance(step, Call):
+            if not isinstance(step, ClientCall):
                 self._clock.pause(step.seconds)
                 continue
             try:
