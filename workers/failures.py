@@ -17,16 +17,16 @@ _MAX_FACT = 2_000
 _MAX_CAUSES = 20
 
 
-def told_of(error: EngineError) -> dict[str, Any]:
+def error_fields(error: EngineError) -> dict[str, Any]:
     """The fields of a job that an error of the engine ended: its code, its words and its facts."""
     return {
         "error_code": error.code,
         "error_message": _words(error, _MAX_MESSAGE),
-        "error_facts": _bounded(json_value(error.facts())),
+        "error_facts": _shorten_texts(json_value(error.facts())),
     }
 
 
-def told_of_fault(error: Exception) -> dict[str, Any]:
+def fault_fields(error: Exception) -> dict[str, Any]:
     """The fields of a job that a fault of this software ended, its chain of causes in the facts."""
     lines = "".join(traceback.format_exception_only(error)).strip()
     causes = [_words(cause, _MAX_FACT) for cause in _chain(error)]
@@ -45,12 +45,12 @@ def _chain(error: BaseException | None) -> Iterator[str]:
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def _bounded(value: object) -> Any:  # noqa: ANN401 - JSON
+def _shorten_texts(value: object) -> Any:  # noqa: ANN401 - JSON
     match value:
         case dict():
-            return {key: _bounded(inner) for key, inner in value.items()}
+            return {key: _shorten_texts(inner) for key, inner in value.items()}
         case list():
-            return [_bounded(inner) for inner in value]
+            return [_shorten_texts(inner) for inner in value]
         case str():
             return _words(value, _MAX_FACT)
         case _:

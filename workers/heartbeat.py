@@ -27,7 +27,7 @@ from lakeui.jobs.errors import LeaseLostError, TimeLimitError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import JobAttempt, JobEvent, JobStage
 from workers import spark_session
-from workers.stages import Stage, Stages
+from workers.stages import Stages, StepProgress
 
 logger = logging.getLogger(__name__)
 _TICK_S = 0.5
@@ -55,7 +55,7 @@ class StageRows:
             for number in {stage.attempt for stage in changed}:
                 self._write_cost(number)
 
-    def _write(self, stage: Stage) -> None:
+    def _write(self, stage: StepProgress) -> None:
         row = self._attempt(stage.attempt)
         if row is None:
             return
@@ -65,7 +65,7 @@ class StageRows:
             self._told.add((stage.attempt, stage.place))
             self._tell(stage)
 
-    def _tell(self, stage: Stage) -> None:
+    def _tell(self, stage: StepProgress) -> None:
         """A step that took Spark or found something; a task that kept the others waiting."""
         counts, times = stage.counts, stage.times
         at = None if stage.ended_ms is None else utc_from_ms(stage.ended_ms)

@@ -32,7 +32,7 @@ from lakeui.jobs.errors import (
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers import spark_session
-from workers.failures import told_of, told_of_fault
+from workers.failures import error_fields, fault_fields
 from workers.follow_ups import note_unasked
 from workers.heartbeat import Heartbeat
 from workers.job_tables import open_table, stop_if_committed
@@ -51,7 +51,7 @@ _NOTHING_WRITTEN = "Nothing was written."
 
 
 @dataclass(frozen=True)
-class Ending:
+class AttemptEnd:
     """How an attempt ended: the job's state, the attempt's outcome, and what the row shall say."""
 
     state: Job.State
@@ -84,7 +84,7 @@ def _attempt(lease: leases.Lease) -> None:
         stages = heartbeat.progress.stages
         try:
             stages.enter(START)
-            ending = _ending(job, lease, heartbeat)
+            ending = _perform_to_end(job, lease, heartbeat)
             stages.enter(SYNC)
             refresh_table(job.table)
         finally:
@@ -94,36 +94,36 @@ def _attempt(lease: leases.Lease) -> None:
 
 def _note_session(job: Job, lease: leases.Lease) -> None:
     """Write down when Spark was started here, if the job was requested before it was ready."""
-    started = spark_session.started()
+    started = spark_session.start_times()
     if started is not None and started[1] > job.created_at:
         JobAttempt.objects.filter(job=job, number=lease.attempt).update(
             session_from=started[0], session_until=started[1]
         )
 
 
-def _ending(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Ending:
+def _perform_to_end(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> AttemptEnd:
     try:
-        return _done(_perform(job, lease, heartbeat), dry_run=job.dry_run)
+        return _end_as_succeeded(_perform(job, lease, heartbeat), dry_run=job.dry_run)
     except LeaseLostError:
         raise
     except ScriptError as error:
         if isinstance(error.cause, LeaseLostError):
             raise error.cause from error
-        cause = _unwanted(heartbeat) if outage_behind(error) else error.cause
+        cause = _find_cancellation(heartbeat) if outage_behind(error) else error.cause
         if cause is None:
             raise
-        return _ending_of_script(error, cause)
+        return _end_of_script(error, cause)
     except Exception as error:  # a fault of ours must end the job, not the worker
         happened: Exception | None = _what_happened(error, job)
         if happened is error and outage_behind(error):
-            happened = _unwanted(heartbeat)
+            happened = _find_cancellation(heartbeat)
         if happened is None:
             raise
-        ending = _ending_after(happened, heartbeat)
-        return _with_what_stays(ending, heartbeat.progress.landed)
+        ending = _end_for_error(happened, heartbeat)
+        return _mention_landed_commits(ending, heartbeat.progress.landed)
 
 
-def _unwanted(heartbeat: Heartbeat) -> OperationCancelledError | None:
+def _find_cancellation(heartbeat: Heartbeat) -> OperationCancelledError | None:
     """Why a job that an outage ended is not to be run again: it was cancelled, or took too long.
 
     Raises:
@@ -138,17 +138,17 @@ def _unwanted(heartbeat: Heartbeat) -> OperationCancelledError | None:
     return None
 
 
-def _ending_of_script(error: ScriptError, cause: EngineError) -> Ending:
+def _end_of_script(error: ScriptError, cause: EngineError) -> AttemptEnd:
     """As its failed step ended; what came before stays, as the message says."""
     match cause:
         case TimeLimitError():
-            return _failed(Job.State.FAILED, Outcome.FAILED, error)
+            return _end_as_failed(Job.State.FAILED, Outcome.FAILED, error)
         case OperationCancelledError():
-            return _failed(Job.State.CANCELLED, Outcome.CANCELLED, error)
+            return _end_as_failed(Job.State.CANCELLED, Outcome.CANCELLED, error)
         case ConflictError():
-            return _failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
+            return _end_as_failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
         case _:
-            return _failed(Job.State.FAILED, Outcome.FAILED, error)
+            return _end_as_failed(Job.State.FAILED, Outcome.FAILED, error)
 
 
 def _what_happened(error: Exception, job: Job) -> Exception:
@@ -166,24 +166,24 @@ def _what_happened(error: Exception, job: Job) -> Exception:
     return error
 
 
-def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
+def _end_for_error(error: Exception, heartbeat: Heartbeat) -> AttemptEnd:
     match error:
         case OwnCommitFoundError():
-            ending = _recognised(error.commit)
+            ending = _end_as_recognised(error.commit)
         case TimeLimitError():
-            ending = _failed(Job.State.FAILED, Outcome.FAILED, error)
+            ending = _end_as_failed(Job.State.FAILED, Outcome.FAILED, error)
         case OperationCancelledError():
-            ending = Ending(Job.State.CANCELLED, Outcome.CANCELLED, str(error))
+            ending = AttemptEnd(Job.State.CANCELLED, Outcome.CANCELLED, str(error))
         case ConflictError():
-            ending = _failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
+            ending = _end_as_failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
         case EngineError():
-            ending = _failed(Job.State.FAILED, Outcome.FAILED, error)
+            ending = _end_as_failed(Job.State.FAILED, Outcome.FAILED, error)
         case _:
-            ending = _crashed(error, heartbeat)
+            ending = _end_after_fault(error, heartbeat)
     return ending
 
 
-def _with_what_stays(ending: Ending, landed: list[int]) -> Ending:
+def _mention_landed_commits(ending: AttemptEnd, landed: list[int]) -> AttemptEnd:
     """Of a job of several commits: those that it made before it ended undone."""
     if ending.state == Job.State.SUCCEEDED or not landed:
         return ending
@@ -197,7 +197,7 @@ def _with_what_stays(ending: Ending, landed: list[int]) -> Ending:
 def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationResult:
     table = open_table(job.table.uri)
     stop_if_committed(job, table)
-    command = _checked_command(job)
+    command = _check_command(job)
     if not isinstance(command, Script):  # whose steps may have committed, each by itself
         heartbeat.check()
     with spark_session.session_for(job.pk) as spark:
@@ -209,7 +209,7 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
         return result
 
 
-def _checked_command(job: Job) -> Command:
+def _check_command(job: Job) -> Command:
     """The command, checked again as the person who asked: roles and roots may have changed."""
     if settings.READ_ONLY:
         raise ReadOnlyError
@@ -222,7 +222,7 @@ def _checked_command(job: Job) -> Command:
     return command
 
 
-def _done(result: OperationResult, *, dry_run: bool) -> Ending:
+def _end_as_succeeded(result: OperationResult, *, dry_run: bool) -> AttemptEnd:
     fields = {
         "committed_version": result.version,
         "metrics": json_value(dict(result.metrics)),
@@ -231,14 +231,14 @@ def _done(result: OperationResult, *, dry_run: bool) -> Ending:
     if result.version is None and not result.versions:
         nothing = "Dry run: nothing was written" if dry_run else "Nothing had to change"
         message = result.message or nothing
-        return Ending(Job.State.SUCCEEDED, Outcome.NOTHING_TO_DO, message, fields)
+        return AttemptEnd(Job.State.SUCCEEDED, Outcome.NOTHING_TO_DO, message, fields)
     message = result.message or f"Committed version {result.version}"
-    return Ending(Job.State.SUCCEEDED, Outcome.COMMITTED, message, fields)
+    return AttemptEnd(Job.State.SUCCEEDED, Outcome.COMMITTED, message, fields)
 
 
-def _recognised(commit: LogCommit) -> Ending:
+def _end_as_recognised(commit: LogCommit) -> AttemptEnd:
     metrics = (commit.commit_info and commit.commit_info.operation_metrics) or {}
-    return Ending(
+    return AttemptEnd(
         Job.State.SUCCEEDED,
         Outcome.COMMITTED,
         f"An earlier attempt had committed version {commit.version}",
@@ -246,22 +246,22 @@ def _recognised(commit: LogCommit) -> Ending:
     )
 
 
-def _failed(state: Job.State, outcome: JobAttempt.Outcome, error: EngineError) -> Ending:
-    fields = told_of(error)
+def _end_as_failed(state: Job.State, outcome: JobAttempt.Outcome, error: EngineError) -> AttemptEnd:
+    fields = error_fields(error)
     if state == Job.State.FAILED:
         logger.warning("A job failed: %s", fields["error_code"], exc_info=error)
-    return Ending(state, outcome, fields["error_message"], fields)
+    return AttemptEnd(state, outcome, fields["error_message"], fields)
 
 
-def _crashed(error: Exception, heartbeat: Heartbeat) -> Ending:
+def _end_after_fault(error: Exception, heartbeat: Heartbeat) -> AttemptEnd:
     if heartbeat.cancelled:  # Spark was interrupted: its own error says less
-        return Ending(Job.State.CANCELLED, Outcome.CANCELLED, "Cancelled while it ran")
+        return AttemptEnd(Job.State.CANCELLED, Outcome.CANCELLED, "Cancelled while it ran")
     logger.error("A job failed", exc_info=error)
-    fields = told_of_fault(error)
-    return Ending(Job.State.FAILED, Outcome.FAILED, fields["error_message"], fields)
+    fields = fault_fields(error)
+    return AttemptEnd(Job.State.FAILED, Outcome.FAILED, fields["error_message"], fields)
 
 
-def _finish(job: Job, lease: leases.Lease, ending: Ending) -> None:
+def _finish(job: Job, lease: leases.Lease, ending: AttemptEnd) -> None:
     """The job, its attempt and its log end in one step: a worker that dies in it leaves all three."""
     level = JobEvent.Level.INFO if ending.state == Job.State.SUCCEEDED else JobEvent.Level.ERROR
     now = timezone.now()

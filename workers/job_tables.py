@@ -36,10 +36,10 @@ def oldest_other_start_ms(job: Job) -> int | None:
 def other_writers(job: Job) -> list[str]:
     """The jobs that are writing to the table, for a dry run to tell whoever sees the table."""
     others = active_writers(job.table).exclude(pk=job.pk).order_by("created_at")
-    return [_told(other, job.table) for other in others[:20]]
+    return [_describe_job(other, job.table) for other in others[:20]]
 
 
-def _told(job: Job, table: Table) -> str:
+def _describe_job(job: Job, table: Table) -> str:
     """Without its words where they name other tables, which are not for everybody to see."""
     return f"{job.kind} of {table.name}" if names_others(job) else job.statement
 

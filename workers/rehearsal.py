@@ -85,12 +85,12 @@ class Rehearsal:
         until = _CLOCK.monotonic_s() + settings.REHEARSAL_LIMIT_SECONDS
         while not over() and _CLOCK.monotonic_s() < until:
             self._heartbeat.check()
-            _bell().wait(_ended_key(other))
+            _bell().wait(_end_key(other))
 
 
 def announce_end(job_id: UUID) -> None:
     """Wake the jobs that hold for this one."""
-    _bell().ring(_ended_key(job_id))
+    _bell().ring(_end_key(job_id))
 
 
 def _has_read(waiting: UUID) -> bool:
@@ -108,5 +108,5 @@ def _is_active(job_id: UUID) -> bool:
     return Job.objects.filter(pk=job_id, state__in=Job.ACTIVE).exists()
 
 
-def _ended_key(job_id: UUID) -> str:
+def _end_key(job_id: UUID) -> str:
     return f"lakeui:job-ended:{job_id}"

@@ -29,7 +29,7 @@ def write_difference(preview: Preview, difference: RowDifference, schema: Struct
         rows.slice(0, DIFFERENT_ROWS) for rows in (difference.before, difference.after)
     )
     cells = find_changed_cells(before, after)
-    shown = _shown_columns(schema, preview.keys, cells)
+    shown = _choose_columns(schema, preview.keys, cells)
     fields = [schema.fields[place] for place in shown]
     names = [log_values.text(field.name) for field in fields]
     rows = [
@@ -51,7 +51,7 @@ def write_difference(preview: Preview, difference: RowDifference, schema: Struct
         for number, (old, new) in enumerate(pairs)
     ]
     order = _order([removed, added, before], preview.keys)
-    preview.rows = _bounded([rows[place] for place in order])
+    preview.rows = _limit_rows([rows[place] for place in order])
     preview.columns = column_texts(fields)
     preview.omitted_columns = len(schema.fields) - len(fields)
     preview.answer = {
@@ -84,7 +84,7 @@ def write_profile(preview: Preview, profile: ColumnProfile, schema: StructType) 
     }
 
 
-def _shown_columns(schema: StructType, keys: list[str], cells: list[np.ndarray]) -> list[int]:
+def _choose_columns(schema: StructType, keys: list[str], cells: list[np.ndarray]) -> list[int]:
     """The keys, the columns in which some row changed, then the first others; in their order."""
     key_names = {name.lower() for name in keys}
     places = range(len(schema.fields))
@@ -109,7 +109,7 @@ def _order(tables: list[pa.Table], keys: list[str]) -> list[int]:
     return order
 
 
-def _bounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _limit_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """As many of the first as have room."""
     left = _MOST_CHARACTERS
     for number, row in enumerate(rows):

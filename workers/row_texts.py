@@ -32,7 +32,7 @@ def _type_name(kind: DataType) -> str:
 def _texts(column: pa.ChunkedArray) -> list[str | None]:
     kind = column.type
     if pa.types.is_nested(kind):
-        values = [_nested_text(value) for value in column]
+        values = [_render_nested(value) for value in column]
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         values = [None if value is None else value.hex() for value in column.to_pylist()]
     else:
@@ -40,13 +40,13 @@ def _texts(column: pa.ChunkedArray) -> list[str | None]:
     return [None if value is None else _cut(log_values.text(value)) for value in values]
 
 
-def _nested_text(value: pa.Scalar) -> str | None:
+def _render_nested(value: pa.Scalar) -> str | None:
     if not value.is_valid:
         return None
     try:
         plain = value.as_py()
     except (ValueError, OverflowError):  # Python's calendar ends with the year 9999
-        plain = _shown(value)
+        plain = _convert_times(value)
     return json.dumps(plain, ensure_ascii=False, default=_plain_text)
 
 
@@ -55,14 +55,14 @@ def _plain_text(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _shown(value: pa.Scalar) -> Any:  # noqa: ANN401 - JSON
+def _convert_times(value: pa.Scalar) -> Any:  # noqa: ANN401 - JSON
     """A nested value, its dates and times as Arrow writes them."""
     if not value.is_valid:
         return None
     if pa.types.is_struct(value.type):
-        return {name: _shown(inner) for name, inner in value.items()}
+        return {name: _convert_times(inner) for name, inner in value.items()}
     if pa.types.is_nested(value.type):
-        return [_shown(inner) for inner in value.values]
+        return [_convert_times(inner) for inner in value.values]
     return value.cast(pa.string()).as_py() if pa.types.is_temporal(value.type) else value.as_py()
 
 

@@ -52,7 +52,7 @@ class ScriptWork:
 class StepObserver(JobObserver):
     """Observes one step after the other; what a step reads first goes into the job's log."""
 
-    def at(self, step: Job, number: int, store: Store) -> None:
+    def move_to(self, step: Job, number: int, store: Store) -> None:
         """Go on to another step."""
         self._job, self._number, self._store = step, number, store
 
@@ -84,18 +84,18 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
 
     def _perform(index: int, command: Command) -> OperationResult:
         number, table = index + 1, tables[index]
-        earlier = _ended(job, number)
+        earlier = _find_earlier_end(job, number)
         if earlier is not None and not job.dry_run:
             return earlier
         _check(command, table, person)
-        step = _as_job(job, command, number, table)
+        step = _build_step_job(job, command, number, table)
         handle, began = open_table(table.uri), timezone.now()
-        observer.at(step, number, handle.store)
+        observer.move_to(step, number, handle.store)
         try:
             stop_if_committed(step, handle)
             work.heartbeat.check()
             options = options_of(step, job, observer, work.heartbeat.progress)
-            result = run(command, handle, work.spark, _in_script(options, job))
+            result = run(command, handle, work.spark, _resolve_tables(options, job))
             note_unasked(job, result)
         except OwnCommitFoundError as error:
             version = error.commit.version
@@ -109,7 +109,7 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
     return replace(end, version=own[-1] if own else None)  # what the job's own table has of it
 
 
-def _in_script(options: RunOptions, job: Job) -> RunOptions:
+def _resolve_tables(options: RunOptions, job: Job) -> RunOptions:
     """The options of a step, whose queries may name the job's table as "t"."""
     resolve = resolve_in_script(open_table(job.table.uri), options.resolve)
     return replace(options, resolve=resolve)
@@ -129,7 +129,7 @@ def _check(command: Command, table: Table, by: User | None) -> None:
     check_sources(command, by, checked_names={ANY_TABLE})
 
 
-def _as_job(job: Job, command: Command, number: int, table: Table) -> Job:
+def _build_step_job(job: Job, command: Command, number: int, table: Table) -> Job:
     """The step as a job that is never saved: the same row, its own table, command and id."""
     base = _events(job).filter(data__base_of_step=number).first()
     return Job(
@@ -145,7 +145,7 @@ def _as_job(job: Job, command: Command, number: int, table: Table) -> Job:
     )
 
 
-def _ended(job: Job, number: int) -> OperationResult | None:
+def _find_earlier_end(job: Job, number: int) -> OperationResult | None:
     """The end of a step in an earlier attempt, or in the job that this one goes on with."""
     event = _events(job).filter(data__ended_step=number).first()
     if event is None:

@@ -37,7 +37,7 @@ class _TooLateError(BaseException):
     """Nothing between Spark and here may take it for an error of a call."""
 
 
-class _Held:
+class _SessionHolder:
     session: SparkSession | None = None
     archive: ClassArchive | None = None
     application = ""
@@ -72,11 +72,11 @@ def start() -> None:
     except SparkUnavailableError:
         session.stop()
         raise
-    _Held.application = session.sparkContext.applicationId
-    _Held.session = session
+    _SessionHolder.application = session.sparkContext.applicationId
+    _SessionHolder.session = session
     # a JVM whose class path has a directory, as that of Hadoop's configuration, ends as it dumps classes
-    _Held.archive = None if settings.SPARK_MASTER.startswith("yarn") else archive
-    _Held.started = (began, timezone.now())
+    _SessionHolder.archive = None if settings.SPARK_MASTER.startswith("yarn") else archive
+    _SessionHolder.started = (began, timezone.now())
 
 
 @contextmanager
@@ -140,30 +140,30 @@ def _ui_settings() -> Mapping[str, str]:
 
 def stop() -> None:
     """End the JVM, if there is one; the first to end keeps its classes for the next to start."""
-    if _Held.session is not None:
-        if _Held.archive is not None:
-            _Held.archive.keep(_Held.session)
+    if _SessionHolder.session is not None:
+        if _SessionHolder.archive is not None:
+            _SessionHolder.archive.keep(_SessionHolder.session)
         with suppress(Py4JError, OSError):  # it may have died before
-            _Held.session.stop()
-        _Held.session = None
+            _SessionHolder.session.stop()
+        _SessionHolder.session = None
 
 
 def application() -> str:
     """The id of the Spark application that this worker is; "" of a light worker."""
-    return _Held.application
+    return _SessionHolder.application
 
 
-def started() -> tuple[datetime, datetime] | None:
+def start_times() -> tuple[datetime, datetime] | None:
     """From when until when this worker started Spark; None of a light worker."""
-    return _Held.started
+    return _SessionHolder.started
 
 
 def cluster() -> Cluster | None:
     """What Spark runs on, and how busy that is; None in a light worker, and where it died."""
-    if _Held.session is None:
+    if _SessionHolder.session is None:
         return None
     try:
-        return cluster_of(_Held.session.sparkContext)
+        return cluster_of(_SessionHolder.session.sparkContext)
     except (Py4JError, OSError):
         return None
 
@@ -173,7 +173,7 @@ def end_if_local() -> bool:
 
     On a cluster Spark's task reaper ends the executor. What other jobs were at is handed back.
     """
-    session = _Held.session
+    session = _SessionHolder.session
     if session is None or not (session.sparkContext.master or "").startswith("local"):
         return False
     session.sparkContext._gateway.proc.kill()  # type: ignore[union-attr] # it was started here
@@ -182,10 +182,10 @@ def end_if_local() -> bool:
 
 def has_died() -> bool:
     """Spark was started, and was stopped or answers no more: only a new process can start it again."""
-    if _Held.session is None:
+    if _SessionHolder.session is None:
         return False
     try:
-        return bool(_Held.session.sparkContext._jsc.sc().isStopped())
+        return bool(_SessionHolder.session.sparkContext._jsc.sc().isStopped())
     except (Py4JError, OSError):
         return True
 
@@ -197,8 +197,8 @@ def end_worker_if_dead() -> bool:
     """
     if not has_died():
         return False
-    if not _Held.is_ending:
-        _Held.is_ending = True
+    if not _SessionHolder.is_ending:
+        _SessionHolder.is_ending = True
         logger.error("Spark has died: this worker ends, to be started again")
         os.kill(os.getpid(), signal.SIGTERM)
     return True
@@ -210,7 +210,7 @@ def session_for(job_id: UUID) -> Iterator[SparkSession | None]:
 
     Pools share the cores evenly: a small job does not wait behind a large one.
     """
-    session = _Held.session
+    session = _SessionHolder.session
     if session is None:
         yield None
         return

@@ -15,7 +15,7 @@ _NAME, _FOUND, _UNIT = 100, 200, 30
 
 
 @dataclass
-class Stage:
+class StepProgress:
     """One step. It may come again: its turns are summed, what it found last stays."""
 
     attempt: int
@@ -105,14 +105,14 @@ class Stages:
 
     def __init__(self, clock: Clock, attempt: int) -> None:
         self._clock, self._attempt = clock, attempt
-        self._stages: list[Stage] = []
-        self._open: Stage | None = None
+        self._stages: list[StepProgress] = []
+        self._open: StepProgress | None = None
         self._lock = threading.Lock()
 
     def note(self, progress: Progress) -> None:
         """A step goes on or begins; words about one that is known begin nothing."""
         with self._lock:
-            stage = self._known(progress.stage)
+            stage = self._find_stage(progress.stage)
             if progress.detail and stage is not None:
                 stage.found, stage.changed = progress.detail, True
                 return
@@ -136,7 +136,7 @@ class Stages:
             self._close()
             self._attempt = number
 
-    def take_changed(self) -> list[Stage]:
+    def take_changed(self) -> list[StepProgress]:
         """Steps with something new since they were last taken."""
         with self._lock:
             changed = [stage for stage in self._stages if stage.changed]
@@ -147,17 +147,17 @@ class Stages:
     def cost_of(self, attempt: int) -> TaskCounts:
         """What Spark counted in an attempt."""
         with self._lock:
-            return sum((stage.counts for stage in self._of(attempt)), TaskCounts())
+            return sum((stage.counts for stage in self._iter_attempt(attempt)), TaskCounts())
 
     def _enter(self, name: str) -> None:
         if self._open is not None and self._open.name == name:
             return
         self._close()
         now = self._clock.now_ms()
-        stage = self._known(name)
+        stage = self._find_stage(name)
         if stage is None:
-            place = sum(1 for _ in self._of(self._attempt))
-            stage = Stage(self._attempt, place, name, now)
+            place = sum(1 for _ in self._iter_attempt(self._attempt))
+            stage = StepProgress(self._attempt, place, name, now)
             self._stages.append(stage)
         stage.begin(now)
         self._open = stage
@@ -167,8 +167,10 @@ class Stages:
             self._open.end(self._clock.now_ms())
             self._open = None
 
-    def _known(self, name: str) -> Stage | None:
-        return next((stage for stage in self._of(self._attempt) if stage.name == name), None)
+    def _find_stage(self, name: str) -> StepProgress | None:
+        return next(
+            (stage for stage in self._iter_attempt(self._attempt) if stage.name == name), None
+        )
 
-    def _of(self, attempt: int) -> Iterator[Stage]:
+    def _iter_attempt(self, attempt: int) -> Iterator[StepProgress]:
         return (stage for stage in self._stages if stage.attempt == attempt)

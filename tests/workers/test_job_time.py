@@ -36,8 +36,10 @@ def table(lake) -> Table:
 @pytest.fixture
 def here(spark, monkeypatch):  # noqa: F811
     """This process has a Spark, as a Spark worker does."""
-    monkeypatch.setattr(spark_session._Held, "session", spark)
-    monkeypatch.setattr(spark_session._Held, "application", spark.sparkContext.applicationId)
+    monkeypatch.setattr(spark_session._SessionHolder, "session", spark)
+    monkeypatch.setattr(
+        spark_session._SessionHolder, "application", spark.sparkContext.applicationId
+    )
     return spark
 
 
@@ -92,13 +94,15 @@ def test_a_job_that_was_requested_while_spark_started_says_so(here, table, lake,
     source = {"kind": "files", "uri": str(path), "format": "csv"}
     now = timezone.now()
     monkeypatch.setattr(
-        spark_session._Held, "started", (now - timedelta(seconds=9), now + timedelta(hours=1))
+        spark_session._SessionHolder,
+        "started",
+        (now - timedelta(seconds=9), now + timedelta(hours=1)),
     )
     early = ran(table, kind="append", parameters={"source": source})
     parts = timeline_of_job(early).parts
     assert parts[0].kind == PartKind.SESSION
     assert parts[0].ended_at == early.started_at
-    monkeypatch.setattr(spark_session._Held, "started", (now - timedelta(seconds=9), now))
+    monkeypatch.setattr(spark_session._SessionHolder, "started", (now - timedelta(seconds=9), now))
     later = ran(table, kind="append", parameters={"source": source})
     assert PartKind.SESSION not in {part.kind for part in timeline_of_job(later).parts}
 
