@@ -89,10 +89,10 @@ def main() -> None:
     """Measure and write each part; what is named in the arguments is shown, and written with `--write`."""
     words = [word for word in sys.argv[1:] if word != "--write"]
     if {"-h", "--help"} & set(words):
-        sys.stdout.write(f"{_USAGE}\n{_listing()}\n")
+        sys.stdout.write(f"{_USAGE}\n{_list_parts()}\n")
         return
-    for title in _named(" ".join(words)) if words else _MEASUREMENTS:
-        sys.stdout.write(f"{_told(title)} …\n")
+    for title in _find_titles(" ".join(words)) if words else _MEASUREMENTS:
+        sys.stdout.write(f"{_describe_part(title)} …\n")
         sys.stdout.flush()
         _measure(title, write=not words or "--write" in sys.argv)
 
@@ -106,7 +106,7 @@ def _measure(title: str, *, write: bool) -> None:
         draw(_CHART)
 
 
-def _named(name: str) -> list[str]:
+def _find_titles(name: str) -> list[str]:
     """The parts of a scenario, or the one that has the name, or whose module does."""
     if name.upper() == "B11":
         sys.exit(_PAGES)
@@ -115,21 +115,21 @@ def _named(name: str) -> list[str]:
     for title in _MEASUREMENTS:
         if name.lower() in {title.lower(), _module(title)}:
             return [title]
-    sys.exit(f"No measurement is called {name}. There are:\n{_listing()}")
+    sys.exit(f"No measurement is called {name}. There are:\n{_list_parts()}")
 
 
 def _module(title: str) -> str:
     return _MEASUREMENTS[title].__module__.rpartition(".")[2]
 
 
-def _told(title: str) -> str:
+def _describe_part(title: str) -> str:
     """The name of a part, with its module and its numbers."""
     numbers = [number for number, titles in _NUMBERS.items() if title in titles]
     return f"{title} ({', '.join([_module(title), *numbers])})"
 
 
-def _listing() -> str:
-    return "\n".join(f"  {_told(title)}" for title in _MEASUREMENTS) + f"\n  {_PAGES}"
+def _list_parts() -> str:
+    return "\n".join(f"  {_describe_part(title)}" for title in _MEASUREMENTS) + f"\n  {_PAGES}"
 
 
 def _machine() -> str:

@@ -40,17 +40,19 @@ def measure(
                 of[turn] = _rate(way, count, appends)
         what = f"B4 appends of one row, {count} process{'es'[: 2 * count - 2]}"
         results += [
-            _beside(f"{what}, {said}", median(rates[way]), "deltalake", median(rates["deltalake"]))
+            _build_comparison(
+                f"{what}, {said}", median(rates[way]), "deltalake", median(rates["deltalake"])
+            )
             for way, said in (("engine", "fsync on"), ("engine, no fsync", "fsync off"))
         ]
     most = max(processes)
     slow = median(_rate("engine, slow puts", most, appends) for _ in range(turns))
     limit = f"one version in {1000 * PUT_SECONDS:.0f} ms"
     what = f"B4 appends of one row, {most} processes, each put takes {1000 * PUT_SECONDS:.0f} ms"
-    return [*results, _beside(what, slow, limit, 1 / PUT_SECONDS)]
+    return [*results, _build_comparison(what, slow, limit, 1 / PUT_SECONDS)]
 
 
-def _beside(what: str, ours: float, name: str, other: float) -> Comparison:
+def _build_comparison(what: str, ours: float, name: str, other: float) -> Comparison:
     return Comparison(what, ours, name, other, "/s", more_is_better=True)
 
 
@@ -74,30 +76,30 @@ def _append(way: str, place: str, count: int, barrier: Barrier) -> int:
     return count
 
 
-def _synced(place: str) -> Callable[[int], object]:
-    return _inserting(LocalStore(place))
+def _open_with_sync(place: str) -> Callable[[int], object]:
+    return _build_insert(LocalStore(place))
 
 
 def _not_synced(place: str) -> Callable[[int], object]:
     """In a process of its own, as all of these are."""
-    os.fsync = _left_to_the_system
-    return _inserting(LocalStore(place))
+    os.fsync = _skip_sync
+    return _build_insert(LocalStore(place))
 
 
-def _left_to_the_system(fd: object) -> None:
+def _skip_sync(fd: object) -> None:
     """Nothing."""
 
 
 def _slowly_put(place: str) -> Callable[[int], object]:
-    return _inserting(_FarStore(place))
+    return _build_insert(_FarStore(place))
 
 
-def _inserting(store: Store) -> Callable[[int], object]:
+def _build_insert(store: Store) -> Callable[[int], object]:
     table = DeltaTable(store)
     return lambda number: run(parse_statement(f"INSERT INTO t VALUES ({number})"), table, None)
 
 
-def _by_deltalake(place: str) -> Callable[[int], object]:
+def _append_with_deltalake(place: str) -> Callable[[int], object]:
     properties = CommitProperties(max_commit_retries=1000)
 
     def append(number: int) -> None:
@@ -108,10 +110,10 @@ def _by_deltalake(place: str) -> Callable[[int], object]:
 
 
 _WAYS = {
-    "engine": _synced,
+    "engine": _open_with_sync,
     "engine, no fsync": _not_synced,
     "engine, slow puts": _slowly_put,
-    "deltalake": _by_deltalake,
+    "deltalake": _append_with_deltalake,
 }
 
 

@@ -41,7 +41,7 @@ def draw(path: Path) -> None:
     from matplotlib import rc_context  # noqa: PLC0415 - an extra
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    measured = _measured()
+    measured = _read_measurements()
     settings = {"svg.fonttype": "path", "svg.hashsalt": "benchmarks", "font.size": 10}
     with rc_context(settings):
         figure = Figure(figsize=(10, 5.2), layout="constrained")
@@ -77,7 +77,7 @@ def _bars(axes: Any, measured: Measured, labels: Sequence[str], form: str) -> No
     axes.spines[:].set_visible(False)
 
 
-def _measured() -> Measured:
+def _read_measurements() -> Measured:
     found: dict[str, dict[str, float]] = {}
     for part in read_parts().values():
         for row in _ROW.finditer(part):

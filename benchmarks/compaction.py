@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.delta_spark_turns import Peer, compared, in_turns, peers
+from benchmarks.delta_spark_turns import Peer, compare_medians, peers, take_turns
 from benchmarks.measuring import Comparison, seconds, show
 from benchmarks.spark_lake import local_session, table_of_small_files
 from engine.commands.model import Optimize
@@ -63,10 +63,10 @@ def measure(files: int = FILES, rows: int = ROWS) -> list[Comparison]:
                 ways[name] = partial(tables.theirs, peer, way)
             if way == _WAYS[0]:
                 ways[_PLAIN] = partial(tables.plain, spark)
-            times = in_turns(ways, REPETITIONS, 1)
+            times = take_turns(ways, REPETITIONS, 1)
             tables.check(spark, with_peers=bool(others))
             what = f"B13 {way.what}, {files} files, {files * rows:,} rows"
-            results += compared(what, times, [name for name in ways if name != "engine"])
+            results += compare_medians(what, times, [name for name in ways if name != "engine"])
     return results
 
 
@@ -80,21 +80,21 @@ class _Tables:
 
     def ours(self, spark: SparkSession, way: _Way) -> float:
         """By this engine."""
-        self._ours = self._linked()
+        self._ours = self._link_copy()
         table = DeltaTable.open(str(self._ours))
         command = Optimize(zorder_by=way.zorder_by, target_size_bytes=self._size_bytes)
         return seconds(lambda: run(command, table, spark))
 
     def theirs(self, peer: Peer, way: _Way) -> float:
         """By delta-spark."""
-        self._theirs = self._linked()
+        self._theirs = self._link_copy()
         peer.ask(sql=[_SIZE.format(self._size_bytes)])
         order = f" ZORDER BY ({', '.join(way.zorder_by)})" if way.zorder_by else ""
         return float(peer.ask(sql=[f"OPTIMIZE delta.`{self._theirs}`{order}"])["took"])
 
     def plain(self, spark: SparkSession) -> float:
         """The same files read and written by Spark alone."""
-        place = self._linked()
+        place = self._link_copy()
         paths = [str(path) for path in place.glob("*.parquet")]
         result = str(place / "plain")
         return seconds(lambda: spark.read.parquet(*paths).coalesce(TARGETS).write.parquet(result))
@@ -109,7 +109,7 @@ class _Tables:
             assert before == after, (place, before, after)  # noqa: S101
             assert files <= 3 * TARGETS, (place, files)  # noqa: S101
 
-    def _linked(self) -> Path:
+    def _link_copy(self) -> Path:
         place = self._original.with_name(f"copy {next(self._numbers)} of {self._original.name}")
         shutil.copytree(self._original, place, copy_function=_link_data)
         return place

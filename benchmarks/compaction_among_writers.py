@@ -77,22 +77,22 @@ class _Count:
 def _turn(side: "_Ours | _Theirs", compactions: _Count, updates: _Count, duration: float) -> None:
     end = time.monotonic() + duration
 
-    def until_end(attempt: _Try) -> list[bool | None]:
+    def run_until_end(attempt: _Try) -> list[bool | None]:
         outcomes = []
         while time.monotonic() < end:
             outcomes.append(attempt())
         return outcomes
 
     with ThreadPoolExecutor(WRITERS + 1) as pool:
-        writers = [pool.submit(until_end, side.updater(number)) for number in range(WRITERS)]
-        for landed in pool.submit(until_end, side.compact).result():
+        writers = [pool.submit(run_until_end, side.updater(number)) for number in range(WRITERS)]
+        for landed in pool.submit(run_until_end, side.compact).result():
             compactions.add(landed)
         for writer in writers:
             for landed in writer.result():
                 updates.add(landed)
 
 
-def _filled(place: Path) -> str:
+def _fill_table(place: Path) -> str:
     rows = pa.table(
         {"id": pa.array(range(ROWS), pa.int64()), "v": pa.array([0] * ROWS, pa.int64())}
     )
@@ -112,7 +112,7 @@ class _Ours:
     """This engine: updates without Spark, OPTIMIZE by it."""
 
     def __init__(self, place: Path) -> None:
-        self._place, self._spark = _filled(place), local_session()
+        self._place, self._spark = _fill_table(place), local_session()
 
     def compact(self) -> bool | None:
         """One OPTIMIZE."""
@@ -146,7 +146,7 @@ class _Theirs:
     """deltalake, which rewrites the files."""
 
     def __init__(self, place: Path) -> None:
-        self._place = _filled(place)
+        self._place = _fill_table(place)
 
     def compact(self) -> bool | None:
         """One OPTIMIZE."""

@@ -36,9 +36,9 @@ class Load:
     pause_seconds: float
 
 
-def measured(pages: Sequence[Page], cookie: str, load: Load, target_ms: float) -> str:
+def measure_pages(pages: Sequence[Page], cookie: str, load: Load, target_ms: float) -> str:
     """A table of all pages, with a pause and without one; what misses the target is bold."""
-    with _served() as port:
+    with _serve() as port:
         for _, address in pages:  # the disk and the first compilation are not measured
             _get(HTTPConnection(HOST, port, timeout=60), address, cookie)
         paused = _answers(pages, cookie, port, load)
@@ -101,7 +101,7 @@ def _get(connection: HTTPConnection, address: str, cookie: str) -> float:
 
 
 @contextmanager
-def _served() -> Iterator[int]:
+def _serve() -> Iterator[int]:
     """The port of a web server over this process's database."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "lakeui.asgi:application", "--host", HOST]

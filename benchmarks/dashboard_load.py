@@ -128,7 +128,7 @@ def main() -> None:
         database = "PostgreSQL" if options.postgres else "SQLite"
         text = _section(sizes, measured, database)
         if options.connections:
-            text += "\n" + _over_connections(options)
+            text += "\n" + _measure_connections(options)
     sys.stdout.write(text)
     if options.write:
         write_part(_TITLES[database], text, [])
@@ -181,7 +181,7 @@ def _set_up(url: str) -> None:
 
 def _measure(options: argparse.Namespace) -> Iterator[Measured]:
     chance = random.Random(1)  # noqa: S311 - the same questions every time
-    client = _signed_in()
+    client = _sign_in()
     for name, addresses in PAGES.items():
         if options.only not in name:
             continue
@@ -197,13 +197,13 @@ def _measure(options: argparse.Namespace) -> Iterator[Measured]:
         yield measured
 
 
-def _signed_in() -> "Client":
+def _sign_in() -> "Client":
     client: Client = import_module("django.test").Client()
     client.force_login(import_module("django.contrib.auth.models").User.objects.get())
     return client
 
 
-def _over_connections(options: argparse.Namespace) -> str:
+def _measure_connections(options: argparse.Namespace) -> str:
     chance = random.Random(2)  # noqa: S311 - the same questions every time
     pages = [
         (name, _address(address, options, chance))
@@ -212,7 +212,7 @@ def _over_connections(options: argparse.Namespace) -> str:
         for address in addresses * _SAMPLES
     ]
     name = import_module("django.conf").settings.SESSION_COOKIE_NAME
-    cookie = f"{name}={_signed_in().cookies[name].value}"
+    cookie = f"{name}={_sign_in().cookies[name].value}"
     connections = import_module("benchmarks.dashboard_connections")
     load = connections.Load(options.connections, options.seconds, options.pause)
     return str(connections.measured(pages, cookie, load, TARGET_MS))
@@ -249,12 +249,12 @@ def _ask(client: "Client", address: str, options: argparse.Namespace) -> tuple[f
     with capture(import_module("django.db").connection) as queries:
         body = _content(client, address)
     asked = len(queries)
-    spent = min(_spent(client, address, clock) for _ in range(2))
+    spent = min(_time_request(client, address, clock) for _ in range(2))
     twin = _TWIN.search(body)
     return spent, asked, twin[1].replace("&amp;", "&") if twin else ""
 
 
-def _spent(client: "Client", address: str, clock: Callable[[], float]) -> float:
+def _time_request(client: "Client", address: str, clock: Callable[[], float]) -> float:
     began = clock()
     _content(client, address)
     return 1000 * (clock() - began)

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from benchmarks.delta_spark_turns import compared, in_turns
+from benchmarks.delta_spark_turns import compare_medians, take_turns
 from benchmarks.measuring import Comparison, seconds, show
 from benchmarks.spark_lake import local_session, table_of_small_files
 from engine.commands.model import Delete
@@ -33,7 +33,7 @@ def measure() -> list[Comparison]:
             return seconds(lambda: run(command, tables[way], spark))
 
         before = {way: _size(place) for way, place in places.items()}
-        times = in_turns({way: partial(delete, way, count()) for way in places})
+        times = take_turns({way: partial(delete, way, count()) for way in places})
         written = {way: (_size(place) - before[way]) / 1e6 for way, place in places.items()}
     what = f"delete 1 row in 10,007 of {FILES} files of {ROWS:,} rows, by vectors"
     others = [way for way in _VECTORS if way != "engine"]
@@ -41,7 +41,7 @@ def measure() -> list[Comparison]:
         Comparison(f"{what}: bytes written", written["engine"], other, written[other], "MB")
         for other in others
     ]
-    return compared(what, times, others) + bytes_written
+    return compare_medians(what, times, others) + bytes_written
 
 
 def _size(place: Path) -> int:

@@ -36,7 +36,9 @@ def statements(spark: SparkSession, scratch: str, work: dict[str, Any]) -> dict[
     began = time.perf_counter()
     with ThreadPoolExecutor(len(work["writers"])) as pool:
         count = sum(
-            pool.map(lambda texts: landed(spark, texts, f"{scratch}/writers"), work["writers"])
+            pool.map(
+                lambda texts: count_landed(spark, texts, f"{scratch}/writers"), work["writers"]
+            )
         )
     spent = time.perf_counter() - began
     total = sum_of_ids(spark, f"{scratch}/small")
@@ -104,7 +106,7 @@ def sum_of_ids(spark: SparkSession, place: str) -> int:
     return int(spark.read.format("delta").load(place).agg({"id": "sum"}).collect()[0][0])
 
 
-def landed(spark: SparkSession, texts: list[str], place: str) -> int:
+def count_landed(spark: SparkSession, texts: list[str], place: str) -> int:
     """How many of a writer's statements were committed; the others lost to another writer."""
     count = 0
     for text in texts:

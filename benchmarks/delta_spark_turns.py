@@ -45,7 +45,9 @@ def delta_spark(scratch: Path) -> Iterator[Peer]:
     peer = fetch_delta_spark()
     scratch.mkdir(parents=True, exist_ok=True)
     script = str(Path(__file__).with_name("delta_spark_peer.py"))
-    with _waiting([str(peer.python), script, "turns", str(peer.jars), str(scratch), "{}"]) as there:
+    with _start_peer(
+        [str(peer.python), script, "turns", str(peer.jars), str(scratch), "{}"]
+    ) as there:
         yield there
 
 
@@ -57,7 +59,7 @@ def sail() -> Iterator[Peer]:
         OutOfReachError: Sail cannot be had here.
     """
     script = str(Path(__file__).with_name("sail_peer.py"))
-    with _waiting([str(fetch_sail()), script, "turns", "{}"]) as there:
+    with _start_peer([str(fetch_sail()), script, "turns", "{}"]) as there:
         yield there
 
 
@@ -76,7 +78,7 @@ def peers(
 
 
 @contextmanager
-def _waiting(command: list[str]) -> Iterator[Peer]:
+def _start_peer(command: list[str]) -> Iterator[Peer]:
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
     assert process.stdin is not None  # noqa: S101
     assert process.stdout is not None  # noqa: S101
@@ -90,7 +92,7 @@ def _waiting(command: list[str]) -> Iterator[Peer]:
             process.wait()
 
 
-def in_turns(
+def take_turns(
     ways: Mapping[str, Callable[[], float]],
     repetitions: int = REPETITIONS,
     warm_up: int = WARM_UP,
@@ -105,12 +107,12 @@ def in_turns(
     return times
 
 
-def timed(action: Callable[[], object]) -> Callable[[], float]:
+def time_action(action: Callable[[], object]) -> Callable[[], float]:
     """A way of this process."""
     return lambda: seconds(action)
 
 
-def compared(
+def compare_medians(
     what: str, times: Mapping[str, Sequence[float]], others: Sequence[str]
 ) -> list[Comparison]:
     """Medians of `engine` beside each other, and between which times they lie."""

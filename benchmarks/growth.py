@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from benchmarks.growth_chart import draw_curves, what_grows
 from benchmarks.measuring import Comparison, seconds, show
 from benchmarks.synthetic_logs import (
-    added_file,
+    build_add,
     table_with_checkpoint,
     table_with_commits,
     write_commit,
@@ -46,7 +46,9 @@ def measure(
     curves = {
         "Live files, in one checkpoint": _curve(table_with_checkpoint, files),
         "Versions, without a checkpoint": _curve(table_with_commits, versions),
-        "Threads that write to one table": {writers: _writing(writers) for writers in WRITERS},
+        "Threads that write to one table": {
+            writers: _measure_writers(writers) for writers in WRITERS
+        },
     }
     write_page(curves, page)
     return [
@@ -91,7 +93,7 @@ def _operations(place: Path, size: int) -> dict[str, float]:
     _append(table, _rows(place / "day=real" / "rows.parquet", "real"))
     times = []
     for number in range(REPETITIONS):
-        write_commit(place, table.version() + 1, [{"add": added_file(2 * size + number)}])
+        write_commit(place, table.version() + 1, [{"add": build_add(2 * size + number)}])
         times.append(seconds(table.version))
     appended, row = count(), count()
     return {
@@ -106,16 +108,16 @@ def _operations(place: Path, size: int) -> dict[str, float]:
     }
 
 
-def _writing(writers: int) -> dict[str, float]:
+def _measure_writers(writers: int) -> dict[str, float]:
     """Milliseconds until all of so many threads are done, the shortest of several times."""
     return {
         f"each thread {deed} {_EACH} times": 1000
-        * min(_written(writers, deed) for _ in range(_TURNS))
+        * min(_time_writers(writers, deed) for _ in range(_TURNS))
         for deed in (_APPENDS, "deletes one row")
     }
 
 
-def _written(writers: int, deed: str) -> float:
+def _time_writers(writers: int, deed: str) -> float:
     """Every commit must land."""
     with tempfile.TemporaryDirectory() as scratch:
         place = str(DeltaTable.create(f"{scratch}/t", _SCHEMA).uri)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.delta_spark_turns import compared, in_turns
+from benchmarks.delta_spark_turns import compare_medians, take_turns
 from benchmarks.measuring import Comparison, seconds, show
 from benchmarks.spark_lake import local_session, table_of_small_files
 from engine.commands.model import Update
@@ -35,13 +35,13 @@ def measure() -> list[Comparison]:
     with tempfile.TemporaryDirectory() as scratch:
         uri = str(Path(scratch) / "t")
         table_of_small_files(Path(uri), FILES, ROWS, {"delta.enableDeletionVectors": "true"})
-        ways = {way: partial(_wasted, uri, spark, options) for way, options in _WAYS.items()}
-        times = in_turns(ways, warm_up=1)
+        ways = {way: partial(_measure_waste, uri, spark, options) for way, options in _WAYS.items()}
+        times = take_turns(ways, warm_up=1)
     what = f"an UPDATE of {FILES * ROWS // 2:,} rows that loses to {QUICK} quick writers: wasted"
-    return compared(what, times, [_LATE])
+    return compare_medians(what, times, [_LATE])
 
 
-def _wasted(uri: str, spark: SparkSession, options: RunOptions) -> float:
+def _measure_waste(uri: str, spark: SparkSession, options: RunOptions) -> float:
     ended = threading.Event()
     writers = [threading.Thread(target=_quickly, args=(uri, i, ended)) for i in range(QUICK)]
     for writer in writers:

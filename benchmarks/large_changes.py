@@ -16,10 +16,10 @@ from benchmarks.delta_spark_turns import (
     REPETITIONS,
     WARM_UP,
     Peer,
-    compared,
-    in_turns,
+    compare_medians,
     peers,
-    timed,
+    take_turns,
+    time_action,
 )
 from benchmarks.measuring import Comparison, show
 from benchmarks.spark_lake import local_session
@@ -38,10 +38,10 @@ Statements = Mapping[str, Callable[[int], list[str]]]
 
 def measure() -> list[Comparison]:
     """Every kind of change, in turns."""
-    return measured(_statements(), REPETITIONS, WARM_UP)
+    return measure_statements(_statements(), REPETITIONS, WARM_UP)
 
 
-def measured(statements: Statements, repetitions: int, warm_up: int) -> list[Comparison]:
+def measure_statements(statements: Statements, repetitions: int, warm_up: int) -> list[Comparison]:
     """Each of the statements on tables of 10,000,000 rows, one after the other; the rows left are the same."""
     spark = local_session()
     enable(spark)
@@ -52,10 +52,10 @@ def measured(statements: Statements, repetitions: int, warm_up: int) -> list[Com
             _fill(spark, place, vectors=name != "Sail")
         results: list[Comparison] = []
         for what, text in statements.items():
-            ways = {"engine": _of_ours(spark, text, places["engine"])}
+            ways = {"engine": _time_ours(spark, text, places["engine"])}
             for name, peer in others.items():
-                ways[name] = _turn_by_turn(text, places[name], _asked(peer))
-            results += compared(what, in_turns(ways, repetitions, warm_up), list(others))
+                ways[name] = _turn_by_turn(text, places[name], _ask_peer(peer))
+            results += compare_medians(what, take_turns(ways, repetitions, warm_up), list(others))
         left = "SELECT count(*), count(id), sum(id), sum(v) FROM delta.`{}`"
         ours = [list(row) for row in spark.sql(left.format(places["engine"])).collect()]
         for name, peer in others.items():
@@ -64,7 +64,7 @@ def measured(statements: Statements, repetitions: int, warm_up: int) -> list[Com
         return results
 
 
-def _asked(peer: Peer) -> Callable[[list[str]], float]:
+def _ask_peer(peer: Peer) -> Callable[[list[str]], float]:
     return lambda sql: float(peer.ask(sql=sql)["took"])
 
 
@@ -87,11 +87,11 @@ def _statements() -> Statements:
     }
 
 
-def _of_ours(
+def _time_ours(
     spark: SparkSession, text: Callable[[int], list[str]], place: Path
 ) -> Callable[[], float]:
     def run(texts: list[str]) -> float:
-        return timed(lambda: [spark.sql(one).collect() for one in texts])()
+        return time_action(lambda: [spark.sql(one).collect() for one in texts])()
 
     return _turn_by_turn(text, place, run)
 

@@ -59,7 +59,7 @@ def seconds(action: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def in_own_process(module: str, *arguments: str) -> dict[str, float]:
+def run_in_process(module: str, *arguments: str) -> dict[str, float]:
     """What `report_usage` said in a fresh process of a module here: seconds and MB."""
     command = [sys.executable, "-m", module, *arguments]
     outcome = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)  # noqa: S603 - ourselves

@@ -17,18 +17,18 @@ from pyspark.sql import SparkSession
 
 from benchmarks.measuring import (
     Comparison,
-    in_own_process,
     peak_megabytes,
     report_usage,
+    run_in_process,
     show,
 )
 from benchmarks.spark_lake import local_session
 from benchmarks.synthetic_logs import (
     CHECKPOINT_VERSION,
     DAYS,
-    added_file,
+    build_add,
+    enable_deletion_vectors,
     table_with_checkpoint,
-    with_deletion_vectors,
 )
 from engine.commands.model import Delete
 from engine.operations.options import RunOptions
@@ -66,18 +66,18 @@ def measure(files: int = FILES, touched: int = TOUCHED, many: int = MANY) -> lis
 
 
 def _usage(way: str, place: Path, days: str) -> float:
-    return in_own_process("benchmarks.memory", way, str(place), days)["megabytes"]
+    return run_in_process("benchmarks.memory", way, str(place), days)["megabytes"]
 
 
 def _table(place: Path, one: Path, files: int, touched: int) -> Path:
     """A table of files that are not there, but for those of the first days."""
     table_with_checkpoint(place, files, size_bytes=one.stat().st_size)
     if place.name != "deltalake":
-        with_deletion_vectors(place, CHECKPOINT_VERSION + 2)
+        enable_deletion_vectors(place, CHECKPOINT_VERSION + 2)
     days = _days(files, touched)
     for number in range(files) if days else ():
         if number % DAYS in days:
-            link = place / added_file(number)["path"]
+            link = place / build_add(number)["path"]
             link.parent.mkdir(exist_ok=True)
             os.link(one, link)
     return place
@@ -97,17 +97,17 @@ def _delete(place: str, days: str, spark: SparkSession | None = None) -> object:
     table = DeltaTable.open(place)
     options = RunOptions() if spark is None else RunOptions(in_process_bytes=0)
     result = run(Delete(where=_CONDITION.format(days)), table, spark, options=options)
-    assert result.metrics["numDeletedRows"] == _deleted(days), result.metrics  # noqa: S101
+    assert result.metrics["numDeletedRows"] == _count_deleted(days), result.metrics  # noqa: S101
     return result
 
 
 def _delete_by_deltalake(place: str, days: str) -> object:
     metrics = RustTable(place).delete(_CONDITION.format(days))
-    assert metrics["num_deleted_rows"] == _deleted(days), metrics  # noqa: S101
+    assert metrics["num_deleted_rows"] == _count_deleted(days), metrics  # noqa: S101
     return metrics
 
 
-def _deleted(days: str) -> int:
+def _count_deleted(days: str) -> int:
     return len(days.split(",")) * FILES // DAYS
 
 

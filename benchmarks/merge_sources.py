@@ -12,7 +12,7 @@ REPETITIONS, WARM_UP = 5, 1
 
 def measure() -> list[Comparison]:
     """Every source, in turns."""
-    return large_changes.measured(_statements(), REPETITIONS, WARM_UP)
+    return large_changes.measure_statements(_statements(), REPETITIONS, WARM_UP)
 
 
 def _statements() -> Statements:
@@ -21,7 +21,7 @@ def _statements() -> Statements:
     return {
         f"B8 MERGE of {rows // 1000:,} rows {into}, 90 % updates": lambda turn: _spread(1000, turn),
         f"B8 MERGE of {rows // 10:,} rows {into}, 90 % updates": lambda turn: _spread(10, turn),
-        f"B8 MERGE of {rows // 100:,} rows {into}, 40 % of one key, 10 % of none": _skewed,
+        f"B8 MERGE of {rows // 100:,} rows {into}, 40 % of one key, 10 % of none": _render_skewed_merge,
     }
 
 
@@ -31,7 +31,7 @@ def _spread(step: int, turn: int) -> list[str]:
     return _merge(f"id * {step} + {turn} + IF(id % 10 = 0, {rows}, 0)", rows // step)
 
 
-def _skewed(turn: int) -> list[str]:
+def _render_skewed_merge(turn: int) -> list[str]:
     """Many new rows have one key, which one row of the next turn has too; keys that are null never match."""
     key = (
         f"CASE WHEN id % 10 < 4 THEN -{turn + 1} WHEN id % 10 = 4 THEN CAST(NULL AS BIGINT)"

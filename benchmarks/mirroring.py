@@ -19,7 +19,7 @@ from benchmarks.delta_spark_turns import spread
 from benchmarks.measuring import Comparison, seconds, show
 from benchmarks.synthetic_logs import (
     CHECKPOINT_VERSION,
-    added_file,
+    build_add,
     table_with_checkpoint,
     table_with_commits,
     write_commit,
@@ -115,7 +115,7 @@ def _mirror(long: Path, large: Path, version: int) -> tuple[float, list[float]]:
     refresh(table)
     times = []
     for number in range(version, version + REPETITIONS + 1):
-        write_commit(large, number, [{"add": added_file(2 * FILES + number)}])
+        write_commit(large, number, [{"add": build_add(2 * FILES + number)}])
         times.append(1000 * seconds(lambda: refresh(table)))
         newest = models.Commit.objects.filter(table=table).latest("version").version
         assert newest == table.version == number, (newest, table.mirror_error)  # noqa: S101

@@ -9,15 +9,15 @@ from deltalake import DeltaTable as RustTable
 
 from benchmarks.measuring import (
     Comparison,
-    in_own_process,
     report_usage,
+    run_in_process,
     seconds,
     show,
     side_by_side,
 )
 from benchmarks.synthetic_logs import (
     CHECKPOINT_VERSION,
-    added_file,
+    build_add,
     table_of_one_commit,
     table_with_checkpoint,
     write_commit,
@@ -35,22 +35,26 @@ def measure(files: int = FILES, later: int = LATER) -> list[Comparison]:
         one = table_of_one_commit(Path(scratch) / "commit", files)
         long = table_with_checkpoint(Path(scratch) / "commits", files // 10)
         for version in range(CHECKPOINT_VERSION + 2, CHECKPOINT_VERSION + 2 + later):
-            write_commit(long, version, [{"add": added_file(files + version)}])
+            write_commit(long, version, [{"add": build_add(files + version)}])
         return [
-            *_opened(f"B1 open a table of {files:,} files in one checkpoint", large, "whole"),
-            *_opened(f"B1 open a table of {files:,} files in one commit", one, "whole"),
-            *_opened(
+            *_compare_openings(
+                f"B1 open a table of {files:,} files in one checkpoint", large, "whole"
+            ),
+            *_compare_openings(f"B1 open a table of {files:,} files in one commit", one, "whole"),
+            *_compare_openings(
                 f"B1 open a table of {files // 10:,} files in one checkpoint and {later:,} commits",
                 long,
                 "whole",
             ),
-            *_opened(f"B1 only the metadata of a table of {files:,} files", large, "metadata"),
+            *_compare_openings(
+                f"B1 only the metadata of a table of {files:,} files", large, "metadata"
+            ),
             _prune(large, files),
             *(_refresh(large, files, commits) for commits in (1, 100)),
         ]
 
 
-def _opened(what: str, place: Path, part: str) -> list[Comparison]:
+def _compare_openings(what: str, place: Path, part: str) -> list[Comparison]:
     """Each in a process of its own, in turns; both find the same files."""
     found = DeltaTable.open(str(place)).snapshot().file_count
     theirs = RustTable(str(place)).get_add_actions().num_rows
@@ -64,7 +68,7 @@ def _opened(what: str, place: Path, part: str) -> list[Comparison]:
 
 
 def _usage(name: str, part: str, place: Path) -> dict[str, float]:
-    return in_own_process("benchmarks.open_table", name, part, str(place))
+    return run_in_process("benchmarks.open_table", name, part, str(place))
 
 
 def _prune(place: Path, files: int) -> Comparison:
@@ -86,7 +90,7 @@ def _refresh(place: Path, files: int, commits: int) -> Comparison:
     for _ in range(_REFRESHES):
         begin = table.version() + 1
         for version in range(begin, begin + commits):
-            write_commit(place, version, [{"add": added_file(files + version)}])
+            write_commit(place, version, [{"add": build_add(files + version)}])
         ours = min(ours, seconds(table.version))
         other = min(other, seconds(rust.update_incremental))
         assert table.version() == rust.version() == begin + commits - 1  # noqa: S101

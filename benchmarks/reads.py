@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.delta_spark_turns import Peer, compared, in_turns, peers, timed
+from benchmarks.delta_spark_turns import Peer, compare_medians, peers, take_turns, time_action
 from benchmarks.measuring import Comparison, show
 from benchmarks.spark_lake import local_session
 from engine.delta import enable
@@ -32,11 +32,11 @@ def measure() -> list[Comparison]:
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         others = peers(stack, Path(scratch))
         for number, what in enumerate(TABLES):
-            results += _measured(spark, others, Path(scratch) / str(number), what)
+            results += _measure_reads(spark, others, Path(scratch) / str(number), what)
     return results
 
 
-def _measured(
+def _measure_reads(
     spark: SparkSession, others: Mapping[str, Peer], place: Path, what: str
 ) -> list[Comparison]:
     layout, selected, condition, masked = TABLES[what]
@@ -55,21 +55,21 @@ def _measured(
         frame = spark.read.format("delta").load(str(place))
         rows["engine"] = _answer(frame.filter(condition or "true"), selected)
 
-    ways: dict[str, Callable[[], float]] = {"engine": timed(ours)}
+    ways: dict[str, Callable[[], float]] = {"engine": time_action(ours)}
     if layout in {"", "wide", "partitioned"}:
-        ways["spark.read.parquet"] = timed(parquet)
+        ways["spark.read.parquet"] = time_action(parquet)
     text = f"SELECT {selected} FROM delta.`{place}` WHERE {condition or 'true'}"
     for name, peer in others.items():
-        ways[name] = _asked(name, peer, text, rows)
-    times = in_turns(ways)
+        ways[name] = _ask_peer(name, peer, text, rows)
+    times = take_turns(ways)
     for name in others:
         assert rows[name] == rows["engine"], rows  # noqa: S101
     assert masked or "parquet" not in rows or rows["parquet"] == rows["engine"], rows  # noqa: S101
     read = f"B15 read {ROWS:,} rows, {what}"
-    return compared(read, times, ["spark.read.parquet", *others])
+    return compare_medians(read, times, ["spark.read.parquet", *others])
 
 
-def _asked(name: str, peer: Peer, text: str, rows: dict[str, object]) -> Callable[[], float]:
+def _ask_peer(name: str, peer: Peer, text: str, rows: dict[str, object]) -> Callable[[], float]:
     def ask() -> float:
         answer = peer.ask(sql=[text])
         rows[name] = answer["rows"]

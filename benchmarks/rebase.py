@@ -15,7 +15,7 @@ from deltalake import CommitProperties, write_deltalake
 from deltalake import DeltaTable as RustTable
 from pyroaring import BitMap64
 
-from benchmarks.delta_spark_turns import compared, in_turns
+from benchmarks.delta_spark_turns import compare_medians, take_turns
 from benchmarks.measuring import Comparison, seconds, show
 from engine.actions.files import AddFile, tombstone
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vector
@@ -35,10 +35,12 @@ def measure() -> list[Comparison]:
             for winners in WINNERS:
                 place = Path(scratch) / f"{vector}-{winners}"
                 ours, theirs = _Ours(place / "engine", vector), _Theirs(place / "deltalake")
-                times = in_turns(
+                times = take_turns(
                     {
-                        "engine": lambda ours=ours, n=winners: ours.over(n) * 1000 / n,
-                        "deltalake": lambda theirs=theirs, n=winners: theirs.over(n) * 1000 / n,
+                        "engine": lambda ours=ours, n=winners: ours.commit_over(n) * 1000 / n,
+                        "deltalake": lambda theirs=theirs, n=winners: (
+                            theirs.commit_over(n) * 1000 / n
+                        ),
                     },
                     warm_up=1,
                 )
@@ -47,7 +49,7 @@ def measure() -> list[Comparison]:
                 what = f"B14 rebase over {winners} winners, vectors of {vector:,} rows, each"
                 results += [
                     Comparison(line.what, line.ours, "deltalake's append", line.other, "ms")
-                    for line in compared(what, times, ["deltalake"])
+                    for line in compare_medians(what, times, ["deltalake"])
                 ]
     return results
 
@@ -76,7 +78,7 @@ class _Ours:
         txn.stage(file)
         txn.commit("WRITE", {"mode": "Append"})
 
-    def over(self, winners: int) -> float:
+    def commit_over(self, winners: int) -> float:
         """Seconds of a commit that finds so many since the version it read."""
         loser = self._table.start_transaction()
         lost = next(self._next)
@@ -112,7 +114,7 @@ class _Theirs:
         self._place, self._appended = str(place), 0
         RustTable.create(self._place, schema=pa.schema([("id", pa.int64())]))
 
-    def over(self, winners: int) -> float:
+    def commit_over(self, winners: int) -> float:
         """Seconds of an append, its one row included, that finds so many since the version it read."""
         row = pa.table({"id": [1]})
         loser = RustTable(self._place)

@@ -111,8 +111,8 @@ def _engine(place: Path) -> Outcome:
             return False
         return True
 
-    small, shared = _filled(place / "small"), _filled(place / "writers")
-    return _measured(
+    small, shared = _fill_table(place / "small"), _fill_table(place / "writers")
+    return _measure_writer(
         lambda text: do(DeltaTable.open(str(small)), text),
         lambda: (table := DeltaTable.open(str(shared))) and (lambda text: do(table, text)),
         lambda: pc.sum(DeltaTable.open(str(small)).snapshot().to_arrow()["id"]).as_py(),
@@ -143,8 +143,8 @@ def _deltalake(place: Path) -> Outcome:
             return False
         return True
 
-    small, shared = _filled(place / "small"), _filled(place / "writers")
-    return _measured(
+    small, shared = _fill_table(place / "small"), _fill_table(place / "writers")
+    return _measure_writer(
         lambda text: do(small, text),
         lambda: lambda text: do(shared, text),
         lambda: sum(row["id"] for row in deltalake_rows(str(small))),
@@ -161,7 +161,7 @@ def _rust_merge(table: RustTable, text: str) -> None:
     updating.when_not_matched_insert({"id": "s.id", "v": "s.v"}).execute()
 
 
-def _measured(
+def _measure_writer(
     do: Callable[[str], bool],
     writer: Callable[[], Callable[[str], bool]],
     total: Callable[[], int],
@@ -172,15 +172,15 @@ def _measured(
         took[kind] = median(times[WARM_UP:])
     began = time.perf_counter()
     with ThreadPoolExecutor(WRITERS) as pool:
-        landed = sum(pool.map(lambda texts: _landed(writer(), texts), writers()))
+        landed = sum(pool.map(lambda texts: _count_landed(writer(), texts), writers()))
     return Outcome(took, landed, time.perf_counter() - began, total())
 
 
-def _landed(do: Callable[[str], bool], texts: Sequence[str]) -> int:
+def _count_landed(do: Callable[[str], bool], texts: Sequence[str]) -> int:
     return sum(map(do, texts))
 
 
-def _filled(place: Path, *, vectors: bool = True) -> Path:
+def _fill_table(place: Path, *, vectors: bool = True) -> Path:
     rows = {"id": pa.array(range(ROWS), pa.int64()), "name": ["a"] * ROWS, "v": [0.5] * ROWS}
     properties = {"delta.enableDeletionVectors": str(vectors).lower()}
     write_deltalake(str(place), pa.table(rows), configuration=properties)
@@ -191,13 +191,13 @@ def _delta_spark(place: Path) -> Outcome:
     peer = fetch_delta_spark()
     place.mkdir(parents=True)
     arguments = ["statements", str(peer.jars), str(place), json.dumps(_plan())]
-    return _of_peer(peer.python, "delta_spark_peer.py", *arguments)
+    return _run_peer(peer.python, "delta_spark_peer.py", *arguments)
 
 
 def _sail(place: Path) -> Outcome:
     """Sail writes no deletion vectors, and its tables have none."""
-    tables = {name: str(_filled(place / name, vectors=False)) for name in ("small", "shared")}
-    return _of_peer(fetch_sail(), "sail_peer.py", "statements", json.dumps(_plan() | tables))
+    tables = {name: str(_fill_table(place / name, vectors=False)) for name in ("small", "shared")}
+    return _run_peer(fetch_sail(), "sail_peer.py", "statements", json.dumps(_plan() | tables))
 
 
 def _plan() -> dict[str, object]:
@@ -205,7 +205,7 @@ def _plan() -> dict[str, object]:
     return {"rows": ROWS, "warm_up": WARM_UP, **said}
 
 
-def _of_peer(python: Path, script: str, *arguments: str) -> Outcome:
+def _run_peer(python: Path, script: str, *arguments: str) -> Outcome:
     command = [str(python), str(Path(__file__).with_name(script)), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900)  # noqa: S603 - ourselves
     line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{"))

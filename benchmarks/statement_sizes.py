@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable as RustTable
 from deltalake import write_deltalake
 
-from benchmarks.delta_spark_turns import compared, in_turns
+from benchmarks.delta_spark_turns import compare_medians, take_turns
 from benchmarks.measuring import Comparison, seconds, show
 from engine.operations.run import run
 from engine.table import DeltaTable
@@ -34,27 +34,27 @@ def measure() -> list[Comparison]:
     """Each kind and size."""
     results: list[Comparison] = []
     with tempfile.TemporaryDirectory() as scratch:
-        ours, theirs = (_filled(Path(scratch) / name) for name in ("engine", "deltalake"))
+        ours, theirs = (_fill_table(Path(scratch) / name) for name in ("engine", "deltalake"))
         for kind, begin in _PARTS.items():
             for size in SIZES:
                 starts = {name: count(begin, size) for name in ("engine", "deltalake")}
                 ways = {
-                    "engine": partial(_of_ours, ours, kind, size, starts["engine"]),
-                    "deltalake": partial(_of_theirs, theirs, kind, size, starts["deltalake"]),
+                    "engine": partial(_time_ours, ours, kind, size, starts["engine"]),
+                    "deltalake": partial(_time_theirs, theirs, kind, size, starts["deltalake"]),
                 }
-                times = in_turns(ways, REPETITIONS, WARM_UP)
+                times = take_turns(ways, REPETITIONS, WARM_UP)
                 what = f"B12 {kind} of {size:,} row{'s'[: size - 1]} of {ROWS:,}, warm"
-                results += compared(what, times, ["deltalake"])
+                results += compare_medians(what, times, ["deltalake"])
                 begin = next(starts["engine"])
         assert _rows(ours) == _rows(theirs)  # noqa: S101
     return results
 
 
-def _of_ours(place: str, kind: str, size: int, starts: "count[int]") -> float:
+def _time_ours(place: str, kind: str, size: int, starts: "count[int]") -> float:
     start = next(starts)
     within = f"id >= {start} AND id < {start + size}"
     merged = ", ".join(f"({key}, 7.5D)" for key in _keys(start, size))
-    sources = {"s": _given(start, size)} if kind == "MERGE" else {}
+    sources = {"s": _build_source(start, size)} if kind == "MERGE" else {}
     text = {
         "UPDATE": f"UPDATE t SET v = v + 1 WHERE {within}",
         "DELETE": f"DELETE FROM t WHERE {within}",
@@ -64,10 +64,10 @@ def _of_ours(place: str, kind: str, size: int, starts: "count[int]") -> float:
     return seconds(lambda: run(text, DeltaTable.open(place), sources=sources))
 
 
-def _of_theirs(place: str, kind: str, size: int, starts: "count[int]") -> float:
+def _time_theirs(place: str, kind: str, size: int, starts: "count[int]") -> float:
     start = next(starts)
     within = f"id >= {start} AND id < {start + size}"
-    source = _given(start, size)
+    source = _build_source(start, size)
     ways: dict[str, Callable[[RustTable], object]] = {
         "UPDATE": lambda table: table.update({"v": "v + 1"}, predicate=within),
         "DELETE": lambda table: table.delete(within),
@@ -82,7 +82,7 @@ def _of_theirs(place: str, kind: str, size: int, starts: "count[int]") -> float:
     return seconds(lambda: ways[kind](RustTable(place)))
 
 
-def _given(start: int, size: int) -> pa.Table:
+def _build_source(start: int, size: int) -> pa.Table:
     return pa.table({"id": pa.array(_keys(start, size), pa.int64()), "v": [7.5] * size})
 
 
@@ -91,7 +91,7 @@ def _keys(start: int, size: int) -> list[int]:
     return [key + ROWS * (key % 10 == 9 and size > 1) for key in range(start, start + size)]
 
 
-def _filled(place: Path) -> str:
+def _fill_table(place: Path) -> str:
     rows = {"id": pa.array(range(ROWS), pa.int64()), "name": ["a"] * ROWS, "v": [0.5] * ROWS}
     properties = {"delta.enableDeletionVectors": "true"}
     write_deltalake(str(place), pa.table(rows), configuration=properties)

@@ -45,11 +45,11 @@ def table_with_checkpoint(place: Path, count: int, size_bytes: int | None = None
         write_commit(
             place, version, [] if version else [{"protocol": _PROTOCOL}, {"metaData": _METADATA}]
         )
-    write_commit(place, CHECKPOINT_VERSION + 1, [{"add": added_file(count)}])
+    write_commit(place, CHECKPOINT_VERSION + 1, [{"add": build_add(count)}])
     return place
 
 
-def with_deletion_vectors(place: Path, version: int) -> None:
+def enable_deletion_vectors(place: Path, version: int) -> None:
     """Let a table have deletion vectors from a version on."""
     features = ["deletionVectors"]
     write_commit(
@@ -79,7 +79,7 @@ def table_with_commits(place: Path, count: int) -> Path:
     (place / "_delta_log").mkdir(parents=True)
     write_commit(place, 0, [{"protocol": _PROTOCOL}, {"metaData": _METADATA}])
     for version in range(1, count):
-        write_commit(place, version, [{"add": added_file(version)}])
+        write_commit(place, version, [{"add": build_add(version)}])
     return place
 
 
@@ -87,7 +87,7 @@ def table_of_one_commit(place: Path, count: int) -> Path:
     """A table whose first commit adds all of its `count` files."""
     (place / "_delta_log").mkdir(parents=True)
     head = [{"protocol": _PROTOCOL}, {"metaData": _METADATA}]
-    write_commit(place, 0, [*head, *({"add": added_file(number)} for number in range(count))])
+    write_commit(place, 0, [*head, *({"add": build_add(number)} for number in range(count))])
     return place
 
 
@@ -104,7 +104,7 @@ def write_commit(place: Path, version: int, actions: list[dict[str, Any]]) -> No
     (place / "_delta_log" / f"{version:020}.json").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def added_file(number: int) -> dict[str, Any]:
+def build_add(number: int) -> dict[str, Any]:
     """The add action of file `number`."""
     return {
         "path": _path(number),
@@ -116,7 +116,7 @@ def added_file(number: int) -> dict[str, Any]:
     }
 
 
-def removed_file(number: int) -> dict[str, Any]:
+def build_remove(number: int) -> dict[str, Any]:
     """The remove action of file `number`, years ago."""
     return {"path": _path(number), "deletionTimestamp": 1_600_000_000_000, "dataChange": True}
 
@@ -152,7 +152,7 @@ def _checkpoint(count: int, size_bytes: int | None) -> pa.Table:
             "protocol": pa.array(
                 [_PROTOCOL, None], pa.struct([(key, pa.int32()) for key in _PROTOCOL])
             ),
-            "metaData": pa.array([None, _with_pairs(_METADATA)], _METADATA_TYPE),
+            "metaData": pa.array([None, _use_pair_lists(_METADATA)], _METADATA_TYPE),
         }
     )
     return pa.concat_tables([head, files], promote_options="default")
@@ -171,5 +171,5 @@ _METADATA_TYPE = pa.struct(
 )
 
 
-def _with_pairs(metadata: dict[str, Any]) -> dict[str, Any]:
+def _use_pair_lists(metadata: dict[str, Any]) -> dict[str, Any]:
     return {**metadata, "format": {"provider": "parquet", "options": []}, "configuration": []}

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from deltalake import DeltaTable as RustTable
 
-from benchmarks.delta_spark_turns import compared, in_turns
+from benchmarks.delta_spark_turns import compare_medians, take_turns
 from benchmarks.measuring import Comparison, seconds, show
 from benchmarks.synthetic_logs import (
     CHECKPOINT_VERSION,
-    added_file,
-    removed_file,
+    build_add,
+    build_remove,
     table_with_checkpoint,
     write_commit,
 )
@@ -43,8 +43,10 @@ def measure(files: int = FILES, repetitions: int = REPETITIONS) -> list[Comparis
                     for name, table in tables.items()
                 }
                 what = f"B9 VACUUM{' LITE' if lite else ''} of {files:,} files, half unneeded"
-                times = in_turns(ways, repetitions if dry else _REAL, warm_up=1)
-                results += compared(f"{what}, {'dry run' if dry else 'real'}", times, ["deltalake"])
+                times = take_turns(ways, repetitions if dry else _REAL, warm_up=1)
+                results += compare_medians(
+                    f"{what}, {'dry run' if dry else 'real'}", times, ["deltalake"]
+                )
     return results
 
 
@@ -54,7 +56,7 @@ class _Table:
     def __init__(self, place: Path, files: int) -> None:
         self._place, live, dead = place, range(files // 2), range(files // 2, files)
         table_with_checkpoint(place, files // 2 - 1)
-        removals = [{"remove": removed_file(number)} for number in dead]
+        removals = [{"remove": build_remove(number)} for number in dead]
         write_commit(place, CHECKPOINT_VERSION + 2, removals)
         self._old = [place.with_suffix(kind) for kind in (".live", ".dead")]
         for old in self._old:
@@ -62,7 +64,7 @@ class _Table:
         for file in [*self._old, *(place / "_delta_log").iterdir()]:
             os.utime(file, (_LONG_AGO, _LONG_AGO))
         live_paths, self._dead = (
-            [str(place / added_file(number)["path"]) for number in numbers]
+            [str(place / build_add(number)["path"]) for number in numbers]
             for numbers in (live, dead)
         )
         for path in [*live_paths, *self._dead]:

@@ -43,14 +43,14 @@ _BARE = (
 )
 
 
-def measured(scratch: Path) -> list[Comparison]:
+def measure_jobs(scratch: Path) -> list[Comparison]:
     """The rows that jobs left are those that the library left."""
-    by_jobs, by_library = (_filled(scratch / name) for name in ("by_jobs", "by_library"))
-    (first, *starts), (_, *bare), jobs = _by_jobs(by_jobs, scratch)
+    by_jobs, by_library = (_fill_table(scratch / name) for name in ("by_jobs", "by_library"))
+    (first, *starts), (_, *bare), jobs = _time_jobs(by_jobs, scratch)
     for key in range(_STARTS):
-        _by_library(by_library, "DELETE", key)
+        _time_library(by_library, "DELETE", key)
     library = {
-        kind: [_by_library(by_library, kind, key) for key in keys] for kind, keys in _KEYS.items()
+        kind: [_time_library(by_library, kind, key) for key in keys] for kind, keys in _KEYS.items()
     }
     assert _rows(by_jobs) == _rows(by_library)  # noqa: S101
     return [
@@ -76,7 +76,9 @@ def measured(scratch: Path) -> list[Comparison]:
     ]
 
 
-def _by_jobs(place: Path, scratch: Path) -> tuple[list[float], list[float], dict[str, list[float]]]:
+def _time_jobs(
+    place: Path, scratch: Path
+) -> tuple[list[float], list[float], dict[str, list[float]]]:
     """Seconds of each worker's start, of each bare session's, and of each job after them by its kind."""
     table = register_table(str(place))
     client = Client()
@@ -95,7 +97,7 @@ def _by_jobs(place: Path, scratch: Path) -> tuple[list[float], list[float], dict
             bare.append(seconds(_bare_session))
             job, began = ask("DELETE", number), time.perf_counter()
             worker = WorkerProcess("spark", url, scratch / f"worker-{number}.log")
-            starts.append(_ended(job) - began)
+            starts.append(_wait_for_end(job) - began)
             if number == 0:  # it leaves Spark's classes to the next ones
                 worker.signal(signal.SIGTERM)
                 wait_until(lambda worker=worker: not worker.is_running(), "the worker to end")
@@ -116,10 +118,10 @@ def _admin() -> User:
 
 def _took(ask: Callable[[], Job]) -> float:
     began = time.perf_counter()
-    return _ended(ask()) - began
+    return _wait_for_end(ask()) - began
 
 
-def _ended(job: Job) -> float:
+def _wait_for_end(job: Job) -> float:
     """When the job was seen to have succeeded."""
     while Job.objects.filter(pk=job.pk, state__in=Job.ACTIVE).exists():
         CLOCK.pause(_LOOK_S)
@@ -134,12 +136,12 @@ def _bare_session() -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603 - ourselves
 
 
-def _by_library(place: Path, kind: str, key: int) -> float:
+def _time_library(place: Path, kind: str, key: int) -> float:
     statement = parse_statement(_STATEMENTS[kind].format(table="t", key=key))
     return seconds(lambda: run(statement, DeltaTable.open(str(place)), None))
 
 
-def _filled(place: Path) -> Path:
+def _fill_table(place: Path) -> Path:
     rows: dict[str, Any] = {"id": range(1000), "v": [0.5] * 1000}
     configuration = {"delta.enableDeletionVectors": "true"}
     write_deltalake(str(place), pa.table(rows), configuration=configuration)

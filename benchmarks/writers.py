@@ -45,7 +45,7 @@ def _other_rows(kind: str, writers: int, turns: int) -> list[Comparison]:
     for _ in range(turns):
         for name in _ENGINES:
             with tempfile.TemporaryDirectory() as scratch:
-                place = _filled(Path(scratch) / "t")
+                place = _fill_table(Path(scratch) / "t")
                 keys = [range(i * EACH, (i + 1) * EACH) for i in range(writers)]
                 counts, spent = race(kind, _update_each, [(name, place, own) for own in keys])
                 assert _sum(place) == sum(counts), (name, counts)  # noqa: S101
@@ -79,7 +79,7 @@ def _same_row(kind: str, rounds: int) -> Comparison:
     landed = dict.fromkeys(_ENGINES, 0)
     for name in _ENGINES:
         with tempfile.TemporaryDirectory() as scratch:
-            place = _filled(Path(scratch) / "t")
+            place = _fill_table(Path(scratch) / "t")
             for _ in range(rounds):
                 counts, _ = race(kind, _update_together, [(name, place)] * RIVALS)
                 landed[name] += sum(counts)
@@ -154,7 +154,7 @@ def _theirs(place: str, before_commit: Barrier | None) -> Callable[[int], bool]:
 _ENGINES = {"engine": _ours, "deltalake": _theirs}
 
 
-def _filled(place: Path) -> str:
+def _fill_table(place: Path) -> str:
     rows = {"id": pa.array(range(ROWS), pa.int64()), "v": pa.array([0] * ROWS, pa.int64())}
     write_deltalake(
         str(place), pa.table(rows), configuration={"delta.enableDeletionVectors": "true"}
