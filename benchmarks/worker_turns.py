@@ -22,7 +22,7 @@ from engine.operations.run import run
 from engine.table import DeltaTable
 from lakeui.catalog.registration import register_table
 from lakeui.jobs.models import Job
-from tests.services import CLOCK, WorkerProcess, point_celery_to, running_redis, wait_until
+from tests.services import CLOCK, WorkerProcess, point_celery_to, run_redis, wait_until
 
 _STARTS, _JOBS, _WARM_UP = 6, 40, 5
 _KEYS = {
@@ -91,7 +91,7 @@ def _time_jobs(
         assert answer.status_code == HTTPStatus.ACCEPTED, answer.content  # noqa: S101
         return Job.objects.get(pk=answer.json()["id"])
 
-    with running_redis() as url:
+    with run_redis() as url:
         point_celery_to(url)
         for number in range(_STARTS):
             bare.append(seconds(_bare_session))

@@ -115,7 +115,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Generated requests are drawn as they are collected: only those that are run shall be."""
-    Run.asked_for(config.getoption("markexpr"))
+    Run.select(config.getoption("markexpr"))
 
 
 @pytest.hookimpl(wrapper=True)

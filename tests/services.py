@@ -33,7 +33,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 45.0) 
 
 
 @contextmanager
-def running_redis() -> Iterator[str]:
+def run_redis() -> Iterator[str]:
     """The URL of a Redis that keeps nothing."""
     with tempfile.TemporaryDirectory() as directory:
         process, port = _redis_on_a_port_of_its_own(Path(directory))
@@ -53,13 +53,13 @@ def _redis_on_a_port_of_its_own(directory: Path) -> tuple["subprocess.Popen[byte
             process = subprocess.Popen(  # noqa: S603
                 [*command, "--dir", str(directory)], stdout=out, stderr=subprocess.STDOUT
             )
-        wait_until(partial(_started_or_ended, process, log), "redis-server")
+        wait_until(partial(_has_started_or_ended, process, log), "redis-server")
         if process.poll() is None:
             return process, port
         assert "in use" in log.read_text(), log.read_text()
 
 
-def _started_or_ended(process: "subprocess.Popen[bytes]", log: Path) -> bool:
+def _has_started_or_ended(process: "subprocess.Popen[bytes]", log: Path) -> bool:
     return "Ready to accept connections" in log.read_text() or process.poll() is not None
 
 

@@ -14,7 +14,7 @@ class Run:
     is_hunt = True
 
     @classmethod
-    def asked_for(cls, marks: str) -> None:
+    def select(cls, marks: str) -> None:
         """By pytest's -m."""
         cls.is_hunt = _LEFT_OUT not in marks
 

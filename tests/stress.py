@@ -89,7 +89,7 @@ class State:
 
 def parts() -> list[Part]:
     """The whole hunt."""
-    return [*_histories(), *_marked(), *_properties(), *_rules()]
+    return [*_histories(), *_list_marked(), *_properties(), *_rules()]
 
 
 def _histories() -> Iterable[Part]:
@@ -100,7 +100,7 @@ def _histories() -> Iterable[Part]:
         yield Part("generated histories", name, arguments, environment)
 
 
-def _marked() -> Iterable[Part]:
+def _list_marked() -> Iterable[Part]:
     """The files of tests marked `stress`."""
     for path in sorted(ROOT.glob("tests/**/test_*.py")):
         text = path.read_text("utf-8")

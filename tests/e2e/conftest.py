@@ -7,7 +7,7 @@ from django.db import connections
 from django.test.utils import override_settings, teardown_databases
 from playwright.sync_api import expect, sync_playwright
 
-from tests.e2e.server import serving
+from tests.e2e.server import run_server
 from tests.lakeui.factories import Story
 from tests.migrated import set_up_databases
 
@@ -43,7 +43,7 @@ def story(browser, django_test_environment, django_db_blocker):
 
 @pytest.fixture(scope="session")
 def address(story, tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("server") / "server.log") as url:
+    with run_server(tmp_path_factory.mktemp("server") / "server.log") as url:
         yield url
 
 
@@ -62,7 +62,7 @@ def context(browser, address):
 EXPECTED_LINES = ("Failed to load resource", "htmx:sendAbort", "htmx:afterRequest")
 
 
-def _expected(text):
+def is_expected(text):
     return any(line in text for line in EXPECTED_LINES)
 
 
@@ -75,7 +75,9 @@ def page(context):
     opened.on(
         "console",
         lambda line: (
-            faults.append(line.text) if line.type == "error" and not _expected(line.text) else None
+            faults.append(line.text)
+            if line.type == "error" and not is_expected(line.text)
+            else None
         ),
     )
     yield opened
@@ -83,7 +85,7 @@ def page(context):
 
 
 @pytest.fixture
-def signed_in(page):
+def overview_page(page):
     page.goto("/login/")
     page.fill("#id_username", "ops-oncall")
     page.fill("#id_password", PASSWORD)

@@ -12,7 +12,7 @@ from pathlib import Path
 import django
 from django.core.management import call_command
 
-from tests.e2e.server import serving
+from tests.e2e.server import run_server
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def lake_of_its_own() -> Iterator[str]:
         django.setup()
         call_command("migrate", verbosity=0)
         import_module("tests.lakeui.factories").Story()  # its models need Django
-        with serving(Path(home, "server.log")) as url:
+        with run_server(Path(home, "server.log")) as url:
             yield url
 
 
@@ -67,5 +67,5 @@ def empty_installation(home: Path, password: str) -> Iterator[str]:
         subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "manage.py", *command], env=os.environ | more, check=True
         )
-    with serving(home / "server.log", more) as url:
+    with run_server(home / "server.log", more) as url:
         yield url

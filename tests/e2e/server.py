@@ -18,7 +18,7 @@ _PATIENCE_S = 90
 
 
 @contextmanager
-def serving(log: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
+def run_server(log: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
     """Its address, over the database that this process is connected to; ends with the block.
 
     `more` are variables of its own, another database among them.

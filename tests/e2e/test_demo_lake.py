@@ -53,7 +53,7 @@ def demo(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def signed_in_state(browser, demo):
+def session_state(browser, demo):
     """The cookies of the person who followed the printed link."""
 
     def link() -> re.Match[str] | None:
@@ -67,9 +67,9 @@ def signed_in_state(browser, demo):
 
 
 @pytest.fixture
-def context(browser, demo, signed_in_state):
+def context(browser, demo, session_state):
     opened = browser.new_context(
-        base_url=f"http://127.0.0.1:{demo.port}", storage_state=signed_in_state
+        base_url=f"http://127.0.0.1:{demo.port}", storage_state=session_state
     )
     opened.set_default_timeout(15_000)
     yield opened
@@ -82,7 +82,7 @@ def keyboard(page):
     return Keyboard(page)
 
 
-def committed(page) -> None:
+def expect_commit(page) -> None:
     expect(page.get_by_text("Committed as v")).to_be_visible(timeout=A_JOB_MS)
 
 
@@ -142,7 +142,7 @@ def test_a_table_is_made_eligible_for_row_level_concurrency(keyboard):
     expect(page.get_by_text("The protocol is upgraded")).to_be_visible()
     keyboard.type("Type sales.returns to run it", "sales.returns")
     keyboard.press("Run it")
-    committed(page)
+    expect_commit(page)
     open_tab(keyboard, "sales.returns", "Row-level eligibility")
     expect(page.get_by_role("heading", name=re.compile("^Eligible"))).to_be_visible()
 
@@ -157,7 +157,7 @@ def test_a_level_is_changed_once_it_is_seen_who_would_lose(keyboard):
     expect(page.get_by_role("heading", name="What it would do")).to_be_visible()
     keyboard.type("Type sales.orders to confirm", "sales.orders")
     keyboard.press("Set as a job")
-    committed(page)
+    expect_commit(page)
     open_tab(keyboard, "sales.orders", "Isolation")
     expect(page.locator(".facts").get_by_text("Serializable set", exact=True)).to_be_visible()
 
@@ -170,7 +170,7 @@ def test_an_earlier_version_is_restored(keyboard):
     keyboard.press("Show what it does")
     keyboard.type("Type sales.order_items to run it", "sales.order_items")
     keyboard.press("Run it")
-    committed(page)
+    expect_commit(page)
 
 
 def test_vacuum_says_what_it_would_delete_before_it_does(keyboard):
@@ -184,7 +184,7 @@ def test_vacuum_says_what_it_would_delete_before_it_does(keyboard):
     keyboard.follow("Run it")
     keyboard.type("Type web.visits to run it", "web.visits")
     keyboard.press("Run it")
-    committed(page)
+    expect_commit(page)
 
 
 def test_a_pasted_stack_trace_leads_to_the_version_that_won(keyboard):

@@ -47,13 +47,13 @@ def paths(story):
 
 
 @pytest.mark.parametrize(("theme", "rules"), [("light", RULES), ("dark", RULES_OF_COLORS)])
-def test_every_page_is_accessible(signed_in, context, story, address, theme, rules):
+def test_every_page_is_accessible(overview_page, context, story, address, theme, rules):
     """A theme changes colors alone, as `test_a_theme_changes_nothing_but_colors` holds."""
     context.add_cookies([{"name": "theme", "value": theme, "url": address}])
     violations = []
     for path in paths(story):
-        signed_in.goto(path)
-        result = Axe().run(signed_in, options=rules)
+        overview_page.goto(path)
+        result = Axe().run(overview_page, options=rules)
         violations += [
             f"{path}: {violation['id']}: {node['html'][:160]}"
             for violation in result.response["violations"]
@@ -63,26 +63,26 @@ def test_every_page_is_accessible(signed_in, context, story, address, theme, rul
 
 
 @pytest.mark.parametrize("width", [360, 1280, 2560])
-def test_every_page_fits_its_window_and_all_its_text_can_be_read(signed_in, story, width):
-    signed_in.set_viewport_size({"width": width, "height": 800})
+def test_every_page_fits_its_window_and_all_its_text_can_be_read(overview_page, story, width):
+    overview_page.set_viewport_size({"width": width, "height": 800})
     faults = []
     for path in paths(story):
-        signed_in.goto(path)
-        signed_in.evaluate(YESTERDAY)  # moments of other days are longer
-        if signed_in.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        overview_page.goto(path)
+        overview_page.evaluate(YESTERDAY)  # moments of other days are longer
+        if overview_page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             faults.append(f"{path}: scrolls sideways")
-        faults += [f"{path}: {fault}" for fault in signed_in.evaluate(LEGIBLE)]
+        faults += [f"{path}: {fault}" for fault in overview_page.evaluate(LEGIBLE)]
     assert "\n".join(faults) == ""
 
 
 @pytest.mark.parametrize("width", [1280, 1440])
-def test_a_head_is_one_row_and_the_lake_fits_beside_the_sidebar(signed_in, story, width):
-    signed_in.set_viewport_size({"width": width, "height": 800})
-    signed_in.goto(f"/tables/{story.orders.pk}/")
+def test_a_head_is_one_row_and_the_lake_fits_beside_the_sidebar(overview_page, story, width):
+    overview_page.set_viewport_size({"width": width, "height": 800})
+    overview_page.goto(f"/tables/{story.orders.pk}/")
     tops = "facts => facts.map(fact => fact.getBoundingClientRect().top)"
-    assert len(set(signed_in.locator(".facts-table > div").evaluate_all(tops))) == 1
-    signed_in.goto("/")
-    lake = signed_in.locator(".scroll[aria-labelledby=tables]")
+    assert len(set(overview_page.locator(".facts-table > div").evaluate_all(tops))) == 1
+    overview_page.goto("/")
+    lake = overview_page.locator(".scroll[aria-labelledby=tables]")
     assert lake.evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
@@ -106,10 +106,10 @@ def test_text_that_cannot_be_read_is_found(page):
 
 
 @pytest.mark.parametrize("width", [800, 1024])
-def test_the_top_bar_holds_its_switches_in_a_narrow_window(signed_in, story, width):
-    signed_in.set_viewport_size({"width": width, "height": 800})
-    signed_in.goto(f"/tables/{story.orders.pk}/concurrency/")
-    bar = signed_in.locator(".topbar").bounding_box()
+def test_the_top_bar_holds_its_switches_in_a_narrow_window(overview_page, story, width):
+    overview_page.set_viewport_size({"width": width, "height": 800})
+    overview_page.goto(f"/tables/{story.orders.pk}/concurrency/")
+    bar = overview_page.locator(".topbar").bounding_box()
     for selector in (
         ".crumbs [aria-current]",
         ".search",
@@ -117,7 +117,7 @@ def test_the_top_bar_holds_its_switches_in_a_narrow_window(signed_in, story, wid
         ".switches .seg >> nth=1",
         ".user",
     ):
-        box = signed_in.locator(f".topbar {selector}").bounding_box()
+        box = overview_page.locator(f".topbar {selector}").bounding_box()
         assert box["y"] >= bar["y"], selector
         assert box["y"] + box["height"] <= bar["y"] + bar["height"], selector
         assert box["x"] + box["width"] <= bar["x"] + bar["width"], selector
@@ -136,20 +136,20 @@ def test_the_sign_in_page_is_accessible(page):
     assert Axe().run(page, options=RULES).response["violations"] == []
 
 
-def test_paper_holds_what_a_page_says_without_its_controls(signed_in, story):
-    signed_in.set_viewport_size({"width": 718, "height": 1000})
-    signed_in.emulate_media(media="print")
-    signed_in.goto(f"/conflicts/{story.conflict.pk}/")
-    assert signed_in.locator("h1").is_visible()
-    assert not signed_in.locator(".sidebar, .topbar, .btn >> visible=true").count()
-    assert signed_in.evaluate("document.documentElement.scrollWidth <= innerWidth")
+def test_paper_holds_what_a_page_says_without_its_controls(overview_page, story):
+    overview_page.set_viewport_size({"width": 718, "height": 1000})
+    overview_page.emulate_media(media="print")
+    overview_page.goto(f"/conflicts/{story.conflict.pk}/")
+    assert overview_page.locator("h1").is_visible()
+    assert not overview_page.locator(".sidebar, .topbar, .btn >> visible=true").count()
+    assert overview_page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_question_stays_on_the_screen_of_a_telephone(signed_in, story):
-    signed_in.set_viewport_size({"width": 360, "height": 740})
-    signed_in.goto(f"/jobs/{story.running.pk}/")
-    signed_in.locator(".menu > summary", has_text="Cancel").click()
-    question = signed_in.locator(".menu[open] > .confirm")
+def test_a_question_stays_on_the_screen_of_a_telephone(overview_page, story):
+    overview_page.set_viewport_size({"width": 360, "height": 740})
+    overview_page.goto(f"/jobs/{story.running.pk}/")
+    overview_page.locator(".menu > summary", has_text="Cancel").click()
+    question = overview_page.locator(".menu[open] > .confirm")
     expect(question).to_be_in_viewport(ratio=1)
     box = question.bounding_box()
     assert box["x"] >= 0
@@ -157,17 +157,21 @@ def test_a_question_stays_on_the_screen_of_a_telephone(signed_in, story):
     assert box["y"] + box["height"] <= 740
 
 
-def test_the_name_of_a_row_stays_while_its_table_is_moved_sideways(signed_in, story):
-    signed_in.set_viewport_size({"width": 360, "height": 740})
-    signed_in.goto("/tables/")
-    table, name = signed_in.locator(".scroll").first, signed_in.locator("tbody th").first
+def test_the_name_of_a_row_stays_while_its_table_is_moved_sideways(overview_page, story):
+    overview_page.set_viewport_size({"width": 360, "height": 740})
+    overview_page.goto("/tables/")
+    table, name = overview_page.locator(".scroll").first, overview_page.locator("tbody th").first
     before = name.bounding_box()["x"]
     assert table.evaluate("each => { each.scrollLeft = 150; return each.scrollLeft }") == 150
     assert name.bounding_box()["x"] == before
 
 
-def test_why_rows_are_told_apart_is_never_cut_where_the_facts_stand_in_one_line(signed_in, story):
-    signed_in.set_viewport_size({"width": 1440, "height": 900})
-    signed_in.goto(f"/tables/{story.orders.pk}/")
-    reason = signed_in.locator(".facts-table dd", has=signed_in.locator("[title*='clustered']"))
+def test_why_rows_are_told_apart_is_never_cut_where_the_facts_stand_in_one_line(
+    overview_page, story
+):
+    overview_page.set_viewport_size({"width": 1440, "height": 900})
+    overview_page.goto(f"/tables/{story.orders.pk}/")
+    reason = overview_page.locator(
+        ".facts-table dd", has=overview_page.locator("[title*='clustered']")
+    )
     assert reason.evaluate("each => each.scrollWidth <= each.clientWidth")

@@ -17,8 +17,8 @@ def violations(page):
     return [f"{one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"][:3]]
 
 
-def test_a_file_is_sent_looked_at_and_loaded_under_other_types(signed_in, tmp_path):
-    page = signed_in
+def test_a_file_is_sent_looked_at_and_loaded_under_other_types(overview_page, tmp_path):
+    page = overview_page
     file = tmp_path / "clicks of may.csv"
     lines = [f"{n};{n:05d};2026-05-{n % 28 + 1:02d};/page/{n}" for n in range(1, 20_000)]
     file.write_text("\n".join(["id;code;day;page", *lines]) + "\n")
@@ -66,8 +66,8 @@ def _load_and_land(page):
     job.table.delete()
 
 
-def test_a_file_that_cannot_be_loaded_is_refused_on_the_page(signed_in, tmp_path):
-    page = signed_in
+def test_a_file_that_cannot_be_loaded_is_refused_on_the_page(overview_page, tmp_path):
+    page = overview_page
     file = tmp_path / "photo.exe"
     file.write_bytes(b"x")
     page.goto("/tables/upload/")

@@ -26,7 +26,7 @@ from lakeui.local_stack.login_links import make_link_token
 from tests.e2e.keyboard import Keyboard
 from tests.e2e.test_every_page import LEGIBLE, RULES
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
-from tests.lakeui.conflicts.aborted_jobs import aborted_job
+from tests.lakeui.conflicts.aborted_jobs import create_aborted_job
 from tests.lakeui.factories import make_commit, make_job, make_table
 from workers.conflict_trials import try_fixes
 from workers.preview import preview_table
@@ -52,8 +52,8 @@ def test_a_link_signs_in_once_and_a_password_after_it(page, story):
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
-def test_from_a_search_to_a_version_and_its_neighbours_by_keys_alone(signed_in):
-    page, keyboard = signed_in, Keyboard(signed_in)
+def test_from_a_search_to_a_version_and_its_neighbours_by_keys_alone(overview_page):
+    page, keyboard = overview_page, Keyboard(overview_page)
     keyboard.keys("/")
     page.keyboard.type("sales.orders v4797")
     page.keyboard.press("Enter")
@@ -71,8 +71,10 @@ def test_from_a_search_to_a_version_and_its_neighbours_by_keys_alone(signed_in):
     expect(page.get_by_text("Off while you type.")).to_be_visible()
 
 
-def test_a_statement_is_understood_while_it_is_written_and_runs_when_confirmed(signed_in, story):
-    page = signed_in
+def test_a_statement_is_understood_while_it_is_written_and_runs_when_confirmed(
+    overview_page, story
+):
+    page = overview_page
     page.goto(f"/jobs/new/?table={story.orders.pk}")
     page.fill("#id_sql", "DELETE FORM sales.orders")
     expect(page.get_by_role("heading", name="Not understood")).to_be_visible()
@@ -88,8 +90,8 @@ def test_a_statement_is_understood_while_it_is_written_and_runs_when_confirmed(s
     expect(page.get_by_text("Nothing of it is in the table.")).to_be_visible()
 
 
-def test_a_running_job_moves_by_itself_until_it_has_committed(signed_in, story):
-    page = signed_in
+def test_a_running_job_moves_by_itself_until_it_has_committed(overview_page, story):
+    page = overview_page
     job = make_job(
         story.orders, "update", state=Job.State.RUNNING, requested_by=story.owner, attempts=1,
         started_at=timezone.now(), progress_stage="write", progress_done=1, progress_total=4,
@@ -109,8 +111,8 @@ def test_a_running_job_moves_by_itself_until_it_has_committed(signed_in, story):
     expect(page.get_by_text("Cancel…")).to_have_count(0)
 
 
-def test_a_slow_run_is_explained_and_run_again_on_its_page(signed_in, story):
-    page, table = signed_in, Table.objects.get(name="web.events")
+def test_a_slow_run_is_explained_and_run_again_on_its_page(overview_page, story):
+    page, table = overview_page, Table.objects.get(name="web.events")
     for hours, took in ((30, 60), (20, 60), (10, 300)):
         began = timezone.now() - timedelta(hours=hours)
         ended, at = began + timedelta(seconds=took), int(began.timestamp() * 1000)
@@ -157,8 +159,8 @@ def test_a_slow_run_is_explained_and_run_again_on_its_page(signed_in, story):
     expect(panel.get_by_role("link", name="v8122")).to_be_visible()
 
 
-def test_an_aborted_write_leads_to_both_sides_and_to_how_to_avoid_it(signed_in, story):
-    page = signed_in
+def test_an_aborted_write_leads_to_both_sides_and_to_how_to_avoid_it(overview_page, story):
+    page = overview_page
     page.goto("/")
     page.get_by_role("link", name="Conflicts", exact=False).first.click()
     page.locator("a.filter", has_text="Aborted").click()
@@ -173,13 +175,13 @@ def test_an_aborted_write_leads_to_both_sides_and_to_how_to_avoid_it(signed_in, 
     expect(page.get_by_role("heading", name="version 4797")).to_be_visible()
 
 
-def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(signed_in, story):
+def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(overview_page, story):
     """What a worker does is done here, between two looks at the page."""
     place = Path(settings.LAKE_HOME) / "sales/retried"
-    conflict = aborted_job(
+    conflict = create_aborted_job(
         str(place), User.objects.get(username="ops-oncall"), name="sales.retried"
     )
-    page = signed_in
+    page = overview_page
     page.goto(f"/conflicts/{conflict.pk}/")
     field, button = (page.locator(f".try {part}").bounding_box() for part in (".field", "button"))
     assert (
@@ -209,8 +211,8 @@ def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(signe
     shutil.rmtree(place)
 
 
-def test_a_narrowed_list_is_a_link_a_file_and_a_zone(signed_in, story):
-    page = signed_in
+def test_a_narrowed_list_is_a_link_a_file_and_a_zone(overview_page, story):
+    page = overview_page
     page.goto(f"/tables/{story.orders.pk}/history/")
     page.get_by_role("link", name="DELETE", exact=False).first.click()
     page.wait_for_url("**operation=DELETE**")
@@ -226,8 +228,8 @@ def test_a_narrowed_list_is_a_link_a_file_and_a_zone(signed_in, story):
     expect(page.get_by_role("button", name="UTC")).to_be_visible()
 
 
-def test_what_a_reader_opened_stays_open_while_the_page_renews_itself(signed_in, story):
-    page = signed_in
+def test_what_a_reader_opened_stays_open_while_the_page_renews_itself(overview_page, story):
+    page = overview_page
     page.goto(f"/jobs/{story.running.pk}/")
     page.get_by_text("Tasks and bytes of each step").click()
     details = page.locator("details", has_text="Tasks and bytes of each step")
@@ -237,7 +239,7 @@ def test_what_a_reader_opened_stays_open_while_the_page_renews_itself(signed_in,
     expect(details.get_by_role("rowheader", name="Find matches")).to_be_visible()
 
 
-def test_rows_of_two_versions_are_compared_side_by_side(signed_in, story, tmp_path, settings):
+def test_rows_of_two_versions_are_compared_side_by_side(overview_page, story, tmp_path, settings):
     settings.TABLE_ROOTS = [str(tmp_path)]
     store = open_store(str(tmp_path / "prices"))
     write_first(store)
@@ -248,7 +250,7 @@ def test_rows_of_two_versions_are_compared_side_by_side(signed_in, story, tmp_pa
     table = make_table("sales.prices", uri=str(tmp_path / "prices"), version=2)
     for version in range(3):
         make_commit(table, version, "WRITE")
-    page = signed_in
+    page = overview_page
     page.goto(f"/tables/{table.pk}/history/2/")
     page.get_by_role("link", name="Row diff").click()
     expect(page.get_by_text("Not compared yet")).to_be_visible()
@@ -268,8 +270,8 @@ def test_rows_of_two_versions_are_compared_side_by_side(signed_in, story, tmp_pa
     Table.objects.filter(pk=table.pk).delete()
 
 
-def test_the_palette_leads_everywhere_by_keys_alone(signed_in, story):
-    page = signed_in
+def test_the_palette_leads_everywhere_by_keys_alone(overview_page, story):
+    page = overview_page
     palette, chosen = page.locator("#palette"), page.locator("#palette [aria-selected=true]")
 
     def ask(text):
@@ -302,8 +304,8 @@ def test_the_palette_leads_everywhere_by_keys_alone(signed_in, story):
     assert Axe().run(page, options=RULES).response["violations"] == []
 
 
-def test_the_palette_goes_to_what_was_typed_however_fast_it_was(signed_in, story):
-    page = signed_in
+def test_the_palette_goes_to_what_was_typed_however_fast_it_was(overview_page, story):
+    page = overview_page
     page.goto("/jobs/")
     page.keyboard.press("Control+k")
     page.keyboard.type("monitoring")
@@ -311,8 +313,8 @@ def test_the_palette_goes_to_what_was_typed_however_fast_it_was(signed_in, story
     page.wait_for_url("**/monitoring/")
 
 
-def test_the_palette_ignores_an_answer_to_what_was_typed_before(signed_in, story):
-    page, held = signed_in, []
+def test_the_palette_ignores_an_answer_to_what_was_typed_before(overview_page, story):
+    page, held = overview_page, []
     page.goto("/jobs/")
     page.route(re.compile(r"/search/\?q=(&|$)"), lambda route: held.append(route))
     with page.expect_request(re.compile(r"/search/")):

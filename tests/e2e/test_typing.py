@@ -10,8 +10,8 @@ DELETE = "DELETE FROM sales.orders"
 SLOW = {"offline": False, "latency": 300, "downloadThroughput": -1, "uploadThroughput": -1}
 
 
-def test_a_slow_answer_takes_away_nothing_that_is_typed(signed_in, story):
-    page = signed_in
+def test_a_slow_answer_takes_away_nothing_that_is_typed(overview_page, story):
+    page = overview_page
     page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", SLOW)
     page.goto(f"/jobs/new/?table={story.orders.pk}")
     page.locator("#id_sql").press_sequentially(DELETE, delay=5)
@@ -27,8 +27,8 @@ def test_a_slow_answer_takes_away_nothing_that_is_typed(signed_in, story):
     expect(page.locator("#id_reason")).to_have_value("ticket 42")
 
 
-def test_a_session_that_ends_leads_to_sign_in_and_back_with_what_was_typed(signed_in, story):
-    page = signed_in
+def test_a_session_that_ends_leads_to_sign_in_and_back_with_what_was_typed(overview_page, story):
+    page = overview_page
     address = f"/jobs/new/?table={story.orders.pk}"
     for leave in (
         lambda: page.locator("#id_sql").press_sequentially(" WHERE order_id = 7", delay=5),

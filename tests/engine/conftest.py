@@ -43,13 +43,13 @@ def rows_elsewhere() -> Callable[[DeltaTable], dict[str, list[tuple[object, ...]
 
     def read(table: DeltaTable) -> dict[str, list[tuple[object, ...]]]:
         return {
-            "engine": _sorted(table.snapshot().to_arrow().to_pylist()),
-            "deltalake": _sorted(deltalake_rows(table.uri)),
-            "duckdb": _sorted(duckdb_rows(table.uri)),
+            "engine": _sort_rows(table.snapshot().to_arrow().to_pylist()),
+            "deltalake": _sort_rows(deltalake_rows(table.uri)),
+            "duckdb": _sort_rows(duckdb_rows(table.uri)),
         }
 
     return read
 
 
-def _sorted(rows: list[dict[str, object]]) -> list[tuple[object, ...]]:
+def _sort_rows(rows: list[dict[str, object]]) -> list[tuple[object, ...]]:
     return sorted((tuple(row.values()) for row in rows), key=repr)

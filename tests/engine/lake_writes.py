@@ -55,7 +55,7 @@ def data_files(table):
     return sorted(path.name for path in Path(table.uri).rglob("*.parquet"))
 
 
-def unlogged_files(table):
+def list_unlogged_files(table):
     """Data files that no version names."""
     log = "".join(path.read_text() for path in Path(table.uri, "_delta_log").glob("*.json"))
     return [name for name in data_files(table) if name not in log]

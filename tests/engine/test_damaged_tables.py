@@ -34,7 +34,7 @@ def files_below(root: Path) -> dict[str, bytes]:
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
-def with_odd_value(data: bytes, draw: Any) -> bytes:
+def put_odd_value(data: bytes, draw: Any) -> bytes:
     values = list(VALUE.finditer(data))
     if not values:
         return data
@@ -42,7 +42,7 @@ def with_odd_value(data: bytes, draw: Any) -> bytes:
     return data[: match.start(1)] + draw(st.sampled_from(ODD_VALUES)) + data[match.end(1) :]
 
 
-def with_other_byte(data: bytes, draw: Any) -> bytes:
+def change_byte(data: bytes, draw: Any) -> bytes:
     at = draw(st.integers(0, len(data) - 1))
     return data[:at] + bytes([draw(st.integers(0, 255))]) + data[at + 1 :]
 
@@ -51,12 +51,12 @@ def cut(data: bytes, draw: Any) -> bytes:
     return data[: draw(st.integers(0, len(data) - 1))]
 
 
-def with_hole(data: bytes, draw: Any) -> bytes:
+def cut_hole(data: bytes, draw: Any) -> bytes:
     at = draw(st.integers(0, len(data) - 1))
     return data[:at] + data[at + draw(st.integers(1, 30)) :]
 
 
-def with_lines_moved(data: bytes, draw: Any) -> bytes:
+def shuffle_lines(data: bytes, draw: Any) -> bytes:
     return b"\n".join(draw(st.permutations(data.split(b"\n")[:50])))
 
 
@@ -72,9 +72,7 @@ def read_everything(table: DeltaTable) -> None:
 
 def assert_right_or_refused(files: dict[str, bytes], data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(files)))
-    damage = data.draw(
-        st.sampled_from([with_odd_value, with_other_byte, cut, with_hole, with_lines_moved])
-    )
+    damage = data.draw(st.sampled_from([put_odd_value, change_byte, cut, cut_hole, shuffle_lines]))
     store = MemoryStore(f"memory://damaged/{uuid.uuid4()}")
     for name, content in files.items():
         damaged = name == path and content

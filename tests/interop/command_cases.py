@@ -10,9 +10,9 @@ from tests.interop.turns import (
     ROWS,
     TIMES,
     Case,
-    by_delta,
-    by_engine,
     create_table,
+    delta_step,
+    engine_step,
 )
 
 COMMAND_CASES: tuple[Case, ...] = (
@@ -20,36 +20,36 @@ COMMAND_CASES: tuple[Case, ...] = (
         "overwrites-by-delta",
         "overwriting: all, by condition, by partition",
         (
-            by_delta(
+            delta_step(
                 create_table("id BIGINT, name STRING, p INT", "PARTITIONED BY (p)"),
                 "INSERT INTO {t} VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)",
                 "INSERT INTO {t} REPLACE WHERE p = 2 VALUES (4, 'd', 2)",
             ),
-            by_engine(
+            engine_step(
                 "INSERT INTO {t} REPLACE WHERE p = 1 VALUES (5, 'e', 1)",
                 "INSERT OVERWRITE {t} VALUES (6, 'f', 6), (7, 'g', 7)",
             ),
-            by_delta("DELETE FROM {t} WHERE p = 7"),
+            delta_step("DELETE FROM {t} WHERE p = 7"),
         ),
     ),
     Case(
         "overwrites-by-engine",
         "overwriting: all, by condition, by partition",
         (
-            by_engine(
+            engine_step(
                 create_table("id BIGINT, name STRING, p INT", "PARTITIONED BY (p)"),
                 "INSERT INTO {t} VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)",
                 "INSERT INTO {t} REPLACE WHERE p = 2 VALUES (4, 'd', 2)",
             ),
-            by_delta("INSERT INTO {t} REPLACE WHERE p = 1 VALUES (5, 'e', 1)"),
-            by_engine("INSERT OVERWRITE {t} VALUES (6, 'f', 6), (7, 'g', 7)"),
+            delta_step("INSERT INTO {t} REPLACE WHERE p = 1 VALUES (5, 'e', 1)"),
+            engine_step("INSERT OVERWRITE {t} VALUES (6, 'f', 6), (7, 'g', 7)"),
         ),
     ),
     Case(
         "alters-by-engine",
         "columns added, renamed, dropped and widened",
         (
-            by_engine(
+            engine_step(
                 create_table(
                     "id BIGINT, name STRING, n INT, gone STRING",
                     columnMapping__mode="name",
@@ -63,13 +63,13 @@ COMMAND_CASES: tuple[Case, ...] = (
                 "ALTER TABLE {t} ADD COLUMNS (name STRING)",
                 "INSERT INTO {t} (id, title, n, name) VALUES (3, 'c', 5000000000, 'd')",
             ),
-            by_delta(
+            delta_step(
                 "INSERT INTO {t} VALUES (4, 'd', 4, named_struct('a', 1, 'b', DATE '2024-01-01'), 'z')",
                 "UPDATE {t} SET extra.a = 7 WHERE id = 4",
                 *CHANGES,
                 "OPTIMIZE {t}",
             ),
-            by_engine(*ENGINE_CHANGES),
+            engine_step(*ENGINE_CHANGES),
         ),
     ),
     *(
@@ -93,15 +93,15 @@ COMMAND_CASES: tuple[Case, ...] = (
             TIMES,
         )
         for maker, side, other, changes in (
-            ("engine", by_engine, by_delta, DELTA_CHANGES),
-            ("delta", by_delta, by_engine, ENGINE_CHANGES),
+            ("engine", engine_step, delta_step, DELTA_CHANGES),
+            ("delta", delta_step, engine_step, ENGINE_CHANGES),
         )
     ),
     Case(
         "dropped-feature-by-engine",
         "a feature dropped again",
         (
-            by_engine(
+            engine_step(
                 create_table(),
                 ROWS,
                 "DELETE FROM {t} WHERE id = 3",
@@ -109,17 +109,17 @@ COMMAND_CASES: tuple[Case, ...] = (
                 "REORG TABLE {t} APPLY (PURGE)",
                 "ALTER TABLE {t} DROP FEATURE deletionVectors",
             ),
-            by_delta(*DELTA_CHANGES),
-            by_engine("INSERT INTO {t} VALUES (20, 'z')"),
+            delta_step(*DELTA_CHANGES),
+            engine_step("INSERT INTO {t} VALUES (20, 'z')"),
         ),
     ),
     Case(
         "vacuum-by-engine",
         "VACUUM",
         (
-            by_engine(create_table(), ROWS, MORE, "OPTIMIZE {t}", "VACUUM {t} RETAIN 0 HOURS"),
-            by_delta("DELETE FROM {t} WHERE id = 1", "OPTIMIZE {t}", "VACUUM {t} RETAIN 0 HOURS"),
-            by_engine("DELETE FROM {t} WHERE id = 2", "VACUUM {t} RETAIN 0 HOURS"),
+            engine_step(create_table(), ROWS, MORE, "OPTIMIZE {t}", "VACUUM {t} RETAIN 0 HOURS"),
+            delta_step("DELETE FROM {t} WHERE id = 1", "OPTIMIZE {t}", "VACUUM {t} RETAIN 0 HOURS"),
+            engine_step("DELETE FROM {t} WHERE id = 2", "VACUUM {t} RETAIN 0 HOURS"),
         ),
         HISTORY,
     ),
@@ -127,14 +127,14 @@ COMMAND_CASES: tuple[Case, ...] = (
         "restore-by-delta",
         "RESTORE",
         (
-            by_delta(
+            delta_step(
                 create_table(),
                 ROWS,
                 "DELETE FROM {t} WHERE id > 2",
                 "RESTORE TABLE {t} TO VERSION AS OF 1",
                 MORE,
             ),
-            by_engine("DELETE FROM {t} WHERE id = 1", "RESTORE TABLE {t} TO VERSION AS OF 2"),
+            engine_step("DELETE FROM {t} WHERE id = 1", "RESTORE TABLE {t} TO VERSION AS OF 2"),
         ),
         HISTORY,
     ),
@@ -142,7 +142,7 @@ COMMAND_CASES: tuple[Case, ...] = (
         "application-by-delta",
         "application transactions",
         (
-            by_delta(
+            delta_step(
                 create_table(),
                 {
                     "append": "SELECT 1L AS id, 'a' AS name",
@@ -153,8 +153,8 @@ COMMAND_CASES: tuple[Case, ...] = (
                     "options": {"txnAppId": "app", "txnVersion": "1"},
                 },
             ),
-            by_engine("OPTIMIZE {t}", "INSERT INTO {t} VALUES (2, 'b')"),
-            by_delta(
+            engine_step("OPTIMIZE {t}", "INSERT INTO {t} VALUES (2, 'b')"),
+            delta_step(
                 {
                     "append": "SELECT 9L AS id, 'twice' AS name",
                     "options": {"txnAppId": "app", "txnVersion": "1"},
@@ -166,12 +166,12 @@ COMMAND_CASES: tuple[Case, ...] = (
         "variant-by-delta",
         "variant columns",
         (
-            by_delta(
+            delta_step(
                 create_table("id BIGINT, v VARIANT"),
                 'INSERT INTO {t} SELECT 1L, parse_json(\'{"a": [1, "x", null]}\')',
                 "INSERT INTO {t} SELECT 2L, NULL",
             ),
-            by_engine("DELETE FROM {t} WHERE id = 2"),
+            engine_step("DELETE FROM {t} WHERE id = 2"),
         ),
         refused={ENGINE: "variantType"},
     ),
@@ -179,13 +179,13 @@ COMMAND_CASES: tuple[Case, ...] = (
         "dropped-feature-by-delta",
         "a feature dropped again",
         (
-            by_delta(
+            delta_step(
                 create_table(enableDeletionVectors="true"),
                 ROWS,
                 "DELETE FROM {t} WHERE id = 3",
                 "ALTER TABLE {t} DROP FEATURE deletionVectors",
             ),
-            by_engine(*ENGINE_CHANGES),
+            engine_step(*ENGINE_CHANGES),
         ),
         refused={ENGINE: "checkpointProtection"},
     ),
@@ -193,18 +193,18 @@ COMMAND_CASES: tuple[Case, ...] = (
         "char-by-delta",
         "CHAR and VARCHAR columns",
         (
-            by_delta(
+            delta_step(
                 create_table("id BIGINT, name VARCHAR(10), code CHAR(3)"),
                 "INSERT INTO {t} VALUES (1, 'a', 'xxx'), (5, 'b', 'yyy')",
             ),
-            by_engine("DELETE FROM {t} WHERE id = 5", "INSERT INTO {t} VALUES (2, 'b', 'abc')"),
+            engine_step("DELETE FROM {t} WHERE id = 5", "INSERT INTO {t} VALUES (2, 'b', 'abc')"),
         ),
     ),
     Case(
         "legacy-by-delta",
         "legacy protocol versions",
         (
-            by_delta(
+            delta_step(
                 create_table(
                     minReaderVersion="1",
                     minWriterVersion="2",
@@ -214,7 +214,7 @@ COMMAND_CASES: tuple[Case, ...] = (
                 ROWS,
                 *DELTA_CHANGES,
             ),
-            by_engine(*ENGINE_CHANGES),
+            engine_step(*ENGINE_CHANGES),
         ),
     ),
 )

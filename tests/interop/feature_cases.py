@@ -11,9 +11,9 @@ from tests.interop.turns import (
     TIMES,
     Case,
     both_ways,
-    by_delta,
-    by_engine,
     create_table,
+    delta_step,
+    engine_step,
 )
 
 _MANY_ROWS = ", ".join(f"({number}, 'n{number}')" for number in range(2000))
@@ -65,16 +65,16 @@ FEATURE_CASES: tuple[Case, ...] = (
         "nested-by-engine",
         "structs, arrays and maps",
         (
-            by_engine(create_table(_NESTED), {"json_rows": _NESTED_ROWS}),
-            by_delta(*_NESTED_CHANGES),
-            by_engine("DELETE FROM {t} WHERE id = 2", "OPTIMIZE {t}"),
+            engine_step(create_table(_NESTED), {"json_rows": _NESTED_ROWS}),
+            delta_step(*_NESTED_CHANGES),
+            engine_step("DELETE FROM {t} WHERE id = 2", "OPTIMIZE {t}"),
         ),
     ),
     Case(
         "nested-by-delta",
         "structs, arrays and maps",
         (
-            by_delta(
+            delta_step(
                 create_table(_NESTED),
                 "INSERT INTO {t} SELECT 1L, named_struct('name', 'a', 'tags', array('x', NULL)), "
                 "map('k', 1, 'l', CAST(NULL AS INT)), "
@@ -83,7 +83,9 @@ FEATURE_CASES: tuple[Case, ...] = (
                 "INSERT INTO {t} SELECT 3L, NULL, map(), array()",
                 *_NESTED_CHANGES,
             ),
-            by_engine("DELETE FROM {t} WHERE id = 2", "OPTIMIZE {t}", {"json_rows": _NESTED_ROWS}),
+            engine_step(
+                "DELETE FROM {t} WHERE id = 2", "OPTIMIZE {t}", {"json_rows": _NESTED_ROWS}
+            ),
         ),
     ),
     *both_ways(

@@ -52,7 +52,7 @@ def fetch_delta_spark(home: Path = HOME) -> DeltaSpark:
     jars = place / "jars"
     if not (jars / f"delta-spark_{SCALA}-{DELTA_VERSION}.jar").is_file():
         _copy_jars(place, jars)
-    spark_version = _paired_spark(place)
+    spark_version = _find_spark_version(place)
     python = _environment(home / f"pyspark-{spark_version}", f"pyspark=={spark_version}")
     return DeltaSpark(python, jars, DELTA_VERSION, spark_version)
 
@@ -102,7 +102,7 @@ def _copy_jars(place: Path, jars: Path) -> None:
     _run(command, "Maven cannot fetch delta-spark: no repository can be reached")
 
 
-def _paired_spark(place: Path) -> str:
+def _find_spark_version(place: Path) -> str:
     """The Spark that this delta-spark was built for, as its own description says."""
     version_file = place / "spark-version"
     if not version_file.is_file():

@@ -1,6 +1,6 @@
 """Tables that delta-spark makes and that are hard to read: this engine only looks at them."""
 
-from tests.interop.turns import Case, by_delta, create_table
+from tests.interop.turns import Case, create_table, delta_step
 
 _NESTED = (
     "id BIGINT, s STRUCT<a: INT, b: STRUCT<c: STRING, d: ARRAY<STRUCT<e: INT, f: STRING>>>>, "
@@ -19,13 +19,13 @@ _NOTHING = (
 )
 
 
-def _nested(mode: str) -> Case:
+def _case_of_nesting(mode: str) -> Case:
     """Fields inside structs, arrays and maps get other names, go, and come again as other ones."""
     return Case(
         f"nested-{mode}-by-delta",
         f"column mapping by {mode}: nested fields renamed, dropped and added again",
         (
-            by_delta(
+            delta_step(
                 create_table(_NESTED, columnMapping__mode=mode),
                 f"INSERT INTO {{t}} {_ROW}",
                 f"INSERT INTO {{t}} {_NOTHING}",
@@ -43,13 +43,13 @@ def _nested(mode: str) -> Case:
 
 
 ODD_CASES: tuple[Case, ...] = (
-    _nested("name"),
-    _nested("id"),
+    _case_of_nesting("name"),
+    _case_of_nesting("id"),
     Case(
         "wide-partitions-by-delta",
         "partitions of 38 digits and of the first and last day",
         (
-            by_delta(
+            delta_step(
                 create_table(
                     "id INT, p DECIMAL(38, 18), d DATE, b BINARY",
                     "PARTITIONED BY (p, d, b)",
@@ -65,7 +65,7 @@ ODD_CASES: tuple[Case, ...] = (
         "names-of-partitions-by-delta",
         "a partition column renamed, its old name given to another column",
         (
-            by_delta(
+            delta_step(
                 create_table(
                     "id INT, s STRUCT<a: INT, `b c`: INT>, p STRING",
                     "PARTITIONED BY (p)",

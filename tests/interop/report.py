@@ -84,7 +84,7 @@ def _agree(story: Story) -> str:
 
 
 def _writes(story: Story, side: str) -> str:
-    if story.unexpected(side):
+    if story.find_unexpected(side):
         return "**fails**"
     if story.errors(side):
         return "refuses some by name"

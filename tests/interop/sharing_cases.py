@@ -8,9 +8,9 @@ from tests.interop.turns import (
     ROW_IDS,
     ROWS,
     Case,
-    by_delta,
-    by_engine,
     create_table,
+    delta_step,
+    engine_step,
 )
 
 _SOURCE = (
@@ -28,9 +28,9 @@ SHARING_CASES: tuple[Case, ...] = (
         "clone-by-delta",
         "shallow clones",
         (
-            by_delta(*_SOURCE, "CREATE TABLE {t} SHALLOW CLONE delta.`{path}-source`"),
-            by_engine(*ENGINE_CHANGES),
-            by_delta(*CHANGES),
+            delta_step(*_SOURCE, "CREATE TABLE {t} SHALLOW CLONE delta.`{path}-source`"),
+            engine_step(*ENGINE_CHANGES),
+            delta_step(*CHANGES),
         ),
         ROW_IDS,
     ),
@@ -38,11 +38,11 @@ SHARING_CASES: tuple[Case, ...] = (
         "clone-by-engine",
         "tables that became shallow clones",
         (
-            by_delta(*_SOURCE, create_table()),
-            by_engine(
+            delta_step(*_SOURCE, create_table()),
+            engine_step(
                 "CREATE OR REPLACE TABLE {t} SHALLOW CLONE delta.`{path}-source`", *ENGINE_CHANGES
             ),
-            by_delta(*DELTA_CHANGES),
+            delta_step(*DELTA_CHANGES),
         ),
         ROW_IDS,
     ),
@@ -50,7 +50,7 @@ SHARING_CASES: tuple[Case, ...] = (
         "uniform-by-engine",
         "files that Iceberg clients read too",
         (
-            by_engine(
+            engine_step(
                 create_table(_COLUMNS, "PARTITIONED BY (name)"),
                 ROWS.replace("{t}", "{t} (id, name)"),
                 _UPGRADE,
@@ -62,12 +62,12 @@ SHARING_CASES: tuple[Case, ...] = (
         "uniform-by-delta",
         "files that Iceberg clients read too",
         (
-            by_delta(
+            delta_step(
                 create_table(_COLUMNS, columnMapping__mode="name", enableIcebergCompatV2="true"),
                 ROWS.replace("{t}", "{t} (id, name)"),
             ),
-            by_engine(*ENGINE_CHANGES),
-            by_delta(*DELTA_CHANGES),
+            engine_step(*ENGINE_CHANGES),
+            delta_step(*DELTA_CHANGES),
         ),
     ),
 )

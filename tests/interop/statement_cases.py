@@ -93,11 +93,11 @@ T_AB, T_A = "STRUCT<a: INT, b: INT>", "STRUCT<a: INT>"
 T_BA, T_ABC = "STRUCT<b: INT, a: INT>", "STRUCT<a: INT, b: INT, c: INT>"
 
 
-def _of(shape: str, text: str) -> str:
+def _type_of_shape(shape: str, text: str) -> str:
     return {"struct": text, "array": f"ARRAY<{text}>", "map": f"MAP<STRING, {text}>"}[shape]
 
 
-def _in(shape: str, value: dict[str, int]) -> Any:
+def _value_in_shape(shape: str, value: dict[str, int]) -> Any:
     return {"struct": value, "array": [value], "map": [("k", value)]}[shape]
 
 
@@ -107,7 +107,7 @@ def _line(shape: str, key: int, *values: int | None) -> str:
     return f"[{key}, {inside}]"
 
 
-def _by_shape(shape: str) -> tuple[Statement, ...]:
+def _struct_cases(shape: str) -> tuple[Statement, ...]:
     """A struct's fields by name, where the source has them in another order, fewer, or more."""
 
     def one(name: str, text: str, given: tuple[str, dict[str, int]], *keys: int, **more: Any):
@@ -115,10 +115,10 @@ def _by_shape(shape: str) -> tuple[Statement, ...]:
         return Statement(
             f"{shape} {name}",
             text,
-            f"id INT, v {_of(shape, T_AB)}",
-            ((1, _in(shape, AB)),),
-            f"id INT, v {_of(shape, kind)}",
-            tuple((key, _in(shape, value)) for key in (keys or (1, 2))),
+            f"id INT, v {_type_of_shape(shape, T_AB)}",
+            ((1, _value_in_shape(shape, AB)),),
+            f"id INT, v {_type_of_shape(shape, kind)}",
+            tuple((key, _value_in_shape(shape, value)) for key in (keys or (1, 2))),
             **more,
         )
 
@@ -167,9 +167,9 @@ def _by_shape(shape: str) -> tuple[Statement, ...]:
 
 _FIELD = {"table": f"id INT, v {T_AB}", "rows": ((1, None),)}
 STRUCTS = (
-    *_by_shape("struct"),
-    *_by_shape("array"),
-    *_by_shape("map"),
+    *_struct_cases("struct"),
+    *_struct_cases("array"),
+    *_struct_cases("map"),
     Statement("a field of null", "UPDATE {t} SET v.a = 5", leaves=("[1, [5, null]]",), **_FIELD),
     Statement("a struct of null", "UPDATE {t} SET v = NULL", leaves=("[1, null]",), **_FIELD),
     Statement(
@@ -503,69 +503,69 @@ _WORDS: dict[str, Any] = {
 _ONE, _TWO, _THREE, _FOUR = '[1, "ann", 10]', '[2, "Bob", null]', "[3, null, -5]", '[4, "a%b", 0]'
 
 
-def _said(name: str, text: str, *leaves: str) -> Statement:
+def _build_statement(name: str, text: str, *leaves: str) -> Statement:
     return Statement(name, text, leaves=leaves, **_WORDS)
 
 
 SPELLINGS = (
-    _said(
+    _build_statement(
         "LIKE ANY",
         "UPDATE {t} SET v = 1 WHERE s LIKE ANY ('a%', 'B%')",
         *('[1, "ann", 1]', '[2, "Bob", 1]', _THREE, '[4, "a%b", 1]'),
     ),
-    _said(
+    _build_statement(
         "NOT LIKE ANY",
         "UPDATE {t} SET v = 1 WHERE s NOT LIKE ANY ('a%', '%n')",
         *(_ONE, '[2, "Bob", 1]', _THREE, '[4, "a%b", 1]'),
     ),
-    _said(
+    _build_statement(
         "NOT LIKE ALL",
         "UPDATE {t} SET v = 1 WHERE s NOT LIKE ALL ('a%', '%n')",
         *(_ONE, '[2, "Bob", 1]', _THREE, _FOUR),
     ),
-    _said(
+    _build_statement(
         "words in brackets",
         "UPDATE {t} SET v = POSITION('n' IN s) + EXTRACT(YEAR FROM DATE '2024-02-29'),"
         " s = SUBSTRING(s FROM 2 FOR 2) WHERE id = 1",
         *('[1, "nn", 2026]', _TWO, _THREE, _FOUR),
     ),
-    _said(
+    _build_statement(
         "casts by name",
         "UPDATE {t} SET v = int('7'), s = string(v) WHERE id = 1",
         *('[1, "10", 7]', _TWO, _THREE, _FOUR),
     ),
-    _said(
+    _build_statement(
         "text beside numbers",
         "UPDATE {t} SET s = s || '-' || v || true WHERE id < 3",
         *('[1, "ann-10true", 10]', "[2, null, null]", _THREE, _FOUR),
     ),
-    _said(
+    _build_statement(
         "rows in brackets",
         "DELETE FROM {t} WHERE (id, v) IN ((1, 10), (4, 1))",
         *(_TWO, _THREE, _FOUR),
     ),
-    _said(
+    _build_statement(
         "strings beside each other",
         "UPDATE {t} SET s = r'a\\n' 'b' \"c\" WHERE id = 1",
         *('[1, "a\\\\nbc", 10]', _TWO, _THREE, _FOUR),
     ),
-    _said(
+    _build_statement(
         "an interval of several units",
         "UPDATE {t} SET s = CAST(TIMESTAMP '2024-03-01 00:00:00'"
         " - INTERVAL '1 02:03:04' DAY TO SECOND AS STRING) WHERE id = 1",
         *('[1, "2024-02-28 21:56:56", 10]', _TWO, _THREE, _FOUR),
     ),
-    _said(
+    _build_statement(
         "hours added to a day",
         "UPDATE {t} SET s = CAST(DATEADD(HOUR, 25, DATE '2024-02-28') AS STRING) WHERE id = 1",
         *('[1, "2024-02-29 01:00:00", 10]', _TWO, _THREE, _FOUR),
     ),
-    _said(
+    _build_statement(
         "a name that the next column uses",
         "INSERT INTO {t} (id, v) SELECT id + 1 AS k, k * 2 FROM {s}",
         *(_ONE, "[10, null, 20]", _TWO, "[2, null, 4]", _THREE, _FOUR),
     ),
-    _said(
+    _build_statement(
         "a frame of rows",
         "INSERT INTO {t} (id, v) SELECT id + 10, sum(v) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING"
         " AND CURRENT ROW) FROM {s}",
@@ -587,7 +587,7 @@ SPELLINGS = (
 )
 
 
-def _assigned() -> tuple[Statement, ...]:
+def _assignment_cases() -> tuple[Statement, ...]:
     """Store assignment: a value of each type into a column of each, by UPDATE, MERGE and INSERT."""
     overflow, text = OVERFLOW, "CAST_INVALID_INPUT"
     values: tuple[tuple[str, str, str, str, str], ...] = (
@@ -637,5 +637,5 @@ def _assigned() -> tuple[Statement, ...]:
     return tuple(statements)
 
 
-ASSIGNMENT = _assigned()
+ASSIGNMENT = _assignment_cases()
 STATEMENTS = (*STRUCTS, *GENERATED, *STRICT, *EVOLUTION, *RULES, *SPELLINGS, *ASSIGNMENT)

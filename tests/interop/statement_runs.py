@@ -19,7 +19,7 @@ from tests.interop.statement_cases import Rows, Statement
 NEEDS_SPARK = "needs Spark"
 
 
-def made(place: Path, columns: str, rows: Rows, properties: str = "") -> DeltaTable:
+def create_table(place: Path, columns: str, rows: Rows, properties: str = "") -> DeltaTable:
     """A table with rows, made without Spark."""
     table = DeltaTable(open_store(str(place)))
     more = f", {properties}" if properties else ""
@@ -40,8 +40,8 @@ def made(place: Path, columns: str, rows: Rows, properties: str = "") -> DeltaTa
 
 def outcome(statement: Statement, place: Path, spark: SparkSession | None, limit: int) -> object:
     """The table's rows after a statement as lines, or the code of its error."""
-    table = made(place / "t", statement.table, statement.rows, statement.properties)
-    source = made(place / "s", statement.source or "id INT", statement.source_rows)
+    table = create_table(place / "t", statement.table, statement.rows, statement.properties)
+    source = create_table(place / "s", statement.source or "id INT", statement.source_rows)
     tables = {"t": table, "s": source}
     options = RunOptions(resolve=tables.__getitem__, in_process_bytes=limit)
     before = table.version()

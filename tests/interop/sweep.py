@@ -74,7 +74,7 @@ class Story:
         """The statements that failed on a side."""
         return [error for turn in self.turns if turn.side == side for error in turn.errors]
 
-    def unexpected(self, side: str) -> list[str]:
+    def find_unexpected(self, side: str) -> list[str]:
         """Those that the case does not expect to be refused."""
         expected = self.case.refused.get(side)
         return [error for error in self.errors(side) if expected is None or expected not in error]

@@ -16,7 +16,7 @@ from tests.stateful import commands as c
 from tests.stateful.foreign import foreign_history
 from tests.stateful.history import Setup, play
 from tests.stateful.judge import check
-from tests.stateful.spark_statements import as_statement
+from tests.stateful.spark_statements import render_statement
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
@@ -57,7 +57,7 @@ class DeltaSparkEngine:
         if isinstance(command, c.Truncate):  # which delta-spark has for tables of a catalog alone
             statement = f"DELETE FROM delta.`{place}`"  # noqa: S608 - a table of this test
         else:
-            written = as_statement(command, DeltaTable.open(place).snapshot())
+            written = render_statement(command, DeltaTable.open(place).snapshot())
             statement = replace(written, table=place).statement()
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(statement) + "\n")

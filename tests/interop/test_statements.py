@@ -38,7 +38,7 @@ def test_delta_spark_makes_of_a_statement_what_is_written_down(outcomes, case):
     answer = outcomes[case.name]
     errors = [step for step in answer["steps"] if "error" in step]
     if case.refused:
-        assert len(answer["steps"]) == len(_made(case)) + 1, errors
+        assert len(answer["steps"]) == len(_create_statements(case)) + 1, errors
         assert case.refused in errors[0]["classes"], errors
     else:
         assert (errors, tuple(answer["after"]["ok"])) == ([], case.leaves)
@@ -52,7 +52,7 @@ def test_this_engine_makes_the_same_of_it_by_spark(case, spark, tmp_path):
 def _request(number: int, case: Statement, scratch: Path) -> dict[str, Any]:
     place = scratch / str(number)
     text = case.text.replace("{s}", f"delta.`{place}-source`")
-    made = [step.replace("{s}", f"delta.`{place}-source`") for step in _made(case)]
+    made = [step.replace("{s}", f"delta.`{place}-source`") for step in _create_statements(case)]
     return {
         "case": case.name,
         "table": str(place),
@@ -62,17 +62,17 @@ def _request(number: int, case: Statement, scratch: Path) -> dict[str, Any]:
     }
 
 
-def _made(case: Statement) -> list[str]:
+def _create_statements(case: Statement) -> list[str]:
     """The statements that make a case's tables."""
     more = f", {case.properties}" if case.properties else ""
     layout = f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true'{more})"
     made = [f"CREATE TABLE {{t}} ({case.table}) USING DELTA {layout}"]
-    made += _inserted("{t}", case.rows)
+    made += _insert_statements("{t}", case.rows)
     made.append(f"CREATE TABLE {{s}} ({case.source or 'id INT'}) USING DELTA")
-    return made + _inserted("{s}", case.source_rows)
+    return made + _insert_statements("{s}", case.source_rows)
 
 
-def _inserted(table: str, rows: Rows) -> list[str]:
+def _insert_statements(table: str, rows: Rows) -> list[str]:
     shown = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
     return [f"INSERT INTO {table} VALUES {shown}"] if rows else []
 

@@ -16,4 +16,7 @@ def test_both_sides_read_the_same_rows_after_every_turn(sweep: Sweep, case: Case
 @EACH
 def test_every_statement_is_done_or_refused_as_expected(sweep: Sweep, case: Case) -> None:
     story = sweep.stories[case.name]
-    assert {side: story.unexpected(side) for side in (ENGINE, DELTA)} == {ENGINE: [], DELTA: []}
+    assert {side: story.find_unexpected(side) for side in (ENGINE, DELTA)} == {
+        ENGINE: [],
+        DELTA: [],
+    }

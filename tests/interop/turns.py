@@ -46,12 +46,12 @@ class Case:
         return self.steps[0].side
 
 
-def by_engine(*statements: Statement) -> Step:
+def engine_step(*statements: Statement) -> Step:
     """A turn of this engine."""
     return Step(ENGINE, statements)
 
 
-def by_delta(*statements: Statement) -> Step:
+def delta_step(*statements: Statement) -> Step:
     """A turn of delta-spark."""
     return Step(DELTA, statements)
 
@@ -99,11 +99,11 @@ def both_ways(
 ) -> tuple[Case, Case]:
     """The same table made by each side and changed by the other, then by itself again."""
     asked = queries or {}
-    ours = (by_engine(create, *rows), by_delta(*delta_changes), by_engine(*engine_changes))
+    ours = (engine_step(create, *rows), delta_step(*delta_changes), engine_step(*engine_changes))
     theirs = (
-        by_delta(create, *rows, *delta_changes[:-1]),
-        by_engine(*engine_changes),
-        by_delta("OPTIMIZE {t}"),
+        delta_step(create, *rows, *delta_changes[:-1]),
+        engine_step(*engine_changes),
+        delta_step("OPTIMIZE {t}"),
     )
     return (
         Case(f"{name}-by-engine", feature, ours, asked, refused or {}),

@@ -31,19 +31,22 @@ def dead():
 @pytest.fixture
 def unreachable_broker(dead):
     """Celery pointed at a port where nobody listens."""
-    with _pointed_to(dead):
+    with _point_broker_at(dead):
         yield
 
 
 @pytest.fixture
 def silent_broker():
     """Celery pointed at somebody who takes connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as silent, _pointed_to(silent.getsockname()[1]):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        _point_broker_at(silent.getsockname()[1]),
+    ):
         yield
 
 
 @contextmanager
-def _pointed_to(port: int) -> Iterator[None]:
+def _point_broker_at(port: int) -> Iterator[None]:
     before = app.conf.broker_url
     _point_to(f"redis://127.0.0.1:{port}/0")
     try:

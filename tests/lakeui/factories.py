@@ -23,9 +23,9 @@ from lakeui.conflicts.models import Conflict, ConflictRows, Erasure
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
 from lakeui.jobs.schedules import next_due
 from lakeui.jobs.spark_stages import SparkStage
-from tests.lakeui.story_decision import OTHER, resolved_decision, story_decision, story_rows
+from tests.lakeui.story_decision import OTHER, build_resolved_decision, story_decision, story_rows
 from tests.lakeui.story_items import tell_items
-from tests.lakeui.story_lanes import RESOLVED, landed_job, tell_lanes, tell_losses
+from tests.lakeui.story_lanes import RESOLVED, create_commit_job, tell_lanes, tell_losses
 from tests.lakeui.story_tables import tell_tables
 from tests.lakeui.story_tokens import tell_tokens
 
@@ -183,7 +183,7 @@ def make_job(table: Table, kind: str = "optimize", **fields: object) -> Job:
     return job
 
 
-def _raised(table: str, fields: dict[str, object]) -> str:
+def _error_text(table: str, fields: dict[str, object]) -> str:
     """What the loser was told, of a conflict that is not price-fixer's."""
     said = {"winning_version": 4797, "winner_operation": "DELETE", "read_version": 4793} | fields
     rows = f"{said['row_count']} rows in " if said.get("row_count") else ""
@@ -248,7 +248,7 @@ def make_conflict(table: Table | None, **fields: object) -> Conflict:
         "reading version 4793, changes too.",
     )
     if {"winning_version", "winner_operation"} & fields.keys():
-        fields.setdefault("message", _raised(facts.table, fields))
+        fields.setdefault("message", _error_text(facts.table, fields))
     return keep(
         **{
             "table": table,
@@ -298,7 +298,7 @@ class Story:
         tell_losses(self.orders, self.conflict, self.running, loader)
         tell_tokens(self.owner)
         self._schedules()
-        self._passed_over()
+        self._create_erasure()
         self._workers()
         by_name = {table.name: table for table in self.others}
         tell_tables(self.orders, by_name["web.visits"], self.now)
@@ -578,7 +578,7 @@ class Story:
         for name, kind in (("crm.customers", "optimize"), ("web.events", "vacuum")):
             make_job(by_name[name], kind, state=Job.State.QUEUED, statement=f"{kind.upper()} {name}",
                      created_at=self.ago(seconds=14), sent_at=self.ago(seconds=14))  # fmt: skip
-        self._ended_jobs(by_name)
+        self._create_ended_jobs(by_name)
         return running
 
     def _stages(self, attempt: JobAttempt) -> None:
@@ -677,7 +677,7 @@ class Story:
                 seen_at=self.ago(seconds=2), **spark,
             )  # fmt: skip
 
-    def _ended_jobs(self, by_name: dict[str, Table]) -> None:
+    def _create_ended_jobs(self, by_name: dict[str, Table]) -> None:
         self._runs_like_those_at_work(by_name)
         for i in range(38):
             table = self.random.choice([self.orders, *by_name.values()])
@@ -729,7 +729,7 @@ class Story:
                     started_at=at, finished_at=at + timedelta(minutes=took),
                 )  # fmt: skip
 
-    def _passed_over(self) -> None:
+    def _create_erasure(self) -> None:
         Erasure.objects.create(
             table=self.orders, append_version=4796, delete_version=4797, rows_at_most=5120,
             predicate="customer_id IN (81204, 90311)", append_writer="stream-orders",
@@ -805,7 +805,7 @@ class Story:
             )  # fmt: skip
         for version, winner in RESOLVED:
             commit = self.orders.commits.get(version=version)
-            landed = landed_job(commit, statement=f"{commit.operation} {self.orders.name}")
+            landed = create_commit_job(commit, statement=f"{commit.operation} {self.orders.name}")
             make_conflict(
                 self.orders, job=landed, kind=Conflict.Kind.RESOLVED, exception="", code="", subclass="",
                 message="", occurred_at=commit.committed_at, rule="read_file_removed", row_count=2377,
@@ -869,7 +869,7 @@ class Story:
             wasted_bytes=0, current_operation="DELETE", winner_operation="OPTIMIZE", file_count=1,
             current_user_name="gdpr-eraser", winner_user_name="opt-scheduler",
             facts={"how": "row map", "duration_ms": 233, "files": [OTHER],
-                   "decision": asdict(resolved_decision())},
+                   "decision": asdict(build_resolved_decision())},
         )  # fmt: skip
         for days, winner, rows, wasted in ((2, "MERGE", 41, 1_070_000), (4, "MERGE", 12, 1_564_000), (8, "DELETE", 1, 1_351_000)):  # fmt: skip
             again = make_job(

@@ -15,7 +15,7 @@ def fill_models(models_to_fill: Sequence[type[models.Model]], count: int) -> Non
     """Create `count` rows of each model, those first to which others refer."""
     waiting = list(models_to_fill)
     while waiting:
-        ready = [model for model in waiting if not _required_models(model) & {*waiting}]
+        ready = [model for model in waiting if not _list_required_models(model) & {*waiting}]
         assert ready, waiting
         for model in ready:
             for number in range(1, count + 1):
@@ -23,7 +23,7 @@ def fill_models(models_to_fill: Sequence[type[models.Model]], count: int) -> Non
             waiting.remove(model)
 
 
-def _required_models(model) -> set[Any]:
+def _list_required_models(model) -> set[Any]:
     keys = [field for field in model._meta.concrete_fields if field.is_relation and not field.null]
     return {field.related_model for field in keys if field.related_model is not model}
 

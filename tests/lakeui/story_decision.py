@@ -37,7 +37,10 @@ def story_decision() -> Decision:
         current_changes=SideChanges(46, 46, 0, 812_406),
         winner_changes=SideChanges(7, 7, 0, 1871, None),
         winners=tuple(_winners()),
-        shared_files=(_compared(drawn), SharedFile(OTHER, "changed", 612, 88, 40, 0, 980_112)),
+        shared_files=(
+            _compare_shared_file(drawn),
+            SharedFile(OTHER, "changed", 612, 88, 40, 0, 980_112),
+        ),
         order_column="order_date",
         table_files=1204,
         current_files=tuple(sorted([*ours, *shared], key=lambda file: file.low or "")),
@@ -48,7 +51,7 @@ def story_decision() -> Decision:
     )
 
 
-def resolved_decision() -> Decision:
+def build_resolved_decision() -> Decision:
     """The DELETE that won, as it followed its rows through a compaction before."""
     drawn = random.Random(4795)  # noqa: S311 - the same each time
     shared = _file(drawn, 0, date(2026, 10, 4), OTHER)
@@ -97,7 +100,7 @@ def _file(drawn: random.Random, number: int, day: date, path: str = "") -> SideF
     )
 
 
-def _compared(drawn: random.Random) -> SharedFile:
+def _compare_shared_file(drawn: random.Random) -> SharedFile:
     def some(near: tuple[float, ...], count: int) -> tuple[int, ...]:
         rows = {
             int(min(max(drawn.gauss(drawn.choice(near), 0.04), 0), 0.999) * ROWS)

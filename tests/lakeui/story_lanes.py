@@ -25,7 +25,7 @@ def tell_lanes(table: Table) -> None:
     """Make the versions from 4788 on the ones of the story; all that the factory gives stays else."""
     table.commits.filter(user_name="stream-orders").update(engine_info=SPARK)
     for commit in table.commits.filter(version__gte=4788):
-        for name, value in _told(commit).items():
+        for name, value in _commit_fields(commit).items():
             setattr(commit, name, value)
         commit.raw = _raw(commit)
         commit.raw_bytes = len(commit.raw)
@@ -43,13 +43,13 @@ def tell_losses(table: Table, lost: Conflict, running: Job, loader: User) -> Non
     lost.refresh_from_db()
     erased = JobAttempt.objects.filter(job__table=table, job__committed_version=4797)
     erased.update(
-        started_at=_landed_at(table, 4794) + timedelta(seconds=4),
-        finished_at=_landed_at(table, 4797),
+        started_at=_commit_time(table, 4794) + timedelta(seconds=4),
+        finished_at=_commit_time(table, 4797),
     )
     ended = table.commits.get(version=4799).committed_at
     for number, began, finished, outcome in (
-        (1, _landed_at(table, 4793), lost.occurred_at, JobAttempt.Outcome.CONFLICTED),
-        (2, _landed_at(table, 4797), ended, JobAttempt.Outcome.COMMITTED),
+        (1, _commit_time(table, 4793), lost.occurred_at, JobAttempt.Outcome.CONFLICTED),
+        (2, _commit_time(table, 4797), ended, JobAttempt.Outcome.COMMITTED),
     ):
         JobAttempt.objects.update_or_create(
             job=lost.job, number=number,
@@ -58,13 +58,13 @@ def tell_losses(table: Table, lost: Conflict, running: Job, loader: User) -> Non
         )  # fmt: skip
 
 
-def _landed_at(table: Table, version: int) -> datetime:
+def _commit_time(table: Table, version: int) -> datetime:
     moment = table.commits.get(version=version).committed_at
     assert moment is not None
     return moment
 
 
-def landed_job(commit: Commit, **fields: Any) -> Job:
+def create_commit_job(commit: Commit, **fields: Any) -> Job:
     """The job of ours that made a version, with the attempt that did."""
     read_at = commit.table.commits.get(version=commit.read_version).committed_at
     began = read_at + timedelta(seconds=4)
@@ -80,10 +80,10 @@ def landed_job(commit: Commit, **fields: Any) -> Job:
     return job
 
 
-def _told(commit: Commit) -> dict[str, Any]:
+def _commit_fields(commit: Commit) -> dict[str, Any]:
     version = commit.version
     if version == 4791:
-        return _as("WRITE", "returns-loader", None, engine_info="delta-rs:py-1.6.0",
+        return _operation_fields("WRITE", "returns-loader", None, engine_info="delta-rs:py-1.6.0",
                    is_blind_append=None, isolation_level="", operation_metrics={"num_added_rows": "5120"},
                    operation_parameters={"mode": "Append"})  # fmt: skip
     if version in _MERGED:
@@ -94,7 +94,7 @@ def _told(commit: Commit) -> dict[str, Any]:
             "numTargetRowsUpdated": str(rows - rows // 4),
             "numTargetRowsDeleted": "0",
         }
-        return _as(
+        return _operation_fields(
             "MERGE", writer, _READ[version], operation_metrics=metrics, is_blind_append=False
         )
     if version in _FILES:
@@ -102,11 +102,13 @@ def _told(commit: Commit) -> dict[str, Any]:
         return {"read_version": _READ[version], "files_added": added, "files_removed": removed}
     if version in _READ:
         return {"read_version": _READ[version]}
-    return _as("STREAMING UPDATE", "stream-orders", version - 1, engine_info=SPARK,
+    return _operation_fields("STREAMING UPDATE", "stream-orders", version - 1, engine_info=SPARK,
                is_blind_append=True, operation_metrics={"numOutputRows": "41876"})  # fmt: skip
 
 
-def _as(operation: str, writer: str, read_version: int | None, **fields: Any) -> dict[str, Any]:
+def _operation_fields(
+    operation: str, writer: str, read_version: int | None, **fields: Any
+) -> dict[str, Any]:
     said = {"operation": operation, "user_name": writer, "read_version": read_version}
     usual = {"isolation_level": "WriteSerializable", "engine_info": "lakeui/0.1"}
     return said | usual | fields

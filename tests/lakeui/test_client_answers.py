@@ -54,10 +54,10 @@ def test_an_answer_that_is_none_of_the_interface_is_an_error_of_the_client(read,
 
 
 def test_an_answer_that_cannot_be_unpacked_counts_as_none():
-    def damaged(_):
+    def damage_answer(_):
         return httpx.Response(200, content=b"no gzip", headers={"Content-Encoding": "gzip"})
 
-    with client_of(damaged) as client, pytest.raises(NotReachedError):
+    with client_of(damage_answer) as client, pytest.raises(NotReachedError):
         client.job("x")
 
 

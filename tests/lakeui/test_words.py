@@ -245,7 +245,7 @@ NEIGHBOUR = re.compile(
 )
 
 
-def _explained(node: ast.AST) -> str:
+def _read_explanation(node: ast.AST) -> str:
     """The docstring of a class or a function, or the help text of a field."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return ast.get_docstring(node) or ""
@@ -259,6 +259,6 @@ def test_every_docstring_and_every_help_text_stands_alone():
         f"{name}:{getattr(node, 'lineno', 0)} {text}"
         for name, nodes in _sources()
         for node in nodes
-        if NEIGHBOUR.match(text := _explained(node))
+        if NEIGHBOUR.match(text := _read_explanation(node))
     ]
     assert not leaning

@@ -19,7 +19,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from tests.stateful import commands as c
-from tests.stateful.arrow_files import ROW_INDEX, Files, as_rows, check_typed, extra_of, removal
+from tests.stateful.arrow_files import ROW_INDEX, Files, check_typed, extra_of, read_rows, removal
 from tests.stateful.typed_values import type_of
 
 OPERATIONS: Mapping[type[c.Command], str] = {
@@ -69,7 +69,7 @@ def rows_of(snapshot: Snapshot) -> c.Rows:
     assert len(keys) == len(set(keys)), f"rows doubled: {sorted(keys)}"
     if typed := type_of(snapshot.schema):
         check_typed(rows, typed)
-    return as_rows(rows)
+    return read_rows(rows)
 
 
 def row_ids_of(snapshot: Snapshot) -> dict[tuple[str, int], int]:
@@ -95,7 +95,7 @@ def state_of(snapshot: Snapshot) -> c.State:
     return c.State(rows_of(snapshot), extra, terms)
 
 
-def recorded_parameters(command: c.Command) -> dict[str, object]:
+def log_parameters(command: c.Command) -> dict[str, object]:
     """What the log records of a command: its condition, and the clauses of a MERGE."""
     match command:
         case c.Delete() | c.Update():
@@ -215,7 +215,7 @@ class _Work(Files):
         gone: c.Rows = {}
         for add in self.snapshot.add_files(paths=read["path"].to_pylist()):
             rows = read_file(self.snapshot, add, with_positions=True)
-            hit = {k: row for k, row in as_rows(rows).items() if where.holds(row)}
+            hit = {k: row for k, row in read_rows(rows).items() if where.holds(row)}
             if hit:
                 self.take(add, rows, set(hit), rewrite=command.rewrite)
                 gone |= hit
@@ -235,7 +235,7 @@ class _Work(Files):
         joined: set[int | None] = set()
         for add in self.snapshot.add_files(paths=paths):
             rows = read_file(self.snapshot, add, with_positions=True)
-            here = as_rows(rows)
+            here = read_rows(rows)
             joined |= {row[1] for row in here.values() if command.joins(row[0])}
             hit = {key: row for key, row in here.items() if command.image(row) != row}
             if hit:

@@ -56,14 +56,14 @@ class Files:
         return add.partition_values.get(self.names["part"])
 
     def rows(self, add: AddFile) -> Rows:
-        return as_rows(read_file(self.snapshot, add))
+        return read_rows(read_file(self.snapshot, add))
 
     def write(self, rows: Rows) -> None:
         """New files, one a partition; rows that were there before keep their ids."""
         for part in sorted({row[0] for row in rows.values()}) if self.partitioned else [None]:
             chosen = {k: row for k, row in rows.items() if part in (None, row[0])}
             if chosen:
-                self.staged.append(self._rewritten(chosen, part))
+                self.staged.append(self._rewrite(chosen, part))
 
     def remove(self, add: AddFile) -> None:
         """Every row of a file."""
@@ -75,18 +75,18 @@ class Files:
         if self.row_id_column:
             ids = self.row_ids(add)[rows[ROW_INDEX].to_numpy()].tolist()
             self.ids |= dict(zip(rows["u"].to_pylist(), ids, strict=True))
-        kept = {k: row for k, row in as_rows(rows).items() if k not in keys}
+        kept = {k: row for k, row in read_rows(rows).items() if k not in keys}
         if not kept:
             return
         if rewrite or not self.snapshot.properties.enable_deletion_vectors:
-            self.staged.append(self._rewritten(kept, self.part_of(add)))
+            self.staged.append(self._rewrite(kept, self.part_of(add)))
             return
         mask = [key in keys for key in rows["u"].to_pylist()]
         gone = BitMap64(
             [p for p, hit in zip(rows[ROW_INDEX].to_pylist(), mask, strict=True) if hit]
         )
         limit = 0 if self.snapshot.version % 2 else INLINE_BELOW_BYTES
-        rows_gone = self._deleted(add) | gone
+        rows_gone = self._read_deleted(add) | gone
         vector = write_deletion_vector(self.snapshot.store, rows_gone, inline_below_bytes=limit)
         again = msgspec.structs.replace(add, deletion_vector=vector, data_change=True)
         self.staged.append(again)
@@ -139,7 +139,7 @@ class Files:
         self.snapshot.store.put_if_absent(path, sink.getvalue())
         return len(sink.getvalue())
 
-    def _rewritten(self, rows: Rows, part: str | None) -> AddFile:
+    def _rewrite(self, rows: Rows, part: str | None) -> AddFile:
         ids = [self.ids.get(key) for key in rows]
         kept = ids if any(id_ is not None for id_ in ids) else None
         return self._file(self._table(rows), part, data_change=True, row_ids=kept)
@@ -185,7 +185,9 @@ class Files:
         name = self.names.get(TYPED)
         if name is None or stored[name].type == self.kinds[name]:
             return stored
-        renamed = pa.array(_renamed(stored[name].to_pylist(), self.kinds[name]), self.kinds[name])
+        renamed = pa.array(
+            _rename_fields(stored[name].to_pylist(), self.kinds[name]), self.kinds[name]
+        )
         return stored.set_column(stored.column_names.index(name), name, renamed)
 
     def _stats(self, rows: pa.Table) -> str:
@@ -203,10 +205,12 @@ class Files:
             if present:
                 low[self.names["x"]], high[self.names["x"]] = min(present), max(present)
             if self.typed is not None:
-                self._typed_stats(self.typed, rows, (low, high, nulls))
+                self._build_typed_stats(self.typed, rows, (low, high, nulls))
         return _STATS.encode(stats).decode()
 
-    def _typed_stats(self, typed: Typed, rows: pa.Table, stats: tuple[dict[str, Any], ...]) -> None:
+    def _build_typed_stats(
+        self, typed: Typed, rows: pa.Table, stats: tuple[dict[str, Any], ...]
+    ) -> None:
         """Statistics of the typed column, in a style that the number of rows decides."""
         keys = zip(rows["x"].to_pylist(), rows["u"].to_pylist(), strict=True)
         values = [typed.leaf(x, key) for x, key in keys]
@@ -215,9 +219,9 @@ class Files:
         path = physical_path(self.snapshot.schema, (TYPED, *typed.path), self.snapshot.mapping_mode)
         for place, value in zip(stats, (*bounds, len(values) - len(present)), strict=True):
             if value is not None:
-                place |= _nested(path, value)
+                place |= _nest_value(path, value)
 
-    def _deleted(self, add: AddFile) -> BitMap64:
+    def _read_deleted(self, add: AddFile) -> BitMap64:
         if add.deletion_vector is None:
             return BitMap64()
         return read_deletion_vector(self.snapshot.store, add.deletion_vector)
@@ -254,7 +258,7 @@ def removal(
     )
 
 
-def as_rows(rows: pa.Table) -> Rows:
+def read_rows(rows: pa.Table) -> Rows:
     """Rows by their identity; the column that may come and go is the fifth."""
     extra = extra_of(rows.column_names)
     columns = [rows[name].to_pylist() for name in FIXED]
@@ -275,7 +279,7 @@ def check_typed(rows: pa.Table, typed: Typed) -> None:
     assert list(map(repr, held)) == list(map(repr, expected)), f"{held} is not {expected}"
 
 
-def _renamed(values: Sequence[Any], kind: pa.DataType) -> list[Any]:
+def _rename_fields(values: Sequence[Any], kind: pa.DataType) -> list[Any]:
     """Structs by other names, field by field."""
     if not pa.types.is_struct(kind):
         return list(values)
@@ -287,13 +291,14 @@ def _renamed(values: Sequence[Any], kind: pa.DataType) -> list[Any]:
             None
             if parts is None
             else {
-                f.name: _renamed([part], f.type)[0] for f, part in zip(fields, parts, strict=True)
+                f.name: _rename_fields([part], f.type)[0]
+                for f, part in zip(fields, parts, strict=True)
             }
         )
     return renamed
 
 
-def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
+def _nest_value(path: Sequence[str], value: Any) -> dict[str, Any]:
     for name in reversed(path):
         value = {name: value}
     return value

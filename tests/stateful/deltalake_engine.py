@@ -91,9 +91,9 @@ def _merge(command: c.Merge, table: DeltaTable, extra: str | None) -> TableMerge
     rest = None
     if command.first is not None:
         below = f"target.x < {command.first[0]}"
-        merger = _matched(merger, command.first[1], number, below)
+        merger = _add_matched_clause(merger, command.first[1], number, below)
         rest = f"NOT ({below})" if command.first[1] == "nothing" else None
-    merger = _matched(merger, command.matched, number, rest)
+    merger = _add_matched_clause(merger, command.matched, number, rest)
     if command.unmatched_below is not None:
         below = f"target.x < {command.unmatched_below}"
         merger = _clause(
@@ -106,7 +106,9 @@ def _merge(command: c.Merge, table: DeltaTable, extra: str | None) -> TableMerge
     return merger
 
 
-def _matched(merger: TableMerger, action: str, number: str, condition: str | None) -> TableMerger:
+def _add_matched_clause(
+    merger: TableMerger, action: str, number: str, condition: str | None
+) -> TableMerger:
     return _clause(
         action,
         number,

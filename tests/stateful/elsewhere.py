@@ -29,21 +29,21 @@ def check_elsewhere(snapshot: Snapshot, state: State, *, by_duckdb: bool = True)
     """Raise AssertionError unless both read the rows that the engine reads."""
     typed = type_of(snapshot.schema)
     names = [*FIXED, *([state.extra] if state.extra else []), *([TYPED] if typed else [])]
-    expected = _sorted(
+    expected = _sort_rows(
         (key, *row[: 3 + (state.extra is not None)], *([typed.value(row[1], key)] if typed else []))
         for key, row in state.rows.items()
     )
     mapped_partitions = snapshot.partition_columns and snapshot.mapping_mode != "none"
-    with _on_disk(snapshot) as place:
-        rows = _sorted(_rows_of(_deltalake_rows(place, names)))
+    with _copy_to_disk(snapshot) as place:
+        rows = _sort_rows(_rows_of(_deltalake_rows(place, names)))
         assert rows == expected, f"deltalake reads {rows}, the engine {expected}"
         if by_duckdb and not mapped_partitions:  # it reads those as null
-            rows = _sorted(_rows_of(_duckdb_rows(place, names)))
+            rows = _sort_rows(_rows_of(_duckdb_rows(place, names)))
             assert rows == expected, f"duckdb reads {rows}, the engine {expected}"
 
 
 @contextmanager
-def _on_disk(snapshot: Snapshot) -> Iterator[str]:
+def _copy_to_disk(snapshot: Snapshot) -> Iterator[str]:
     """The table's place; one in memory is copied."""
     at = local_path(snapshot.table_uri)
     if at is not None:
@@ -64,7 +64,7 @@ def _copy(store: Store, place: Path) -> None:
         target.write_bytes(store.read(status.path))
 
 
-def _sorted(rows: Iterable[tuple[object, ...]]) -> list[str]:
+def _sort_rows(rows: Iterable[tuple[object, ...]]) -> list[str]:
     return sorted(map(repr, rows))
 
 

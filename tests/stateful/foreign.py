@@ -14,7 +14,7 @@ from tests.stateful.arrow_files import extra_of
 from tests.stateful.generator import generate
 from tests.stateful.happenings import Happening, Scene
 from tests.stateful.history import History, Setup, Step
-from tests.stateful.surroundings import surrounded
+from tests.stateful.surroundings import add_surroundings
 
 _DONE_ELSEWHERE = (
     c.Append,
@@ -67,7 +67,7 @@ def foreign_history(seed: int, engine: ForeignEngine, most: int = 8) -> History:
 
 def _plain(most: int) -> Callable[[int], History]:
     def make(seed: int) -> History:
-        history = surrounded(generate(seed, most), seed)
+        history = add_surroundings(generate(seed, most), seed)
         setup = replace(history.setup, typed="")
         return History(setup, tuple(map(_simple, history.steps)))
 

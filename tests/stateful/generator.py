@@ -53,12 +53,12 @@ def iter_steps(dice: random.Random, most: int, setup: Setup, first: int = 1) -> 
         yield Step(opens=_command(dice, number, setup))
         opened.append(number)
         while opened and dice.random() < 0.35:
-            yield _closing(dice, opened)
+            yield _close_step(dice, opened)
     while opened:
-        yield _closing(dice, opened)
+        yield _close_step(dice, opened)
 
 
-def _closing(dice: random.Random, opened: list[int]) -> Step:
+def _close_step(dice: random.Random, opened: list[int]) -> Step:
     first = opened.pop(dice.randrange(len(opened)))
     inside = None
     if opened and dice.random() < 0.15:

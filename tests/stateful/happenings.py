@@ -12,7 +12,7 @@ from engine.snapshot.post_commit import checkpoint
 from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
 from tests.stateful.commands import Command
-from tests.stateful.record import Record, Version, check_state, missing_files
+from tests.stateful.record import Record, Version, check_state, find_missing
 from tests.stateful.weather import FakeClock
 
 HOUR_MS = 3_600_000
@@ -37,13 +37,13 @@ class Scene:
     foreign: dict[int, Command] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: DeltaTable, clock: FakeClock) -> "Scene":
+    def from_table(cls, table: DeltaTable, clock: FakeClock) -> "Scene":
         handles = [DeltaTable(table.store, clock=clock) for _ in range(_HANDLES)]
         return cls(table, clock, Record(table.store), handles)
 
     def is_whole(self, version: Version) -> bool:
         """Whether every file of a version is still there."""
-        return not missing_files(self.table.store, version.data_files)
+        return not find_missing(self.table.store, version.data_files)
 
     @property
     def tombstones_since_ms(self) -> int:
@@ -139,14 +139,14 @@ class VacuumElsewhere(Happening):
             version for version in record.versions if version.landed_ms >= since_ms + _SLACK_MS
         )
         told = {path for version in recent for path in version.changes}
-        kept |= told - set(missing_files(store, told))
+        kept |= told - set(find_missing(store, told))
         command = Vacuum(retention_hours=self.hours, lite=self.lite, override_retention=True)
         try:
             result = run(command, DeltaTable(store, clock=scene.clock), None)
             scene.noted.update(result.versions)
         finally:
             record.follow()
-        lost = missing_files(store, kept)
+        lost = find_missing(store, kept)
         assert not lost, (
             f"VACUUM RETAIN {self.hours} HOURS took {lost} of versions from {kept_from} on"
         )

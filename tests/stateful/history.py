@@ -10,9 +10,9 @@ from engine.schema.types import INTEGER, STRING, StructField, StructType
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from tests.stateful import commands as c
-from tests.stateful.arrow_engine import Running, recorded_parameters, run, state_of
+from tests.stateful.arrow_engine import Running, log_parameters, run, state_of
 from tests.stateful.happenings import Happening, Scene, happen_all
-from tests.stateful.typed_values import typed_field
+from tests.stateful.typed_values import build_field
 from tests.stateful.weather import FakeClock, ForgetfulStore
 
 SCHEMA = StructType(
@@ -107,7 +107,7 @@ def begin(setup: Setup, store: ForgetfulStore, clock: FakeClock) -> Played:
     """What there is before the first step, at a table that is there."""
     table = DeltaTable(store, clock=clock)
     start = state_of(table.snapshot())
-    return Played(table, setup, start, Scene.of(table, clock), table.version())
+    return Played(table, setup, start, Scene.from_table(table, clock), table.version())
 
 
 def go_on(played: Played, steps: Iterable[Step]) -> None:
@@ -115,7 +115,7 @@ def go_on(played: Played, steps: Iterable[Step]) -> None:
     for step in steps:
         happen_all(step.before, played.scene)
         if step.opens is not None:
-            played.opened |= _opened(step.opens, played)
+            played.opened |= _open_command(step.opens, played)
         elif step.commits in played.opened:
             inside = None
             if step.inside is not None and step.inside != step.commits:
@@ -126,7 +126,7 @@ def go_on(played: Played, steps: Iterable[Step]) -> None:
         played.scene.record.follow()
 
 
-def _opened(command: c.Command, played: Played) -> dict[int, Running]:
+def _open_command(command: c.Command, played: Played) -> dict[int, Running]:
     try:
         running = run(command, played.table, stats=played.setup.stats)
     except EngineError as error:
@@ -159,7 +159,7 @@ def create(setup: Setup, uri: str, properties: Mapping[str, str] | None = None) 
     partitions = ["part"] if setup.partitioned else []
     clusters = ["x"] if setup.clustered else []
     fields = SCHEMA.fields if setup.extra else SCHEMA.fields[:-1]
-    fields = (*fields, typed_field(setup.typed)) if setup.typed else fields
+    fields = (*fields, build_field(setup.typed)) if setup.typed else fields
     return DeltaTable.create(uri, StructType(fields), partitions, clusters, named)
 
 
@@ -183,7 +183,7 @@ def _commit(running: Running, played: Played, inside: _Inside) -> None:
     txn = running.txn
     txn.observe(inside)
     try:
-        version = txn.commit(running.operation, recorded_parameters(running.command))
+        version = txn.commit(running.operation, log_parameters(running.command))
     except EngineError as error:
         played.aborted[running.command.number] = error
         played.losers[running.command.number] = running
@@ -193,6 +193,6 @@ def _commit(running: Running, played: Played, inside: _Inside) -> None:
         played.landed[version] = running
 
 
-def without(history: History, place: int) -> History:
+def drop_step(history: History, place: int) -> History:
     """The history without one step."""
     return replace(history, steps=history.steps[:place] + history.steps[place + 1 :])

@@ -11,7 +11,7 @@ from engine.errors import EngineError
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, row_ids_of, state_of
 from tests.stateful.elsewhere import check_elsewhere
-from tests.stateful.history import History, Played, forget, play, without
+from tests.stateful.history import History, Played, drop_step, forget, play
 from tests.stateful.promises import check_promises
 from tests.stateful.properties import EVERYTHING, check_properties
 
@@ -39,13 +39,13 @@ def check(
     if versions:
         check_properties(played)
     assert not c.breaks_constraint(final.rows, final.terms), f"{final.terms} broken: {final.rows}"
-    landed = _landed(played)
+    landed = _list_landed(played)
     level = newest.properties.isolation_level
     orders = [landed] if level == "Serializable" else _orders(landed)
     tried = 0
     for order in orders:
         tried += 1
-        if _replayed(played.start, order) == final:
+        if _replay(played.start, order) == final:
             if elsewhere:
                 check_elsewhere(newest, final, by_duckdb=EVERYTHING or newest.version % 3 == 0)
             return
@@ -76,7 +76,7 @@ def shrink(history: History) -> History:
     while smaller:
         smaller = False
         for place in range(len(history.steps)):
-            candidate = without(history, place)
+            candidate = drop_step(history, place)
             if is_sound(candidate) is not None:
                 history, smaller = candidate, True
                 break
@@ -127,7 +127,7 @@ class _Landed:
     is_blind_append: bool = False
 
 
-def _landed(played: Played) -> list[_Landed]:
+def _list_landed(played: Played) -> list[_Landed]:
     """The commands that changed the table, in the order of its versions, other engines' too."""
     own = [
         _Landed(
@@ -144,7 +144,7 @@ def _landed(played: Played) -> list[_Landed]:
     return sorted([*own, *others], key=lambda write: write.version)
 
 
-def _replayed(start: c.State, order: Sequence[_Landed]) -> c.State:
+def _replay(start: c.State, order: Sequence[_Landed]) -> c.State:
     state = start
     for write in order:
         state = write.command.apply(state)
@@ -154,12 +154,12 @@ def _replayed(start: c.State, order: Sequence[_Landed]) -> c.State:
 def _orders(landed: list[_Landed]) -> Iterator[list[_Landed]]:
     """The history, the order that follows from who saw what, then every one that moves appends later."""
     yield landed
-    yield _by_what_was_seen(landed)
+    yield _order_by_reads(landed)
     blind = [write for write in landed if write.is_blind_append]
-    yield from _moved(landed, blind)
+    yield from _iter_orders(landed, blind)
 
 
-def _by_what_was_seen(landed: list[_Landed]) -> list[_Landed]:
+def _order_by_reads(landed: list[_Landed]) -> list[_Landed]:
     order = list(landed)
     for append in [write for write in landed if write.is_blind_append]:
         place = order.index(append)
@@ -176,7 +176,7 @@ def _by_what_was_seen(landed: list[_Landed]) -> list[_Landed]:
     return order
 
 
-def _moved(order: list[_Landed], appends: list[_Landed]) -> Iterator[list[_Landed]]:
+def _iter_orders(order: list[_Landed], appends: list[_Landed]) -> Iterator[list[_Landed]]:
     if not appends:
         yield order
         return
@@ -184,7 +184,7 @@ def _moved(order: list[_Landed], appends: list[_Landed]) -> Iterator[list[_Lande
     place = order.index(first)
     others = order[:place] + order[place + 1 :]
     for later in range(place, len(others) + 1):
-        yield from _moved([*others[:later], first, *others[later:]], rest)
+        yield from _iter_orders([*others[:later], first, *others[later:]], rest)
 
 
 def _check_row_ids(played: Played) -> None:
@@ -216,7 +216,7 @@ def _check_row_ids(played: Played) -> None:
 
 
 def _difference(start: c.State, landed: list[_Landed], final: c.State, tried: int) -> str:
-    expected = _replayed(start, landed)
+    expected = _replay(start, landed)
     missing = {key: row for key, row in expected.rows.items() if final.rows.get(key) != row}
     surplus = {key: row for key, row in final.rows.items() if expected.rows.get(key) != row}
     story = "\n".join(

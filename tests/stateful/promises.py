@@ -42,7 +42,7 @@ def check_promises(played: Played) -> None:
         winner = played.landed[version]
         pair = group_of(loser.command, played.setup), group_of(winner.command, played.setup)
         told = f"{loser.command} lost to {winner.command}: {error}"
-        assert _matrix(_setting(played.setup)).get(pair) != Verdict.NEVER, told
+        assert _matrix(_build_setting(played.setup)).get(pair) != Verdict.NEVER, told
         assert _may_meet(loser, winner, played), told
 
 
@@ -62,7 +62,7 @@ def group_of(command: c.Command, setup: Setup) -> str | None:
     return CHANGE
 
 
-def _setting(setup: Setup) -> TableSetting:
+def _build_setting(setup: Setup) -> TableSetting:
     return TableSetting(
         IsolationLevel(setup.level),
         vectors=setup.vectors is not False,

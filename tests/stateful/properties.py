@@ -19,7 +19,7 @@ from engine.snapshot.reader import read_file
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.storage.base import Store
 from tests.stateful import commands as c
-from tests.stateful.arrow_files import as_rows, extra_of
+from tests.stateful.arrow_files import extra_of, read_rows
 from tests.stateful.history import Played
 from tests.stateful.ranges import Range
 from tests.stateful.record import check_state
@@ -108,7 +108,7 @@ class Versions:
     def _rows_of(self, snapshot: Snapshot, add: AddFile) -> c.Rows:
         key = *add.key, extra_of(snapshot.schema.names)
         if key not in self._rows:
-            self._rows[key] = as_rows(read_file(snapshot, add))
+            self._rows[key] = read_rows(read_file(snapshot, add))
         return self._rows[key]
 
 
@@ -161,7 +161,9 @@ def _check_changes(played: Played, versions: Versions, number: int) -> None:
     changes = read_changes(versions, number, number)
     kinds = changes[CHANGE_TYPE].to_pylist()
     told = changes.select(versions.snapshot(number).schema.names)
-    rows = [row for place in range(told.num_rows) for row in as_rows(told.slice(place, 1)).items()]
+    rows = [
+        row for place in range(told.num_rows) for row in read_rows(told.slice(place, 1)).items()
+    ]
     gone = Counter(row for kind, row in zip(kinds, rows, strict=True) if kind in _GONE)
     came = Counter(row for kind, row in zip(kinds, rows, strict=True) if kind in _CAME)
     same_columns = _extra(versions, number - 1) == _extra(versions, number)
@@ -206,7 +208,7 @@ def check_pruning(played: Played, versions: Versions) -> None:
             kept = set(snapshot.files(where.sql)["path"].to_pylist())
             needed = {path for path, rows in files.items() if any(map(where.holds, rows.values()))}
             assert needed <= kept, f"version {number}: {where.sql} leaves out {needed - kept}"
-    selected = as_rows(snapshot.to_arrow(condition=where.sql))
+    selected = read_rows(snapshot.to_arrow(condition=where.sql))
     expected = {
         key: row for rows in files.values() for key, row in rows.items() if where.holds(row)
     }

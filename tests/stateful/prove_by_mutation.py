@@ -61,7 +61,7 @@ def main() -> int:
         if options.only not in mutation.rule:
             continue
         began = time.monotonic()
-        caught = _caught(mutation, options.seeds)
+        caught = _find_witness(mutation, options.seeds)
         survivors += caught is None
         took = time.monotonic() - began
         _say(f"| {mutation.rule} | {caught or '**survives**'} | {took:.0f} s |")
@@ -72,13 +72,13 @@ def main() -> int:
 
 def passes_unbroken(seeds: int) -> bool:
     """Whether nothing is noticed where nothing is broken: without that nothing can be shown."""
-    noticed = _caught(Mutation("nothing", "conflicts/checker.py", "", ""), seeds)
+    noticed = _find_witness(Mutation("nothing", "conflicts/checker.py", "", ""), seeds)
     if noticed is not None:
         _say(f"The tests fail with nothing mutated: {noticed}.")
     return noticed is None
 
 
-def _caught(mutation: Mutation, seeds: int) -> str | None:
+def _find_witness(mutation: Mutation, seeds: int) -> str | None:
     """What noticed the mutation, None if nothing did."""
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place)
@@ -94,15 +94,15 @@ def _caught(mutation: Mutation, seeds: int) -> str | None:
         if mutation.old:
             changed.write_text(text.replace(mutation.old, mutation.new), "utf-8")
         early = min(_EARLY, seeds)
-        return _hunted(copy, 0, early) or _tested(copy) or _hunted(copy, early, seeds)
+        return _hunt(copy, 0, early) or _run_tests(copy) or _hunt(copy, early, seeds)
 
 
-def _hunted(copy: Path, first: int, last: int) -> str | None:
+def _hunt(copy: Path, first: int, last: int) -> str | None:
     hunt = _run(copy, "-m", "tests.stateful.hunt", str(first), str(last))
     return f"a history: {hunt.stdout.strip() or 'ends in an error'}" if hunt.returncode else None
 
 
-def _tested(copy: Path) -> str | None:
+def _run_tests(copy: Path) -> str | None:
     flags = ["-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(copy)]
     tests = _run(copy, "-m", "pytest", *flags, "--import-mode=importlib", *FAST)
     return _first_failure(tests.stdout) if tests.returncode else None

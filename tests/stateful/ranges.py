@@ -31,17 +31,20 @@ class Range:
         column, text = "x", f"x >= {self.low} AND x < {self.high}"
         if self.typed:
             typed = TYPES[self.typed]
-            column, text = typed.column, f"{typed.at_least(self.low)} AND {typed.below(self.high)}"
+            column, text = (
+                typed.column,
+                f"{typed.render_at_least(self.low)} AND {typed.render_below(self.high)}",
+            )
         text = text if self.part is None else f"part = '{self.part}' AND {text}"
         text = text if self.also is None else f"{text} OR x = {self.also}"
         text = f"{text} OR {column} IS NULL" if self.nulls else text
         return f"NOT ({text})" if self.negated else text
 
     def holds(self, row: Row) -> bool:
-        inside = self._inside(row)
+        inside = self._contains_row(row)
         return inside is not None and inside != self.negated
 
-    def _inside(self, row: Row) -> bool | None:
+    def _contains_row(self, row: Row) -> bool | None:
         """Before it is negated; None is SQL's unknown."""
         part, x = row[:2]
         if x is None:

@@ -40,7 +40,7 @@ class Version:
     changes: tuple[str, ...] = ()
     operation: str = ""
 
-    def after(self, number: int, landed_ms: int, text: bytes) -> "Version":
+    def apply_commit(self, number: int, landed_ms: int, text: bytes) -> "Version":
         """The version that a commit makes of this one."""
         files, tombstones = dict(self.files), dict(self.tombstones)
         domains, applications = dict(self.domains), dict(self.applications)
@@ -77,7 +77,7 @@ class Version:
 
     def changes_are_there(self, store: Store) -> bool:
         """Whether its change files are."""
-        return not missing_files(store, self.changes)
+        return not find_missing(store, self.changes)
 
     @property
     def data_files(self) -> set[str]:
@@ -109,7 +109,7 @@ class Record:
             except FileMissingError:
                 return
             status = self.store.stat(commit_path(number))
-            before = before.after(number, status.modified_ms if status else 0, text)
+            before = before.apply_commit(number, status.modified_ms if status else 0, text)
             self.versions.append(before)
 
 
@@ -127,14 +127,14 @@ def check_state(
     _compare(f"files of {where}", _engine_files(state), said.files)
     kept = _engine_tombstones(state)
     young = {
-        key: _without(action, dropped)
+        key: _drop_fields(action, dropped)
         for key, action in said.tombstones.items()
         if (action.get("deletionTimestamp") or 0) > tombstones_since_ms or key in kept
     }
-    ours = {key: _without(action, dropped) for key, action in kept.items()}
+    ours = {key: _drop_fields(action, dropped) for key, action in kept.items()}
     _compare(f"tombstones of {where}", ours, young)
     assert _fields(state.metadata) == said.metadata, where
-    assert _unordered(_fields(state.protocol)) == _unordered(said.protocol), where
+    assert _sort_features(_fields(state.protocol)) == _sort_features(said.protocol), where
     there = {name: domain for name, domain in said.domains.items() if not domain.get("removed")}
     assert {name: _fields(domain) for name, domain in state.domains.items()} == there, where
     named = {name: _fields(transaction) for name, transaction in state.set_transactions.items()}
@@ -165,7 +165,7 @@ def _state_of(action: Fields) -> Fields:
     }
 
 
-def _without(tombstone: Fields, dropped: set[str]) -> Fields:
+def _drop_fields(tombstone: Fields, dropped: set[str]) -> Fields:
     """A checkpoint need not keep the statistics of what is gone."""
     return {name: value for name, value in tombstone.items() if name not in dropped}
 
@@ -183,7 +183,7 @@ def _fields(action: Any) -> Fields:
     return fields
 
 
-def _unordered(protocol: Fields) -> Fields:
+def _sort_features(protocol: Fields) -> Fields:
     """Features are sets: delta-spark's checkpoints have them in another order than its commits."""
     return {
         name: sorted(value) if isinstance(value, list) else value
@@ -215,6 +215,6 @@ def _vector_file(vector: Fields) -> str | None:
     return relative_path(vector["pathOrInlineDv"])
 
 
-def missing_files(store: Store, paths: Iterable[str]) -> list[str]:
+def find_missing(store: Store, paths: Iterable[str]) -> list[str]:
     """Those that are not there."""
     return sorted(path for path in paths if store.stat(path) is None)

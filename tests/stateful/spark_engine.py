@@ -23,7 +23,7 @@ from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, state_of
 from tests.stateful.happenings import Scene
 from tests.stateful.history import History, Played, create
-from tests.stateful.spark_statements import as_statement
+from tests.stateful.spark_statements import render_statement
 from tests.stateful.weather import FakeClock, ForgetfulStore
 
 _PATIENCE_S = 240
@@ -40,7 +40,7 @@ def play_on_spark(
     start = state_of(create(history.setup, place).snapshot())
     store, clock = ForgetfulStore(open_store(place)), FakeClock()
     table = DeltaTable(store, clock=clock)
-    played = Played(table, history.setup, start, Scene.of(table, clock))
+    played = Played(table, history.setup, start, Scene.from_table(table, clock))
     opened: dict[int, _Turn] = {}
     with ThreadPoolExecutor(len(history.steps)) as pool:
         try:
@@ -78,7 +78,7 @@ class _Turn(TransactionObserver):
             version = max(0, newest.version - command.back)
             restored = state_of(played.table.snapshot(version=version))
             self._command = replace(command, restored=restored)
-        statement = as_statement(command, newest)
+        statement = render_statement(command, newest)
         own = DeltaTable(played.table.store, clock=played.table.clock)
         in_process = spark is None or command.number % 2
         by_turns = RunOptions().in_process_bytes if in_process else 0
@@ -113,7 +113,7 @@ class _Turn(TransactionObserver):
             self._played.aborted[self._command.number] = error
         else:
             if result.version is not None:
-                self._landed(result.version)
+                self._record_commit(result.version)
         if inside is not None and self._meanwhile is not None:
             inside.abandon()
 
@@ -122,6 +122,6 @@ class _Turn(TransactionObserver):
         self._abandoned = True
         self._go.set()
 
-    def _landed(self, version: int) -> None:
+    def _record_commit(self, version: int) -> None:
         assert isinstance(self._txn, OptimisticTransaction)
         self._played.landed[version] = Running(self._command, self._txn, "")

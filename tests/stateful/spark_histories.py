@@ -8,7 +8,7 @@ from tests.stateful.history import History, Played, Step
 EVERY_FILE = tuple(range(60))
 
 
-def done_alike(history: History) -> History:
+def align_executors(history: History) -> History:
     """The history in commands that both executors do to the same files.
 
     Spark always writes statistics, and clusters new files only. RESTORE is left out: it counts

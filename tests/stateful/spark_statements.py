@@ -23,7 +23,7 @@ from tests.stateful.arrow_files import FIXED, extra_of
 NOTHING = Delete("1 = 0")
 
 
-def as_statement(command: c.Command, snapshot: Snapshot) -> Command:  # noqa: PLR0911 - one a kind
+def render_statement(command: c.Command, snapshot: Snapshot) -> Command:  # noqa: PLR0911 - one a kind
     """The command as people give it, on a table at a version."""
     extra = extra_of(snapshot.schema.names)
     match command:

@@ -20,11 +20,11 @@ def story(setup: Setup, *steps: c.Command | int | tuple[int, int]) -> History:
     return History(setup, tuple(made))
 
 
-def told(setup: Setup, *steps: c.Command | int | tuple[int, int]) -> Played:
+def tell_story(setup: Setup, *steps: c.Command | int | tuple[int, int]) -> Played:
     played = play(story(setup, *steps))
     check(played)
     return played
 
 
-def lost_of(played: Played) -> dict[int, str]:
+def list_aborts(played: Played) -> dict[int, str]:
     return {number: type(error).__name__ for number, error in played.aborted.items()}

@@ -19,10 +19,10 @@ _TIDY, _VACUUMED = "tidy", "vacuumed"
 
 def history_of(seed: int, most: int = 8) -> History:
     """The history of a seed, of at most so many interleaved commands, and what goes on around it."""
-    return surrounded(generate(seed, most), seed)
+    return add_surroundings(generate(seed, most), seed)
 
 
-def surrounded(history: History, seed: int) -> History:
+def add_surroundings(history: History, seed: int) -> History:
     """The history of a seed, in surroundings of that seed."""
     dice = random.Random(f"around {seed}")  # noqa: S311 - a seed reproduces a history
     typed = dice.choice(list(TYPES)) if dice.random() < 0.4 else ""
@@ -56,11 +56,11 @@ def _steps(dice: random.Random, history: History, setup: Setup, mood: str) -> It
             begun.append(step.opens.number)
         before = _happenings(dice, mood, begun, 0.3)
         within = _happenings(dice, mood, begun, 0.15) if step.commits is not None else ()
-        opens = _typed(dice, step.opens, setup.typed)
+        opens = _type_condition(dice, step.opens, setup.typed)
         yield replace(step, opens=opens, before=before, within=within)
 
 
-def _typed(dice: random.Random, command: c.Command | None, typed: str) -> c.Command | None:
+def _type_condition(dice: random.Random, command: c.Command | None, typed: str) -> c.Command | None:
     where = getattr(command, "where", None)
     if command is None or where is None or not typed or dice.random() < 0.2:
         return command
@@ -75,10 +75,10 @@ def _happenings(
     if mood == _VACUUMED and dice.random() < 0.6:
         hours = dice.choice([0, 1, 24, 168, 720])
         return Wait(dice.choice([0, 0, 2, 30, 200])), VacuumElsewhere(hours, dice.random() < 0.3)
-    return (_tidying(dice, begun),)
+    return (_draw_tidying(dice, begun),)
 
 
-def _tidying(dice: random.Random, begun: list[int]) -> Happening:
+def _draw_tidying(dice: random.Random, begun: list[int]) -> Happening:
     match dice.randrange(5):
         case 0:
             return Checkpoint(dice.choice([0, *begun]))

@@ -4,7 +4,7 @@ import pytest
 
 from tests.stateful import commands as c
 from tests.stateful.history import Played, Setup
-from tests.stateful.stories import ROWS, lost_of, told
+from tests.stateful.stories import ROWS, list_aborts, tell_story
 
 LEVELS = pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 APPENDED, REMOVED = "ConcurrentAppendException", "ConcurrentDeleteReadException"
@@ -14,9 +14,9 @@ Steps = tuple[c.Command | int, ...]
 
 def _second_loses(setup: Setup, first: c.Command, second: c.Command, rows=ROWS) -> str | None:
     """How the second of two commands loses that began at one version, None where both land."""
-    played = told(setup, c.Append(1, rows), 1, second, first, first.number, second.number)
+    played = tell_story(setup, c.Append(1, rows), 1, second, first, first.number, second.number)
     assert first.number not in played.aborted
-    return lost_of(played).get(second.number)
+    return list_aborts(played).get(second.number)
 
 
 @LEVELS
@@ -60,7 +60,7 @@ def test_a_merge_clause_for_rows_without_a_source_reads_them(level: str):
 @pytest.mark.parametrize("tracked", [False, True], ids=["", "row ids"])
 def test_a_chain_of_compactions_is_followed(level: str, sort: bool, tracked: bool):
     """Two compactions, another delete and a third compaction lie between a delete's read and its commit."""
-    played = told(
+    played = tell_story(
         Setup(level, row_tracking=tracked),
         c.Append(1, ROWS),
         1,
@@ -97,7 +97,7 @@ def test_a_purge_and_a_vector_that_grew_meet_in_neither_order(level: str):
         (c.Reorg(5), c.Delete(6, c.Range(3, 4))),
         (c.Delete(6, c.Range(3, 4)), c.Reorg(5)),
     ):
-        played = told(
+        played = tell_story(
             Setup(level),
             c.Append(1, ROWS),
             1,
@@ -116,7 +116,7 @@ def test_a_purge_and_a_vector_that_grew_meet_in_neither_order(level: str):
 
 @LEVELS
 def test_a_purge_of_a_file_that_restore_gave_another_vector_is_not_followed(level: str):
-    played = told(
+    played = tell_story(
         Setup(level),
         c.Append(1, ROWS),
         1,
@@ -135,7 +135,7 @@ def test_a_purge_of_a_file_that_restore_gave_another_vector_is_not_followed(leve
 @LEVELS
 def test_what_restore_takes_away_is_not_followed_though_it_could_be(level: str):
     """The published promise: RESTORE is never traced, not even where whole files go."""
-    played = told(
+    played = tell_story(
         Setup(level),
         c.Append(1, ROWS),
         1,
@@ -146,13 +146,13 @@ def test_what_restore_takes_away_is_not_followed_though_it_could_be(level: str):
         4,
         3,
     )
-    assert lost_of(played) == {3: "ConcurrentDeleteDeleteException"}
+    assert list_aborts(played) == {3: "ConcurrentDeleteDeleteException"}
 
 
 @LEVELS
 def test_restore_between_two_deletes_of_one_row(level: str):
     """The row is deleted, brought back, and deleted by somebody who never saw any of it."""
-    played = told(
+    played = tell_story(
         Setup(level),
         c.Append(1, ROWS),
         1,
@@ -251,7 +251,7 @@ def test_every_loser_of_one_file_is_carried_over_all_that_came_before(level: str
     deletes = [c.Delete(10 + x, c.Range(x, x + 1)) for x in range(6)]
     updates = [c.Update(20 + x, c.Range(x, x + 1, "b"), 9) for x in (0, 1)]
     other = tuple(("b", x + 10) for x in range(6))
-    played = told(
+    played = tell_story(
         Setup(level),
         c.Append(1, (*ROWS, *other)),
         1,
@@ -291,7 +291,7 @@ def _winners(played: Played) -> list[int]:
 
 def test_an_exempt_append_stays_behind_writers_that_did_not_read_it():
     """Two updates that saw nothing of an append are both ordered before it; who saw it comes last."""
-    played = told(
+    played = tell_story(
         Setup("WriteSerializable"),
         c.Append(1, ROWS),
         1,

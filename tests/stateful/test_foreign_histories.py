@@ -36,7 +36,7 @@ def test_histories_with_commits_of_deltalake_have_an_order_that_their_level_allo
             played = play(history, str(tmp_path / str(seed)))
             check(played)
         except Exception as error:
-            raise AssertionError(_told(seed, history)) from error
+            raise AssertionError(_render_history(seed, history)) from error
         foreign = played.scene.foreign
         landed.update(type(command).__name__ for command in foreign.values())
         winners = [getattr(error, "conflict", None) for error in played.aborted.values()]
@@ -75,17 +75,17 @@ def test_histories_live_with_a_vacuum_of_deltalake_at_any_moment(chunk: int, tmp
         history = foreign_history(seed, ELSEWHERE)
         if history.setup.vectors is not False:
             continue
-        history = History(history.setup, tuple(_vacuumed(seed, history.steps)))
+        history = History(history.setup, tuple(_add_vacuums(seed, history.steps)))
         try:
             played = play(history, str(tmp_path / str(seed)))
             check(played)
         except Exception as error:
-            raise AssertionError(_told(seed, history)) from error
+            raise AssertionError(_render_history(seed, history)) from error
         landed += len(played.scene.noted)
     assert landed
 
 
-def _vacuumed(seed: int, steps: Iterable[Step]) -> Iterator[Step]:
+def _add_vacuums(seed: int, steps: Iterable[Step]) -> Iterator[Step]:
     dice = random.Random(f"vacuumed {seed}")  # noqa: S311 - a seed reproduces a history
     for step in steps:
         if step.commits is not None and dice.random() < 0.25:
@@ -96,6 +96,6 @@ def _vacuumed(seed: int, steps: Iterable[Step]) -> Iterator[Step]:
             yield step
 
 
-def _told(seed: int, history: History) -> str:
+def _render_history(seed: int, history: History) -> str:
     steps = "\n".join(map(str, history.steps))
     return f"seed {seed}: {history.setup}\n{steps}"

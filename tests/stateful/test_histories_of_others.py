@@ -10,7 +10,7 @@ from engine.table import DeltaTable
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import rows_of, run, state_of
 from tests.stateful.history import SCHEMA, Setup
-from tests.stateful.stories import ROWS, lost_of, told
+from tests.stateful.stories import ROWS, list_aborts, tell_story
 
 LEVELS = ["Serializable", "WriteSerializable"]
 KEY = 7
@@ -25,7 +25,7 @@ def _times(played, key: int) -> int:
 def test_two_scripts_that_delete_nothing_and_insert_a_key_both_insert_it(level: str):
     """By design: a DELETE that changes nothing makes no commit, and its script goes on without it."""
     gone = c.Range(KEY, KEY + 1)
-    played = told(
+    played = tell_story(
         Setup(level),
         c.Append(1, ROWS),
         1,
@@ -45,7 +45,7 @@ def test_two_scripts_that_delete_nothing_and_insert_a_key_both_insert_it(level: 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_of_two_merges_in_their_place_one_loses(level: str):
-    played = told(
+    played = tell_story(
         Setup(level),
         c.Append(1, ROWS),
         1,
@@ -54,7 +54,7 @@ def test_of_two_merges_in_their_place_one_loses(level: str):
         4,
         5,
     )
-    assert lost_of(played) == {5: "ConcurrentAppendException"}
+    assert list_aborts(played) == {5: "ConcurrentAppendException"}
     assert _times(played, KEY) == 1
 
 
@@ -62,7 +62,7 @@ def test_of_two_merges_in_their_place_one_loses(level: str):
 @pytest.mark.parametrize("level", LEVELS)
 def test_two_merges_of_one_new_key_into_two_partitions_do_not_double_it(level: str, vectors: bool):
     """Files of two partitions share nothing, but each MERGE looked for the key in both."""
-    played = told(
+    played = tell_story(
         Setup(level, vectors=vectors, partitioned=True),
         c.Append(1, (*ROWS, ("b", 3))),
         1,
@@ -71,14 +71,14 @@ def test_two_merges_of_one_new_key_into_two_partitions_do_not_double_it(level: s
         3,
         2,
     )
-    assert lost_of(played) == {2: "ConcurrentAppendException"}
+    assert list_aborts(played) == {2: "ConcurrentAppendException"}
     assert _times(played, KEY) == 1
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_two_merges_whose_joins_name_their_partitions_both_land(level: str):
     """A key is then one of its partition, and both say so."""
-    played = told(
+    played = tell_story(
         Setup(level, partitioned=True),
         c.Append(1, (*ROWS, ("b", 3))),
         1,

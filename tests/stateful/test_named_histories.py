@@ -4,7 +4,7 @@ import pytest
 
 from tests.stateful import commands as c
 from tests.stateful.history import Setup
-from tests.stateful.stories import ROWS, lost_of, told
+from tests.stateful.stories import ROWS, list_aborts, tell_story
 
 
 @pytest.mark.parametrize("stats", [True, False])
@@ -12,7 +12,7 @@ from tests.stateful.stories import ROWS, lost_of, told
 def test_22_30_5_cannot_happen(vectors: bool, stats: bool):
     """The first update must not come before an append that the second one has read."""
     setup = Setup("WriteSerializable", vectors=vectors, stats=stats)
-    played = told(
+    played = tell_story(
         setup,
         c.Append(1, (("a", 1),)),
         1,
@@ -30,13 +30,15 @@ def test_22_30_5_cannot_happen(vectors: bool, stats: bool):
 def test_delete_is_validated_like_update():
     setup = Setup("Serializable", vectors=False)
     for command in (c.Delete(2, c.Range(0, 2)), c.Update(2, c.Range(0, 2), 7)):
-        played = told(setup, c.Append(1, ROWS), 1, command, c.Update(3, c.Range(4, 6), 1), 3, 2)
+        played = tell_story(
+            setup, c.Append(1, ROWS), 1, command, c.Update(3, c.Range(4, 6), 1), 3, 2
+        )
         assert 2 in played.aborted, command
 
 
 def test_an_update_moves_a_row_into_what_a_delete_selects():
     """Positions alone would let both pass: the image must be tested."""
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -45,12 +47,12 @@ def test_an_update_moves_a_row_into_what_a_delete_selects():
         3,
         2,
     )
-    assert lost_of(played) == {2: "ConcurrentAppendException"}
+    assert list_aborts(played) == {2: "ConcurrentAppendException"}
     assert played.aborted[2].conflict.subclass == "ROW_LEVEL_CHANGES"
 
 
 def test_an_update_moves_a_row_out_of_what_a_delete_selected():
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -59,13 +61,13 @@ def test_an_update_moves_a_row_out_of_what_a_delete_selected():
         3,
         2,
     )
-    assert lost_of(played) == {2: "ConcurrentDeleteReadException"}
+    assert list_aborts(played) == {2: "ConcurrentDeleteReadException"}
     assert played.aborted[2].conflict.files[0].rows == (5,)
 
 
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_two_deletes_of_different_rows_of_one_file_both_land(level: str):
-    played = told(
+    played = tell_story(
         Setup(level),
         c.Append(1, ROWS),
         1,
@@ -84,7 +86,7 @@ def test_two_deletes_of_different_rows_of_one_file_both_land(level: str):
 
 
 def test_three_deletes_inside_each_other_merge_into_one_vector():
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -98,7 +100,7 @@ def test_three_deletes_inside_each_other_merge_into_one_vector():
 
 
 def test_a_delete_follows_the_rows_that_optimize_moved():
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -114,7 +116,7 @@ def test_a_delete_follows_the_rows_that_optimize_moved():
 
 
 def test_optimize_masks_what_a_delete_took_from_its_sources():
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -131,7 +133,7 @@ def test_optimize_masks_what_a_delete_took_from_its_sources():
 
 def test_optimize_rebased_over_a_delete_and_compacted_again_is_still_traced():
     """The row map counts the vector that a source was read with, not the one its remove names."""
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -151,7 +153,7 @@ def test_optimize_rebased_over_a_delete_and_compacted_again_is_still_traced():
 
 
 def test_two_compactions_that_share_a_file_both_land():
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -169,7 +171,7 @@ def test_two_compactions_that_share_a_file_both_land():
 
 def test_a_delete_follows_its_rows_through_two_compactions_that_share_a_file():
     """The second one holds the shared file's rows too, all deleted: a gap that hides nothing."""
-    played = told(
+    played = tell_story(
         Setup("Serializable"),
         c.Append(1, ROWS),
         1,
@@ -191,7 +193,7 @@ def test_a_delete_follows_its_rows_through_two_compactions_that_share_a_file():
 
 def test_sorting_is_not_traced_without_row_ids():
     for tracked, lost in ((False, {3}), (True, set())):
-        played = told(
+        played = tell_story(
             Setup(row_tracking=tracked),
             c.Append(1, ROWS),
             1,
@@ -205,7 +207,7 @@ def test_sorting_is_not_traced_without_row_ids():
 
 def test_restore_brings_a_row_back_that_a_delete_should_have_seen():
     """RESTORE shrinks a deletion vector: the rows it brings back are new to whoever read before."""
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -220,7 +222,7 @@ def test_restore_brings_a_row_back_that_a_delete_should_have_seen():
 
 
 def test_restore_of_a_vector_lets_a_delete_of_other_rows_pass():
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -235,7 +237,7 @@ def test_restore_of_a_vector_lets_a_delete_of_other_rows_pass():
 
 
 def test_optimize_does_not_lose_a_row_that_restore_brought_back():
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -251,7 +253,7 @@ def test_optimize_does_not_lose_a_row_that_restore_brought_back():
 
 def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
     """First every row is masked, and the output dropped; then the empty source goes too."""
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -269,7 +271,7 @@ def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
 
 
 def test_a_file_without_live_rows_may_be_purged_under_whoever_read_it():
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -286,13 +288,15 @@ def test_a_file_without_live_rows_may_be_purged_under_whoever_read_it():
 
 
 def test_restore_is_aborted_by_any_overlapping_commit():
-    played = told(Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2)
+    played = tell_story(
+        Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2
+    )
     assert 2 in played.aborted
 
 
 def test_an_insert_only_merge_has_read_the_row_that_it_matched():
     """Nothing of it changes the row: only the row's content tells."""
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -301,11 +305,11 @@ def test_an_insert_only_merge_has_read_the_row_that_it_matched():
         3,
         2,
     )
-    assert lost_of(played) == {2: "ConcurrentDeleteReadException"}
+    assert list_aborts(played) == {2: "ConcurrentDeleteReadException"}
 
 
 def test_two_insert_only_merges_of_one_key_do_not_double_it():
-    played = told(
+    played = tell_story(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -314,11 +318,11 @@ def test_two_insert_only_merges_of_one_key_do_not_double_it():
         3,
         2,
     )
-    assert lost_of(played) == {2: "ConcurrentAppendException"}
+    assert list_aborts(played) == {2: "ConcurrentAppendException"}
 
 
 def test_a_row_of_an_append_that_was_compacted_is_still_tested_as_it_was_written():
-    played = told(
+    played = tell_story(
         Setup("WriteSerializable"),
         c.Append(1, ROWS),
         1,
@@ -336,7 +340,7 @@ def test_a_row_of_an_append_that_was_compacted_is_still_tested_as_it_was_written
 
 def test_whole_file_removal_does_not_ignore_a_vector():
     for first, second in ((2, 3), (3, 2)):
-        played = told(
+        played = tell_story(
             Setup(),
             c.Append(1, ROWS),
             1,
@@ -350,7 +354,7 @@ def test_whole_file_removal_does_not_ignore_a_vector():
 
 def test_restore_does_not_leave_a_clustering_that_came_meanwhile():
     """It reads the clustering of then, finds it there, and writes none: the other's must not stay."""
-    played = told(
+    played = tell_story(
         Setup("Serializable", clustered=True),
         c.Append(1, ROWS),
         1,
@@ -359,4 +363,4 @@ def test_restore_does_not_leave_a_clustering_that_came_meanwhile():
         3,
         2,
     )
-    assert lost_of(played) == {2: "ConcurrentTransactionException"}
+    assert list_aborts(played) == {2: "ConcurrentTransactionException"}

@@ -15,7 +15,7 @@ from tests.stateful.generator import generate
 from tests.stateful.history import History, Setup, forget, play
 from tests.stateful.judge import check
 from tests.stateful.spark_engine import play_on_spark
-from tests.stateful.spark_histories import EVERY_FILE, done_alike, outcome
+from tests.stateful.spark_histories import EVERY_FILE, align_executors, outcome
 from tests.stateful.stories import ROWS, story
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -30,7 +30,7 @@ def test_spark_and_arrow_end_a_history_with_the_same_table(
     seed: int, spark: SparkSession, tmp_path: Path
 ):
     """Who lands, who loses with which exception, and the table."""
-    _compare(done_alike(generate(seed, most=MOST)), spark, tmp_path)
+    _compare(align_executors(generate(seed, most=MOST)), spark, tmp_path)
 
 
 def test_a_history_that_moves_rows_in_every_way_ends_alike(spark: SparkSession, tmp_path: Path):

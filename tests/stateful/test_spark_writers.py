@@ -127,7 +127,10 @@ class _Bank:
             amount = dice.randint(1, 99)
             moved = {giver: -amount, taker: amount}
             run(
-                _by_merge(moved) if number % 2 else _by_update(moved), own, self._spark, retries=999
+                _build_merge(moved) if number % 2 else _build_update(moved),
+                own,
+                self._spark,
+                retries=999,
             )
             with self._lock:
                 self.balances.update(moved)
@@ -157,12 +160,12 @@ def _change(i: int) -> Command:
     return Merge(source, "target.id = source.id", (clause,))
 
 
-def _by_update(moved: Mapping[int, int]) -> Command:
+def _build_update(moved: Mapping[int, int]) -> Command:
     cases = " ".join(f"WHEN id = {i} THEN {amount}" for i, amount in moved.items())
     return Update({"v": f"v + CASE {cases} END"}, f"id IN {tuple(moved)}")
 
 
-def _by_merge(moved: Mapping[int, int]) -> Command:
+def _build_merge(moved: Mapping[int, int]) -> Command:
     rows = tuple((str(i), str(amount)) for i, amount in moved.items())
     clause = MergeClause("matched", "update", assignments={"v": "target.v + source.amount"})
     return Merge(RowsSource(("id", "amount"), rows), "target.id = source.id", (clause,))

@@ -25,7 +25,7 @@ def test_histories_with_terse_commits_have_an_order_that_their_level_allows(chun
     lost: Counter[str] = Counter()
     landed = 0
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
-        played = _played(seed)
+        played = _play_tersely(seed)
         try:
             check(played, elsewhere=seed % 10 == 0, promises=False)
         except Exception as error:
@@ -38,7 +38,7 @@ def test_histories_with_terse_commits_have_an_order_that_their_level_allows(chun
     assert lost["ConcurrentAppendException"] > CHUNK // 4
 
 
-def _played(seed: int) -> Played:
+def _play_tersely(seed: int) -> Played:
     history, clock = history_of(seed), FakeClock()
     table = create(history.setup, f"memory://histories/{uuid.uuid4()}")
     played = begin(history.setup, TerseStore(table.store, clock, seed), clock)

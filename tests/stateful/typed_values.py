@@ -74,11 +74,11 @@ class Typed:
             value = {name: value}
         return value
 
-    def at_least(self, low: int) -> str:
+    def render_at_least(self, low: int) -> str:
         """SQL for x >= low."""
         return f"{self.column} >= {self.literal(self.values[low])}"
 
-    def below(self, high: int) -> str:
+    def render_below(self, high: int) -> str:
         """SQL for x < high."""
         if high > TOP:
             return f"{self.column} <= {self.literal(self.values[TOP])}"
@@ -132,7 +132,7 @@ def _plain_bounds(values: list[Any], _style: int) -> tuple[Any, Any]:
     return min(values), max(values)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f"'{text}'"
 
 
@@ -157,14 +157,14 @@ TYPES: dict[str, Typed] = {
     "timestamp": Typed(
         TIMESTAMP, _MOMENTS, lambda value: f"TIMESTAMP'{value.isoformat()}'", _timestamp_bounds
     ),
-    "long text": Typed(STRING, _TEXTS, _quoted, _text_bounds),
-    "text of 32": Typed(STRING, _SHORT_OF_32, _quoted, _text_bounds),
+    "long text": Typed(STRING, _TEXTS, _quote, _text_bounds),
+    "text of 32": Typed(STRING, _SHORT_OF_32, _quote, _text_bounds),
     "field": Typed(_ONE, tuple(range(-30, 50, 10)), str, _plain_bounds, ("y",)),
-    "text in a field": Typed(_DEEP, _SHORT_OF_32, _quoted, _text_bounds, ("h", "z")),
+    "text in a field": Typed(_DEEP, _SHORT_OF_32, _quote, _text_bounds, ("h", "z")),
 }
 
 
-def typed_field(name: str) -> StructField:
+def build_field(name: str) -> StructField:
     """The column of a type, whose comment tells which it is."""
     return StructField(NAME, TYPES[name].type, metadata={"comment": name})
 

@@ -52,14 +52,14 @@ class ForgetfulStore:
         return self._inner.read(path, start, length)
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
-        return map(self._aged, self._inner.list_from(directory, start))
+        return map(self._age_status, self._inner.list_from(directory, start))
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
-        return map(self._aged, self._inner.list_all(prefix))
+        return map(self._age_status, self._inner.list_all(prefix))
 
     def stat(self, path: str) -> FileStatus | None:
         status = self._inner.stat(path)
-        return None if status is None else self._aged(status)
+        return None if status is None else self._age_status(status)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         fault, self.fault = (self.fault, None) if path.startswith(_LOG) else (None, self.fault)
@@ -106,6 +106,6 @@ class ForgetfulStore:
         if self._clock is not None:
             self._times[path] = self._clock.now_ms()
 
-    def _aged(self, status: FileStatus) -> FileStatus:
+    def _age_status(self, status: FileStatus) -> FileStatus:
         known_ms = self._times.get(status.path, status.modified_ms)
         return replace(status, modified_ms=known_ms)

@@ -17,12 +17,12 @@ from lakeui.catalog.registration import register_table
 from lakeui.catalog.roles import Role
 from tests.engine.made_tables import write_commit, write_first, write_rows
 from tests.lakeui.catalog.log_writer import new_table
-from tests.services import WorkerProcess, point_celery_to, running_redis
+from tests.services import WorkerProcess, point_celery_to, run_redis
 
 
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:
-    with running_redis() as url:
+    with run_redis() as url:
         yield url
 
 

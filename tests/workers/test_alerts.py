@@ -13,7 +13,7 @@ from lakeui.monitoring.checks import AttentionCheck
 from lakeui.monitoring.models import AlertDelivery
 from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE, NOTE_LINEAGE, WATCH_FOR_ALERTS
 from tests.lakeui.factories import make_job
-from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webhook
+from tests.lakeui.monitoring.webhook_server import run_hanging_webhook, run_webhook
 from tests.services import wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -24,7 +24,7 @@ def test_a_light_worker_delivers_what_a_rule_finds_a_test_and_lineage(
 ):
     monkeypatch.setenv("ALERT_WEBHOOK_HOSTS", "127.0.0.1")
     settings.ALERT_WEBHOOK_HOSTS = ["127.0.0.1"]
-    with running_webhook() as webhook, running_webhook() as lineage:
+    with run_webhook() as webhook, run_webhook() as lineage:
         monkeypatch.setenv("OPENLINEAGE_URL", lineage.url)
         channel, _ = make_channel({"name": "ops", "kind": "webhook", "target": webhook.url})
         make_rule({"name": "jobs", "condition": AttentionCheck.FAILED_JOB, "channel": channel})
@@ -48,7 +48,7 @@ def test_more_webhooks_that_hang_than_a_worker_has_threads_hold_up_nothing(
     monkeypatch.setenv("ALERT_WEBHOOK_HOSTS", "127.0.0.1")
     monkeypatch.setenv("ALERT_TIMEOUT_SECONDS", "600")  # longer than is waited for anything here
     settings.ALERT_WEBHOOK_HOSTS = ["127.0.0.1"]
-    with running_webhook() as webhook, hanging_webhook() as hanging:
+    with run_webhook() as webhook, run_hanging_webhook() as hanging:
         channel, _ = make_channel({"name": "ops", "kind": "webhook", "target": webhook.url})
         start_worker(LIGHT_QUEUE)
         for number in range(8):

@@ -62,7 +62,7 @@ def metastore(tmp_path, monkeypatch, settings) -> Path:
     return lake
 
 
-def discovered(*arguments: str) -> list[dict[str, str]]:
+def discover(*arguments: str) -> list[dict[str, str]]:
     out = StringIO()
     call_command("discover", *arguments, "-o", "json", stdout=out)
     tables: list[dict[str, str]] = json.loads(out.getvalue())["tables"]
@@ -71,7 +71,7 @@ def discovered(*arguments: str) -> list[dict[str, str]]:
 
 @pytest.mark.django_db
 def test_the_delta_tables_of_a_hive_metastore_are_registered_by_their_names(metastore):
-    rows = {row["name"]: row for row in discovered("--catalog", "*", "--register")}
+    rows = {row["name"]: row for row in discover("--catalog", "*", "--register")}
     assert rows.keys() == {"default.outside", "sales.orders", "sales.returns"}
     assert "TABLE_ROOTS" in rows["default.outside"]["state"]
     assert rows["sales.orders"]["state"] == "registered", rows
@@ -79,7 +79,7 @@ def test_the_delta_tables_of_a_hive_metastore_are_registered_by_their_names(meta
     assert registered.keys() == {"sales.orders", "sales.returns"}
     assert registered["sales.orders"].uri == str(metastore / "made elsewhere/o %41")
     assert registered["sales.orders"].version == 1
-    again = {row["name"]: row["state"] for row in discovered("--catalog", "sales.r*")}
+    again = {row["name"]: row["state"] for row in discover("--catalog", "sales.r*")}
     assert again == {"sales.returns": "registered"}
 
 

@@ -29,7 +29,7 @@ SCHEMA = StructType((StructField("n", LONG), StructField("twice", LONG)))
 
 
 @pytest.fixture
-def lost(lake) -> Conflict:
+def conflict(lake) -> Conflict:
     """A write that read version 1 and met a DELETE, version 2, at two rows of one file."""
     uri = str(lake / "lake/orders")
     store = open_store(uri)
@@ -63,16 +63,16 @@ def _read(conflict: Conflict) -> ConflictRows:
     return asked
 
 
-def test_rows_are_those_that_the_loser_read(lost, broker):
-    rows = _read(lost)
+def test_rows_are_those_that_the_loser_read(conflict, broker):
+    rows = _read(conflict)
     assert (rows.error_code, rows.path, rows.version) == ("", "a.parquet", 1)
     assert [column["name"] for column in rows.columns] == ["n", "twice"]
     assert (rows.positions, rows.rows) == ([2, 7], [["2", "4"], ["7", "14"]])
 
 
-def test_rows_that_the_winner_added_are_read_from_its_version(lost, broker):
+def test_rows_that_the_winner_added_are_read_from_its_version(conflict, broker):
     added = [{"path": "b.parquet", "common_rows": [0]}]
-    rows = _read(_conflict(lost.table, added, rule="data_added"))
+    rows = _read(_conflict(conflict.table, added, rule="data_added"))
     assert (rows.version, rows.rows) == (2, [["70", None]])
 
 
@@ -87,67 +87,68 @@ def test_rows_that_the_winner_added_are_read_from_its_version(lost, broker):
     ],
 )
 def test_rows_are_read_where_they_are_live_also_from_older_records(
-    lost, broker, compared, files, version
+    conflict, broker, compared, files, version
 ):
     facts = {"decision": {"shared_files": [compared]}, "files": files}
-    rows = _read(_conflict(lost.table, [], rule="data_added", read_version=0, facts=facts))
+    rows = _read(_conflict(conflict.table, [], rule="data_added", read_version=0, facts=facts))
     assert (rows.version, len(rows.rows), rows.error_code) == (version, 1, "")
 
 
-def test_rows_of_a_deleted_file_are_reported_as_unreadable(lost, broker):
-    rows = _read(_conflict(lost.table, [{"path": "gone.parquet", "common_rows": [0]}]))
+def test_rows_of_a_deleted_file_are_reported_as_unreadable(conflict, broker):
+    rows = _read(_conflict(conflict.table, [{"path": "gone.parquet", "common_rows": [0]}]))
     assert rows.error_code == "DELTA_DATA_FILE_UNREADABLE"
     assert rows.read_at
     assert rows.rows == []
 
 
-def test_positions_recorded_before_decisions_were_are_used_too(lost):
-    old = _conflict(lost.table, [], facts={"files": [{"path": "a.parquet", "rows": [5]}]})
+def test_positions_recorded_before_decisions_were_are_used_too(conflict):
+    old = _conflict(conflict.table, [], facts={"files": [{"path": "a.parquet", "rows": [5]}]})
     met = find_shared_rows(old)
     assert met is not None
     assert (met.path, met.version, met.positions) == ("a.parquet", 1, (5,))
 
 
-def test_only_some_rows_are_read_and_none_where_no_position_is_known(lost):
-    many = _conflict(lost.table, [{"path": "a.parquet", "common_rows": list(range(200))}])
+def test_only_some_rows_are_read_and_none_where_no_position_is_known(conflict):
+    many = _conflict(conflict.table, [{"path": "a.parquet", "common_rows": list(range(200))}])
     met = find_shared_rows(many)
     assert met is not None
     assert len(met.positions) == MAX_ROWS
     assert (
-        find_shared_rows(_conflict(lost.table, [{"path": "a.parquet", "common_rows": []}])) is None
+        find_shared_rows(_conflict(conflict.table, [{"path": "a.parquet", "common_rows": []}]))
+        is None
     )
-    assert ask_for_rows(_conflict(lost.table, [])) is None
+    assert ask_for_rows(_conflict(conflict.table, [])) is None
 
 
-def test_a_worker_is_asked_once_while_it_may_still_answer(lost, broker):
-    first = ask_for_rows(lost)
+def test_a_worker_is_asked_once_while_it_may_still_answer(conflict, broker):
+    first = ask_for_rows(conflict)
     assert first is not None
     assert is_waiting(first)
-    again = ask_for_rows(lost)
+    again = ask_for_rows(conflict)
     assert again is not None
     assert again.asked_at == first.asked_at
     ConflictRows.objects.update(asked_at=timezone.now() - PATIENCE)
-    later = ask_for_rows(lost)
+    later = ask_for_rows(conflict)
     assert later is not None
     assert is_waiting(later)
 
 
-def test_rows_are_forgotten_after_an_hour(lost, broker):
-    asked = ask_for_rows(lost)
+def test_rows_are_forgotten_after_an_hour(conflict, broker):
+    asked = ask_for_rows(conflict)
     assert asked is not None
     ConflictRows.objects.update(asked_at=timezone.now() - timedelta(minutes=61))
-    _read(_conflict(lost.table, [{"path": "b.parquet", "common_rows": [0]}], rule="data_added"))
+    _read(_conflict(conflict.table, [{"path": "b.parquet", "common_rows": [0]}], rule="data_added"))
     assert not ConflictRows.objects.filter(pk=asked.pk).exists()
 
 
-def test_rows_that_are_forgotten_while_they_are_read_stay_forgotten(lost, broker, monkeypatch):
-    asked = ask_for_rows(lost)
+def test_rows_that_are_forgotten_while_they_are_read_stay_forgotten(conflict, broker, monkeypatch):
+    asked = ask_for_rows(conflict)
     assert asked is not None
 
-    def forgotten(*args):
+    def forget_and_read(*args):
         ConflictRows.objects.all().delete()
         return read_rows_at(*args)
 
-    monkeypatch.setattr(conflict_rows, "read_rows_at", forgotten)
+    monkeypatch.setattr(conflict_rows, "read_rows_at", forget_and_read)
     read_conflict_rows(asked.pk)
     assert not ConflictRows.objects.exists()

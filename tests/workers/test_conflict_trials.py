@@ -14,7 +14,7 @@ from lakeui.conflicts.conflict_detail.trials import ask_for_trials, trials_view
 from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.models import Job
-from tests.lakeui.conflicts.aborted_jobs import aborted_job
+from tests.lakeui.conflicts.aborted_jobs import create_aborted_job
 from tests.lakeui.people import person as make_person
 from workers import conflict_trials
 from workers.conflict_trials import try_fixes
@@ -33,7 +33,7 @@ def reader(person) -> Reader:
     return Reader(person)
 
 
-def _tried(conflict: Conflict, reader: Reader, condition: str = "") -> ConflictTrials:
+def _try_fixes(conflict: Conflict, reader: Reader, condition: str = "") -> ConflictTrials:
     trials = ask_for_trials(conflict, reader, condition)
     try_fixes(trials.pk)
     trials.refresh_from_db()
@@ -41,8 +41,8 @@ def _tried(conflict: Conflict, reader: Reader, condition: str = "") -> ConflictT
 
 
 def test_every_fix_is_tried_and_what_conflicted_conflicts_again(lake, broker, person, reader):
-    conflict = aborted_job(str(lake / "lake/orders"), person)
-    trials = _tried(conflict, reader, "id >= 10")
+    conflict = create_aborted_job(str(lake / "lake/orders"), person)
+    trials = _try_fixes(conflict, reader, "id >= 10")
     verdicts = {fix: answer["verdict"] for fix, answer in trials.answers.items()}
     assert (trials.error_code, verdicts) == (
         "",
@@ -62,8 +62,8 @@ def test_every_fix_is_tried_and_what_conflicted_conflicts_again(lake, broker, pe
 
 
 def test_deletion_vectors_help_only_where_the_rows_are_others(lake, broker, person, reader):
-    conflict = aborted_job(str(lake / "lake/orders"), person, APART)
-    _tried(conflict, reader)
+    conflict = create_aborted_job(str(lake / "lake/orders"), person, APART)
+    _try_fixes(conflict, reader)
     answer = trials_view(conflict, reader).answer_of(RemedyKind.DELETION_VECTORS)
     assert answer.would_have_landed is True
 
@@ -71,15 +71,15 @@ def test_deletion_vectors_help_only_where_the_rows_are_others(lake, broker, pers
 def test_an_answer_to_who_asked_before_takes_nobodys_place(
     lake, broker, person, reader, monkeypatch
 ):
-    conflict = aborted_job(str(lake / "lake/orders"), person)
+    conflict = create_aborted_job(str(lake / "lake/orders"), person)
     trials = ask_for_trials(conflict, reader, "id >= 10")
     real = conflict_trials.try_write
 
-    def asked_anew(*given, **named):
+    def ask_anew(*given, **named):
         ask_for_trials(conflict, reader, "id >= 11")
         return real(*given, **named)
 
-    monkeypatch.setattr(conflict_trials, "try_write", asked_anew)
+    monkeypatch.setattr(conflict_trials, "try_write", ask_anew)
     try_fixes(trials.pk)
     trials.refresh_from_db()
     assert (trials.condition, trials.answers, trials.read_at) == ("id >= 11", {}, None)
@@ -90,35 +90,35 @@ def test_an_answer_to_who_asked_before_takes_nobodys_place(
 
 
 def test_a_fix_that_cannot_help_is_told_so(lake, broker, person, reader):
-    conflict = aborted_job(str(lake / "lake/orders"), person)
-    _tried(conflict, reader)
+    conflict = create_aborted_job(str(lake / "lake/orders"), person)
+    _try_fixes(conflict, reader)
     answer = trials_view(conflict, reader).answer_of(RemedyKind.DELETION_VECTORS)
     assert (answer.would_have_landed, answer.winning_version) == (False, 2)
 
 
 def test_files_that_are_gone_are_told_of_every_fix(lake, broker, person, reader):
-    conflict = aborted_job(str(lake / "lake/orders"), person)
+    conflict = create_aborted_job(str(lake / "lake/orders"), person)
     LocalStore(conflict.table.uri).delete("a.parquet")
-    trials = _tried(conflict, reader)
+    trials = _try_fixes(conflict, reader)
     assert {answer["verdict"] for answer in trials.answers.values()} == {"undecidable"}
     assert "not there any more" in trials.answers["retry"]["why"]
 
 
 def test_a_copy_that_does_not_conflict_again_tells_nothing(lake, broker, person, reader):
-    conflict = aborted_job(str(lake / "lake/orders"), person)
+    conflict = create_aborted_job(str(lake / "lake/orders"), person)
     Job.objects.filter(pk=conflict.job_id).update(
         parameters=parse_statement("UPDATE t SET n = 7 WHERE id >= 10").parameters()
     )
-    trials = _tried(Conflict.objects.get(pk=conflict.pk), reader)
+    trials = _try_fixes(Conflict.objects.get(pk=conflict.pk), reader)
     assert trials.answers["as_it_was"]["verdict"] == "passes"
     assert trials.answers["retry"]["verdict"] == "undecidable"
     assert not trials_view(conflict, reader).is_reproduced
 
 
 def test_a_table_that_is_not_there_is_an_error_that_the_page_shows(lake, broker, person, reader):
-    conflict = aborted_job(str(lake / "lake/orders"), person)
+    conflict = create_aborted_job(str(lake / "lake/orders"), person)
     Table.objects.update(uri="/elsewhere/orders")
-    trials = _tried(Conflict.objects.get(pk=conflict.pk), reader)
+    trials = _try_fixes(Conflict.objects.get(pk=conflict.pk), reader)
     assert trials.error_code
     assert trials.answers == {}
 
@@ -133,7 +133,7 @@ def test_a_table_that_is_not_there_is_an_error_that_the_page_shows(lake, broker,
     ],
 )
 def test_what_cannot_be_tried_says_why_and_asks_no_worker(lake, person, reader, changed, why):
-    conflict = aborted_job(str(lake / "lake/orders"), person)
+    conflict = create_aborted_job(str(lake / "lake/orders"), person)
     Conflict.objects.filter(pk=conflict.pk).update(**changed)
     conflict = Conflict.objects.get(pk=conflict.pk)
     assert why in trials_view(conflict, reader).obstacle
@@ -143,7 +143,7 @@ def test_what_cannot_be_tried_says_why_and_asks_no_worker(lake, person, reader, 
 
 
 def test_a_condition_that_does_not_parse_asks_no_worker(lake, person, reader):
-    conflict = aborted_job(str(lake / "lake/orders"), person)
+    conflict = create_aborted_job(str(lake / "lake/orders"), person)
     with pytest.raises(ExpressionError):
         ask_for_trials(conflict, reader, "id >=")
     with pytest.raises(RequestError, match="characters"):
@@ -152,12 +152,12 @@ def test_a_condition_that_does_not_parse_asks_no_worker(lake, person, reader):
 
 
 def test_a_foreign_delete_is_tried_by_what_its_log_entry_says(lake, broker, person, reader):
-    conflict = aborted_job(str(lake / "lake/orders"), person, APART)
+    conflict = create_aborted_job(str(lake / "lake/orders"), person, APART)
     Job.objects.filter(committed_version=2).delete()
-    trials = _tried(conflict, reader)
+    trials = _try_fixes(conflict, reader)
     assert "statement is not recorded" in trials.answers["deletion_vectors"]["why"]
     conflict.table.commits.create(version=2, operation="DELETE", predicate="id = 6")
-    trials = _tried(conflict, reader)
+    trials = _try_fixes(conflict, reader)
     assert trials.answers["deletion_vectors"]["verdict"] in ("passes", "resolved")
 
 

@@ -40,11 +40,11 @@ def run_job(job):
     [OperationCancelledError("cancelled", "Nothing was written."), ZeroDivisionError("after it")],
 )
 def test_what_fails_after_the_commit_does_not_undo_it(job, monkeypatch, error):
-    def stumbling(*args, **kwargs):
+    def run_and_fail(*args, **kwargs):
         run(*args, **kwargs)
         raise error
 
-    monkeypatch.setattr(job_run, "run", stumbling)
+    monkeypatch.setattr(job_run, "run", run_and_fail)
     run_job(job)
     assert (job.state, job.committed_version, job.error_code) == (Job.State.SUCCEEDED, 1, "")
     assert job.attempt_rows.get().outcome == JobAttempt.Outcome.COMMITTED
@@ -85,24 +85,24 @@ def test_a_cancelled_job_whose_worker_fell_silent_is_looked_for_and_not_run_agai
 
 
 def test_a_job_that_ends_after_one_of_its_commits_says_that_it_stays(job, monkeypatch):
-    def stumbling(*args, **kwargs):
+    def run_and_fail(*args, **kwargs):
         run(*args, **kwargs)
         msg, remedy = "a later commit could not be made", "Nothing was written."
         raise RequestError(msg, remedy)
 
-    monkeypatch.setattr(job_run, "run", stumbling)
+    monkeypatch.setattr(job_run, "run", run_and_fail)
     run_job(job)
     said = "a later commit could not be made Before that it committed version 1, which stays."
     assert (job.state, job.error_message) == (Job.State.FAILED, said)
 
 
 def test_an_error_is_kept_with_its_causes_bounded_and_without_secrets(job, monkeypatch, caplog):
-    def refusing(*_, **__):
+    def refuse(*_, **__):
         error = StorageError("The store refused.", f"secret_key=hunter22 {'x' * 9000}")
         error.causes = ["S3Exception: X-Amz-Signature=hunter22", "y" * 9000]
         raise error from ConnectionError("403 of the store")
 
-    monkeypatch.setattr(job_run, "run", refusing)
+    monkeypatch.setattr(job_run, "run", refuse)
     run_job(job)
     assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_STORAGE_ERROR")
     first, second = job.error_facts["causes"]
@@ -116,14 +116,14 @@ def test_an_error_is_kept_with_its_causes_bounded_and_without_secrets(job, monke
 
 
 def test_a_fault_of_ours_is_kept_with_its_causes(job, monkeypatch):
-    def failing(*_, **__):
+    def fail(*_, **__):
         try:
             1 / 0  # noqa: B018
         except ZeroDivisionError as error:
             msg = "it went wrong"
             raise RuntimeError(msg) from error
 
-    monkeypatch.setattr(job_run, "run", failing)
+    monkeypatch.setattr(job_run, "run", fail)
     run_job(job)
     assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_INTERNAL")
     told = ["RuntimeError: it went wrong", "ZeroDivisionError: division by zero"]
@@ -131,11 +131,11 @@ def test_a_fault_of_ours_is_kept_with_its_causes(job, monkeypatch):
 
 
 def test_a_message_that_no_database_takes_ends_the_job_all_the_same(job, monkeypatch):
-    def refusing(*_, **__):
+    def refuse(*_, **__):
         msg = "a file holds \0 and \ud800"
         raise RequestError(msg, "Look at it.")
 
-    monkeypatch.setattr(job_run, "run", refusing)
+    monkeypatch.setattr(job_run, "run", refuse)
     run_job(job)
     assert job.state == Job.State.FAILED
     told = [job.error_message, job.attempt_rows.get().message, job.events.last().message]
@@ -145,12 +145,12 @@ def test_a_message_that_no_database_takes_ends_the_job_all_the_same(job, monkeyp
 def test_a_worker_that_dies_while_it_ends_a_job_leaves_it_whole_for_the_next(job):
     lease = leases.claim(job.pk, "light@here")
 
-    def dying(execute, sql, params, many, context):
+    def die_at_end(execute, sql, params, many, context):
         if sql.startswith("UPDATE") and "jobs_jobattempt" in sql and "outcome" in sql:
             raise KeyboardInterrupt
         return execute(sql, params, many, context)
 
-    with connection.execute_wrapper(dying), pytest.raises(KeyboardInterrupt):
+    with connection.execute_wrapper(die_at_end), pytest.raises(KeyboardInterrupt):
         job_run.run_attempt(lease)
     job.refresh_from_db()
     assert job.state == Job.State.COMMITTING

@@ -19,7 +19,7 @@ PACKAGE = "lakeui_generated_client"
 
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory):
+def client_package(tmp_path_factory):
     """The package as openapi-python-client makes it, and what it said."""
     place = tmp_path_factory.mktemp("generated")
     call_command("spectacular", file=str(place / "openapi.yml"))
@@ -46,7 +46,7 @@ def part(name: str) -> ModuleType:
 
 
 @pytest.fixture
-def client(generated, orders, token):
+def client(client_package, orders, token):
     with part("client").AuthenticatedClient(
         "http://testserver",
         token,
@@ -55,8 +55,8 @@ def client(generated, orders, token):
         yield opened
 
 
-def test_every_endpoint_is_generated(generated):
-    assert "WARNING" not in generated
+def test_every_endpoint_is_generated(client_package):
+    assert "WARNING" not in client_package
 
 
 def test_a_row_is_deleted_awaited_and_looked_up(client):
@@ -121,17 +121,17 @@ def test_a_client_of_openapi_generator_goes_the_same_way(
         tables, wait = made.TablesApi(client), made.JobsApi(client).jobs_retrieve
         table = tables.tables_list().items[0]
 
-        def asked(where: str) -> object:
+        def request_delete(where: str) -> object:
             parameters = made.DeleteParameters(where=where)
             request = made.DeleteJobRequest(kind="delete", parameters=parameters)
             return made.JobRequestRequest(made.CommandJobRequest(request))
 
-        queued = tables.tables_jobs_create(table.id, job_request_request=asked("n = 2"))
+        queued = tables.tables_jobs_create(table.id, job_request_request=request_delete("n = 2"))
         jobs.run_job.apply(args=[str(Job.objects.get().pk)])
         job = wait(queued.id, wait=5)
         assert (job.state, job.committed_version) == ("succeeded", 2)
         versions = tables.tables_versions_list(table.id).items
         assert [version.version for version in versions] == [2, 1, 0]
         with pytest.raises(made.ApiException, match="nowhere") as caught:
-            tables.tables_jobs_create(table.id, job_request_request=asked("nowhere = 1"))
+            tables.tables_jobs_create(table.id, job_request_request=request_delete("nowhere = 1"))
         assert caught.value.status == 422

@@ -38,7 +38,7 @@ def set_property(table: Table, key: str = "team", **more) -> Job:
     )
 
 
-def ended(job: Job) -> Job:
+def wait_for_end(job: Job) -> Job:
     """The job when it is over."""
     wait_until(lambda: not Job.objects.get(pk=job.pk).is_active, f"the end of {job}")
     job.refresh_from_db()
@@ -72,17 +72,17 @@ def step_names(job: Job) -> list[str]:
 
 
 def sweep_until_requeued(job: Job) -> None:
-    def swept() -> bool:
+    def sweep() -> bool:
         sweep_leases()
         return JobAttempt.objects.filter(job=job, outcome=JobAttempt.Outcome.LOST).exists()
 
-    wait_until(swept, "the lease to expire")
+    wait_until(sweep, "the lease to expire")
 
 
 def pause(worker: WorkerProcess) -> None:
     """Stop a worker where it is, but not in the middle of a transaction: nobody could write then."""
 
-    def paused() -> bool:
+    def try_pause() -> bool:
         worker.signal(signal.SIGSTOP)
         with closing(sqlite3.connect(connection.settings_dict["NAME"], timeout=1)) as database:
             try:
@@ -92,7 +92,7 @@ def pause(worker: WorkerProcess) -> None:
                 return False
         return True
 
-    wait_until(paused, "the worker to stop between two transactions")
+    wait_until(try_pause, "the worker to stop between two transactions")
 
 
 def commits(table: Table) -> list[str | None]:
@@ -101,7 +101,7 @@ def commits(table: Table) -> list[str | None]:
 
 def test_a_job_commits_and_its_version_is_mirrored(table, start_worker):
     start_worker("light")
-    job = ended(set_property(table))
+    job = wait_for_end(set_property(table))
     assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, 1)
     table.refresh_from_db()
     assert (table.version, table.properties["team"]) == (1, "sales")
@@ -127,11 +127,11 @@ def test_the_waits_of_a_rehearsed_conflict_are_steps_of_their_own(table, start_w
     waits(winner)
     Job.objects.filter(pk=waiting.pk).update(progress_stage=HOLDING)
     announce_end(waiting.pk)
-    ended(winner)
+    wait_for_end(winner)
     held = set_property(table, "held", commit_after=waiting)
     holds(held)
     end(waiting)
-    ended(held)
+    wait_for_end(held)
     before, after = ["start", "read the table", "check"], ["commit", "sync"]
     assert step_names(winner) == [*before, WAITING, *after]
     assert step_names(held) == [*before, HOLDING, *after]
@@ -147,7 +147,7 @@ def test_a_worker_killed_before_its_commit_leaves_a_job_that_runs_again_once(tab
     sweep_until_requeued(job)
     end(other)
     start_worker("light")
-    job = ended(job)
+    job = wait_for_end(job)
     assert (job.state, job.attempts) == (Job.State.SUCCEEDED, 2)
     assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
 
@@ -159,7 +159,7 @@ def test_a_worker_killed_after_its_commit_leaves_a_job_that_recognises_it(table,
     run(command_of(job), DeltaTable.open(table.uri), None, txn_id=str(job.txn_id))
     start_worker("light")
     send_job(job.pk)
-    job = ended(job)
+    job = wait_for_end(job)
     assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, 1)
     assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
 
@@ -175,7 +175,7 @@ def test_a_landed_command_that_no_longer_fits_its_table_is_recognised(table, sta
     refresh_table(table)
     start_worker("light")
     send_job(job.pk)
-    job = ended(job)
+    job = wait_for_end(job)
     assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, 2)
 
 
@@ -188,7 +188,7 @@ def test_a_worker_paused_past_its_lease_neither_commits_nor_writes_to_the_row(ta
     sweep_until_requeued(job)
     end(other)
     start_worker("light")
-    job = ended(job)
+    job = wait_for_end(job)
     first.signal(signal.SIGCONT)
     wait_until(lambda: "this one stops" in first.log.read_text(), "the first worker to give up")
     again = Job.objects.get(pk=job.pk)
@@ -201,8 +201,8 @@ def test_a_message_delivered_twice_runs_once(table, start_worker):
     for _ in range(5):
         send_job(job.pk)
     start_worker("light")
-    job = ended(job)
-    marker = ended(set_property(table, "after"))
+    job = wait_for_end(job)
+    marker = wait_for_end(set_property(table, "after"))
     assert marker.state == Job.State.SUCCEEDED
     assert job.attempt_rows.count() == 1
     assert len(commits(table)) == 3
@@ -213,7 +213,7 @@ def test_a_cancelled_job_stops_before_its_commit(table, start_worker):
     job = set_property(table, commit_after=another_active_job(table))
     holds(job)
     cancel_job(job, None)
-    job = ended(job)
+    job = wait_for_end(job)
     assert job.state == Job.State.CANCELLED
     assert job.attempt_rows.get().outcome == JobAttempt.Outcome.CANCELLED
     assert commits(table) == ["CREATE TABLE"]
@@ -221,7 +221,7 @@ def test_a_cancelled_job_stops_before_its_commit(table, start_worker):
 
 def test_a_job_is_stopped_at_its_time_limit(table, start_worker):
     start_worker("light")
-    job = ended(set_property(table, commit_after=another_active_job(table), time_limit_s=1))
+    job = wait_for_end(set_property(table, commit_after=another_active_job(table), time_limit_s=1))
     assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_TIME_LIMIT")
     assert job.error_facts["time_limit_s"] == 1
     assert job.attempt_rows.get().outcome == JobAttempt.Outcome.FAILED
@@ -239,7 +239,7 @@ def test_a_job_requested_while_the_broker_was_down_runs_when_it_is_back(
     point_celery_to(broker)
     start_worker("light")
     sweep_leases()
-    assert ended(job).state == Job.State.SUCCEEDED
+    assert wait_for_end(job).state == Job.State.SUCCEEDED
 
 
 def test_two_jobs_that_are_made_to_meet_conflict_with_both_sides_recorded(table, start_worker):
@@ -274,7 +274,7 @@ def test_a_retry_that_succeeds_keeps_the_conflict_it_had(table, start_worker):
 def test_a_dry_run_of_vacuum_needs_no_spark_and_shows_its_plan(table, start_worker, lake):
     Path(lake / "lake/orders/stray.parquet").write_bytes(b"x")
     start_worker("light")
-    job = ended(
+    job = wait_for_end(
         request_job(table=table, kind="vacuum", parameters={}, requested_by=None, dry_run=True)
     )
     assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, None)
@@ -285,4 +285,4 @@ def _collide(table: Table, retries: int = 0) -> tuple[Job, Job]:
     with transaction.atomic():  # no worker begins the one before the other is there
         winner = set_property(table, "winner")
         loser = set_property(table, "loser", commit_after=winner, retries=retries)
-    return ended(winner), ended(loser)
+    return wait_for_end(winner), wait_for_end(loser)

@@ -36,7 +36,7 @@ from lakeui.monitoring.models import LineageEvent
 from tests.engine.made_tables import write_commit, write_first, write_rows
 from tests.lakeui.factories import make_job, make_user
 from tests.lakeui.monitoring.lineage_schema import check_schema, check_types, first_document
-from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webhook
+from tests.lakeui.monitoring.webhook_server import run_hanging_webhook, run_webhook
 from workers import jobs
 from workers.lineage import note_lineage
 from workers.maintenance import forget_spent_rows
@@ -47,7 +47,7 @@ runs_jobs = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def collector(settings):
-    with running_webhook() as hook:
+    with run_webhook() as hook:
         settings.LINEAGE_URL = hook.url.removesuffix("/hook/a-secret-path")
         settings.LINEAGE_API_KEY = "the-key"
         settings.LINEAGE_NAMESPACE = "prod"
@@ -56,10 +56,10 @@ def collector(settings):
 
 @pytest.fixture
 def orders(lake):
-    return made_table(lake, "orders")
+    return register_new_table(lake, "orders")
 
 
-def made_table(lake, name):
+def register_new_table(lake, name):
     store = open_store(str(lake / "lake" / name))
     write_first(store, StructType((StructField("n", LONG),)))
     rows = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
@@ -73,7 +73,7 @@ def delete(table, where="n = 2", **fields):
     return job
 
 
-def ended(table, **fields):
+def create_ended_job(table, **fields):
     """A job that wrote version 1."""
     now = timezone.now()
     given = {"state": Job.State.SUCCEEDED, "committed_version": 1, "finished_at": now}
@@ -86,7 +86,7 @@ def run(job):
     return job
 
 
-def told(hook, at=None):
+def run_round(hook, at=None):
     """What a round notes and sends, each event checked by the client's classes."""
     now = at or timezone.now()
     note(now)
@@ -97,7 +97,7 @@ def told(hook, at=None):
     return events
 
 
-def of(events, run_id):
+def events_of_run(events, run_id):
     return {event["eventType"]: event for event in events if event["run"]["runId"] == str(run_id)}
 
 
@@ -105,7 +105,7 @@ def of(events, run_id):
 def test_a_job_is_told_from_its_start_to_the_version_it_wrote(collector, orders):
     job = run(delete(orders))
     assert job.state == Job.State.SUCCEEDED, job.error_message
-    events = of(told(collector), job.pk)
+    events = events_of_run(run_round(collector), job.pk)
     assert set(events) == {"START", "COMPLETE"}
     end = events["COMPLETE"]
     assert end["job"]["namespace"] == "prod"
@@ -127,10 +127,10 @@ def test_a_job_is_told_from_its_start_to_the_version_it_wrote(collector, orders)
 
 
 def test_each_event_is_told_once_however_many_rounds(collector, orders):
-    job = ended(orders)
-    first = told(collector)
-    told(collector)
-    assert len(told(collector)) == len(first) == 2
+    job = create_ended_job(orders)
+    first = run_round(collector)
+    run_round(collector)
+    assert len(run_round(collector)) == len(first) == 2
     assert set(LineageEvent.objects.values_list("outcome", flat=True)) == {"delivered"}
     assert set(LineageEvent.objects.values_list("job", flat=True)) == {job.pk}
 
@@ -139,14 +139,14 @@ def test_each_event_is_told_once_however_many_rounds(collector, orders):
 def test_a_run_keeps_its_id_over_attempts(collector, orders):
     job = delete(orders)
     Job.objects.filter(pk=job.pk).update(state=Job.State.RUNNING, started_at=timezone.now())
-    told(collector)
+    run_round(collector)
     JobAttempt.objects.create(
         job=job, number=1, started_at=timezone.now(), outcome=JobAttempt.Outcome.LOST
     )
     Job.objects.filter(pk=job.pk).update(state=Job.State.QUEUED, attempts=1)
-    told(collector)
+    run_round(collector)
     run(job)
-    events = told(collector)
+    events = run_round(collector)
     assert [event["eventType"] for event in events] == ["START", "COMPLETE"]
     assert {event["run"]["runId"] for event in events} == {str(job.pk)}
 
@@ -155,7 +155,7 @@ def test_a_run_keeps_its_id_over_attempts(collector, orders):
 def test_a_failure_is_told_with_our_code(collector, orders):
     failed = run(delete(orders, parameters={"where": "nowhere = 1"}))
     assert failed.state == Job.State.FAILED
-    end = of(told(collector), failed.pk)["FAIL"]
+    end = events_of_run(run_round(collector), failed.pk)["FAIL"]
     error = end["run"]["facets"]["errorMessage"]["message"]
     assert error == f"{failed.error_code}: {failed.error_message}"
     assert "version" not in end["outputs"][0]["facets"]
@@ -163,9 +163,9 @@ def test_a_failure_is_told_with_our_code(collector, orders):
 
 def test_a_long_message_of_an_error_is_cut_as_over_rest(collector, orders):
     long = {"error_code": "LAKE_SPARK_JOB_FAILED", "error_message": "x" * 1_000_000}
-    job = ended(orders, state=Job.State.FAILED, committed_version=None, **long)
-    told(collector)
-    end = of(told(collector), job.pk)["FAIL"]
+    job = create_ended_job(orders, state=Job.State.FAILED, committed_version=None, **long)
+    run_round(collector)
+    end = events_of_run(run_round(collector), job.pk)["FAIL"]
     assert len(end["run"]["facets"]["errorMessage"]["message"]) == 2_000
 
 
@@ -176,16 +176,16 @@ def test_a_job_cancelled_in_the_queue_is_aborted_and_its_rerun_names_it(collecto
     job.refresh_from_db()
     again = run(retry_job(job, None))
     assert again.state == Job.State.SUCCEEDED, again.error_message
-    events = told(collector)
-    assert set(of(events, job.pk)) == {"START", "ABORT"}
-    parent = of(events, again.pk)["COMPLETE"]["run"]["facets"]["parent"]
+    events = run_round(collector)
+    assert set(events_of_run(events, job.pk)) == {"START", "ABORT"}
+    parent = events_of_run(events, again.pk)["COMPLETE"]["run"]["facets"]["parent"]
     assert parent["run"]["runId"] == str(job.pk)
     assert parent["job"]["name"] == "sales.orders.delete"
 
 
 def test_a_dry_run_writes_nothing(collector, orders):
-    job = ended(orders, dry_run=True)
-    assert of(told(collector), job.pk)["COMPLETE"]["outputs"] == []
+    job = create_ended_job(orders, dry_run=True)
+    assert events_of_run(run_round(collector), job.pk)["COMPLETE"]["outputs"] == []
 
 
 def test_secrets_in_a_statement_stay_here(collector, orders):
@@ -198,7 +198,7 @@ def test_secrets_in_a_statement_stay_here(collector, orders):
         error_code="X",
         error_message=f"aws_secret_access_key={secret} Bearer lake_{'a' * 60}",
     )
-    event = of(told(collector), job.pk)["FAIL"]
+    event = events_of_run(run_round(collector), job.pk)["FAIL"]
     text = json.dumps(event)
     assert "hunter2" not in text
     assert secret not in text
@@ -207,12 +207,12 @@ def test_secrets_in_a_statement_stay_here(collector, orders):
 
 @runs_jobs
 def test_the_steps_of_a_script_are_runs_below_it(collector, orders, lake):
-    made_table(lake, "people")
+    register_new_table(lake, "people")
     sql = "ALTER TABLE sales.orders SET TBLPROPERTIES ('team' = 'a'); ALTER TABLE sales.people SET TBLPROPERTIES ('team' = 'b')"
     job = run(request_job(table=orders, sql=sql, requested_by=None))
     assert job.state == Job.State.SUCCEEDED, job.error_message
-    events = told(collector)
-    whole = of(events, job.pk)["COMPLETE"]
+    events = run_round(collector)
+    whole = events_of_run(events, job.pk)["COMPLETE"]
     names = {Path(found["name"]).name: found["facets"]["version"] for found in whole["outputs"]}
     assert {name: facet["datasetVersion"] for name, facet in names.items()} == {
         "orders": "2",
@@ -224,7 +224,7 @@ def test_the_steps_of_a_script_are_runs_below_it(collector, orders, lake):
 
 
 def test_what_a_command_reads_beside_its_table_is_an_input(orders, lake):
-    people = made_table(lake, "people")
+    people = register_new_table(lake, "people")
     job = make_job(
         orders,
         kind="append",
@@ -267,7 +267,7 @@ def transaction(table, **fields):
 
 def test_a_reported_transaction_is_told_with_what_it_wrote(collector, orders):
     row = transaction(orders, state="committed", committed_version=1)
-    start, end = told(collector)
+    start, end = run_round(collector)
     assert (start["eventType"], end["eventType"]) == ("START", "COMPLETE")
     assert end["job"]["name"] == "sales.orders.nightly"
     assert end["inputs"][0]["facets"]["version"]["datasetVersion"] == "0"
@@ -280,34 +280,34 @@ def test_a_reported_transaction_is_told_with_what_it_wrote(collector, orders):
 def test_attempts_at_a_command_are_one_run_that_ends_once(collector, orders):
     now = timezone.now()
     transaction(orders, state="aborted", run_id="r", attempt=1)
-    assert told(collector) == []  # the next attempt may come
+    assert run_round(collector) == []  # the next attempt may come
     transaction(orders, state="committed", run_id="r", attempt=2, txn_id="t2", committed_version=1)
-    events = told(collector, now + GRACE + timedelta(seconds=5))
+    events = run_round(collector, now + GRACE + timedelta(seconds=5))
     assert [event["eventType"] for event in events] == ["START", "COMPLETE"]
 
 
 def test_a_transaction_that_nobody_tried_again_failed(collector, orders):
     transaction(orders, state="aborted", run_id="r")
-    events = told(collector, timezone.now() + GRACE + timedelta(seconds=5))
+    events = run_round(collector, timezone.now() + GRACE + timedelta(seconds=5))
     assert [event["eventType"] for event in events] == ["START", "FAIL"]
     assert "aborted" in events[1]["run"]["facets"]["errorMessage"]["message"]
 
 
 def test_a_commit_waits_a_little_for_the_mirror(collector, orders):
     transaction(orders, state="committed", committed_version=7)
-    assert told(collector) == []
-    late = told(collector, timezone.now() + GRACE + timedelta(seconds=5))
+    assert run_round(collector) == []
+    late = run_round(collector, timezone.now() + GRACE + timedelta(seconds=5))
     assert late[1]["outputs"][0]["facets"]["version"]["datasetVersion"] == "7"
 
 
 def test_a_server_that_errs_gets_each_event_later(collector, orders):
     collector.statuses = [500, 200]
-    ended(orders)
+    create_ended_job(orders)
     now = timezone.now()
-    told(collector, now)
+    run_round(collector, now)
     waiting = LineageEvent.objects.get(tries=1, outcome="waiting")
     assert waiting.error == "answered 500"
-    told(collector, now + timedelta(minutes=2))
+    run_round(collector, now + timedelta(minutes=2))
     assert not LineageEvent.objects.exclude(outcome="delivered").exists()
     ids = [
         (event["run"]["runId"], event["eventType"]) for event in map(json.loads, collector.bodies)
@@ -319,7 +319,7 @@ def test_a_server_that_errs_gets_each_event_later(collector, orders):
 @runs_jobs
 def test_a_server_that_hangs_or_is_not_there_costs_a_job_nothing(orders, settings):
     settings.LINEAGE_TIMEOUT_SECONDS = 0.2
-    with hanging_webhook() as url:
+    with run_hanging_webhook() as url:
         settings.LINEAGE_URL = url
         assert run(delete(orders)).state == Job.State.SUCCEEDED
         note(timezone.now())
@@ -332,7 +332,7 @@ def test_a_server_that_hangs_or_is_not_there_costs_a_job_nothing(orders, setting
 
 def test_events_are_given_up_in_the_end_and_forgotten(orders, settings):
     settings.LINEAGE_URL = "http://127.0.0.1:9"
-    ended(orders)
+    create_ended_job(orders)
     now = timezone.now()
     note(now)
     late = now + timedelta(hours=24)
@@ -350,7 +350,7 @@ def test_what_postgresql_refuses_in_a_comment_holds_no_event_up(collector, lake)
     write_commit(store, 1, write_rows(store, "a.parquet", rows))
     change_metadata = parse_statement("ALTER TABLE t SET TBLPROPERTIES ('team' = 'x')")
     run_command(change_metadata, DeltaTable(store), None)
-    ended(register_table(str(lake / "lake" / "odd"), "sales.odd"))
+    create_ended_job(register_table(str(lake / "lake" / "odd"), "sales.odd"))
     note(timezone.now())
     said = [json.dumps(event.content) for event in LineageEvent.objects.all()]
     assert any("a\\ufffdb" in text for text in said)
@@ -359,18 +359,18 @@ def test_what_postgresql_refuses_in_a_comment_holds_no_event_up(collector, lake)
 
 def test_a_file_gets_a_line_an_event(orders, settings, tmp_path):
     settings.LINEAGE_URL = (tmp_path / "lineage events.ndjson").as_uri()
-    job = ended(orders)
+    job = create_ended_job(orders)
     note(timezone.now())
     assert deliver() == 2
     lines = (tmp_path / "lineage events.ndjson").read_text().splitlines()
     events = [json.loads(line) for line in lines]
-    assert set(of(events, job.pk)) == {"START", "COMPLETE"}
+    assert set(events_of_run(events, job.pk)) == {"START", "COMPLETE"}
 
 
 @pytest.mark.parametrize("place", ["/dev/full", "/proc/version", "/no/such/directory/file"])
 def test_a_file_that_takes_nothing_is_tried_again(orders, settings, place):
     settings.LINEAGE_URL = f"file://{place}"
-    ended(orders)
+    create_ended_job(orders)
     note(timezone.now())
     assert deliver() == 0
     waiting = LineageEvent.objects.get(tries=1)
@@ -398,7 +398,7 @@ def test_a_line_that_a_full_disk_cut_off_is_taken_back(tmp_path):
 def test_a_pipe_that_nobody_reads_holds_no_worker_up(orders, settings, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     settings.LINEAGE_URL = (tmp_path / "pipe").as_uri()
-    ended(orders)
+    create_ended_job(orders)
     note(timezone.now())
     assert deliver() == 0
     assert "no regular file" in LineageEvent.objects.get(tries=1).error
@@ -408,7 +408,7 @@ def test_a_pipe_that_nobody_reads_holds_no_worker_up(orders, settings, tmp_path)
 def test_a_file_that_another_program_keeps_locked_is_tried_again(orders, settings, tmp_path):
     settings.LINEAGE_URL = (tmp_path / "events").as_uri()
     settings.LINEAGE_TIMEOUT_SECONDS = 0.1
-    ended(orders)
+    create_ended_job(orders)
     now = timezone.now()
     note(now)
     with (tmp_path / "events").open("w") as other:
@@ -446,14 +446,14 @@ def test_a_wrong_address_is_told_before_anything_runs(settings, url, words):
 
 
 def test_nothing_is_noted_where_no_address_is_set(orders):
-    ended(orders)
+    create_ended_job(orders)
     note_lineage()
     assert not LineageEvent.objects.exists()
 
 
 def test_a_table_that_goes_takes_its_events_along(collector, orders):
-    ended(orders)
-    told(collector)
+    create_ended_job(orders)
+    run_round(collector)
     unregister_table(orders, make_user("ann", None, is_superuser=True))
     assert not LineageEvent.objects.exists()
 
@@ -495,5 +495,5 @@ def test_events_fit_the_specifications_own_schema(collector, orders, lake):
     cancelled.refresh_from_db()
     run(retry_job(cancelled, None))
     transaction(orders, state="committed", committed_version=1)
-    for event in told(collector):
+    for event in run_round(collector):
         check_schema(event)

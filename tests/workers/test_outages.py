@@ -19,7 +19,13 @@ from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.requests import request_job
 from tests.lakeui.catalog.log_writer import new_table
 from tests.services import CLOCK, wait_until
-from tests.workers.test_job_lifecycle import another_active_job, commits, ended, holds, set_property
+from tests.workers.test_job_lifecycle import (
+    another_active_job,
+    commits,
+    holds,
+    set_property,
+    wait_for_end,
+)
 from workers import job_run, jobs, outages, script, spark_session
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
@@ -64,7 +70,7 @@ class Refusing:
         return execute(sql, params, many, context)
 
 
-def landed(table) -> list[str]:
+def list_commits(table) -> list[str]:
     return [info.txn_id for info in DeltaTable.open(table.uri).history() if info.txn_id]
 
 
@@ -76,7 +82,7 @@ def test_whichever_statement_the_database_refuses_the_job_lands_once(orders):
         job = take(set_property(orders, f"key{refused_at}"), refused_at)
         take_until_ended(job)
         assert (job.state, job.error_message) == (Job.State.SUCCEEDED, ""), refused_at
-        assert landed(orders).count(str(job.txn_id)) == 1, refused_at
+        assert list_commits(orders).count(str(job.txn_id)) == 1, refused_at
 
 
 def test_a_database_that_stays_away_leaves_the_job_to_the_sweeper(orders, settings):
@@ -88,7 +94,7 @@ def test_a_database_that_stays_away_leaves_the_job_to_the_sweeper(orders, settin
 
 
 def test_a_job_whose_spark_was_lost_is_queued_again_and_says_why(orders, monkeypatch):
-    monkeypatch.setattr(job_run, "run", failing_first(LOST))
+    monkeypatch.setattr(job_run, "run", fail_first(LOST))
     job = take(set_property(orders))
     assert (job.state, job.error_code) == (Job.State.QUEUED, "")
     attempt = job.attempt_rows.get()
@@ -98,7 +104,7 @@ def test_a_job_whose_spark_was_lost_is_queued_again_and_says_why(orders, monkeyp
     assert commits(orders) == ["SET TBLPROPERTIES", "CREATE TABLE"]
 
 
-def failing_first(error: Exception, times: int = 1):
+def fail_first(error: Exception, times: int = 1):
     """The engine's `run`, which fails so often before it does anything."""
     left = [error] * times
 
@@ -112,7 +118,7 @@ def failing_first(error: Exception, times: int = 1):
 
 def test_a_job_that_loses_spark_each_time_fails_in_the_end(orders, monkeypatch, settings):
     settings.JOB_MAX_LOSSES = 3
-    monkeypatch.setattr(job_run, "run", failing_first(LOST, 3))
+    monkeypatch.setattr(job_run, "run", fail_first(LOST, 3))
     job = take(take(take(set_property(orders))))
     assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_WORKER_LOST")
     assert job.error_message.startswith(f"3 attempts at this job were lost. The last one: {LOST}")
@@ -120,11 +126,11 @@ def test_a_job_that_loses_spark_each_time_fails_in_the_end(orders, monkeypatch, 
 
 
 def test_spark_that_is_lost_after_the_commit_undoes_nothing(orders, monkeypatch):
-    def losing(*args, **keywords):
+    def run_and_lose(*args, **keywords):
         run(*args, **keywords)
         raise LOST
 
-    monkeypatch.setattr(job_run, "run", losing)
+    monkeypatch.setattr(job_run, "run", run_and_lose)
     job = take(set_property(orders))
     monkeypatch.undo()
     assert take_until_ended(job).state == Job.State.SUCCEEDED
@@ -134,13 +140,13 @@ def test_spark_that_is_lost_after_the_commit_undoes_nothing(orders, monkeypatch)
 def test_a_script_goes_on_with_the_step_in_which_spark_was_lost(orders, monkeypatch):
     steps = [f"ALTER TABLE t SET TBLPROPERTIES ('k{n}' = 'v')" for n in (1, 2, 3)]
     job = request_job(table=orders, sql="; ".join(steps), requested_by=None)
-    fails = failing_first(LOST)
+    fails = fail_first(LOST)
 
-    def losing_the_second(command, *args, **keywords):
+    def lose_second(command, *args, **keywords):
         first = command.properties == {"k1": "v"}
         return (run if first else fails)(command, *args, **keywords)
 
-    monkeypatch.setattr(script, "run", losing_the_second)
+    monkeypatch.setattr(script, "run", lose_second)
     assert take(job).state == Job.State.QUEUED
     assert take(job).state == Job.State.SUCCEEDED
     assert commits(orders) == [*["SET TBLPROPERTIES"] * 3, "CREATE TABLE"]
@@ -159,13 +165,13 @@ def test_a_job_that_is_not_wanted_any_more_is_not_run_again(
     job = set_property(orders)
     Job.objects.filter(pk=job.pk).update(time_limit_s=60 if meanwhile else 1)
 
-    def losing(command, table, spark, options):
+    def lose_spark(command, table, spark, options):
         if meanwhile:
             Job.objects.filter(pk=job.pk).update(**meanwhile)
         wait_until(lambda: is_refused(options.progress), "the heartbeat to see it")
         raise LOST
 
-    monkeypatch.setattr(job_run, "run", losing)
+    monkeypatch.setattr(job_run, "run", lose_spark)
     job = take(job)
     assert (job.state, job.error_code) == (state, code)
     assert commits(orders) == ["CREATE TABLE"]
@@ -205,7 +211,7 @@ def test_a_database_that_another_writer_holds_costs_a_job_an_attempt_and_no_more
         holder.commit()  # from now on the worker may commit; before it can say so:
         holder.execute("BEGIN IMMEDIATE")
         wait_until(lambda: CLOCK.monotonic_s() > held_until, "the other writer", 2 * held_s)
-    job = ended(job)
+    job = wait_for_end(job)
     assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
     assert "database is locked" in job.attempt_rows.get(number=1).message
     assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
@@ -215,4 +221,4 @@ def test_a_database_that_another_writer_holds_costs_a_job_an_attempt_and_no_more
     waiting.queue = "light"
     waiting.save(force_insert=True)
     send_job(waiting.pk)
-    assert ended(waiting).state == Job.State.SUCCEEDED
+    assert wait_for_end(waiting).state == Job.State.SUCCEEDED

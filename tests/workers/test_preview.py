@@ -62,7 +62,7 @@ SCHEMA = parse_schema(
 
 
 @pytest.fixture
-def made(lake):
+def table_of_rows(lake):
     """A registered table: version 0 is empty, version 1 holds two rows, version 2 many."""
     uri = str(lake / "lake/orders")
     store = open_store(uri)
@@ -84,8 +84,8 @@ def _read(table, version, where=""):
     return asked
 
 
-def test_every_kind_of_value_is_read_as_text_and_null_stays_null(made):
-    preview = _read(made, 1)
+def test_every_kind_of_value_is_read_as_text_and_null_stays_null(table_of_rows):
+    preview = _read(table_of_rows, 1)
     assert preview.error_code == ""
     assert [column["name"] for column in preview.columns] == [*KINDS, "tags"]
     assert preview.columns[-1]["type"] == "array"
@@ -122,42 +122,45 @@ def test_years_beyond_pythons_calendar_are_shown(lake, year):
     assert [row[1] for row in preview.rows] == [f'["{row[0]}"]' for row in preview.rows]
 
 
-def test_a_version_is_read_as_it_was_and_no_more_rows_than_asked(made):
-    assert _read(made, 0).rows == []
-    assert len(_read(made, 2).rows) == PREVIEW_ROWS
+def test_a_version_is_read_as_it_was_and_no_more_rows_than_asked(table_of_rows):
+    assert _read(table_of_rows, 0).rows == []
+    assert len(_read(table_of_rows, 2).rows) == PREVIEW_ROWS
 
 
-def test_rows_of_a_condition_are_read_or_it_is_said_why_not(made):
-    some = _read(made, 2, "n BETWEEN 290 AND 295 AND n % 2 = 0")
+def test_rows_of_a_condition_are_read_or_it_is_said_why_not(table_of_rows):
+    some = _read(table_of_rows, 2, "n BETWEEN 290 AND 295 AND n % 2 = 0")
     at = [column["name"] for column in some.columns].index("n")
     assert sorted(row[at] for row in some.rows) == ["290", "292", "294"]
-    assert _read(made, 2, "nowhere = 1").error_code == "UNRESOLVED_COLUMN"
-    assert _read(made, 2, "reflect('a', 'b') = ''").error_code == "LAKE_EXPRESSION_NOT_ALLOWED"
+    assert _read(table_of_rows, 2, "nowhere = 1").error_code == "UNRESOLVED_COLUMN"
+    assert (
+        _read(table_of_rows, 2, "reflect('a', 'b') = ''").error_code
+        == "LAKE_EXPRESSION_NOT_ALLOWED"
+    )
 
 
-def test_a_table_that_cannot_be_read_says_why(made, settings):
-    assert _read(made, 99).error_code == "DELTA_VERSION_NOT_FOUND"
+def test_a_table_that_cannot_be_read_says_why(table_of_rows, settings):
+    assert _read(table_of_rows, 99).error_code == "DELTA_VERSION_NOT_FOUND"
     settings.TABLE_ROOTS = []
-    refused = _read(made, 1)
+    refused = _read(table_of_rows, 1)
     assert refused.error_code == "LAKE_PATH_OUTSIDE_ROOT"
     assert refused.rows == []
     assert refused.read_at
 
 
-def test_rows_are_forgotten_after_an_hour(made):
+def test_rows_are_forgotten_after_an_hour(table_of_rows):
     old = Preview.objects.create(
-        table=made, version=0, asked_at=timezone.now() - timedelta(minutes=61)
+        table=table_of_rows, version=0, asked_at=timezone.now() - timedelta(minutes=61)
     )
-    _read(made, 1)
+    _read(table_of_rows, 1)
     assert not Preview.objects.filter(pk=old.pk).exists()
 
 
-def test_a_worker_is_asked_once_while_it_may_still_answer(made):
-    first = ask_for_preview(made, 1)
+def test_a_worker_is_asked_once_while_it_may_still_answer(table_of_rows):
+    first = ask_for_preview(table_of_rows, 1)
     assert is_waiting(first)
-    assert ask_for_preview(made, 1).asked_at == first.asked_at
+    assert ask_for_preview(table_of_rows, 1).asked_at == first.asked_at
     Preview.objects.update(asked_at=timezone.now() - previews.PATIENCE)
-    again = ask_for_preview(made, 1)
+    again = ask_for_preview(table_of_rows, 1)
     assert again.pk == first.pk
     assert is_waiting(again)
     Preview.objects.update(asked_at=timezone.now() + 2 * previews.PATIENCE)  # a clock was ahead
@@ -165,15 +168,15 @@ def test_a_worker_is_asked_once_while_it_may_still_answer(made):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_light_worker_answers_a_page_that_asked(start_worker, made):
+def test_a_light_worker_answers_a_page_that_asked(start_worker, table_of_rows):
     start_worker("light")
-    asked = ask_for_preview(made, 1)
+    asked = ask_for_preview(table_of_rows, 1)
     wait_until(lambda: Preview.objects.get(pk=asked.pk).read_at is not None, "the rows")
     assert len(Preview.objects.get(pk=asked.pk).rows) == 2
 
 
-def test_how_much_the_version_holds_is_told_beside_the_rows(made):
-    preview = _read(made, 2)
+def test_how_much_the_version_holds_is_told_beside_the_rows(table_of_rows):
+    preview = _read(table_of_rows, 2)
     assert (preview.row_count, preview.file_count, preview.marked_rows) == (
         PREVIEW_ROWS * 3 + 2,
         2,
@@ -181,50 +184,57 @@ def test_how_much_the_version_holds_is_told_beside_the_rows(made):
     )
 
 
-def _asked(table, **request):
+def _request_preview(table, **request):
     asked = Preview.objects.create(table=table, asked_at=timezone.now(), **request)
     preview_table(asked.pk)
     asked.refresh_from_db()
     return asked
 
 
-def test_columns_that_were_chosen_are_read_alone_and_in_their_order(made):
-    some = _asked(made, version=1, wanted=["name", "N"])
+def test_columns_that_were_chosen_are_read_alone_and_in_their_order(table_of_rows):
+    some = _request_preview(table_of_rows, version=1, wanted=["name", "N"])
     assert [column["name"] for column in some.columns] == ["name", "n"]
     assert some.rows[1] == ["b", None]
     assert some.omitted_columns == 0
-    assert _asked(made, version=1, wanted=["nowhere"]).error_code == "UNRESOLVED_COLUMN"
+    assert (
+        _request_preview(table_of_rows, version=1, wanted=["nowhere"]).error_code
+        == "UNRESOLVED_COLUMN"
+    )
 
 
-def test_the_profile_of_a_column_is_read_for_a_page(made):
-    profile = _asked(made, version=2, profiled="n")
+def test_the_profile_of_a_column_is_read_for_a_page(table_of_rows):
+    profile = _request_preview(table_of_rows, version=2, profiled="n")
     assert profile.answer == {
         "rows": 302, "nulls": 1, "distinct": 300, "least": "0", "greatest": "299", "is_whole": True,
     }  # fmt: skip
-    assert _asked(made, version=1, profiled="raw").answer["least"] is None
-    assert _asked(made, version=1, profiled="tags").answer["distinct"] is None
+    assert _request_preview(table_of_rows, version=1, profiled="raw").answer["least"] is None
+    assert _request_preview(table_of_rows, version=1, profiled="tags").answer["distinct"] is None
 
 
-def test_rows_that_differ_are_kept_with_what_changed_in_the_order_of_their_keys(made):
-    store = open_store(made.uri)
+def test_rows_that_differ_are_kept_with_what_changed_in_the_order_of_their_keys(table_of_rows):
+    store = open_store(table_of_rows.uri)
     new = pa.table({"n": pa.array([299, 5, 1000], pa.int64()), "name": ["x", None, None]})
     table = DeltaTable(store).snapshot(2)
     removed = [remove(file.path) for file in table.add_files() if file.path == "b.parquet"]
     write_commit(store, 3, *removed, write_rows(store, "c.parquet", new))
-    different = _asked(made, older_version=2, version=3, keys=["n"], where="n IN (299, 5, 4, 1000)")
+    different = _request_preview(
+        table_of_rows, older_version=2, version=3, keys=["n"], where="n IN (299, 5, 4, 1000)"
+    )
     assert different.error_code == ""
     at = [column["name"] for column in different.columns].index("n")
     shown = [(row["change"], (row["after"] or row["before"])[at], row["changed"]) for row in different.rows]  # fmt: skip
     assert shown == [("removed", "4", []), ("changed", "299", ["name"]), ("added", "1000", [])]
     counts = {name: different.answer[name] for name in ("removed", "added", "changed", "is_whole")}
     assert counts == {"removed": 1, "added": 1, "changed": 1, "is_whole": True}
-    everything = _asked(made, older_version=2, version=3)
+    everything = _request_preview(table_of_rows, older_version=2, version=3)
     assert everything.answer["removed"] == 299
     assert len(everything.rows) == 301
 
 
-def test_a_difference_of_values_that_are_cut_is_marked_and_binary_and_nested_ones_are_shown(made):
-    store = open_store(made.uri)
+def test_a_difference_of_values_that_are_cut_is_marked_and_binary_and_nested_ones_are_shown(
+    table_of_rows,
+):
+    store = open_store(table_of_rows.uri)
     snapshot = DeltaTable(store).snapshot(1)
     rows = snapshot.to_arrow()
     long = pa.array(["Å" * 600 + "!", "b"])
@@ -234,7 +244,7 @@ def test_a_difference_of_values_that_are_cut_is_marked_and_binary_and_nested_one
         rows = rows.set_column(rows.column_names.index(name), name, values)
     removed = [remove(file.path) for file in snapshot.add_files()]
     write_commit(store, 3, *removed, write_rows(store, "c.parquet", rows))
-    (row,) = _asked(made, older_version=2, version=3, keys=["n"]).rows
+    (row,) = _request_preview(table_of_rows, older_version=2, version=3, keys=["n"]).rows
     assert row["changed"] == ["name", "raw", "tags"]
     assert row["before"][1] == row["after"][1]
     assert (row["before"][5], row["after"][5]) == ("00ff", "00fe")
@@ -251,17 +261,23 @@ def test_of_ten_thousand_columns_the_keys_and_those_that_changed_are_shown(lake)
     values["c9000"] = pa.array([-1], pa.int64())
     write_commit(store, 2, remove("a.parquet"), write_rows(store, "b.parquet", pa.table(values)))
     table = Table.objects.create(name="sales.wide", uri=uri, version=2)
-    wide = _asked(table, older_version=1, version=2, keys=["c9999"])
+    wide = _request_preview(table, older_version=1, version=2, keys=["c9999"])
     (row,) = wide.rows
     assert row["changed"] == ["c9000"]
     assert [column["name"] for column in wide.columns][-2:] == ["c9000", "c9999"]
     assert wide.omitted_columns == 10_000 - PREVIEW_COLUMNS
 
 
-def test_versions_that_are_gone_and_files_that_are_deleted_are_told(made):
-    assert _asked(made, older_version=-1, version=9).error_code == "DELTA_VERSION_NOT_FOUND"
-    open_store(made.uri).delete("b.parquet")
-    assert _asked(made, older_version=1, version=2).error_code == "DELTA_FILE_NOT_FOUND_DETAILED"
+def test_versions_that_are_gone_and_files_that_are_deleted_are_told(table_of_rows):
+    assert (
+        _request_preview(table_of_rows, older_version=-1, version=9).error_code
+        == "DELTA_VERSION_NOT_FOUND"
+    )
+    open_store(table_of_rows.uri).delete("b.parquet")
+    assert (
+        _request_preview(table_of_rows, older_version=1, version=2).error_code
+        == "DELTA_FILE_NOT_FOUND_DETAILED"
+    )
 
 
 def test_binary_inside_of_a_value_is_shown_as_a_column_of_it_is():
@@ -269,10 +285,10 @@ def test_binary_inside_of_a_value_is_shown_as_a_column_of_it_is():
     assert row_texts(pa.table({"s": raw})) == [['{"raw": "00ff", "list": ["61"]}']]
 
 
-def test_long_values_that_unfold_from_a_small_file_are_read_a_few_at_a_time(made):
+def test_long_values_that_unfold_from_a_small_file_are_read_a_few_at_a_time(table_of_rows):
     long = pa.array(["Å" * 10 * 2**20])
     references = pa.DictionaryArray.from_arrays(pa.array([0] * 40, pa.int32()), long)
-    store = open_store(made.uri)
+    store = open_store(table_of_rows.uri)
     sink = pa.BufferOutputStream()
     options = {"dictionary_pagesize_limit": 1 << 30, "write_statistics": False}
     pq.write_table(pa.table({"name": references}), sink, compression="zstd", **options)
@@ -281,7 +297,7 @@ def test_long_values_that_unfold_from_a_small_file_are_read_a_few_at_a_time(made
     write_commit(store, 3, add("c.parquet", size=len(data)))
     pool = pa.default_memory_pool()
     before = pool.max_memory()
-    read = _read(made, 3, "n IS NULL AND name >= 'Å'")
+    read = _read(table_of_rows, 3, "n IS NULL AND name >= 'Å'")
     assert (read.error_code, len(read.rows)) == ("", 40)
     assert {len(row[1]) for row in read.rows if row[1] != "b"} == {PREVIEW_TEXT}
     assert pool.max_memory() - before < 400 * 2**20

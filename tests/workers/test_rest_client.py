@@ -77,7 +77,7 @@ def client(token):
 
 
 @pytest.fixture
-def worked(monkeypatch):
+def work_queue(monkeypatch):
     """Whatever is queued is done once a request waits for it: at its second look."""
     looks, asked = [], waiting._asked
 
@@ -91,7 +91,7 @@ def worked(monkeypatch):
     monkeypatch.setattr(waiting, "_asked", look)
 
 
-@pytest.mark.usefixtures("worked")
+@pytest.mark.usefixtures("work_queue")
 def test_a_delete_is_requested_awaited_and_seen(client, orders):
     table = client.table("Sales.Orders")
     job = table.delete("n = 2", reason="GDPR", retries=1)
@@ -108,7 +108,7 @@ def test_a_delete_is_requested_awaited_and_seen(client, orders):
     assert table.refresh().uri == orders.uri
 
 
-@pytest.mark.usefixtures("worked")
+@pytest.mark.usefixtures("work_queue")
 def test_every_command_becomes_the_job_of_its_name(client, orders):
     table = client.table("sales.orders")
     plans = [
@@ -244,7 +244,7 @@ def test_a_client_without_a_place_or_a_token_is_refused(monkeypatch, url, token)
         Client(url, token)
 
 
-@pytest.mark.usefixtures("worked", "orders")
+@pytest.mark.usefixtures("work_queue", "orders")
 def test_an_event_loop_does_the_same(token):
     async def program():
         transport = httpx.ASGITransport(get_asgi_application())

@@ -22,9 +22,9 @@ from tests.services import WorkerProcess, wait_until
 from tests.workers.test_job_lifecycle import (
     another_active_job,
     end,
-    ended,
     holds,
     sweep_until_requeued,
+    wait_for_end,
 )
 from workers.maintenance import sweep_leases
 
@@ -76,8 +76,8 @@ def stream(table: Table, source: str, **more) -> Job:
     return request_job(table=table, kind="stream", parameters=parameters, requested_by=None, **more)
 
 
-def succeeded(job: Job) -> None:
-    job = ended(job)
+def expect_success(job: Job) -> None:
+    job = wait_for_end(job)
     assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
 
 
@@ -85,7 +85,7 @@ def ids(table: Table) -> list[int]:
     return sorted(DeltaTable.open(table.uri).snapshot().to_arrow().column("id").to_pylist())
 
 
-def compared(conflict: Conflict) -> list[tuple[int, int, int, int]]:
+def list_shared_counts(conflict: Conflict) -> list[tuple[int, int, int, int]]:
     """Of each file that both touched: the rows of either side, those gone before, those of both."""
     names = ("current_count", "winner_count", "gone_before_count", "common_count")
     files = conflict.facts["decision"]["shared_files"]
@@ -122,14 +122,14 @@ def copies_in_a_stream(table: Table, copy: Table) -> None:
     """Of two runs of one stream one loses; a change of the source's schema stops it."""
     winner = stream(copy, table.name)
     same_stream = stream(copy, table.name, commit_after=winner)
-    succeeded(winner)
-    lost = ended(same_stream)
+    expect_success(winner)
+    lost = wait_for_end(same_stream)
     assert (lost.state, lost.error_code) == (Job.State.CONFLICTED, "DELTA_CONCURRENT_TRANSACTION")
     assert ids(copy) == ids(table)
 
     add_column = parse_statement("ALTER TABLE t ADD COLUMNS (note STRING)")
     run(add_column, DeltaTable.open(table.uri), None)
-    stopped = ended(stream(copy, table.name))
+    stopped = wait_for_end(stream(copy, table.name))
     ending = (stopped.state, stopped.error_code)
     assert ending == (Job.State.FAILED, "DELTA_SCHEMA_CHANGED_WITH_VERSION")
 
@@ -143,9 +143,9 @@ def compacts_what_a_write_leaves(place: Path, source: dict[str, object]) -> None
     properties = "ALTER TABLE t SET TBLPROPERTIES ('delta.autoOptimize.autoCompact' = 'true')"
     run(parse_statement(properties), DeltaTable.open(table.uri), None)
     write = load(table, source)
-    succeeded(write)
+    expect_success(write)
     compaction = write.follow_ups.get()
-    succeeded(compaction)
+    expect_success(compaction)
     table.refresh_from_db()
     assert (table.file_count, table.row_count, table.last_operation) == (1, 52, "OPTIMIZE")
     compaction.refresh_from_db()
@@ -161,17 +161,17 @@ def spares_what_a_script_staged(orders: Table, people: Table) -> None:
     staged = set(Path(people.uri).glob("*.parquet"))
     vacuum = "VACUUM sales.people RETAIN 0 HOURS WITH ('overrideRetention' = 'true')"
     spared = request_job(table=people, sql=vacuum, requested_by=None)
-    succeeded(spared)
+    expect_success(spared)
     assert staged == set(Path(people.uri).glob("*.parquet")) != set()
     end(blocker)
-    succeeded(script)
+    expect_success(script)
     assert ids(people) == [7]
 
 
 def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake):
     first = start_worker("spark", SPARK_START_S)
     its_worker_reports("spark")
-    succeeded(
+    expect_success(
         request_create(
             name="sales.orders", parameters={"schema": SCHEMA, "source": rows}, requested_by=None
         )
@@ -180,23 +180,23 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     assert (table.row_count, ids(table)) == (3, [1, 2, 3])
 
     winner, other_rows = two_that_meet(table, "id = 1", "id = 2")
-    succeeded(winner)
-    succeeded(other_rows)
+    expect_success(winner)
+    expect_success(other_rows)
     resolved = Conflict.objects.get(job=other_rows)
-    assert (resolved.kind, compared(resolved)) == (Conflict.Kind.RESOLVED, [(1, 1, 0, 0)])
+    assert (resolved.kind, list_shared_counts(resolved)) == (Conflict.Kind.RESOLVED, [(1, 1, 0, 0)])
     assert ids(table) == [3]
 
     compacts_what_a_write_leaves(lake / "lake/small", rows)
     copies_in_a_stream(table, empty_table(lake / "lake/copy", "sales.copy"))
 
     winner, same_rows = two_that_meet(table, "country = 'DE'", "id = 3")
-    succeeded(winner)
-    lost = ended(same_rows)
+    expect_success(winner)
+    lost = wait_for_end(same_rows)
     assert (lost.state, lost.error_code) == (
         Job.State.CONFLICTED,
         "DELTA_CONCURRENT_DELETE_READ",
     )
-    assert compared(Conflict.objects.get(job=lost)) == [(1, 1, 2, 1)]
+    assert list_shared_counts(Conflict.objects.get(job=lost)) == [(1, 1, 2, 1)]
 
     blocker = another_active_job(table)
     job = load(table, rows, commit_after=blocker)
@@ -205,7 +205,7 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     sweep_until_requeued(job)
     end(blocker)
     start_worker("spark", SPARK_START_S)
-    succeeded(job)
+    expect_success(job)
     assert ids(table) == [1, 2, 3]
 
 
@@ -238,14 +238,14 @@ def lose_their_jvm(worker: WorkerProcess, orders: Table, people: Table, texts: T
     """
     values = [[str(number), "'DE'"] for number in range(10)]
     for table in (orders, people):
-        succeeded(load(table, {"kind": "rows", "rows": values}))
+        expect_success(load(table, {"kind": "rows", "rows": values}))
     blocker = another_active_job(people)
     beside = delete(people, "id = 0", commit_after=blocker)
     holds(beside)
     deaf = heeds_no_interrupt(texts)
     job = counts_for_some_seconds(people)
     cancel_job(deaf, None)
-    assert ended(deaf).state == Job.State.CANCELLED
+    assert wait_for_end(deaf).state == Job.State.CANCELLED
     assert deaf.events.filter(level="warning", message__contains="heed no interrupt").exists()
     later = [load(people, {"kind": "rows", "rows": [row]}) for row in values[:2]]
     lost = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST)
@@ -273,7 +273,7 @@ def test_what_a_script_staged_and_jobs_whose_jvm_is_killed_are_not_lost(
     second = start_worker("spark", SPARK_START_S)
     sweep_leases()
     for job in jobs:
-        succeeded(job)
+        expect_success(job)
     landed = Counter(info.txn_id for info in DeltaTable.open(people.uri).history())
     assert [landed[str(job.txn_id)] for job in jobs] == [1] * len(jobs)
     assert ids(people) == sorted([7, *range(1, 10), 10**7, 0, 1])

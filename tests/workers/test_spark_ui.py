@@ -33,7 +33,7 @@ os.write(3, json.dumps(said).encode())
 """
 
 
-def started(tmp_path, **more: str) -> dict:
+def start_spark(tmp_path, **more: str) -> dict:
     """What a worker's Spark says of itself, in a process of its own."""
     told = tmp_path / "told.json"
     environment = os.environ | {
@@ -53,7 +53,7 @@ def started(tmp_path, **more: str) -> dict:
 
 
 def test_sparks_pages_are_served_to_this_machine_alone_and_only_show(tmp_path):
-    told = started(tmp_path, SPARK_UI="true")
+    told = start_spark(tmp_path, SPARK_UI="true")
     assert told["ui"].startswith("http://127.0.0.1:")
     assert told["is_told"]
     assert "Details for Stage 0" in told["page"]
@@ -66,5 +66,5 @@ def test_an_address_of_them_that_no_browser_may_be_led_to_is_refused_at_the_star
     tmp_path, address
 ):
     with pytest.raises(subprocess.CalledProcessError) as refused:
-        started(tmp_path, SPARK_UI_URL=address)
+        start_spark(tmp_path, SPARK_UI_URL=address)
     assert b"SPARK_UI_URL is no address" in refused.value.stderr

@@ -48,7 +48,7 @@ def tasks(stage: str, done: int, core_ms: int, running: int = 0) -> Progress:
     return Progress(stage, done, done + running, counts=counts)
 
 
-def taken(progress: LatestProgress) -> LatestFields:
+def take(progress: LatestProgress) -> LatestFields:
     latest = progress.take()
     assert latest is not None
     return latest
@@ -59,15 +59,15 @@ def rows(stages: Stages, clock: HandClock) -> dict[str, dict]:
 
 
 def test_tasks_that_run_on_in_a_cancelled_job_are_noted_and_no_step_begins(clock):
-    def cancelled() -> None:
+    def cancel() -> None:
         raise OperationCancelledError("cancelled")  # noqa: EM101
 
-    progress = LatestProgress(cancelled, clock=clock)
+    progress = LatestProgress(cancel, clock=clock)
     with pytest.raises(OperationCancelledError):
         progress(tasks("match rows", 3, core_ms=700, running=2))
     with pytest.raises(OperationCancelledError):
         progress(Progress("write", 0, 0))
-    assert taken(progress).fields["progress_running"] == 2
+    assert take(progress).fields["progress_running"] == 2
     assert [stage.name for stage in progress.stages.take_changed()] == ["match rows"]
 
 
@@ -132,22 +132,24 @@ def spark_stage(number: int, core_ms: int = 10) -> StageCounts:
                        90, 80, 70, 60, 50)  # fmt: skip
 
 
-def in_spark(*stages: StageCounts, total: int | None = None) -> Progress:
+def build_spark_progress(*stages: StageCounts, total: int | None = None) -> Progress:
     told = StageList(stages, len(stages) if total is None else total)
     return Progress("write", 4, 4, counts=TaskCounts(4, 0, 4, 10), stages=told)
 
 
 def test_a_stage_of_spark_is_recorded_with_all_that_was_told_of_it(stages, clock):
-    stages.note(in_spark(spark_stage(7)))
+    stages.note(build_spark_progress(spark_stage(7)))
     (row,) = rows(stages, clock)["write"]["spark_stages"]
     assert asdict(SparkStage.from_row(row)) == asdict(spark_stage(7))
 
 
 def test_stages_of_all_turns_stay_and_the_longest_where_there_are_many(stages, clock):
-    stages.note(in_spark(*(spark_stage(number, core_ms=1) for number in range(KEPT)), total=90))
+    stages.note(
+        build_spark_progress(*(spark_stage(number, core_ms=1) for number in range(KEPT)), total=90)
+    )
     stages.enter("read the table")
-    stages.note(in_spark(spark_stage(200, core_ms=5)))
-    stages.note(in_spark(spark_stage(200, core_ms=9), spark_stage(201, core_ms=3)))
+    stages.note(build_spark_progress(spark_stage(200, core_ms=5)))
+    stages.note(build_spark_progress(spark_stage(200, core_ms=9), spark_stage(201, core_ms=3)))
     shown = rows(stages, clock)["write"]
     assert shown["spark_stage_count"] == 92
     kept = [SparkStage.from_row(row) for row in shown["spark_stages"]]
@@ -166,7 +168,7 @@ def test_the_times_of_single_tasks_stay_until_newer_ones_come(stages, clock):
 def test_the_transaction_says_which_stage_checks_and_which_commits(clock):
     progress = LatestProgress(lambda: None, clock=clock)
     progress(Progress("commit", 0, 1, "commits"))
-    assert taken(progress).fields["progress_stage"] == "commit"
+    assert take(progress).fields["progress_stage"] == "commit"
     progress.enter("check")
     progress.enter("commit")
     assert [stage.name for stage in progress.stages.take_changed()] == ["check", "commit"]

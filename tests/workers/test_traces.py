@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from lakeui import tracing
 from lakeui.jobs.models import Job, JobAttempt
-from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webhook
+from tests.lakeui.monitoring.webhook_server import run_hanging_webhook, run_webhook
 from tests.services import ROOT
 from workers import jobs
 
@@ -22,7 +22,7 @@ CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 @pytest.fixture
 def collector(settings):
     """What was received: spans by name."""
-    with running_webhook() as hook:
+    with run_webhook() as hook:
         settings.TRACES_ENDPOINT = hook.url.removesuffix("/hook/a-secret-path")
         tracing.start("lakeui-test")
         tracing.trace_requests()
@@ -97,7 +97,7 @@ def test_an_attempt_that_fails_is_an_error_with_its_code(collector, orders, toke
 
 def test_a_collector_that_never_answers_costs_the_job_nothing(orders, settings, monkeypatch, token):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
-    with hanging_webhook() as url:
+    with run_hanging_webhook() as url:
         settings.TRACES_ENDPOINT = url
         tracing.start("lakeui-test")
         try:

@@ -212,7 +212,7 @@ def hostile() -> list[str]:
     return [*WRITTEN, *calls]
 
 
-def broken() -> list[str]:
+def break_statements() -> list[str]:
     """Every statement that is understood, cut off, and with something left over, misplaced or open."""
     texts = []
     for text, _, _ in UNDERSTOOD:

@@ -107,13 +107,13 @@ PARAMETERS = [
 ]  # fmt: skip
 
 
-def filled(value, call):
+def fill_in_call(value, call):
     """The same JSON with the call in place of its braces."""
     match value:
         case dict():
-            return {key: filled(inner, call) for key, inner in value.items()}
+            return {key: fill_in_call(inner, call) for key, inner in value.items()}
         case list():
-            return [filled(inner, call) for inner in value]
+            return [fill_in_call(inner, call) for inner in value]
         case str():
             return value.replace("{}", call)
         case _:
@@ -138,7 +138,7 @@ def test_an_unlisted_function_is_refused_in_every_part_of_a_statement(statement)
 def test_an_unlisted_function_is_refused_in_every_parameter(kind, field, parameters):
     for spelling in SPELLINGS:
         with pytest.raises(ExpressionError) as caught:
-            Command.from_parameters(kind, filled(parameters, spelling))
+            Command.from_parameters(kind, fill_in_call(parameters, spelling))
         assert caught.value.field.startswith(field)
 
 

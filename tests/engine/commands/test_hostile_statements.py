@@ -7,7 +7,7 @@ from engine.commands.sql import parse_statement
 from engine.errors import EngineError, RequestError
 from engine.expressions.queries.binder import bind_query
 from engine.schema.types import LONG, STRING, StructField, StructType
-from tests.engine.commands.hostile_statements import broken, hostile
+from tests.engine.commands.hostile_statements import break_statements, hostile
 
 pytestmark = pytest.mark.timeout(30)  # one that is never done fails
 HOSTILE = hostile()
@@ -48,7 +48,9 @@ def test_a_hostile_statement_is_refused_with_its_place_and_a_way_out():
 
 
 def test_a_good_statement_broken_anywhere_is_refused_the_same_way_or_another_good_one():
-    refusals = [(text, error) for text in broken() if (error := _refusal(text)) is not None]
+    refusals = [
+        (text, error) for text in break_statements() if (error := _refusal(text)) is not None
+    ]
     assert len(refusals) > 1000
     for text, error in refusals:
         assert isinstance(error, RequestError), text

@@ -17,7 +17,7 @@ from engine.errors import RequestError, TooManyColumnsError
 def look(tmp_path):
     """Write a file and look at it: `look("rows.csv", b"…", types={…}, header=False)`."""
 
-    def looked(name, content, types=None, **dialect):
+    def sample(name, content, types=None, **dialect):
         path = tmp_path / name
         if isinstance(content, pa.Table):
             writer = orc.write_table if name.endswith(".orc") else pq.write_table
@@ -27,7 +27,7 @@ def look(tmp_path):
         source = FileSource(str(path), name.rpartition(".")[2], **dialect)
         return sample_file(source, path, types or {})
 
-    return looked
+    return sample
 
 
 def types_of(sample):

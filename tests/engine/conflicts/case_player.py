@@ -60,7 +60,7 @@ def read_cases(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def expected_of(case: dict[str, Any], level: str) -> list[str]:
+def list_expected(case: dict[str, Any], level: str) -> list[str]:
     """The names of which any will do, at a level."""
     if level == "Serializable":
         expected = case.get("expected_here", case["expected"])
@@ -227,12 +227,12 @@ def _protocol(change: dict[str, Any], protocol: Protocol) -> Protocol:
     gone = set(change["remove_features"])
     return msgspec.structs.replace(
         protocol,
-        reader_features=_without(protocol.reader_features, gone),
-        writer_features=_without(protocol.writer_features, gone),
+        reader_features=_exclude(protocol.reader_features, gone),
+        writer_features=_exclude(protocol.writer_features, gone),
     )
 
 
-def _without(names: list[str] | None, gone: set[str]) -> list[str] | None:
+def _exclude(names: list[str] | None, gone: set[str]) -> list[str] | None:
     return None if names is None else [name for name in names if name not in gone]
 
 

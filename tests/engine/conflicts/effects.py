@@ -66,7 +66,7 @@ def _timestamps_increase(played: Played, _: bool) -> None:
     assert times == sorted(set(times))
 
 
-def _enabled_by_commit(played: Played, _: bool) -> None:
+def _check_enablement(played: Played, _: bool) -> None:
     assert played.commit is not None
     assert played.commit.commit_info is not None
     configuration = played.table.snapshot().metadata.configuration
@@ -87,6 +87,6 @@ _EFFECTS: dict[str, Callable[[Played, Any], None]] = {
     "valid_row_ids": _valid_row_ids,
     "row_ids_unchanged": _row_ids_unchanged,
     "in_commit_timestamps_increase": _timestamps_increase,
-    "ict_enablement_is_commit": _enabled_by_commit,
+    "ict_enablement_is_commit": _check_enablement,
     "ict_enablement_kept": _enablement_kept,
 }

@@ -77,15 +77,15 @@ class Pair:
     winner: Running
 
     @classmethod
-    def opened(cls, setting: TableSetting, current: Statement, winner: Statement) -> "Pair":
+    def open(cls, setting: TableSetting, current: Statement, winner: Statement) -> "Pair":
         """Both have staged what they do, and neither has committed."""
         table = _copy_of(setting)
-        return cls(_opened(table, *current, 2), _opened(table, *winner, 3))
+        return cls(_open_statement(table, *current, 2), _open_statement(table, *winner, 3))
 
     def winner_commits(self) -> None:
         _commit(self.winner)
 
-    def found_early(self, *, staged: bool) -> ConflictError | None:
+    def find_early(self, *, staged: bool) -> ConflictError | None:
         """What the other one is told before its commit; with `staged` false, before it had staged."""
         txn = self.current.txn
         actions = list(txn.actions)
@@ -109,7 +109,7 @@ def happens(
     setting: TableSetting, current: Statement, winner: Statement
 ) -> type[ConflictError] | None:
     """What stops the first of two that opened together and committed in the other order."""
-    pair = Pair.opened(setting, current, winner)
+    pair = Pair.open(setting, current, winner)
     pair.winner_commits()
     conflict = pair.current_commits()
     return None if conflict is None else type(conflict)
@@ -117,10 +117,10 @@ def happens(
 
 def lands(table: DeltaTable, kind: StatementKind, place: Place) -> None:
     """One more statement, opened and committed."""
-    _commit(_opened(table, kind, place, 4))
+    _commit(_open_statement(table, kind, place, 4))
 
 
-def _opened(table: DeltaTable, kind: StatementKind, place: Place, number: int) -> Running:
+def _open_statement(table: DeltaTable, kind: StatementKind, place: Place, number: int) -> Running:
     return _OPEN[kind](table, place, number)
 
 

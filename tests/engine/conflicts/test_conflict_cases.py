@@ -9,13 +9,13 @@ from engine.conflict_facts import RemedyKind, Subclass
 from engine.conflicts.checker import FILE_RULES
 from engine.conflicts.exceptions import GUIDE_OF_CODE
 from engine.errors import ConflictError
-from tests.engine.conflicts.case_player import expected_of, log_of, play, read_cases
+from tests.engine.conflicts.case_player import list_expected, log_of, play, read_cases
 from tests.engine.conflicts.effects import check_effect
 
 CASES = read_cases("conflict_cases.jsonl")
 LEVELS = ("Serializable", "WriteSerializable")
 ROWS = [pytest.param(case, level, id=f"{case['id']}-{level}") for case in CASES for level in LEVELS]
-LOSERS = [row for row in ROWS if {"ALLOWED", "ERROR"}.isdisjoint(expected_of(*row.values))]
+LOSERS = [row for row in ROWS if {"ALLOWED", "ERROR"}.isdisjoint(list_expected(*row.values))]
 
 
 def test_no_case_was_lost():
@@ -25,7 +25,7 @@ def test_no_case_was_lost():
 @pytest.mark.parametrize(("case", "level"), ROWS)
 def test_case_ends_as_the_contract_says(case: dict[str, Any], level: str):
     played = play(case, level)
-    expected = expected_of(case, level)
+    expected = list_expected(case, level)
     if expected == ["ERROR"]:
         assert played.error is not None
     else:

@@ -20,7 +20,7 @@ SAME_ROW, OTHER_ROW, OTHER_FILE = Place(6), Place(5), Place(1)
 RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
 
 
-def _setting(layout: str, level: IsolationLevel = RELAXED) -> TableSetting:
+def _build_setting(layout: str, level: IsolationLevel = RELAXED) -> TableSetting:
     return TableSetting(level=level, **LAYOUTS[layout])
 
 
@@ -38,10 +38,10 @@ def test_what_is_found_early_is_what_the_commit_ends_with(layout: str, level: Is
     """With all that is staged both are the same; with nothing staged nothing is found that is not."""
     for current, winner in product(KINDS, KINDS):
         for place in (SAME_ROW, OTHER_ROW, OTHER_FILE):
-            pair = Pair.opened(_setting(layout, level), (current, SAME_ROW), (winner, place))
+            pair = Pair.open(_build_setting(layout, level), (current, SAME_ROW), (winner, place))
             pair.winner_commits()
-            bare = pair.found_early(staged=False)
-            early = pair.found_early(staged=True)
+            bare = pair.find_early(staged=False)
+            early = pair.find_early(staged=True)
             late = pair.current_commits()
             claim = f"{current} after {winner} at {place}"
             assert type(early) is type(late), claim
@@ -49,30 +49,30 @@ def test_what_is_found_early_is_what_the_commit_ends_with(layout: str, level: Is
 
 
 def test_what_changes_the_table_is_found_while_nothing_is_staged():
-    pair = Pair.opened(
-        _setting("plain"), (StatementKind.UPDATE, SAME_ROW), (StatementKind.ALTER, SAME_ROW)
+    pair = Pair.open(
+        _build_setting("plain"), (StatementKind.UPDATE, SAME_ROW), (StatementKind.ALTER, SAME_ROW)
     )
     pair.winner_commits()
-    assert isinstance(pair.found_early(staged=False), MetadataChangedException)
+    assert isinstance(pair.find_early(staged=False), MetadataChangedException)
 
 
 def test_files_decide_nothing_while_nothing_is_staged():
     """It may turn out that no row matches: then there is nothing to lose."""
-    pair = Pair.opened(
-        _setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
+    pair = Pair.open(
+        _build_setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
     )
     pair.winner_commits()
-    assert pair.found_early(staged=False) is None
-    assert isinstance(pair.found_early(staged=True), ConflictError)
+    assert pair.find_early(staged=False) is None
+    assert isinstance(pair.find_early(staged=True), ConflictError)
 
 
 def test_nothing_is_found_where_nobody_else_commits_and_in_its_own_commit():
-    pair = Pair.opened(
-        _setting("deletion vectors"),
+    pair = Pair.open(
+        _build_setting("deletion vectors"),
         (StatementKind.DELETE, SAME_ROW),
         (StatementKind.DELETE, OTHER_ROW),
     )
-    assert pair.found_early(staged=True) is None
+    assert pair.find_early(staged=True) is None
     assert pair.current_commits() is None
 
 
@@ -85,13 +85,13 @@ class _Ended(TransactionObserver):
 
 
 def test_an_early_end_is_told_as_the_commits_would_be():
-    pair = Pair.opened(
-        _setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
+    pair = Pair.open(
+        _build_setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
     )
     observer = _Ended()
     pair.current.txn.observe(observer)
     pair.winner_commits()
-    conflict = pair.found_early(staged=True)
+    conflict = pair.find_early(staged=True)
     pair.current.txn.end_early("DELETE", conflict)
     assert observer.told == [("DELETE", conflict)]
     assert conflict.conflict.current.operation == "DELETE"
@@ -100,11 +100,11 @@ def test_an_early_end_is_told_as_the_commits_would_be():
 def test_a_comparison_that_was_not_finished_ends_nothing_early():
     """Spark is busy with the write itself: the commit may have the time."""
     places = (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, OTHER_ROW)
-    pair = Pair.opened(_setting("deletion vectors"), *places)
+    pair = Pair.open(_build_setting("deletion vectors"), *places)
     pair.winner_commits()
     txn = pair.current.txn
     txn.limits = replace(DEFAULT_LIMITS, row_budget_s=0.0)
-    assert pair.found_early(staged=True) is None
+    assert pair.find_early(staged=True) is None
     txn.limits = DEFAULT_LIMITS
     assert pair.current_commits() is None
 
@@ -112,12 +112,12 @@ def test_a_comparison_that_was_not_finished_ends_nothing_early():
 def test_nothing_staged_looks_at_no_commit_behind_one_that_files_may_decide():
     """The commit ends with the first conflict, which is about files."""
     table_change = (StatementKind.ALTER, SAME_ROW)
-    pair = Pair.opened(
-        _setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
+    pair = Pair.open(
+        _build_setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
     )
     pair.winner_commits()
     lands(pair.current.txn.table, *table_change)
-    assert pair.found_early(staged=False) is None
-    early, late = pair.found_early(staged=True), pair.current_commits()
+    assert pair.find_early(staged=False) is None
+    early, late = pair.find_early(staged=True), pair.current_commits()
     assert type(early) is type(late)
     assert not isinstance(late, MetadataChangedException)

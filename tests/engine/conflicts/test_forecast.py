@@ -39,7 +39,7 @@ IN_EVERY_RUN = {  # the matrix goes over all of them
 IN_THE_MATRIX = tuple(kind for group in GROUPS.values() for kind in group)
 
 
-def observed(
+def observe_conflicts(
     setting: TableSetting, current: StatementKind, winner: StatementKind, places: tuple[Place, ...]
 ) -> dict[Place, type[ConflictError]]:
     """What stops `current` at its row, by where the winning commit was."""
@@ -67,7 +67,7 @@ def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLe
     group_of = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
     for current, winner in _pairs(IN_THE_MATRIX):
         places = (SAME_ROW, OTHER_ROW, OTHER_FILE, WHOLE)
-        seen = observed(setting, current, winner, places)
+        seen = observe_conflicts(setting, current, winner, places)
         told = forecast(setting, Operation(kind=current), Operation(kind=winner))
         _check(told, seen, f"{current} after {winner}")
         names = {error.__name__ for error in seen.values()}
@@ -92,7 +92,7 @@ def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: Isol
             continue  # an upgrade is several commits, see below
         places = (SAME_ROW, OTHER_ROW, OTHER_FILE)
         told = forecast(setting, Operation(kind=current), Operation(kind=winner))
-        seen = observed(setting, current, winner, places)
+        seen = observe_conflicts(setting, current, winner, places)
         if winner is StatementKind.RESTORE:  # it takes file B back, wherever the other is
             elsewhere = happens(setting, (current, OTHER_FILE), (winner, SAME_ROW))
             seen = {place: error for place, error in seen.items() if place != OTHER_FILE}
@@ -109,7 +109,7 @@ def test_two_changes_by_files_raise_either_of_two_exceptions(kind: StatementKind
     both = ("ConcurrentAppendException", "ConcurrentDeleteReadException")
     assert cells[changes, changes] == both
     told = forecast(setting, Operation(kind=kind), Operation(kind=StatementKind.DELETE))
-    seen = observed(setting, kind, StatementKind.DELETE, (OTHER_ROW, WHOLE))
+    seen = observe_conflicts(setting, kind, StatementKind.DELETE, (OTHER_ROW, WHOLE))
     assert {error.__name__ for error in seen.values()} == set(told.exceptions) == set(both)
 
 
@@ -208,7 +208,7 @@ def test_tables_with_identity_columns_take_no_two_inserts_at_once():
     assert forecast(identity, delete, delete).verdict is Verdict.SAME_FILES
 
 
-def _after_winner(pair: Pair) -> type[ConflictError] | None:
+def _conflict_after_winner(pair: Pair) -> type[ConflictError] | None:
     pair.winner_commits()
     conflict = pair.current_commits()
     return None if conflict is None else type(conflict)
@@ -218,13 +218,13 @@ def _after_winner(pair: Pair) -> type[ConflictError] | None:
 def test_a_subquery_over_the_table_itself_reads_every_row(layout: str):
     setting = TableSetting(level=RELAXED, **LAYOUTS[layout])
     delete = StatementKind.DELETE
-    pair = Pair.opened(setting, (delete, MINE), (delete, OTHER_FILE))
+    pair = Pair.open(setting, (delete, MINE), (delete, OTHER_FILE))
     pair.current.txn.read_whole_table()
     told = forecast(
         setting, where("id = 6", reads_all=True), where("id = 1", StatementKind.DELETE), T
     )
     assert told.verdict is Verdict.ALWAYS
-    assert _after_winner(pair).__name__ in told.exceptions
+    assert _conflict_after_winner(pair).__name__ in told.exceptions
 
 
 @pytest.mark.parametrize(
@@ -232,34 +232,34 @@ def test_a_subquery_over_the_table_itself_reads_every_row(layout: str):
 )
 def test_a_condition_that_rules_out_no_file_reads_every_file(layout: str, verdict: Verdict):
     setting = TableSetting(level=RELAXED, **LAYOUTS[layout])
-    pair = Pair.opened(setting, (StatementKind.MERGE, MINE), (StatementKind.DELETE, OTHER_FILE))
+    pair = Pair.open(setting, (StatementKind.MERGE, MINE), (StatementKind.DELETE, OTHER_FILE))
     pair.current.txn.read_where("x % 1000 = 6")
     mine = Operation(kind=StatementKind.MERGE, opens_all=True)
     told = forecast(setting, mine, Operation(kind=StatementKind.DELETE))
     assert told.verdict is verdict
-    assert (_after_winner(pair) is not None) == (verdict is Verdict.ALWAYS)
+    assert (_conflict_after_winner(pair) is not None) == (verdict is Verdict.ALWAYS)
 
 
 def test_what_changes_the_metadata_is_ordered_before_no_append():
     setting = TableSetting(level=RELAXED, vectors=False)
-    pair = Pair.opened(setting, (StatementKind.OVERWRITE, MINE), (StatementKind.INSERT, MINE))
+    pair = Pair.open(setting, (StatementKind.OVERWRITE, MINE), (StatementKind.INSERT, MINE))
     pair.current.txn.stage(pair.current.txn.snapshot.metadata)
     mine = Operation(kind=StatementKind.OVERWRITE, changes_metadata=True)
     told = forecast(setting, mine, Operation(kind=StatementKind.INSERT))
     assert told.verdict is Verdict.ALWAYS
-    assert _after_winner(pair).__name__ in told.exceptions
+    assert _conflict_after_winner(pair).__name__ in told.exceptions
 
 
 def test_row_ids_that_are_filled_in_stop_what_sets_the_whole_table():
     setting = TableSetting(level=RELAXED, vectors=False)
     winner = Operation(kind=StatementKind.RESTATE)
     for kind in (StatementKind.RESTORE, StatementKind.DELETE):
-        pair = Pair.opened(setting, (kind, MINE), (StatementKind.VACUUM, MINE))
+        pair = Pair.open(setting, (kind, MINE), (StatementKind.VACUUM, MINE))
         txn = pair.winner.txn
         stated = [replace(add, data_change=False) for add in txn.snapshot.add_files()]
         txn.stage(*stated)
         told = forecast(setting, Operation(kind=kind), winner)
-        conflicts = _after_winner(pair) is not None
+        conflicts = _conflict_after_winner(pair) is not None
         assert conflicts == (told.verdict is Verdict.ALWAYS) == (kind is StatementKind.RESTORE)
 
 

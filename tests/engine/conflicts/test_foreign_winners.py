@@ -46,12 +46,12 @@ def file(path: str, part: str | None = "a", **fields: Any) -> AddFile:
     return AddFile(path=path, partition_values={"p": part}, **given | fields)
 
 
-def gone(add: AddFile, **fields: Any) -> RemoveFile:
+def removal_of(add: AddFile, **fields: Any) -> RemoveFile:
     given = {"data_change": True, "partition_values": add.partition_values, "size": add.size}
     return RemoveFile(path=add.path, deletion_vector=add.deletion_vector, **given | fields)
 
 
-def bounded(low: Any, high: Any, nulls: int = 0, column: str = "id") -> str:
+def stats_text(low: Any, high: Any, nulls: int = 0, column: str = "id") -> str:
     stats = {"numRecords": 10, "minValues": {column: low}, "maxValues": {column: high}}
     return json.dumps(stats | {"nullCount": {column: nulls}})
 
@@ -76,7 +76,7 @@ def foreign(table: DeltaTable, *actions: Action | CommitInfo) -> None:
     table.store.put(commit_path(version), "".join(f"{encode(a)}\n" for a in actions).encode())
 
 
-def met(
+def find_conflict_with(
     winners: list[tuple[Action, ...]],
     current: Current,
     level: str = "WriteSerializable",
@@ -95,17 +95,17 @@ def met(
     return None
 
 
-def rewriting(where: str | None, removed: AddFile = A, new: str = "mine") -> Current:
+def rewrite_act(where: str | None, removed: AddFile = A, new: str = "mine") -> Current:
     """What an UPDATE does that reads by a condition and rewrites one file."""
 
     def act(txn: OptimisticTransaction) -> None:
         txn.read_where(where)
-        stage(txn, gone(removed), file(new, removed.partition_values["p"]))
+        stage(txn, removal_of(removed), file(new, removed.partition_values["p"]))
 
     return act
 
 
-def inserting_if(where: str) -> Current:
+def insert_act(where: str) -> Current:
     """What an INSERT does that looks first."""
 
     def act(txn: OptimisticTransaction) -> None:
@@ -119,133 +119,133 @@ ADDED = file("theirs")
 MOVED = msgspec.structs.replace(ADDED, data_change=False)
 MASKED = msgspec.structs.replace(A, deletion_vector=DeletionVectorDescriptor("i", "x", 1, 1))
 CONFLICTS: dict[str, tuple[list[tuple[Action, ...]], Current, type[ConflictError]]] = {
-    "no commitInfo": ([(ADDED,)], rewriting("p = 'a'"), ConcurrentAppendException),
-    "an empty commitInfo": ([(CommitInfo(), ADDED)], rewriting("p = 'a'"), ConcurrentAppendException),
+    "no commitInfo": ([(ADDED,)], rewrite_act("p = 'a'"), ConcurrentAppendException),
+    "an empty commitInfo": ([(CommitInfo(), ADDED)], rewrite_act("p = 'a'"), ConcurrentAppendException),
     "blind, it says, yet it removes": (
-        [(BLIND, gone(B), ADDED)], rewriting("p = 'a'"), ConcurrentAppendException,
+        [(BLIND, removal_of(B), ADDED)], rewrite_act("p = 'a'"), ConcurrentAppendException,
     ),
     "blind, it says, yet it writes changes": (
         [(BLIND, ADDED, AddCDCFile(path="c", partition_values={}, size=1))],
-        rewriting("p = 'a'"), ConcurrentAppendException,
+        rewrite_act("p = 'a'"), ConcurrentAppendException,
     ),
     "blind, it says, yet it masks rows": (
-        [(BLIND, MASKED)], rewriting("p = 'a'"), ConcurrentAppendException,
+        [(BLIND, MASKED)], rewrite_act("p = 'a'"), ConcurrentAppendException,
     ),
-    "files of a change that is none": ([(SEEING, MOVED)], rewriting("p = 'a'"), ConcurrentAppendException),
+    "files of a change that is none": ([(SEEING, MOVED)], rewrite_act("p = 'a'"), ConcurrentAppendException),
     "a file that is read goes, without a change": (
-        [(CommitInfo(operation="Manual Update"), gone(A, data_change=False))],
-        rewriting("p = 'a'"), ConcurrentDeleteReadException,
+        [(CommitInfo(operation="Manual Update"), removal_of(A, data_change=False))],
+        rewrite_act("p = 'a'"), ConcurrentDeleteReadException,
     ),
     "a remove that does not say its partition": (
         [(SEEING, RemoveFile(path="a", data_change=True))],
-        rewriting("p = 'a'"), ConcurrentDeleteReadException,
+        rewrite_act("p = 'a'"), ConcurrentDeleteReadException,
     ),
     "a compaction that leaves no trace": (
-        [(CommitInfo(operation="OPTIMIZE"), gone(A, data_change=False), MOVED)],
-        rewriting("p = 'a'"), ConcurrentAppendException,
+        [(CommitInfo(operation="OPTIMIZE"), removal_of(A, data_change=False), MOVED)],
+        rewrite_act("p = 'a'"), ConcurrentAppendException,
     ),
     "a file added again, with rows masked": (
         [(CommitInfo(operation="COMPUTE STATS"), msgspec.structs.replace(MASKED, data_change=False))],
-        rewriting("p = 'a'"), ConcurrentAppendException,
+        rewrite_act("p = 'a'"), ConcurrentAppendException,
     ),
     "a later winning commit read the blind append": (
-        [(BLIND, ADDED), (CommitInfo(operation="DELETE", read_version=3), gone(B))],
-        rewriting("p = 'a'"), ConcurrentAppendException,
+        [(BLIND, ADDED), (CommitInfo(operation="DELETE", read_version=3), removal_of(B))],
+        rewrite_act("p = 'a'"), ConcurrentAppendException,
     ),
     "a later winning commit does not say what it read": (
-        [(BLIND, ADDED), (gone(B),)], rewriting("p = 'a'"), ConcurrentAppendException,
+        [(BLIND, ADDED), (removal_of(B),)], rewrite_act("p = 'a'"), ConcurrentAppendException,
     ),
     "a later winning commit removes the blind append, and says that it read before it": (
-        [(BLIND, ADDED), (SEEING, gone(ADDED), file("kept", "q"))],
-        rewriting("p = 'a'"), ConcurrentAppendException,
+        [(BLIND, ADDED), (SEEING, removal_of(ADDED), file("kept", "q"))],
+        rewrite_act("p = 'a'"), ConcurrentAppendException,
     ),
     "rows come into what is replaced": (
-        [(SEEING, gone(B), ADDED)], rewriting("p = 'a'"), ConcurrentAppendException,
+        [(SEEING, removal_of(B), ADDED)], rewrite_act("p = 'a'"), ConcurrentAppendException,
     ),
     "a partition that is null": (
-        [(SEEING, file("theirs", None))], inserting_if("p IS NULL"), ConcurrentAppendException,
+        [(SEEING, file("theirs", None))], insert_act("p IS NULL"), ConcurrentAppendException,
     ),
     "a partition that is null as text": (
-        [(SEEING, file("theirs", ""))], inserting_if("p IS NULL"), ConcurrentAppendException,
+        [(SEEING, file("theirs", ""))], insert_act("p IS NULL"), ConcurrentAppendException,
     ),
     "a partition that may be null": (
-        [(SEEING, file("theirs", None))], inserting_if("p <=> NULL"), ConcurrentAppendException,
+        [(SEEING, file("theirs", None))], insert_act("p <=> NULL"), ConcurrentAppendException,
     ),
     "a partition that is not named": (
         [(SEEING, AddFile(path="t", partition_values={}, size=1, modification_time=1, data_change=True))],
-        inserting_if("p = 'a'"), ConcurrentAppendException,
+        insert_act("p = 'a'"), ConcurrentAppendException,
     ),
-    "text against a number": ([(SEEING, file("theirs", "01"))], inserting_if("p = 1"), ConcurrentAppendException),
-    "text that is no number": ([(SEEING, file("theirs", "x"))], inserting_if("p = 1"), ConcurrentAppendException),
+    "text against a number": ([(SEEING, file("theirs", "01"))], insert_act("p = 1"), ConcurrentAppendException),
+    "text that is no number": ([(SEEING, file("theirs", "x"))], insert_act("p = 1"), ConcurrentAppendException),
     "a cast that fails": (
-        [(SEEING, file("theirs", "x"))], inserting_if("CAST(p AS INT) > 3"), ConcurrentAppendException,
+        [(SEEING, file("theirs", "x"))], insert_act("CAST(p AS INT) > 3"), ConcurrentAppendException,
     ),
     "a division by zero": (
-        [(SEEING, file("theirs", stats=bounded(5, 5)))], inserting_if("1 / (id - 5) > 0"), ConcurrentAppendException,
+        [(SEEING, file("theirs", stats=stats_text(5, 5)))], insert_act("1 / (id - 5) > 0"), ConcurrentAppendException,
     ),
     "another spelling of a column": (
-        [(SEEING, file("theirs", "c"))], inserting_if("P = 'c'"), ConcurrentAppendException,
+        [(SEEING, file("theirs", "c"))], insert_act("P = 'c'"), ConcurrentAppendException,
     ),
     "another spelling of a column with statistics": (
-        [(SEEING, file("theirs", stats=bounded("k", "k", column="Name")))],
-        inserting_if("name = 'k'"), ConcurrentAppendException,
+        [(SEEING, file("theirs", stats=stats_text("k", "k", column="Name")))],
+        insert_act("name = 'k'"), ConcurrentAppendException,
     ),
     "NaN": (
-        [(SEEING, file("theirs", stats=bounded(1.0, 2.0, column="d")))],
-        inserting_if("d > 1e300"), ConcurrentAppendException,
+        [(SEEING, file("theirs", stats=stats_text(1.0, 2.0, column="d")))],
+        insert_act("d > 1e300"), ConcurrentAppendException,
     ),
     "minus zero": (
-        [(SEEING, file("theirs", stats=bounded(-0.0, -0.0, column="d")))],
-        inserting_if("d = 0.0"), ConcurrentAppendException,
+        [(SEEING, file("theirs", stats=stats_text(-0.0, -0.0, column="d")))],
+        insert_act("d = 0.0"), ConcurrentAppendException,
     ),
     "a text cut to 32": (
-        [(SEEING, file("theirs", stats=bounded("x" * 32, "x" * 32, column="Name")))],
-        inserting_if(f"Name = '{'x' * 40}'"), ConcurrentAppendException,
+        [(SEEING, file("theirs", stats=stats_text("x" * 32, "x" * 32, column="Name")))],
+        insert_act(f"Name = '{'x' * 40}'"), ConcurrentAppendException,
     ),
     "statistics of another type": (
-        [(SEEING, file("theirs", stats=bounded("1", "2")))], inserting_if("id = 7"), ConcurrentAppendException,
+        [(SEEING, file("theirs", stats=stats_text("1", "2")))], insert_act("id = 7"), ConcurrentAppendException,
     ),
     "statistics without a lower bound": (
         [(SEEING, file("theirs", stats='{"numRecords":1,"maxValues":{"id":9}}'))],
-        inserting_if("id = 7"), ConcurrentAppendException,
+        insert_act("id = 7"), ConcurrentAppendException,
     ),
     "statistics whose bounds are the wrong way round": (
-        [(SEEING, file("theirs", stats=bounded(9, 1)))], inserting_if("id = 5"), ConcurrentAppendException,
+        [(SEEING, file("theirs", stats=stats_text(9, 1)))], insert_act("id = 5"), ConcurrentAppendException,
     ),
     "statistics of nulls alone that have bounds": (
-        [(SEEING, file("theirs", stats=bounded(1, 9, nulls=10)))], inserting_if("id = 5"), ConcurrentAppendException,
+        [(SEEING, file("theirs", stats=stats_text(1, 9, nulls=10)))], insert_act("id = 5"), ConcurrentAppendException,
     ),
     "a condition that is another each time": (
-        [(SEEING, file("theirs"))], inserting_if("rand() > 2"), ConcurrentAppendException,
+        [(SEEING, file("theirs"))], insert_act("rand() > 2"), ConcurrentAppendException,
     ),
     "a partition that is read or another column": (
-        [(SEEING, file("theirs", "q", stats=bounded(1, 9)))], inserting_if("p = 'a' OR id > 5"), ConcurrentAppendException,
+        [(SEEING, file("theirs", "q", stats=stats_text(1, 9)))], insert_act("p = 'a' OR id > 5"), ConcurrentAppendException,
     ),
     "an unchanged protocol": (
-        [(SEEING, Protocol(min_reader_version=1, min_writer_version=2))], rewriting("p = 'a'"), ProtocolChangedException,
+        [(SEEING, Protocol(min_reader_version=1, min_writer_version=2))], rewrite_act("p = 'a'"), ProtocolChangedException,
     ),
     "an unchanged metadata": (
         [(SEEING, Metadata(id="x", schema_string=SCHEMA.to_json(), partition_columns=["p"]))],
-        rewriting("p = 'a'"), MetadataChangedException,
+        rewrite_act("p = 'a'"), MetadataChangedException,
     ),
     "metadata and data at once": (
         [(BLIND, Metadata(id="x", schema_string=SCHEMA.to_json(), partition_columns=["p"]), file("t", "q"))],
-        rewriting("p = 'a'"), MetadataChangedException,
+        rewrite_act("p = 'a'"), MetadataChangedException,
     ),
 }  # fmt: skip
 PASSES: dict[str, tuple[list[tuple[Action, ...]], Current]] = {
-    "a blind append": ([(BLIND, ADDED)], rewriting("p = 'a'")),
+    "a blind append": ([(BLIND, ADDED)], rewrite_act("p = 'a'")),
     "a file that was read, with statistics now": (
         [(CommitInfo(operation="COMPUTE STATS"), msgspec.structs.replace(A, data_change=False))],
-        rewriting("p = 'a'"),
+        rewrite_act("p = 'a'"),
     ),
-    "an application alone": ([(SetTransaction(app_id="x", version=1),)], rewriting("p = 'a'")),
-    "a domain alone": ([(DomainMetadata(domain="d", configuration="", removed=False),)], rewriting("p = 'a'")),
-    "commitInfo alone": ([(CommitInfo(operation="VACUUM START"),)], rewriting(None)),
-    "another partition": ([(SEEING, gone(B), file("theirs", "b"))], rewriting("p = 'a'")),
-    "rows that cannot match": ([(SEEING, file("theirs", stats=bounded(1, 4)))], inserting_if("id = 7")),
+    "an application alone": ([(SetTransaction(app_id="x", version=1),)], rewrite_act("p = 'a'")),
+    "a domain alone": ([(DomainMetadata(domain="d", configuration="", removed=False),)], rewrite_act("p = 'a'")),
+    "commitInfo alone": ([(CommitInfo(operation="VACUUM START"),)], rewrite_act(None)),
+    "another partition": ([(SEEING, removal_of(B), file("theirs", "b"))], rewrite_act("p = 'a'")),
+    "rows that cannot match": ([(SEEING, file("theirs", stats=stats_text(1, 4)))], insert_act("id = 7")),
     "a partition that is null where one is compared": (
-        [(SEEING, file("theirs", None))], inserting_if("NOT (p = 'a')"),
+        [(SEEING, file("theirs", None))], insert_act("NOT (p = 'a')"),
     ),
 }  # fmt: skip
 
@@ -254,14 +254,14 @@ PASSES: dict[str, tuple[list[tuple[Action, ...]], Current]] = {
 @pytest.mark.parametrize("name", CONFLICTS)
 def test_in_doubt_it_is_a_conflict(name: str, level: str):
     winners, current, error = CONFLICTS[name]
-    assert met(winners, current, level) is error
+    assert find_conflict_with(winners, current, level) is error
 
 
 @pytest.mark.parametrize("name", PASSES)
 def test_a_commit_of_what_was_not_read_is_no_conflict(name: str):
     winners, current = PASSES[name]
     features = {"delta.feature.domainMetadata": "supported"}
-    assert met(winners, current, **features) is None
+    assert find_conflict_with(winners, current, **features) is None
 
 
 def test_an_application_that_current_only_read_is_a_conflict_at_any_version():
@@ -270,7 +270,10 @@ def test_an_application_that_current_only_read_is_a_conflict_at_any_version():
         stage(txn, file("mine"))
 
     theirs = [(BLIND, SetTransaction(app_id="stream", version=-5))]
-    assert met(theirs, act, operation="STREAMING UPDATE") is ConcurrentTransactionException
+    assert (
+        find_conflict_with(theirs, act, operation="STREAMING UPDATE")
+        is ConcurrentTransactionException
+    )
 
 
 def test_a_domain_that_both_write_is_a_conflict_though_it_says_the_same():
@@ -280,29 +283,32 @@ def test_a_domain_that_both_write_is_a_conflict_though_it_says_the_same():
     def act(txn: OptimisticTransaction) -> None:
         stage(txn, same)
 
-    assert met([(same,)], act, **features) is ConcurrentTransactionException
+    assert find_conflict_with([(same,)], act, **features) is ConcurrentTransactionException
 
 
 @pytest.mark.parametrize("operation", ["RESTORE", "CLONE", "CREATE OR REPLACE TABLE"])
 def test_what_sets_the_whole_table_meets_every_file(operation: str):
     def act(txn: OptimisticTransaction) -> None:
         txn.read_whole_table()
-        stage(txn, gone(A), file("mine"))
+        stage(txn, removal_of(A), file("mine"))
 
-    assert met([(BLIND, file("t", "q"))], act, operation=operation) is ConcurrentAppendException
-    left = met([(SEEING, gone(B))], act, operation=operation)
+    assert (
+        find_conflict_with([(BLIND, file("t", "q"))], act, operation=operation)
+        is ConcurrentAppendException
+    )
+    left = find_conflict_with([(SEEING, removal_of(B))], act, operation=operation)
     assert left is ConcurrentDeleteReadException
 
 
 def test_both_remove_a_file_that_neither_read():
     def act(txn: OptimisticTransaction) -> None:
-        stage(txn, gone(A, data_change=False), file("mine", data_change=False))
+        stage(txn, removal_of(A, data_change=False), file("mine", data_change=False))
 
-    theirs = [(CommitInfo(operation="OPTIMIZE"), gone(A, data_change=False))]
-    assert met(theirs, act, operation="OPTIMIZE") is ConcurrentDeleteDeleteException
+    theirs = [(CommitInfo(operation="OPTIMIZE"), removal_of(A, data_change=False))]
+    assert find_conflict_with(theirs, act, operation="OPTIMIZE") is ConcurrentDeleteDeleteException
 
 
-def _masked_table() -> tuple[DeltaTable, AddFile, AddFile, AddFile]:
+def _create_masked_table() -> tuple[DeltaTable, AddFile, AddFile, AddFile]:
     """A file without, with a small and with a larger deletion vector: rows 0, and 0 to 2."""
     table = DeltaTable.create(f"memory://foreign/{uuid.uuid4()}", SCHEMA)
     plain = AddFile(
@@ -325,22 +331,22 @@ def _masked_table() -> tuple[DeltaTable, AddFile, AddFile, AddFile]:
 
 @pytest.mark.parametrize("info", [(CommitInfo(operation="RESTORE"),), (), (SEEING,)])
 def test_rows_that_a_smaller_deletion_vector_brings_back_are_new_rows(info: tuple[Action, ...]):
-    table, _, small, large = _masked_table()
+    table, _, small, large = _create_masked_table()
     txn = DeltaTable.open(table.uri).start_transaction()
-    foreign(table, *info, gone(large), small)
+    foreign(table, *info, removal_of(large), small)
     txn.read_where(None)
     more = write_deletion_vector(table.store, [0, 1, 2, 3])
-    stage(txn, gone(large), msgspec.structs.replace(large, deletion_vector=more))
+    stage(txn, removal_of(large), msgspec.structs.replace(large, deletion_vector=more))
     with pytest.raises(ConflictError):
         txn.commit("DELETE")
 
 
 def test_a_compaction_never_covers_rows_that_came_back():
-    table, plain, _, large = _masked_table()
+    table, plain, _, large = _create_masked_table()
     txn = DeltaTable.open(table.uri).start_transaction()
-    foreign(table, gone(large), plain)
+    foreign(table, removal_of(large), plain)
     output = msgspec.structs.replace(plain, path="b", data_change=False)
-    stage(txn, gone(large, data_change=False), output)
+    stage(txn, removal_of(large, data_change=False), output)
     with pytest.raises(ConflictError):
         txn.commit("OPTIMIZE")
 

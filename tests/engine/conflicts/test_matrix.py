@@ -117,7 +117,7 @@ def _statement(text: str) -> Statement:
     )
 
 
-def _setting(promise: dict[str, Any], *, row_tracking: bool = False) -> TableSetting:
+def _build_setting(promise: dict[str, Any], *, row_tracking: bool = False) -> TableSetting:
     traced = promise["row_level_concurrency"] or "DVs" in promise["name"].replace("no DVs", "")
     return TableSetting(
         level=IsolationLevel(promise["isolation"]),
@@ -141,12 +141,14 @@ def test_a_pair_conflicts_as_the_published_matrix_promises(promise: dict[str, An
     current = _statements(promise["current"])[0]
     winners = _statements(promise["winner"])
     for tracking in (False, True):
-        error = first_conflict(current, winners, _setting(promise, row_tracking=tracking))
+        error = first_conflict(current, winners, _build_setting(promise, row_tracking=tracking))
         actual = type(error).__name__ if error else "ALLOWED"
         expected = promise.get("expected_here", promise["expected"])
         if expected == "SAME_AS_MERGE":
             merge = first_conflict(
-                Statement(StatementKind.MERGE, 1), winners, _setting(promise, row_tracking=tracking)
+                Statement(StatementKind.MERGE, 1),
+                winners,
+                _build_setting(promise, row_tracking=tracking),
             )
             assert actual == (type(merge).__name__ if merge else "ALLOWED")
         elif expected == "ALLOWED where row tracking is on, else CONFLICT":

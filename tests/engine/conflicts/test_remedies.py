@@ -309,7 +309,7 @@ PAIRS = [
 ]
 
 
-def _followed(shown: set[RemedyKind], setting: TableSetting) -> TableSetting:
+def _apply_advice(shown: set[RemedyKind], setting: TableSetting) -> TableSetting:
     """The table after all that is advised has been done to it."""
     if K.CLUSTER_INSTEAD in shown:
         setting = replace(setting, partitioned=False, clustered=True)
@@ -322,7 +322,7 @@ def _followed(shown: set[RemedyKind], setting: TableSetting) -> TableSetting:
     return setting
 
 
-def _beside(
+def _find_neighbor_conflict(
     setting: TableSetting, mine: StatementKind, theirs: StatementKind
 ) -> ConflictError | None:
     """Of two statements on different rows of one file."""
@@ -341,17 +341,17 @@ def test_following_what_is_advised_ends_the_conflict(
     for mine, theirs in PAIRS:
         setting, advised = start, set[RemedyKind]()
         for _ in range(4):
-            error = _beside(setting, mine, theirs)
+            error = _find_neighbor_conflict(setting, mine, theirs)
             if error is None:
                 break
             advised = {remedy.kind for remedy in error.conflict.remedies}
-            changed = _followed(advised, setting)
+            changed = _apply_advice(advised, setting)
             if changed == setting:
                 break
             setting = changed
         else:
             pytest.fail(f"{mine} after {theirs} is advised without end")
-        error = _beside(setting, mine, theirs)
+        error = _find_neighbor_conflict(setting, mine, theirs)
         if error is not None:
             told = forecast(setting, Operation(kind=mine), Operation(kind=theirs))
             assert not advised & {K.DELETION_VECTORS, K.ROW_TRACKING, K.CLUSTER_INSTEAD}, told
@@ -363,12 +363,12 @@ def test_following_what_is_advised_ends_the_conflict(
 def test_what_would_end_the_conflict_is_advised(layout: str, level: IsolationLevel):
     setting = TableSetting(level=level, **LAYOUTS[layout])
     for mine, theirs in PAIRS:
-        error = _beside(setting, mine, theirs)
+        error = _find_neighbor_conflict(setting, mine, theirs)
         if error is None:
             continue
         shown = {remedy.kind for remedy in error.conflict.remedies}
         for kind in (K.DELETION_VECTORS, K.ROW_TRACKING):
-            helps = _beside(_followed({kind}, setting), mine, theirs) is None
+            helps = _find_neighbor_conflict(_apply_advice({kind}, setting), mine, theirs) is None
             assert not helps or kind in shown, f"{kind} helps {mine} after {theirs}: {shown}"
 
 

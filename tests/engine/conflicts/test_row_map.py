@@ -19,7 +19,7 @@ def _sample_table(*, row_tracking: bool = False) -> SampleTable:
     return SampleTable(TableSetting(IsolationLevel.SERIALIZABLE, True, row_tracking=row_tracking))
 
 
-def _traced(
+def _trace(
     sample_table: SampleTable, offsets: tuple[int, int], counts: tuple[int, int] = (4, 4), **more
 ):
     removes = [
@@ -37,7 +37,7 @@ def _traced(
 
 
 def test_sources_that_tile_their_target_are_traced():
-    traced = _traced(_sample_table(), (0, 4))
+    traced = _trace(_sample_table(), (0, 4))
     assert traced.carry("d1", BitMap64([0, 3])) == {"new": BitMap64([0, 3])}
     assert traced.carry("d2", BitMap64([0, 3])) == {"new": BitMap64([4, 7])}
 
@@ -49,7 +49,7 @@ def test_sources_that_tile_their_target_are_traced():
 def test_sources_that_do_not_fill_their_target_are_not_traced(
     offsets: tuple[int, int], counts: tuple[int, int]
 ):
-    traced = _traced(_sample_table(), offsets, counts)
+    traced = _trace(_sample_table(), offsets, counts)
     assert not traced.targets
     assert traced.carry("d1", BitMap64([0])) is None
 
@@ -75,7 +75,7 @@ def test_a_source_may_be_missing_where_the_target_deletes_its_rows(
 def test_a_target_with_rows_of_its_own_is_not_traced():
     sample_table = _sample_table()
     rows = [*sample_table.rows["d1"], *sample_table.rows["d2"], (9, "d1")]
-    assert not _traced(sample_table, (0, 4), rows=rows, origins=[*range(8), 8]).targets
+    assert not _trace(sample_table, (0, 4), rows=rows, origins=[*range(8), 8]).targets
 
 
 def test_row_ids_trace_what_tags_do_not_say():

@@ -20,12 +20,12 @@ class Written:
     store: LocalStore
     descriptor: DeletionVectorDescriptor
 
-    def changed(self, **values: Any) -> DeletionVectorDescriptor:
+    def replace_descriptor(self, **values: Any) -> DeletionVectorDescriptor:
         return msgspec.structs.replace(self.descriptor, **values)
 
 
 @pytest.fixture
-def written(tmp_path) -> Written:
+def vector_file(tmp_path) -> Written:
     store = LocalStore(tmp_path)
     return Written(store, write_deletion_vector(store, range(0, 10_000, 3), inline_below_bytes=0))
 
@@ -39,10 +39,10 @@ def test_a_small_vector_is_inline_and_writes_no_file(tmp_path):
     assert list(read_deletion_vector(store, descriptor)) == [1, 5]
 
 
-def test_a_large_vector_has_a_file(written: Written):
-    assert written.descriptor.storage_type == "u"
-    assert written.descriptor.offset == 1
-    assert list(read_deletion_vector(written.store, written.descriptor)) == list(
+def test_a_large_vector_has_a_file(vector_file: Written):
+    assert vector_file.descriptor.storage_type == "u"
+    assert vector_file.descriptor.offset == 1
+    assert list(read_deletion_vector(vector_file.store, vector_file.descriptor)) == list(
         range(0, 10_000, 3)
     )
 
@@ -78,46 +78,48 @@ def test_several_vectors_share_a_file(tmp_path):
         {"storage_type": "i", "path_or_inline_dv": "00000", "offset": None},
     ],
 )
-def test_a_descriptor_that_does_not_fit_is_refused(written: Written, change: dict[str, Any]):
+def test_a_descriptor_that_does_not_fit_is_refused(vector_file: Written, change: dict[str, Any]):
     with pytest.raises(DeletionVectorError):
-        read_deletion_vector(written.store, written.changed(**change))
+        read_deletion_vector(vector_file.store, vector_file.replace_descriptor(**change))
 
 
-def test_a_missing_file_is_named(written: Written):
-    path = locate(written.store.root, written.descriptor).path
-    written.store.delete(path)
+def test_a_missing_file_is_named(vector_file: Written):
+    path = locate(vector_file.store.root, vector_file.descriptor).path
+    vector_file.store.delete(path)
     with pytest.raises(DeletionVectorError, match=path):
-        read_deletion_vector(written.store, written.descriptor)
+        read_deletion_vector(vector_file.store, vector_file.descriptor)
 
 
-def test_a_damaged_byte_does_not_pass_the_checksum(written: Written):
-    path = locate(written.store.root, written.descriptor).path
-    data = bytearray(written.store.read(path))
+def test_a_damaged_byte_does_not_pass_the_checksum(vector_file: Written):
+    path = locate(vector_file.store.root, vector_file.descriptor).path
+    data = bytearray(vector_file.store.read(path))
     data[len(data) // 2] ^= 1
-    written.store.put(path, bytes(data))
+    vector_file.store.put(path, bytes(data))
     with pytest.raises(DeletionVectorError, match="checksum"):
-        read_deletion_vector(written.store, written.descriptor)
+        read_deletion_vector(vector_file.store, vector_file.descriptor)
 
 
 def test_an_absolute_vector_outside_the_table_is_read_from_allowed_roots_alone(
-    written: Written, tmp_path
+    vector_file: Written, tmp_path
 ):
-    path = locate(written.store.root, written.descriptor).path
-    absolute = written.changed(
-        storage_type="p", path_or_inline_dv=f"file://{written.store.root}/{path}"
+    path = locate(vector_file.store.root, vector_file.descriptor).path
+    absolute = vector_file.replace_descriptor(
+        storage_type="p", path_or_inline_dv=f"file://{vector_file.store.root}/{path}"
     )
     clone = LocalStore(tmp_path / "clone")
     with pytest.raises(PathOutsideRootError):
         read_deletion_vector(clone, absolute)
     assert (
-        len(read_deletion_vector(clone, absolute, [written.store.root]))
-        == written.descriptor.cardinality
+        len(read_deletion_vector(clone, absolute, [vector_file.store.root]))
+        == vector_file.descriptor.cardinality
     )
 
 
-def test_a_prefix_cannot_lead_out_of_the_table(written: Written):
+def test_a_prefix_cannot_lead_out_of_the_table(vector_file: Written):
     with pytest.raises(PathOutsideRootError):
         read_deletion_vector(
-            written.store,
-            written.changed(path_or_inline_dv="../" + written.descriptor.path_or_inline_dv),
+            vector_file.store,
+            vector_file.replace_descriptor(
+                path_or_inline_dv="../" + vector_file.descriptor.path_or_inline_dv
+            ),
         )

@@ -51,7 +51,7 @@ def main(place: Path) -> dict[str, object]:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     seen: dict[str, object] = {"session": type(spark).__module__}
-    table = _made(spark, place / "t")
+    table = _create_table(spark, place / "t")
     table.delete(F.col("key") == "d")
     table.delete("regexp_like(key, '^c$') and value = 3")
     table.update(F.udf(lambda key: key == "b", "boolean")("key"), {"value": F.col("value") * 10})
@@ -62,19 +62,19 @@ def main(place: Path) -> dict[str, object]:
     merging = table.merge(by_identity, table.toDF()["key"] == by_identity["key"])
     merging.whenMatchedUpdate(set={"value": by_identity["value"]}).execute()
     seen["by identity"] = _rows(table.toDF())
-    seen["conflicts"] = _overlap(spark, _made(spark, place / "overlap"))
+    seen["conflicts"] = _overlap(spark, _create_table(spark, place / "overlap"))
     seen["own source"] = _own_source(spark, table)
     seen["views"] = _views(spark, table)
     seen["errors"] = _errors(spark, table, place)
     seen["upkeep"] = _upkeep(spark, table, place)
-    seen["enabled"] = _enabled(enable(spark, retries=1), place / "enabled")
+    seen["enabled"] = _use_enabled_session(enable(spark, retries=1), place / "enabled")
     seen["NaN"] = _not_a_number(spark, place / "nan")
-    seen["by id"] = _mapped_by_id(spark, place / "by_id")
+    seen["by id"] = _read_by_id(spark, place / "by_id")
     spark.stop()
     return seen
 
 
-def _made(spark, place):
+def _create_table(spark, place):
     table = DeltaTable.create(spark).location(str(place)).addColumn("key", "string")
     table = table.addColumn("value", "bigint").execute()
     rows = _source(spark, [("a", 1), ("b", 2), ("c", 3), ("d", 4)])
@@ -148,7 +148,7 @@ def _upkeep(spark, table, place):
     return results
 
 
-def _enabled(spark, place):
+def _use_enabled_session(spark, place):
     """Readers, writers and the engine's own statements of a session that is enabled."""
     rows = spark.createDataFrame([(1, "mon"), (2, "tue")], "n int, day string")
     path = str(place / "days")
@@ -185,7 +185,7 @@ def _not_a_number(spark, place):
     return [*counts, table.delete(F.col("x") > F.lit(5)).metrics["numDeletedRows"]]
 
 
-def _mapped_by_id(spark, place):
+def _read_by_id(spark, place):
     """A file whose column of the table's name is another one, by its id."""
     place.mkdir()
     columns = [("other", "1"), ("id", "2")]

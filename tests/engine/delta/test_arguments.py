@@ -14,7 +14,7 @@ def table(make):
 
 
 @pytest.fixture
-def merging(spark, table):
+def merge_builder(spark, table):
     return table.merge(spark.range(1), "value = id")
 
 
@@ -59,10 +59,10 @@ def test_update_refuses_what_delta_spark_refuses(table, arguments, error, words)
     ],
 )
 def test_clauses_of_merge_refuse_what_delta_spark_refuses(
-    merging, clause, name, arguments, error, words
+    merge_builder, clause, name, arguments, error, words
 ):
     with pytest.raises(error, match=words.format(name)):
-        getattr(merging, clause)(*arguments)
+        getattr(merge_builder, clause)(*arguments)
 
 
 def test_merge_takes_a_dataframe_and_a_condition_alone(spark, table):

@@ -18,14 +18,14 @@ from tests.engine.delta.test_exceptions import CONFLICTS
 GENERAL = "io.delta.exceptions.DeltaConcurrentModificationException"
 
 
-def _from_server(*classes, **metadata):
+def _convert_server_error(*classes, **metadata):
     info = ErrorInfo(reason=classes[0], metadata={"classes": json.dumps(classes), **metadata})
     return connect.convert_exception(info, "Files were added.", None)
 
 
 @pytest.mark.parametrize("name", [*CONFLICTS, "ConcurrentWriteException"])
 def test_a_conflict_of_the_server_has_its_name_and_its_facts(name):
-    raised = _from_server(
+    raised = _convert_server_error(
         f"io.delta.exceptions.{name}",
         GENERAL,
         errorClass="DELTA_CONCURRENT_APPEND",
@@ -47,13 +47,13 @@ def test_a_conflict_of_the_server_has_its_name_and_its_facts(name):
 
 
 def test_a_conflict_of_no_known_kind_is_a_concurrent_modification():
-    raised = _from_server(GENERAL)
+    raised = _convert_server_error(GENERAL)
     assert type(raised).__name__ == "DeltaConcurrentModificationException"
     assert isinstance(raised, exceptions.DeltaConcurrentModificationException)
 
 
 def test_errors_that_are_no_conflicts_keep_their_class():
-    raised = _from_server("org.apache.spark.sql.AnalysisException", errorClass="A")
+    raised = _convert_server_error("org.apache.spark.sql.AnalysisException", errorClass="A")
     assert type(raised) is AnalysisException
 
 

@@ -168,11 +168,11 @@ def test_functions_are_called_once_for_each_row_where_files_are_rewritten(spark,
     table = make(enableDeletionVectors="false")
     counter = spark.sparkContext.accumulator(0)
 
-    def picked(key):
+    def is_picked(key):
         counter.add(1)
         return key == "a"
 
-    table.delete(F.udf(picked, "boolean")("key"))
+    table.delete(F.udf(is_picked, "boolean")("key"))
     assert rows_of(table.toDF()) == [("b", 2), ("c", 3), ("d", 4)]
     assert counter.value == 4
 

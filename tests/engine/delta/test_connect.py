@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
+def results(tmp_path_factory):
     """What the program saw; it runs once."""
     if importlib.util.find_spec("grpc") is None:
         pytest.skip("Spark Connect needs pyspark[connect], and grpc is not installed")
@@ -39,39 +39,39 @@ def seen(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_the_session_under_test_is_spark_connects(seen):
-    assert seen["session"].startswith("pyspark.sql.connect")
+def test_the_session_under_test_is_spark_connects(results):
+    assert results["session"].startswith("pyspark.sql.connect")
 
 
-def test_rows_are_deleted_updated_and_merged(seen):
-    assert seen["rows"] == [["a", 1], ["b", 20]]
-    assert seen["merge"] == [[2, 1, 0, 1]]
-    assert seen["merged"] == [["a", 7], ["b", 20], ["e", 5]]
-    assert seen["by identity"] == [["a", 7], ["b", 20], ["e", 50]]
+def test_rows_are_deleted_updated_and_merged(results):
+    assert results["rows"] == [["a", 1], ["b", 20]]
+    assert results["merge"] == [[2, 1, 0, 1]]
+    assert results["merged"] == [["a", 7], ["b", 20], ["e", 5]]
+    assert results["by identity"] == [["a", 7], ["b", 20], ["e", 50]]
 
 
-def test_an_overlap_in_one_file_is_resolved_at_row_level(seen):
-    assert seen["conflicts"] == 1
+def test_an_overlap_in_one_file_is_resolved_at_row_level(results):
+    assert results["conflicts"] == 1
 
 
-def test_a_source_made_from_the_table_counts_as_read_at_its_version(seen):
-    assert seen["own source"] in {"DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ"}
+def test_a_source_made_from_the_table_counts_as_read_at_its_version(results):
+    assert results["own source"] in {"DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ"}
 
 
-def test_views_that_may_read_the_table_are_no_source_for_it(seen):
-    assert seen["views"] == [[["a", 30]], True]
+def test_views_that_may_read_the_table_are_no_source_for_it(results):
+    assert results["views"] == [[["a", 30]], True]
 
 
-def test_errors_are_those_of_a_classic_session(seen):
-    assert seen["errors"] == [
+def test_errors_are_those_of_a_classic_session(results):
+    assert results["errors"] == [
         "UNRESOLVED_COLUMN.WITH_SUGGESTION",
         "DELTA_MISSING_DELTA_TABLE",
         "TABLE_OR_VIEW_ALREADY_EXISTS",
     ]
 
 
-def test_maintenance_and_conversion_work(seen):
-    assert seen["upkeep"] == {
+def test_maintenance_and_conversion_work(results):
+    assert results["upkeep"] == {
         "optimized": 1,
         "restored": "table_size_after_restore",
         "vacuumed": 0,
@@ -81,8 +81,8 @@ def test_maintenance_and_conversion_work(seen):
     }
 
 
-def test_an_enabled_session_reads_writes_and_merges(seen):
-    assert seen["enabled"] == {
+def test_an_enabled_session_reads_writes_and_merges(results):
+    assert results["enabled"] == {
         "read": [[1, "mon"], [2, "tue"]],
         "path": 4,
         "name": [[1, "sun"], [2, "tue"], [3, "fri"], [3, "fri"]],
@@ -96,11 +96,11 @@ def test_an_enabled_session_reads_writes_and_merges(seen):
     }
 
 
-def test_bounds_of_files_rule_out_no_not_a_number(seen):
-    assert seen["NaN"] == [1, 1, 1, 2, 3, 1]
+def test_bounds_of_files_rule_out_no_not_a_number(results):
+    assert results["NaN"] == [1, 1, 1, 2, 3, 1]
 
 
-def test_a_column_that_is_mapped_by_id_is_filtered_as_itself(seen):
-    refusal, rows = seen["by id"]
+def test_a_column_that_is_mapped_by_id_is_filtered_as_itself(results):
+    refusal, rows = results["by id"]
     assert "spark.sql.parquet.fieldId.read.enabled to true" in refusal
     assert rows == [[30]]

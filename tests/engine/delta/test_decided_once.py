@@ -22,21 +22,21 @@ def _changes(spark, table, *kinds):
 def calls(spark):
     """`calls(function, kind)`: a function of Python or pandas, and how many rows it was asked for."""
 
-    def counted(function, kind, vectorized=False):
+    def count_calls(function, kind, vectorized=False):
         counter = spark.sparkContext.accumulator(0)
 
-        def asked(values: pd.Series) -> pd.Series:
+        def call_vectorized(values: pd.Series) -> pd.Series:
             counter.add(len(values))
             return function(values)
 
-        def asked_one(value):
+        def call_once(value):
             counter.add(1)
             return function(value)
 
-        made = F.pandas_udf(asked, kind) if vectorized else F.udf(asked_one, kind)
+        made = F.pandas_udf(call_vectorized, kind) if vectorized else F.udf(call_once, kind)
         return made, counter
 
-    return counted
+    return count_calls
 
 
 def test_a_random_source_is_read_once_for_conditions_rows_and_the_change_feed(spark, make):

@@ -261,7 +261,7 @@ def test_a_stream_of_changes_goes_on_where_it_was(lake, days, tmp_path):
     days.write.format("delta").option("delta.enableChangeDataFeed", "true").saveAsTable("changing")
     copy = str(tmp_path / "changes")
 
-    def brought():
+    def stream_rows():
         reader = lake.readStream.format("delta").option("readChangeFeed", "true")
         query = reader.table("changing").writeStream.format("delta").trigger(availableNow=True)
         query = query.option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -270,7 +270,7 @@ def test_a_stream_of_changes_goes_on_where_it_was(lake, days, tmp_path):
         return rows_of(rows.select("_commit_version", "_change_type", "n", "day"))
 
     first = [(0, "insert", n, day) for n, day in DAYS]
-    assert brought() == sorted(first)
+    assert stream_rows() == sorted(first)
     lake.sql("UPDATE changing SET day = 'sun' WHERE n = 1")
     lake.sql("DELETE FROM changing WHERE n = 2")
     changes = [
@@ -278,7 +278,7 @@ def test_a_stream_of_changes_goes_on_where_it_was(lake, days, tmp_path):
         (1, "update_postimage", 1, "sun"),
         (2, "delete", 2, "tue"),
     ]
-    assert brought() == sorted([*first, *changes])
+    assert stream_rows() == sorted([*first, *changes])
 
 
 def test_a_file_has_no_more_records_than_the_writer_or_the_session_says(lake, tmp_path):

@@ -27,7 +27,7 @@ CONFLICTS = [
 ]
 
 
-def _left(error):
+def _catch_error(error):
     with pytest.raises(errors.EngineError) as caught, delta_errors():
         raise error
     return caught.value
@@ -35,7 +35,7 @@ def _left(error):
 
 @pytest.mark.parametrize("name", CONFLICTS)
 def test_a_conflict_is_caught_by_deltas_name_and_by_the_engines(name):
-    raised = _left(getattr(errors, name)(FACTS))
+    raised = _catch_error(getattr(errors, name)(FACTS))
     assert isinstance(raised, getattr(exceptions, name))
     assert isinstance(raised, getattr(errors, name))
     assert isinstance(raised, exceptions.DeltaConcurrentModificationException)
@@ -45,7 +45,9 @@ def test_a_conflict_is_caught_by_deltas_name_and_by_the_engines(name):
 
 
 def test_a_conflict_without_a_class_of_its_own_is_a_concurrent_write():
-    assert isinstance(_left(errors.ConflictError(FACTS)), exceptions.ConcurrentWriteException)
+    assert isinstance(
+        _catch_error(errors.ConflictError(FACTS)), exceptions.ConcurrentWriteException
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_a_conflict_without_a_class_of_its_own_is_a_concurrent_write():
     ],
 )
 def test_an_error_is_also_of_the_kind_that_pyspark_has_for_it(error, kind):
-    raised = _left(error)
+    raised = _catch_error(error)
     assert isinstance(raised, kind)
     assert isinstance(raised, type(error))
     assert str(raised) == f"[{error.code}] {error}"
@@ -76,5 +78,5 @@ def test_what_spark_says_of_a_condition_is_raised_as_it_is():
 
 
 def test_an_error_without_its_facts_can_still_be_shown():
-    kinds = [type(_left(errors.RequestError("No."))), exceptions.ConcurrentAppendException]
+    kinds = [type(_catch_error(errors.RequestError("No."))), exceptions.ConcurrentAppendException]
     assert [str(kind.__new__(kind)) for kind in kinds] == ["", ""]

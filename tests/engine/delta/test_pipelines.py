@@ -19,7 +19,7 @@ from tests.engine.delta.conftest import Meanwhile, rows_of
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-def resolved(conflicts):
+def list_resolved(conflicts):
     """The operations that were first, and the rule that files alone would have failed."""
     return [(conflict.winner.operation, Rule(conflict.rule)) for conflict in conflicts]
 
@@ -64,7 +64,7 @@ class Feed:
             .whenNotMatchedInsert("s.op <> 'D'", {"key": "s.key", "value": "s.value"})
             .execute()
         )
-        self.resolved += resolved(done.resolved)
+        self.resolved += list_resolved(done.resolved)
 
 
 def small_files(spark, table):
@@ -88,7 +88,7 @@ def test_a_cdc_stream_upserts_beside_optimize(spark, make, tmp_path):
     feed.add(("b", 20, "U", 3), ("z", 0, "D", 4))  # and an OPTIMIZE that comes second
     optimizing = table.observed(Meanwhile(lambda: feed.run(table))).optimize()
     done = optimizing.executeCompaction()
-    assert resolved(done.resolved) == [("MERGE", Rule.REMOVED_FILE_REMOVED)]
+    assert list_resolved(done.resolved) == [("MERGE", Rule.REMOVED_FILE_REMOVED)]
     assert rows_of(table.toDF()) == [("a", 11), ("b", 20), *expected[2:-1]]
 
     version = table.history(1).first().version
@@ -111,7 +111,7 @@ class Together(TransactionObserver):
         self._barrier.wait()
 
 
-def moved(spark, table, *customers):
+def move_customers(spark, table, *customers):
     """SCD type 2: a row for each customer that closes the current one, and one that is new."""
     changes = spark.createDataFrame(customers, "id bigint, city string, at bigint")
     source = changes.withColumn("closes", F.col("id")).unionByName(
@@ -136,9 +136,9 @@ def customers(make):
 def test_two_writers_keep_a_dimension_of_type_2(spark, customers):
     table = customers.observed(Together(2))
     with ThreadPoolExecutor(2) as pool:
-        one = pool.submit(moved, spark, table, (0, "Turin", 5), (9, "Kiel", 5))
-        two = pool.submit(moved, spark, table, (2, "Mainz", 6))
-    outcomes = sorted(resolved(done.result().resolved) for done in (one, two))
+        one = pool.submit(move_customers, spark, table, (0, "Turin", 5), (9, "Kiel", 5))
+        two = pool.submit(move_customers, spark, table, (2, "Mainz", 6))
+    outcomes = sorted(list_resolved(done.result().resolved) for done in (one, two))
     assert outcomes == [[], [("MERGE", Rule.DATA_ADDED)]]
     assert rows_of(customers.toDF()) == [
         (0, "Rome", 0, 5, False),
@@ -152,11 +152,11 @@ def test_two_writers_keep_a_dimension_of_type_2(spark, customers):
 
 
 def test_two_writers_of_one_customer_do_not_both_close_its_row(spark, customers):
-    meanwhile = Meanwhile(lambda: moved(spark, customers, (0, "Turin", 5)))
+    meanwhile = Meanwhile(lambda: move_customers(spark, customers, (0, "Turin", 5)))
     with pytest.raises(DeltaConcurrentModificationException):
-        moved(spark, customers.observed(meanwhile), (0, "Milan", 6))
-    again = Meanwhile(lambda: moved(spark, customers, (0, "Parma", 7)))
-    moved(spark, customers.observed(again).retries(1), (0, "Milan", 8))
+        move_customers(spark, customers.observed(meanwhile), (0, "Milan", 6))
+    again = Meanwhile(lambda: move_customers(spark, customers, (0, "Parma", 7)))
+    move_customers(spark, customers.observed(again).retries(1), (0, "Milan", 8))
     assert rows_of(customers.toDF().where("id = 0")) == [
         (0, "Milan", 8, None, True),
         (0, "Parma", 7, 8, False),
@@ -179,7 +179,7 @@ def stream_in(spark, place, table, *rows):
     def append(batch, number):
         merging = table.alias("t").merge(batch.alias("s"), "t.event = s.event")
         done = merging.option("txnAppId", "events").option("txnVersion", number)
-        told.extend(resolved(done.whenNotMatchedInsertAll().execute().resolved))
+        told.extend(list_resolved(done.whenNotMatchedInsertAll().execute().resolved))
 
     query = (
         spark.readStream.schema(EVENTS)
@@ -199,7 +199,7 @@ def test_a_persons_rows_are_erased_while_events_stream_in(spark, make, tmp_path)
     forget = F.col("person").isin(7, 70)
     meanwhile = Meanwhile(lambda: stream_in(spark, tmp_path, table, ("e0", 6), ("e4", 9)))
     first = table.observed(meanwhile)
-    assert resolved(first.delete(forget).resolved) == [("MERGE", Rule.DATA_ADDED)]
+    assert list_resolved(first.delete(forget).resolved) == [("MERGE", Rule.DATA_ADDED)]
     assert rows_of(table.toDF()) == [("e0", 6), ("e2", 8), ("e4", 9)]
 
     second = table.observed(Meanwhile(lambda: table.delete(F.col("person") == 8)))

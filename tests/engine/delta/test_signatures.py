@@ -101,7 +101,7 @@ EXCEPTIONS = [
 ]
 
 
-def _shown(owner, name):
+def _render_signature(owner, name):
     bound = "classmethod " if inspect.ismethod(getattr(owner, name)) else ""
     signature = inspect.signature(getattr(owner, name))
     parameters = [
@@ -118,7 +118,7 @@ def test_every_method_has_delta_sparks_arguments_and_defaults(name):
     owner = getattr(tables, name)
     public = {member for member in vars(owner) if not member.startswith("_")}
     expected = {line.strip() for line in SIGNATURES[name].strip().splitlines()}
-    assert {_shown(owner, method) for method in public - BEYOND[name]} == expected
+    assert {_render_signature(owner, method) for method in public - BEYOND[name]} == expected
     assert public >= BEYOND[name]
 
 

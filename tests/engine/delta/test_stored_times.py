@@ -38,7 +38,7 @@ def _save(frame, place):
     frame.write.format("delta").mode("append").save(place)
 
 
-def _stored(session, column="unix_micros(at)"):
+def _read_stored(session, column="unix_micros(at)"):
     (row,) = session.read.table("times").selectExpr(f"{column} AS value").collect()
     return row.value
 
@@ -59,7 +59,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_a_text_is_cast_by_the_session_s_zone(session, make, way):
     WAYS[way](session.sql(AS_TEXT), make("id INT, at TIMESTAMP"))
-    assert _stored(session) == NEW_YEAR
+    assert _read_stored(session) == NEW_YEAR
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_what_another_type_makes_of_a_time_is_the_session_s(
     session, make, value, column, told, expected
 ):
     _save(session.sql(f"SELECT 1 AS id, {value} AS {column}"), make())
-    assert _stored(session, told) == expected
+    assert _read_stored(session, told) == expected
 
 
 def test_times_inside_values_are_cast_too(session, make):
     place = make("id INT, deep STRUCT<a: INT, at: ARRAY<TIMESTAMP>>, by MAP<STRING, TIMESTAMP>")
     rows = f"SELECT 1 AS id, named_struct('at', array('{TEXT}'), 'a', 1) AS deep"
     _save(session.sql(f"{rows}, map('x', DATE '2024-01-01') AS by"), place)
-    assert _stored(session, "unix_micros(deep.at[0])") == NEW_YEAR
-    assert _stored(session, "unix_micros(by['x'])") == NEW_YEAR
+    assert _read_stored(session, "unix_micros(deep.at[0])") == NEW_YEAR
+    assert _read_stored(session, "unix_micros(by['x'])") == NEW_YEAR
 
 
 def test_times_inside_values_are_cast_in_an_update_too(session, make):
@@ -96,7 +96,7 @@ def test_times_inside_values_are_cast_in_an_update_too(session, make):
     )
     deep = f"named_struct('at', '{TEXT}', 'a', id)"
     DeltaTable.forPath(session, place).update(set={"deep": deep})
-    assert _stored(session, "struct(deep.a, unix_micros(deep.at) AS at)") == (1, NEW_YEAR)
+    assert _read_stored(session, "struct(deep.a, unix_micros(deep.at) AS at)") == (1, NEW_YEAR)
 
 
 def test_a_merge_asks_for_the_cast_of_times_inside_values(session, make):
@@ -112,7 +112,7 @@ def test_a_partition_of_a_time_is_the_session_s(session, make):
     place = make("id INT, at TIMESTAMP", "PARTITIONED BY (at)")
     _save(session.sql(AS_TEXT), place)
     session.sql(f"INSERT OVERWRITE times PARTITION (at = '{TEXT}') SELECT 2")
-    assert _stored(session, "struct(id, unix_micros(at) AS at)") == (2, NEW_YEAR)
+    assert _read_stored(session, "struct(id, unix_micros(at) AS at)") == (2, NEW_YEAR)
 
 
 @pytest.mark.parametrize("default", [AS_TIME, "DATE '2024-01-01'", "to_timestamp('2024-01-01')"])
@@ -120,14 +120,14 @@ def test_a_default_is_evaluated_in_the_session_s_zone(session, make, default):
     more = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
     make(f"id INT, at TIMESTAMP DEFAULT {default}", more)
     session.sql("INSERT INTO times (id) VALUES (1)")
-    assert _stored(session) == NEW_YEAR
+    assert _read_stored(session) == NEW_YEAR
 
 
 def test_a_generated_column_is_computed_in_utc(session, make):
     place = make("at TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))")
     late = session.sql("SELECT TIMESTAMP '2024-01-01 23:00:00' AS at")
     _save(late, place)
-    assert str(_stored(session, "day")) == "2024-01-02"
+    assert str(_read_stored(session, "day")) == "2024-01-02"
     with pytest.raises(EngineError, match="the generation of day"):
         _save(late.selectExpr("at", "CAST(at AS DATE) AS day"), place)
 
@@ -140,4 +140,4 @@ def test_without_ansi_mode_a_text_that_is_no_time_is_not_stored_as_null(session,
     with pytest.raises(EngineError, match="at"):
         session.sql("INSERT INTO times PARTITION (at = 'nonsense') SELECT 1")
     _save(session.sql(AS_TEXT), place)
-    assert _stored(session) == NEW_YEAR
+    assert _read_stored(session) == NEW_YEAR

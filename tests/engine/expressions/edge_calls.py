@@ -194,7 +194,7 @@ _UNITS += ("millisecond", "microsecond", "decade", "")
 _PATTERNS = ("", "%", "_", "a%", "%b", "a_", "%a%b%", r"a\\%b\\_c%", "\n", "Stra_e%", "_x", "ab")
 
 
-def _over(template: str, *choices: Sequence[str]) -> list[str]:
+def _fill_template(template: str, *choices: Sequence[str]) -> list[str]:
     return [template.format(*chosen) for chosen in product(*choices)]
 
 
@@ -211,7 +211,9 @@ _TYPES = (
     "STRING",
 )
 _TYPES += ("BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BOOLEAN")
-CASTS = _over("CAST({} AS {})", _ATOMS, _TYPES) + _over("TRY_CAST({} AS {})", _ATOMS, _TYPES)
+CASTS = _fill_template("CAST({} AS {})", _ATOMS, _TYPES) + _fill_template(
+    "TRY_CAST({} AS {})", _ATOMS, _TYPES
+)
 _WRITTEN: dict[str, list[str]] = {
     "in": ["i IN (1, 2L, NULL)", "d IN (0.0D, 2.5D)", "n IN (1.5, 0)",
            "s IN ('a', 'ab', '')", "i IN (i2, 7)", "i NOT IN (1, NULL)", "day IN (DATE '2024-02-29', ts)",
@@ -220,8 +222,8 @@ _WRITTEN: dict[str, list[str]] = {
     "or": ["ok OR ok2", "ok OR NULL"],
     "not": ["NOT ok"],
     "negative": ["-(b)", "-(i)", "-(l)", "-(d)", "-(n)", "-(f)", "-(w)"],
-    "like": [*_over("s LIKE '{}'", _PATTERNS), "s LIKE 'a!%b!_c%' ESCAPE '!'", "s LIKE s2", "s NOT LIKE '%b%'"],
-    "ilike": _over("s ILIKE '{}'", _PATTERNS),
+    "like": [*_fill_template("s LIKE '{}'", _PATTERNS), "s LIKE 'a!%b!_c%' ESCAPE '!'", "s LIKE s2", "s NOT LIKE '%b%'"],
+    "ilike": _fill_template("s ILIKE '{}'", _PATTERNS),
     "case": ["CASE WHEN ok THEN i ELSE l END", "CASE WHEN ok THEN n WHEN i = 1 THEN 1.5 END", "CASE s WHEN 'a' THEN 1 END",
              "CASE WHEN ok THEN day WHEN ok2 THEN ts END", "CASE WHEN ok THEN i WHEN NOT ok THEN d END"],
     "get": ["arr[0]", "arr[i]", "m['k']", "m[s]"],
@@ -229,27 +231,27 @@ _WRITTEN: dict[str, list[str]] = {
     "lambda": ["transform(arr, (x, n) -> x + n)"],
     "cast": CASTS,
     "div": ["i DIV i2", "l DIV b", "l DIV l2", "i DIV NULL"],
-    "sha2": [*_over("sha2({}, {})", ("s", "x"), ("0", "224", "256", "384", "512", "1", "NULL"))],
-    "trunc": _over("trunc({}, '{}')", ("day", "ts", "wall"), _UNITS),
-    "date_trunc": _over("date_trunc('{1}', {0})", ("day", "ts", "wall"), _UNITS),
-    "lpad": [*_over("lpad(s, {}, '{}')", ("-1", "0", "1", "3", "9"), ("", "x", "xyz", "ä")), "lpad(s, 4)", "lpad(s, 3, s2)"],
-    "rpad": [*_over("rpad(s, {}, '{}')", ("-1", "0", "1", "3", "9"), ("", "x", "xyz", "ä")), "rpad(s, 4)", "rpad(s, 3, s2)"],
-    "round": _over("round({}, {})", ("b", "i", "l", "f", "d"), ("0", "1", "-1", "-9")) + _over("round({})", ("b", "i", "l", "f", "d")),
-    "greatest": [*_over("greatest({0}, {0}2, {0}3)", ("i", "d", "n", "s", "day", "ts")), "greatest(i, d)", "greatest(b, 5L)", "greatest(i, NULL)"],
-    "least": [*_over("least({0}, {0}2, {0}3)", ("i", "d", "n", "s", "day", "ts")), "least(i, d)", "least(n, i)", "least(f, d)"],
+    "sha2": [*_fill_template("sha2({}, {})", ("s", "x"), ("0", "224", "256", "384", "512", "1", "NULL"))],
+    "trunc": _fill_template("trunc({}, '{}')", ("day", "ts", "wall"), _UNITS),
+    "date_trunc": _fill_template("date_trunc('{1}', {0})", ("day", "ts", "wall"), _UNITS),
+    "lpad": [*_fill_template("lpad(s, {}, '{}')", ("-1", "0", "1", "3", "9"), ("", "x", "xyz", "ä")), "lpad(s, 4)", "lpad(s, 3, s2)"],
+    "rpad": [*_fill_template("rpad(s, {}, '{}')", ("-1", "0", "1", "3", "9"), ("", "x", "xyz", "ä")), "rpad(s, 4)", "rpad(s, 3, s2)"],
+    "round": _fill_template("round({}, {})", ("b", "i", "l", "f", "d"), ("0", "1", "-1", "-9")) + _fill_template("round({})", ("b", "i", "l", "f", "d")),
+    "greatest": [*_fill_template("greatest({0}, {0}2, {0}3)", ("i", "d", "n", "s", "day", "ts")), "greatest(i, d)", "greatest(b, 5L)", "greatest(i, NULL)"],
+    "least": [*_fill_template("least({0}, {0}2, {0}3)", ("i", "d", "n", "s", "day", "ts")), "least(i, d)", "least(n, i)", "least(f, d)"],
     "coalesce": ["coalesce(i, l)", "coalesce(n, i)", "coalesce(f, i)", "coalesce(day, ts)", "coalesce(s, 'x')", "coalesce(NULL, d, 1)"],
     "if": ["if(ok, i, l)", "if(ok, n, 1)", "if(ok, day, ts)", "if(ok, s, NULL)"],
     "nvl2": ["nvl2(i, s, 'x')", "nvl2(d, i, l)", "nvl2(day, day, ts)"],
-    "isnull": _over("{} IS NULL", ("i", "d", "s", "st", "arr", "st.x")),
-    "isnotnull": _over("{} IS NOT NULL", ("i", "d", "s", "st", "arr", "st.x")),
-    "concat": [*_over("s || {}", ("i", "l", "n", "ok", "day", "ts", "wall")), "concat(s, s2)", "concat(s)", "concat(s, NULL)", "s || s2 || 'x'", "concat(s, s2, s3)"],
+    "isnull": _fill_template("{} IS NULL", ("i", "d", "s", "st", "arr", "st.x")),
+    "isnotnull": _fill_template("{} IS NOT NULL", ("i", "d", "s", "st", "arr", "st.x")),
+    "concat": [*_fill_template("s || {}", ("i", "l", "n", "ok", "day", "ts", "wall")), "concat(s, s2)", "concat(s)", "concat(s, NULL)", "s || s2 || 'x'", "concat(s, s2, s3)"],
     "substring": ["substring(s, i, i2)", "substring(s, i)", "substring(s, 0)", "substring(s, -2, 1)", "substring(s, 2, 2)"],
-    "split_part": _over("split_part(s, {}, {})", ("'a'", "''", "' '", "s2"), ("1", "-1", "2", "0", "i")),
+    "split_part": _fill_template("split_part(s, {}, {})", ("'a'", "''", "' '", "s2"), ("1", "-1", "2", "0", "i")),
     "replace": ["replace(s, s2, 'x')", "replace(s, 'a', s2)", "replace(s, 'a')", "replace(s, '', 'x')", "replace(s, s2)"],
     "translate": ["translate(s, s2, s3)", "translate(s, 'aab', 'xy')", "translate(s, '', 'x')"],
-    "add_months": _over("add_months({}, {})", ("day", "ts", "wall"), ("0", "1", "-1", "12", "b", "100000")),
-    "to_date": _over("to_date({})", ("day", "ts", "wall", "p")),
-    "to_timestamp": _over("to_timestamp({})", ("day", "ts", "wall", "p")),
+    "add_months": _fill_template("add_months({}, {})", ("day", "ts", "wall"), ("0", "1", "-1", "12", "b", "100000")),
+    "to_date": _fill_template("to_date({})", ("day", "ts", "wall", "p")),
+    "to_timestamp": _fill_template("to_timestamp({})", ("day", "ts", "wall", "p")),
     "+": ["day + i", "day + INTERVAL 1 MONTH", "day + INTERVAL 1 DAY", "day + INTERVAL 14 MONTHS",
           "ts + INTERVAL 1 DAY", "ts + INTERVAL 1 MONTH", "wall + INTERVAL 90 MINUTES", "day + INTERVAL 5 HOURS", "INTERVAL 1 DAY + day"],
     "-": ["day - i", "day - INTERVAL 1 MONTH", "ts - INTERVAL 1 YEAR", "wall - INTERVAL '5' HOURS", "ts - INTERVAL '1.5' SECOND"],
@@ -300,10 +302,10 @@ def calls_of(function: Function) -> list[str]:
         return written + [f"{one} {name} {other}2" for one, other in pairs]
     if written:
         return written
-    return list(_by_families(function))
+    return list(_iter_family_calls(function))
 
 
-def _by_families(function: Function) -> Iterator[str]:
+def _iter_family_calls(function: Function) -> Iterator[str]:
     families = [_FAMILIES[family] for family in function.parameters]
     least = len(families) - function.optional
     for count in range(least, len(families) + 1):

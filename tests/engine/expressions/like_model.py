@@ -42,7 +42,7 @@ def patterns(count: int, seed: int = 2) -> list[str]:
     return [*_SHAPES, *("".join(dice.choices(_PARTS, k=dice.randint(0, 7))) for _ in range(count))]
 
 
-def escaped_by(escape: str, pattern: str) -> str:
+def replace_escape(escape: str, pattern: str) -> str:
     """A pattern whose escape character is `\\`, with another one."""
     made = []
     for token, is_wildcard in _tokens(pattern, "\\"):

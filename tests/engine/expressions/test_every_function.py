@@ -48,13 +48,13 @@ def test_arrow_says_of_each_edge_what_spark_says(name: str, spark: SparkSession)
     compared, wrong = 0, []
     for tree in _trees(name):
         rows = _rows(tree)
-        mine = [_by_arrow(tree, rows.slice(at, 1)) for at in range(rows.num_rows)]
+        mine = [_evaluate_in_arrow(tree, rows.slice(at, 1)) for at in range(rows.num_rows)]
         known = [at for at, value in enumerate(mine) if value is not _UNKNOWN]
         if not known:
             continue
         together = _together(tree, rows.take(known))
         text, kept = to_sql(tree), rows.take(known)
-        theirs = _by_spark(spark, text, kept)
+        theirs = _evaluate_in_spark(spark, text, kept)
         for at, value in zip(known, theirs, strict=True):
             if repr(mine[at]) != repr(value):
                 wrong.append((text, rows.slice(at, 1).to_pylist()[0], mine[at], value))
@@ -87,21 +87,21 @@ def _rows(tree: Expression) -> pa.Table:
     return rows_of(names, ARROW) if names else pa.table({"i": pa.array([1], pa.int32())})
 
 
-def _by_arrow(tree: Expression, row: pa.Table) -> Any:
+def _evaluate_in_arrow(tree: Expression, row: pa.Table) -> Any:
     try:
-        return _listed(evaluate_arrow(tree, row))[0]
+        return _list_values(evaluate_arrow(tree, row))[0]
     except CannotEvaluateError:
         return _UNKNOWN
 
 
 def _together(tree: Expression, rows: pa.Table) -> list[Any] | None:
     try:
-        return _listed(evaluate_arrow(tree, rows))
+        return _list_values(evaluate_arrow(tree, rows))
     except CannotEvaluateError:
         return None
 
 
-def _listed(values: pa.ChunkedArray) -> list[Any]:
+def _list_values(values: pa.ChunkedArray) -> list[Any]:
     """Values in Python; dates and times, which may lie beyond its years, by their numbers."""
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
@@ -111,17 +111,17 @@ def _listed(values: pa.ChunkedArray) -> list[Any]:
     return listed
 
 
-def _by_spark(spark: SparkSession, text: str, rows: pa.Table) -> list[Any]:
+def _evaluate_in_spark(spark: SparkSession, text: str, rows: pa.Table) -> list[Any]:
     """Spark's values; a row that Spark fails on is found by halves."""
     try:
         frame = spark.createDataFrame(rows).coalesce(1).selectExpr(f"{text} AS value")
-        values = _listed(frame.toArrow().column(0))
+        values = _list_values(frame.toArrow().column(0))
     except PySparkException:
         if rows.num_rows == 1:
             return [_FAILED]
         half = rows.num_rows // 2
         return [
-            *_by_spark(spark, text, rows.slice(0, half)),
-            *_by_spark(spark, text, rows.slice(half)),
+            *_evaluate_in_spark(spark, text, rows.slice(0, half)),
+            *_evaluate_in_spark(spark, text, rows.slice(half)),
         ]
     return values

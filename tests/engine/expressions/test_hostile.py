@@ -35,7 +35,7 @@ def test_there_are_enough_hostile_conditions():
     assert len(set(HOSTILE)) == len(HOSTILE) >= 200
 
 
-def _of_nobody(name, version):
+def _refuse_table(name, version):
     what = f"There is no table {name} {version}."
     raise TableNotFoundError(what, "Register it.")
 
@@ -51,13 +51,13 @@ def test_hostile_conditions_are_refused():
 )
 def test_hostile_conditions_are_refused_inside_commands(command_of):
     written = filter(str.strip, HOSTILE)  # no condition at all means every row
-    assert list_accepted(written, lambda text: _begun(command_of(text))) == []
+    assert list_accepted(written, lambda text: _validate(command_of(text))) == []
 
 
-def _begun(command: Delete | Optimize | Update) -> None:
+def _validate(command: Delete | Optimize | Update) -> None:
     """Checked, and its subqueries' tables looked for."""
     command.validate(SCHEMA)
-    command.condition(SCHEMA, tables=_of_nobody)
+    command.condition(SCHEMA, tables=_refuse_table)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.render import quote_string
 from engine.expressions.tree import Call, walk
 from engine.schema.types import STRING, StructField, StructType
-from tests.engine.expressions.like_model import escaped_by, matches, patterns, texts
+from tests.engine.expressions.like_model import matches, patterns, replace_escape, texts
 
 SCHEMA = StructType((StructField("s", STRING), StructField("p", STRING)))
 
@@ -24,7 +24,7 @@ def test_arrow_matches_what_the_model_matches(escape):
     values = texts(60)
     table = pa.table({"s": pa.array(values, pa.string())})
     for pattern in patterns(120):
-        written = escaped_by(escape, pattern)
+        written = replace_escape(escape, pattern)
         text = f"s LIKE {quote_string(written)} ESCAPE {quote_string(escape)}"
         expected = [None if value is None else matches(value, pattern) for value in values]
         assert evaluate_arrow(_condition(text), table).to_pylist() == expected, text

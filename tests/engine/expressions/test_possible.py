@@ -12,7 +12,7 @@ from engine.expressions.ranges import NULL, TruthValues, ValueRange, constant, p
 from tests.engine.expressions.generated import SCHEMA, rows, skippable_conditions
 
 
-def _around(table: pa.Table):
+def _column_bounds(table: pa.Table):
     """The tightest bounds of each column of a table."""
 
     def bounds(column):
@@ -39,7 +39,7 @@ def test_every_truth_that_occurs_is_possible(table, text):
         results = set(evaluate_arrow(tree, table).to_pylist())
     except (ExpressionError, CannotEvaluateError):
         return
-    outcomes = possible(tree, _around(table))
+    outcomes = possible(tree, _column_bounds(table))
     assert not (True in results and not outcomes.true)
     assert not (False in results and not outcomes.false)
     assert not (None in results and not outcomes.null)

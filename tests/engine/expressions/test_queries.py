@@ -45,7 +45,7 @@ def tables(name, version):
     return TABLES[name]
 
 
-def bound(text):
+def bind(text):
     return bind_query(text, tables, now_ms=0)
 
 
@@ -72,7 +72,7 @@ def shape(query):
     ],
 )  # fmt: skip
 def test_what_comes_out_has_names_and_types(text, columns):
-    assert [(name, column.type) for name, column in bound(text).columns] == columns
+    assert [(name, column.type) for name, column in bind(text).columns] == columns
 
 
 def test_clauses_become_steps_in_sqls_order():
@@ -80,13 +80,13 @@ def test_clauses_become_steps_in_sqls_order():
         "SELECT id, row_number() OVER (ORDER BY count(*)) AS rn FROM a WHERE name > 'x' GROUP BY id "
         "HAVING count(*) > 1 QUALIFY rn = 1 ORDER BY id LIMIT 3"
     )
-    assert shape(bound(text)) == [
+    assert shape(bind(text)) == [
         "Limit", "Sort", "Project", "Filter", "Windows", "Filter", "Aggregate", "Filter", "Scan",
     ]  # fmt: skip
 
 
 def test_two_readings_of_one_table_share_no_column():
-    query = bound("SELECT x.id, y.id FROM a x JOIN a y ON x.id = y.id")
+    query = bind("SELECT x.id, y.id FROM a x JOIN a y ON x.id = y.id")
     (join,) = [step for step in steps(query.plan) if isinstance(step, Join)]
     assert to_sql(join.on) == "`__lake_q1.id` = `__lake_q2.id`"
 
@@ -125,15 +125,15 @@ def test_two_readings_of_one_table_share_no_column():
 )  # fmt: skip
 def test_faults_are_named_with_their_place(text, position, why):
     with pytest.raises(ExpressionError, match=why) as caught:
-        bound(text)
+        bind(text)
     assert caught.value.position == position
 
 
 def test_unknown_tables_are_named_and_suggestions_made():
     with pytest.raises(TableNotFoundError, match="no table missing"):
-        bound("SELECT 1 FROM a JOIN missing m ON TRUE")
+        bind("SELECT 1 FROM a JOIN missing m ON TRUE")
     with pytest.raises(UnknownColumnError, match="Did you mean amount"):
-        bound("SELECT amoun FROM a")
+        bind("SELECT amoun FROM a")
 
 
 @pytest.mark.timeout(10)
@@ -177,7 +177,7 @@ def test_unknown_tables_are_named_and_suggestions_made():
 )  # fmt: skip
 def test_hostile_queries_are_refused(text):
     with pytest.raises(EngineError):
-        bound(text)
+        bind(text)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_hostile_queries_are_refused(text):
 )  # fmt: skip
 def test_conditions_sink_only_where_no_result_can_change(text, sunk):
     assert [
-        to_sql(condition) for condition in conditions_of_scans(bound(text).plan).values()
+        to_sql(condition) for condition in conditions_of_scans(bind(text).plan).values()
     ] == sunk
 
 
@@ -216,7 +216,7 @@ def test_tables_are_known_without_their_schemas():
 def test_a_common_table_hides_a_table_of_its_name_after_itself_alone():
     text = "WITH b AS (SELECT * FROM b) SELECT * FROM b"
     assert tables_in_query(read_query_text(text)) == ("b",)
-    assert [scan.table for scan in bound(text).scans()] == ["b"]
+    assert [scan.table for scan in bind(text).scans()] == ["b"]
 
 
 @settings(derandomize=True)

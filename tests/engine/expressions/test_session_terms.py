@@ -143,14 +143,14 @@ def test_what_is_alike_everywhere_has_one_value_in_every_session(
 ) -> None:
     trees = {
         text: tree
-        for text, tree in _parsed(_texts(1, 1) if Run.is_hunt else _texts(2, 5))
+        for text, tree in _iter_parsed(_texts(1, 1) if Run.is_hunt else _texts(2, 5))
         if is_alike_everywhere(tree)
     }
     assert len(trees) > 100
     engine = _values(sessions["UTC", "true"], [to_column(tree) for tree in trees.values()])
     wrong: list[Any] = []
     for tree, mine in zip(trees.values(), engine, strict=True):
-        here = _in_process(tree, rows)
+        here = _evaluate_in_process(tree, rows)
         if here is not None and here != mine:
             wrong.append(("in process", tree, _differences(here, mine)))
     for place, frame in sessions.items():
@@ -165,7 +165,7 @@ def test_the_engine_s_own_terms_are_a_session_s(
     rows: pa.Table, sessions: dict[tuple[str, str], DataFrame]
 ) -> None:
     frame = sessions["UTC", "true"]
-    trees = dict(_parsed(_texts(4, 5) if Run.is_hunt else _texts(9999, 97)))
+    trees = dict(_iter_parsed(_texts(4, 5) if Run.is_hunt else _texts(9999, 97)))
     assert _wrong(rows, frame, frame, trees) == []
 
 
@@ -198,7 +198,7 @@ def _wrong(
     wrong = []
     for (text, their), mine in zip(known.items(), engine, strict=True):
         tree = trees[text]
-        here = None if spark_expressions(tree) else _in_process(tree, rows)
+        here = None if spark_expressions(tree) else _evaluate_in_process(tree, rows)
         if mine != their:
             wrong.append(("by Spark", text, _differences(mine, their)))
         if here is not None and here != their:
@@ -206,7 +206,7 @@ def _wrong(
     return wrong
 
 
-def _parsed(texts: Sequence[str]) -> Iterator[tuple[str, Expression]]:
+def _iter_parsed(texts: Sequence[str]) -> Iterator[tuple[str, Expression]]:
     """The trees of texts that do not tell a time by the session's zone."""
     for text in texts:
         try:
@@ -241,28 +241,28 @@ def _values(frame: DataFrame, asked: Sequence[Any]) -> list[list[Any] | str]:
     if not asked:
         return []
     try:
-        table = _selected(frame, asked).toArrow()
+        table = _select(frame, asked).toArrow()
     except PySparkException:
         if len(asked) == 1:
             return [_FAILS]
         half = len(asked) // 2
         return [*_values(frame, asked[:half]), *_values(frame, asked[half:])]
-    return [_listed(column) for column in table.columns]
+    return [_list_values(column) for column in table.columns]
 
 
-def _selected(frame: DataFrame, asked: Sequence[Any]) -> DataFrame:
+def _select(frame: DataFrame, asked: Sequence[Any]) -> DataFrame:
     columns = [F.expr(one) if isinstance(one, str) else one for one in asked]
     return frame.select(*[one.alias(f"c{number}") for number, one in enumerate(columns)])
 
 
-def _in_process(tree: Expression, rows: pa.Table) -> list[Any] | None:
+def _evaluate_in_process(tree: Expression, rows: pa.Table) -> list[Any] | None:
     try:
-        return _listed(evaluate_arrow(tree, rows))
+        return _list_values(evaluate_arrow(tree, rows))
     except CannotEvaluateError:
         return None
 
 
-def _listed(values: pa.ChunkedArray) -> list[Any]:
+def _list_values(values: pa.ChunkedArray) -> list[Any]:
     """Values in Python; dates and times, which may lie beyond its years, by their numbers."""
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())

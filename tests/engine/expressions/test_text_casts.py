@@ -120,13 +120,13 @@ def test_a_time_in_a_text_is_read_as_spark_reads_it(spark: SparkSession) -> None
 def _compare(spark: SparkSession, name: str, texts: list[str]) -> int:
     """How many texts this process reads; each as Spark does."""
     cast = spark.createDataFrame([(text,) for text in texts], "text string")
-    theirs = _listed(cast.selectExpr(f"TRY_CAST(text AS {name}) AS value").toArrow().column(0))
+    theirs = _list_values(cast.selectExpr(f"TRY_CAST(text AS {name}) AS value").toArrow().column(0))
     kind = NAMED_TYPES[name]
     read, wrong = 0, []
     for text, their in zip(texts, theirs, strict=True):
         try:
             value = convert(pa.array([text], arrow_type(STRING)), STRING, kind)
-            mine = _listed(value)[0]
+            mine = _list_values(value)[0]
         except (CannotEvaluateError, pa.ArrowException, OverflowError):
             continue
         read += 1
@@ -136,7 +136,7 @@ def _compare(spark: SparkSession, name: str, texts: list[str]) -> int:
     return read
 
 
-def _listed(values: Any) -> list[Any]:
+def _list_values(values: Any) -> list[Any]:
     """Values in Python; times, which may lie beyond its years, by their numbers."""
     is_time = pa.types.is_timestamp(values.type)
     listed: list[Any] = (values.cast(pa.int64()) if is_time else values).to_pylist()

@@ -12,7 +12,7 @@ BARE = st.from_regex(r"-?[0-9]{1,20}([A-Za-z.][0-9]{0,3}[A-Za-z]{0,2})?", fullma
 TEXTS = st.text("ab-'\\/*?:", max_size=6).map("'{}'".format)
 
 
-def _told(parse, text):
+def _parse_or_error(parse, text):
     try:
         return parse(text)
     except ExpressionError as error:
@@ -25,9 +25,9 @@ def _told(parse, text):
 @example("'a--b'")
 @example("1 -- one")
 def test_a_value_is_parsed_as_an_expression_without_columns(text):
-    expected = _told(lambda given: parse_expression(given, StructType()), text)
-    assert _told(parse_value, text) == expected
-    assert _told(parse_value, text) == expected  # the second time too
+    expected = _parse_or_error(lambda given: parse_expression(given, StructType()), text)
+    assert _parse_or_error(parse_value, text) == expected
+    assert _parse_or_error(parse_value, text) == expected  # the second time too
 
 
 @pytest.mark.parametrize("text", ["current_timestamp()", "current_date()", "1 + 1"])

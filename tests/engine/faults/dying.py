@@ -44,7 +44,7 @@ class Moments:
             os.kill(os.getpid(), signal.SIGKILL)
 
     @contextmanager
-    def around(self, name: str) -> Iterator[None]:
+    def mark(self, name: str) -> Iterator[None]:
         self.reach(f"before {name}")
         yield
         self.reach(f"after {name}")
@@ -69,37 +69,37 @@ class DeadlyStore(LocalStore):
         self._moments = moments
 
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
-        with self._moments.around(f"read {path}"):
+        with self._moments.mark(f"read {path}"):
             return super().read(path, start, length)
 
     def stat(self, path: str) -> FileStatus | None:
-        with self._moments.around(f"stat {path}"):
+        with self._moments.mark(f"stat {path}"):
             return super().stat(path)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        with self._moments.around(f"open {path}"):
+        with self._moments.mark(f"open {path}"):
             return super().open_input(path)
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
-        with self._moments.around(f"list {directory}"):
+        with self._moments.mark(f"list {directory}"):
             files = list(super().list_from(directory, start))
         return iter(files)
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
-        with self._moments.around(f"list all {prefix}"):
+        with self._moments.mark(f"list all {prefix}"):
             files = list(super().list_all(prefix))
         return iter(files)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        with self._moments.around(f"create {path}"):
+        with self._moments.mark(f"create {path}"):
             super().put_if_absent(path, data)
 
     def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
-        with self._moments.around(f"put {path}"):
+        with self._moments.mark(f"put {path}"):
             super().put_stream(path, pieces)
 
     def delete(self, path: str) -> None:
-        with self._moments.around(f"delete {path}"):
+        with self._moments.mark(f"delete {path}"):
             super().delete(path)
 
     def delete_many(self, paths: Iterable[str]) -> None:
@@ -107,7 +107,7 @@ class DeadlyStore(LocalStore):
             self.delete(path)
 
     def make_durable(self, paths: Iterable[str]) -> None:
-        with self._moments.around("make durable"):
+        with self._moments.mark("make durable"):
             super().make_durable(paths)
 
 

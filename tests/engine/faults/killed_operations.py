@@ -67,7 +67,7 @@ class OnArrow:
         """The table."""
         table = create(self.setup, place, self.properties)
         for command in self.made:
-            running = run_on_arrow(command, _timed(table), stats=True)
+            running = run_on_arrow(command, _stop_clock(table), stats=True)
             running.txn.commit(running.operation)
 
     def act(self, store: Store, txn_id: str) -> None:
@@ -100,7 +100,7 @@ class ByEngine:
             OnArrow(c.Truncate(9)).make(str(Path(place).parent / SOURCE))
         if self.is_new:
             return
-        table = _timed(create(Setup(), place, self.properties))
+        table = _stop_clock(create(Setup(), place, self.properties))
         for step in self.made:
             if isinstance(step, str):
                 run(parse_statement(step), table, None)
@@ -133,7 +133,7 @@ class _BegunEarlier(DeltaTable):
         return OptimisticTransaction(self, read, clock=self.clock, **options)  # type: ignore[arg-type]
 
 
-def _timed(table: DeltaTable) -> DeltaTable:
+def _stop_clock(table: DeltaTable) -> DeltaTable:
     return DeltaTable(LocalStore(table.uri), clock=StillClock())
 
 

@@ -37,22 +37,22 @@ class FaultyStore:
         return self.inner.root
 
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
-        return self._asked(f"read {path}", lambda: self.inner.read(path, start, length))
+        return self._call(f"read {path}", lambda: self.inner.read(path, start, length))
 
     def stat(self, path: str) -> FileStatus | None:
-        return self._asked(f"stat {path}", lambda: self.inner.stat(path))
+        return self._call(f"stat {path}", lambda: self.inner.stat(path))
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return self._asked(f"open {path}", lambda: self.inner.open_input(path))
+        return self._call(f"open {path}", lambda: self.inner.open_input(path))
 
     def make_durable(self, paths: Iterable[str]) -> None:
-        self._asked("make durable", lambda: self.inner.make_durable(paths))
+        self._call("make durable", lambda: self.inner.make_durable(paths))
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
-        return self._listed(f"list {directory}", self.inner.list_from(directory, start))
+        return self._iter_files(f"list {directory}", self.inner.list_from(directory, start))
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
-        return self._listed(f"list all {prefix}", self.inner.list_all(prefix))
+        return self._iter_files(f"list all {prefix}", self.inner.list_all(prefix))
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         self._write(f"create {path}", data, lambda: self.inner.put_if_absent(path, data))
@@ -71,12 +71,12 @@ class FaultyStore:
         if due:
             raise self._failure()
 
-    def _asked(self, what: str, ask: Callable[[], Answer]) -> Answer:
+    def _call(self, what: str, ask: Callable[[], Answer]) -> Answer:
         if self._due(what):
             raise self._failure()
         return ask()
 
-    def _listed(self, what: str, files: Iterator[FileStatus]) -> Iterator[FileStatus]:
+    def _iter_files(self, what: str, files: Iterator[FileStatus]) -> Iterator[FileStatus]:
         if not self._due(what):
             yield from files
             return
@@ -94,10 +94,10 @@ class FaultyStore:
         elif self.mode == BEFORE:
             raise self._failure()
         elif self.mode == LOST:
-            raise self._unknown()
+            raise self._outcome_unknown_error()
         else:
             write()
-            raise self._unknown()
+            raise self._outcome_unknown_error()
 
     def _due(self, what: str) -> bool:
         self.calls.append(what)
@@ -109,7 +109,7 @@ class FaultyStore:
         msg = f"Call {len(self.calls)} ({self.calls[-1]}) failed."
         return StorageError(msg)
 
-    def _unknown(self) -> StorageOutcomeUnknownError:
+    def _outcome_unknown_error(self) -> StorageOutcomeUnknownError:
         msg = f"Call {len(self.calls)} ({self.calls[-1]}) timed out."
         return StorageOutcomeUnknownError(msg)
 
@@ -124,7 +124,7 @@ def faults(calls: list[str]) -> Iterator[tuple[int, str]]:
             yield number, LOST
 
 
-def copied(store: Store, root: str) -> Store:
+def copy_store(store: Store, root: str) -> Store:
     """The same files at another place in memory."""
     copy = MemoryStore(root)
     for file in store.list_all():

@@ -69,7 +69,7 @@ def _line(name: str, **fields: Any) -> str:
     return json.dumps({name: fields})
 
 
-def _added(path: str, **fields: Any) -> str:
+def _add_line(path: str, **fields: Any) -> str:
     plain = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1}
     return _line("add", **plain, dataChange=True, **fields)
 
@@ -103,13 +103,13 @@ V2 = "\n".join(
 )
 READ: dict[str, tuple[Damage, list[Any]]] = {
     "an unknown action": (_third(_line("martian", size=1)), ALL),
-    "unknown fields": (_third(_added("a.parquet", future={"x": [1]})), ALL),
-    "a file added again": (_third(_added("a.parquet"), _added("a.parquet")), ALL),
+    "unknown fields": (_third(_add_line("a.parquet", future={"x": [1]})), ALL),
+    "a file added again": (_third(_add_line("a.parquet"), _add_line("a.parquet")), ALL),
     "a remove before its add": (
         lambda store: write_commit(store, 3, remove("c.parquet")),
         ALL,
     ),
-    "added and removed at once": (_third(_added("c.parquet"), _line("remove", path="c.parquet", dataChange=True)), ALL),
+    "added and removed at once": (_third(_add_line("c.parquet"), _line("remove", path="c.parquet", dataChange=True)), ALL),
     "blank lines and carriage returns": (_bytes(3, b"\r\n \n" + _line("commitInfo").encode() + b"\r\n"), ALL),
     "an empty commit": (_bytes(3, b""), ALL),
     "a commit that says nonsense of itself": (
@@ -133,16 +133,16 @@ READ: dict[str, tuple[Damage, list[Any]]] = {
     ),
     "a compaction that is none": (_file("_delta_log/00000000000000000000.00000000000000000001.compacted.json", b"?"), ALL),
     "a compaction that ends before it begins": (
-        _file("_delta_log/00000000000000000002.00000000000000000000.compacted.json", _added("zz").encode()),
+        _file("_delta_log/00000000000000000002.00000000000000000000.compacted.json", _add_line("zz").encode()),
         ALL,
     ),
-    "statistics that are none": (_third(_added("a.parquet", stats="{bad")), ALL),
+    "statistics that are none": (_third(_add_line("a.parquet", stats="{bad")), ALL),
     "statistics of the wrong types": (
-        _third(_added("a.parquet", stats='{"numRecords":"x","minValues":5,"maxValues":[],"nullCount":"q"}')),
+        _third(_add_line("a.parquet", stats='{"numRecords":"x","minValues":5,"maxValues":[],"nullCount":"q"}')),
         ALL,
     ),
-    "statistics that count too far": (_third(_added("a.parquet", stats='{"numRecords":1' + "0" * 40 + "}")), ALL),
-    "a path with dots that stays inside": (_third(_added("x/../y/.././a.parquet"), _line("remove", path="a.parquet", dataChange=True)), ALL),
+    "statistics that count too far": (_third(_add_line("a.parquet", stats='{"numRecords":1' + "0" * 40 + "}")), ALL),
+    "a path with dots that stays inside": (_third(_add_line("x/../y/.././a.parquet"), _line("remove", path="a.parquet", dataChange=True)), ALL),
     "a decoded name that is a path of its own": (
         lambda store: write_commit(store, 3, msgspec.structs.replace(write_rows(store, "d%2Fe.parquet", {"id": [6]}), path="d%252Fe.parquet")),
         [*ALL, 6],
@@ -155,13 +155,13 @@ READ: dict[str, tuple[Damage, list[Any]]] = {
 REFUSED: dict[str, tuple[Damage, type[EngineError]]] = {
     "a missing commit": (lambda store: store.delete(commit_path(1)), MalformedLogError),
     "a cut line": (_bytes(2, b'{"add":{"path":"b.parquet","part'), MalformedLogError),
-    "zeros after a crash": (_bytes(2, _added("b.parquet").encode() + b"\n" + b"\0" * 64), MalformedLogError),
+    "zeros after a crash": (_bytes(2, _add_line("b.parquet").encode() + b"\n" + b"\0" * 64), MalformedLogError),
     "two actions on a line": (_third('{"commitInfo":{},"remove":{"path":"a","dataChange":true}}'), MalformedLogError),
     "no action on a line": (_third('{"add":null}'), MalformedLogError),
-    "a path that is null": (_third(_added(None)), MalformedLogError),  # type: ignore[arg-type]
-    "a path that is empty": (_third(_added("")), MalformedLogError),
-    "a path with a zero byte": (_third(_added("a\0.parquet")), MalformedLogError),
-    "a lone surrogate": (_bytes(3, _added("\ud800.parquet").encode()), MalformedLogError),
+    "a path that is null": (_third(_add_line(None)), MalformedLogError),  # type: ignore[arg-type]
+    "a path that is empty": (_third(_add_line("")), MalformedLogError),
+    "a path with a zero byte": (_third(_add_line("a\0.parquet")), MalformedLogError),
+    "a lone surrogate": (_bytes(3, _add_line("\ud800.parquet").encode()), MalformedLogError),
     "no UTF-8": (_bytes(3, b'{"txn":{"appId":"\xe9","version":1}}'), MalformedLogError),
     "a size beyond 64 bits": (_third(_line("add", path="a", partitionValues={}, size=2**70, modificationTime=1, dataChange=True)), MalformedLogError),
     "a size below zero": (_third(_line("add", path="a", partitionValues={}, size=-1, modificationTime=1, dataChange=True)), MalformedLogError),
@@ -173,10 +173,10 @@ REFUSED: dict[str, tuple[Damage, type[EngineError]]] = {
         lambda store: write_commit(store, 3, Protocol(min_reader_version=99, min_writer_version=7)),
         UnsupportedFeatureError,
     ),
-    "a way out by dots": (_third(_added("../../etc/passwd")), PathOutsideRootError),
-    "a way out by encoded dots": (_third(_added("%2e%2e/%2e%2e/etc/passwd")), PathOutsideRootError),
-    "a way out by a URL": (_third(_added("file:///etc/passwd")), PathOutsideRootError),
-    "a file of another store": (_third(_added("s3://bucket/x.parquet")), PathOutsideRootError),
+    "a way out by dots": (_third(_add_line("../../etc/passwd")), PathOutsideRootError),
+    "a way out by encoded dots": (_third(_add_line("%2e%2e/%2e%2e/etc/passwd")), PathOutsideRootError),
+    "a way out by a URL": (_third(_add_line("file:///etc/passwd")), PathOutsideRootError),
+    "a file of another store": (_third(_add_line("s3://bucket/x.parquet")), PathOutsideRootError),
     "a sidecar outside": (_file(v2_checkpoint_path(2, "json"), (V2 % "../../../etc/passwd").encode()), PathOutsideRootError),
     "a file that is gone": (lambda store: store.delete("a.parquet"), DataFileError),
     "a file that is empty": (_file("a.parquet", b""), DataFileError),

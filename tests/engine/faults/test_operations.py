@@ -37,7 +37,7 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.log_tail import newest_version
 from tests.engine.faults.states import check_whole, commits_of, state_of
-from tests.engine.faults.stores import FaultyStore, copied, faults
+from tests.engine.faults.stores import FaultyStore, copy_store, faults
 from tests.engine.transaction.tables import FakeClock
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run as run_on_arrow
@@ -55,7 +55,7 @@ def _do(table: DeltaTable, command: c.Command) -> None:
     running.txn.commit(running.operation)
 
 
-def _loaded(uri: str, **properties: str) -> DeltaTable:
+def _create_loaded(uri: str, **properties: str) -> DeltaTable:
     """A table whose history has inserts, deletion vectors and whole files removed."""
     named = {"delta.checkpointInterval": "100", **properties}
     table = DeltaTable.create(uri, SCHEMA, properties=named)
@@ -67,8 +67,8 @@ def _loaded(uri: str, **properties: str) -> DeltaTable:
     return table
 
 
-def _checkpointed(uri: str) -> DeltaTable:
-    return _loaded(uri, **{"delta.checkpointInterval": "4"})
+def _create_checkpointed(uri: str) -> DeltaTable:
+    return _create_loaded(uri, **{"delta.checkpointInterval": "4"})
 
 
 def _empty(uri: str, **properties: str) -> DeltaTable:
@@ -85,23 +85,23 @@ def _nothing(uri: str) -> DeltaTable:
     return DeltaTable(open_store(uri))
 
 
-def _beside_a_source(uri: str) -> DeltaTable:
+def _create_beside_source(uri: str) -> DeltaTable:
     if not list_log_files(open_store(SOURCE)):
-        _loaded(SOURCE)
+        _create_loaded(SOURCE)
     return _nothing(uri)
 
 
-def _cloned(uri: str) -> DeltaTable:
-    table = _beside_a_source(uri)
+def _create_clone(uri: str) -> DeltaTable:
+    table = _create_beside_source(uri)
     run(Clone(SOURCE, version=2, deep=True), table, None)
     return table
 
 
-def _constrained(uri: str) -> DeltaTable:
+def _create_constrained(uri: str) -> DeltaTable:
     return _empty(uri, **{"delta.constraints.positive": "id > 0"})
 
 
-def _with_an_idle_feature(uri: str) -> DeltaTable:
+def _create_with_idle_feature(uri: str) -> DeltaTable:
     return _empty(uri, **{"delta.feature.clustering": "supported"})
 
 
@@ -120,13 +120,13 @@ class Operation:
 NEW = StructType((StructField("n", LONG),))
 OPERATIONS: dict[str, Operation] = {
     "create": Operation(Create(schema=NEW, clustering_columns=("n",)), _nothing),
-    "replace": Operation(Create(schema=NEW, replace=True), _loaded),
-    "truncate": Operation("TRUNCATE TABLE t", _loaded),
-    "delete everything": Operation("DELETE FROM t", _loaded),
-    "restore": Operation(Restore(version=2), _loaded),
-    "restore from before a checkpoint": Operation(Restore(version=3), _checkpointed),
+    "replace": Operation(Create(schema=NEW, replace=True), _create_loaded),
+    "truncate": Operation("TRUNCATE TABLE t", _create_loaded),
+    "delete everything": Operation("DELETE FROM t", _create_loaded),
+    "restore": Operation(Restore(version=2), _create_loaded),
+    "restore from before a checkpoint": Operation(Restore(version=3), _create_checkpointed),
     "set properties": Operation(
-        "ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", _loaded
+        "ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", _create_loaded
     ),
     "enable in-commit timestamps": Operation(
         "ALTER TABLE t SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')", _bare
@@ -145,11 +145,11 @@ OPERATIONS: dict[str, Operation] = {
     "comment on a column": Operation("ALTER TABLE t ALTER COLUMN id COMMENT 'what it is'"),
     "set a default": Operation("ALTER TABLE t ALTER COLUMN id SET DEFAULT 7"),
     "add a constraint": Operation("ALTER TABLE t ADD CONSTRAINT c CHECK (id > 1)"),
-    "drop a constraint": Operation("ALTER TABLE t DROP CONSTRAINT positive", _constrained),
+    "drop a constraint": Operation("ALTER TABLE t DROP CONSTRAINT positive", _create_constrained),
     "cluster": Operation("ALTER TABLE t CLUSTER BY (id)"),
-    "clone deeply": Operation(Clone(SOURCE, deep=True), _beside_a_source),
-    "clone deeply again": Operation(Clone(SOURCE, deep=True, replace=True), _cloned),
-    "drop a feature": Operation(DropFeature(feature="clustering"), _with_an_idle_feature),
+    "clone deeply": Operation(Clone(SOURCE, deep=True), _create_beside_source),
+    "clone deeply again": Operation(Clone(SOURCE, deep=True, replace=True), _create_clone),
+    "drop a feature": Operation(DropFeature(feature="clustering"), _create_with_idle_feature),
 }
 
 
@@ -177,7 +177,7 @@ def _check(
     operation: Operation, made: Store, states: tuple[str, str], fail_at: int, mode: str
 ) -> EngineError | None:
     """Run it on a store whose n-th call fails, and hold it to everything promised."""
-    table = copied(made, _uri())
+    table = copy_store(made, _uri())
     txn_id, since = str(uuid.uuid4()), newest_version(made)
     store = FaultyStore(table, fail_at=fail_at, mode=mode)
     error = None
@@ -204,7 +204,7 @@ def _check(
 def test_an_operation_whose_store_fails_happens_wholly_or_not_at_all(name: str):
     operation = OPERATIONS[name]
     made = operation.table(_uri()).store
-    store = FaultyStore(copied(made, _uri()))
+    store = FaultyStore(copy_store(made, _uri()))
     _run(operation, store)
     states = _state(made.root), _state(store.root)
     assert states[0] != states[1]
@@ -224,7 +224,7 @@ def _vacuum(command: Vacuum, store: Store, txn_id: str) -> None:
 
 
 def _check_vacuum(command: Vacuum, made: Store, fail_at: int, mode: str) -> EngineError | None:
-    table, txn_id, error = copied(made, _uri()), str(uuid.uuid4()), None
+    table, txn_id, error = copy_store(made, _uri()), str(uuid.uuid4()), None
     before = _state(table.root)
     try:
         _vacuum(command, FaultyStore(table, fail_at=fail_at, mode=mode), txn_id)
@@ -247,9 +247,9 @@ def _check_vacuum(command: Vacuum, made: Store, fail_at: int, mode: str) -> Engi
 @pytest.mark.parametrize("lite", [False, True])
 def test_vacuum_loses_nothing_whatever_fails_and_ends_its_work_when_run_again(lite: bool):
     command = Vacuum(lite=lite)
-    made = _loaded(_uri(), **{"delta.enableDeletionVectors": "false"}).store
+    made = _create_loaded(_uri(), **{"delta.enableDeletionVectors": "false"}).store
     made.put(STRAY, b"PAR1")
-    store = FaultyStore(copied(made, _uri()))
+    store = FaultyStore(copy_store(made, _uri()))
     _vacuum(command, store, "once")
     errors = [_check_vacuum(command, made, *fault) for fault in faults(store.calls)]
     assert any(errors)

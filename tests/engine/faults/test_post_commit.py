@@ -18,7 +18,7 @@ from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from tests.engine.faults.states import check_whole, commits_of, state_of
-from tests.engine.faults.stores import FULL_DISK, FaultyStore, copied, faults
+from tests.engine.faults.stores import FULL_DISK, FaultyStore, copy_store, faults
 from tests.engine.transaction.tables import FakeClock
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run as run_on_arrow
@@ -41,7 +41,7 @@ def _commit(store: Store, clock: Clock, txn_id: str, number: int) -> None:
     running.txn.commit(running.operation)
 
 
-def _made(store: Store, kind: str) -> Store:
+def _create_store(store: Store, kind: str) -> Store:
     """Four versions; the next commit has everything of its kind to do afterwards."""
     DeltaTable.create(store.root, SCHEMA, properties=KINDS[kind])
     for number in range(1, 4):
@@ -57,15 +57,15 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_follows_a_commit_never_fails_it(kind: str):
-    made = _made(MemoryStore(f"memory://after/{uuid.uuid4()}"), kind)
-    store = FaultyStore(copied(made, f"{made.root}-whole"))
+    made = _create_store(MemoryStore(f"memory://after/{uuid.uuid4()}"), kind)
+    store = FaultyStore(copy_store(made, f"{made.root}-whole"))
     _commit(store, FakeClock(ms=NOW), "mine", 4)
     landed = next(n for n, what in enumerate(store.calls) if what == COMMIT) + 1
     expected = state_of(DeltaTable.open(store.root).snapshot())
     after = [fault for fault in faults(store.calls) if fault[0] > landed + 2]
     assert len(after) > 5
     for number, (fail_at, mode) in enumerate(after):
-        table = copied(made, f"{made.root}-{number}")
+        table = copy_store(made, f"{made.root}-{number}")
         failing = FaultyStore(table, fail_at=fail_at, mode=mode)
         _commit(failing, FakeClock(ms=NOW), "mine", 4)
         assert failing.fired
@@ -75,26 +75,26 @@ def test_what_follows_a_commit_never_fails_it(kind: str):
         check_whole(table)
 
 
-def _checkpointed(store: Store) -> None:
+def _write_checkpoint(store: Store) -> None:
     checkpoint(DeltaTable(store).snapshot(), NOW)
 
 
-def _compacted(store: Store) -> None:
+def _write_compaction(store: Store) -> None:
     write_compaction(store, 3, 3)
 
 
 @pytest.mark.parametrize(
     ("kind", "act"),
-    [("classic", _checkpointed), ("v2", _checkpointed), ("compaction", _compacted)],
+    [("classic", _write_checkpoint), ("v2", _write_checkpoint), ("compaction", _write_compaction)],
 )
 def test_what_is_requested_after_a_commit_is_done_wholly_or_not_at_all(kind: str, act):
-    made = _made(MemoryStore(f"memory://after/{uuid.uuid4()}"), kind)
+    made = _create_store(MemoryStore(f"memory://after/{uuid.uuid4()}"), kind)
     expected = state_of(DeltaTable.open(made.root).snapshot())
-    store = FaultyStore(copied(made, f"{made.root}-whole"))
+    store = FaultyStore(copy_store(made, f"{made.root}-whole"))
     act(store)
     errors = []
     for number, (fail_at, mode) in enumerate(faults(store.calls)):
-        table = copied(made, f"{made.root}-{number}")
+        table = copy_store(made, f"{made.root}-{number}")
         try:
             act(FaultyStore(table, fail_at=fail_at, mode=mode))
             errors.append(None)
@@ -111,7 +111,7 @@ def test_what_is_requested_after_a_commit_is_done_wholly_or_not_at_all(kind: str
 def test_a_disk_that_is_full_at_any_write_leaves_the_old_state_or_the_new(
     kind: str, tmp_path: Path
 ):
-    whole = FaultyStore(_made(LocalStore(tmp_path / "whole"), kind))
+    whole = FaultyStore(_create_store(LocalStore(tmp_path / "whole"), kind))
     before = state_of(DeltaTable.open(whole.root).snapshot())
     _commit(whole, FakeClock(), "mine", 4)
     after = state_of(DeltaTable.open(whole.root).snapshot())
@@ -119,7 +119,7 @@ def test_a_disk_that_is_full_at_any_write_leaves_the_old_state_or_the_new(
     assert len(writes) >= 4
     outcomes = []
     for fail_at in writes:
-        table = _made(LocalStore(tmp_path / str(fail_at)), kind)
+        table = _create_store(LocalStore(tmp_path / str(fail_at)), kind)
         failing = FaultyStore(table, fail_at=fail_at, mode=FULL_DISK)
         try:
             _commit(failing, FakeClock(), "mine", 4)

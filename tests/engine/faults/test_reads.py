@@ -102,20 +102,22 @@ def test_a_refresh_is_right_or_fails_and_is_right_when_asked_again(store: Store)
     snapshot = DeltaTable(store).snapshot(3)
     expected = state_of(DeltaTable(store).snapshot())
     whole = FaultyStore(store)
-    assert state_of(DeltaTable(whole, snapshot=_over(whole, snapshot)).snapshot()) == expected
+    assert (
+        state_of(DeltaTable(whole, snapshot=_reopen_over(whole, snapshot)).snapshot()) == expected
+    )
     for fail_at, mode in faults(whole.calls):
         failing = FaultyStore(store, fail_at=fail_at, mode=mode)
-        handle = DeltaTable(failing, snapshot=_over(failing, snapshot))
+        handle = DeltaTable(failing, snapshot=_reopen_over(failing, snapshot))
         with suppress(EngineError):
             assert state_of(handle.snapshot()) == expected
         assert state_of(handle.snapshot()) == expected
 
 
-def _over(store: Store, snapshot: Any) -> Any:
+def _reopen_over(store: Store, snapshot: Any) -> Any:
     return type(snapshot)(store, snapshot.state, snapshot.allowed_roots)
 
 
-def _cleaned(store: Store) -> None:
+def _clean_log(store: Store) -> None:
     """Everything before the newest version goes; only its checkpoint is left."""
     checkpoint(DeltaTable(store).snapshot(), 0)
     assert clean_log(store, 0, LATER)
@@ -141,7 +143,7 @@ def test_a_log_cleaned_between_read_and_commit_is_noticed(store: Store, name: st
     commit = _stage(COMMANDS[name], table)
     for number in (20, 21):
         _do(DeltaTable(store), c.Append(number, (("a", number),)))
-    _cleaned(store)
+    _clean_log(store)
     before = state_of(DeltaTable.open(store.root).snapshot())
     with pytest.raises(LogCleanedError):
         commit()
@@ -153,7 +155,7 @@ def test_a_log_cleaned_between_read_and_commit_is_noticed(store: Store, name: st
 
 def test_a_log_cleaned_up_to_what_was_read_stops_nobody(store: Store):
     commit = _stage(COMMANDS["delete"], DeltaTable(store, clock=FakeClock()))
-    _cleaned(store)
+    _clean_log(store)
     assert commit() == 7
     check_whole(store)
 
@@ -161,7 +163,7 @@ def test_a_log_cleaned_up_to_what_was_read_stops_nobody(store: Store):
 def test_reads_of_what_was_cleaned_are_refused_by_name(store: Store):
     table = DeltaTable.open(store.root)
     old = table.snapshot(1)
-    _cleaned(store)
+    _clean_log(store)
     assert old.to_arrow().num_rows == 6
     for read in (lambda: table.snapshot(1), lambda: read_changes(table, 1)):
         with pytest.raises(VersionNotFoundError):

@@ -67,7 +67,7 @@ def _try(spark: SparkSession, store: FaultyStore, statement: str, **options: obj
     run(parse_statement(statement), table, spark, settled)
 
 
-def _sampled(calls: list[str]) -> list[tuple[int, str]]:
+def _sample_faults(calls: list[str]) -> list[tuple[int, str]]:
     """Every write in every way, and the last read before the commit."""
     commit = next(n for n, what in enumerate(calls, 1) if what.startswith("create _delta_log"))
     writes = [fault for fault in faults(calls) if calls[fault[0] - 1].startswith(("create", "put"))]
@@ -75,7 +75,7 @@ def _sampled(calls: list[str]) -> list[tuple[int, str]]:
     return [(commit - 1, "before its effect"), *(f for f in writes if f[0] <= commit), *after[:2]]
 
 
-def _named(store: LocalStore) -> set[str]:
+def _list_named_files(store: LocalStore) -> set[str]:
     """Every file that the log names, change files and tombstones among them."""
     state = DeltaTable(store).snapshot().state
     files = [*DeltaTable(store).snapshot().add_files(), *removes_of(state.tombstones)]
@@ -86,7 +86,7 @@ def _named(store: LocalStore) -> set[str]:
     return named
 
 
-def _copied(made: Path, folder: Path) -> LocalStore:
+def _copy_store(made: Path, folder: Path) -> LocalStore:
     place = folder / uuid.uuid4().hex
     shutil.copytree(made, place)
     return LocalStore(place)
@@ -112,7 +112,7 @@ def _check(
     assert state_of(DeltaTable(store).snapshot()) == states[landed]
     check_whole(store)
     there = {file.path for file in store.list_all() if not file.path.startswith("_delta_log")}
-    assert _named(store) == there
+    assert _list_named_files(store) == there
     if not landed:
         _try(spark, FaultyStore(store), statement, txn_id=txn_id, since_version=2)
     assert state_of(DeltaTable(store).snapshot()) == states[1]
@@ -125,7 +125,7 @@ def test_an_operation_on_spark_happens_wholly_or_not_at_all(
     spark: SparkSession, tables: Path, tmp_path: Path, name: str
 ):
     made, statement = STATEMENTS[name]
-    whole = _copied(tables / made, tmp_path)
+    whole = _copy_store(tables / made, tmp_path)
     states = [state_of(DeltaTable(whole).snapshot())]
     recording = FaultyStore(whole)
     _try(spark, recording, statement)
@@ -135,8 +135,8 @@ def test_an_operation_on_spark_happens_wholly_or_not_at_all(
     has_vectors = any(file.path.endswith(".bin") for file in whole.list_all())
     assert has_vectors == (name == "update by vectors")
     errors = []
-    for fault in _sampled(recording.calls):
-        store = _copied(tables / made, tmp_path)
+    for fault in _sample_faults(recording.calls):
+        store = _copy_store(tables / made, tmp_path)
         errors.append(_check(spark, store, statement, fault, states))
         assert read_changes(DeltaTable(store), 3).num_rows == changes
     assert any(errors)

@@ -17,7 +17,7 @@ from engine.transaction.observer import ObservedTransaction, Observers, Transact
 from engine.transaction.outcome import CommitLimits
 from tests.engine.faults.stores import AFTER, LOST, FaultyStore
 from tests.engine.made_tables import stage
-from tests.engine.transaction.tables import FakeClock, append, data_file, new_table, taken
+from tests.engine.transaction.tables import FakeClock, append, data_file, new_table, removal_of
 
 NO_AUDIT = "There is no audit table"
 
@@ -50,7 +50,7 @@ def _delete(execution: Execution, vector: DeletionVectorDescriptor) -> None:
         txn = execution.begin()
         (add,) = execution.snapshot_of(txn).add_files()
         txn.read_files([add.path])
-        stage(txn, taken(add.path), replace_vector(add, vector, '{"numRecords":5000}'))
+        stage(txn, removal_of(add.path), replace_vector(add, vector, '{"numRecords":5000}'))
         execution.commit(txn, "DELETE", {}, {})
 
 

@@ -11,7 +11,7 @@ from engine.protocol.features import list_supported_features
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
-from tests.engine.faults.stores import AFTER, BEFORE, LOST, FaultyStore, copied
+from tests.engine.faults.stores import AFTER, BEFORE, LOST, FaultyStore, copy_store
 from tests.engine.made_tables import add, write_commit
 from tests.engine.transaction.tables import FakeClock
 
@@ -19,7 +19,7 @@ ENABLE = "ALTER TABLE t SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
 DROP = "ALTER TABLE t DROP FEATURE deletionVectors"
 
 
-def _made() -> MemoryStore:
+def _create_store() -> MemoryStore:
     """Two files without row ids, on a table whose protocol has deletion vectors."""
     store = MemoryStore(f"memory://steps/{uuid.uuid4()}")
     statement = (
@@ -32,7 +32,7 @@ def _made() -> MemoryStore:
     return store
 
 
-MADE = _made()
+MADE = _create_store()
 
 
 def _has_row_ids(snapshot: Snapshot) -> bool:
@@ -54,7 +54,7 @@ def test_a_rerun_completes_what_a_failure_left_between_two_commits(mode, stateme
     command, fail_at, fired = parse_statement(statement), 0, True
     while fired:
         fail_at += 1
-        store = FaultyStore(copied(MADE, f"memory://steps/{uuid.uuid4()}"), fail_at, mode)
+        store = FaultyStore(copy_store(MADE, f"memory://steps/{uuid.uuid4()}"), fail_at, mode)
         error = None
         try:
             run(command, DeltaTable(store, clock=FakeClock()), None)

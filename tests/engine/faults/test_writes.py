@@ -23,7 +23,7 @@ from engine.snapshot.change_feed import read_changes
 from engine.storage.base import Store
 from engine.table import DeltaTable
 from tests.engine.faults.states import check_whole, commits_of, state_of
-from tests.engine.faults.stores import FaultyStore, copied, faults
+from tests.engine.faults.stores import FaultyStore, copy_store, faults
 from tests.engine.transaction.tables import FakeClock
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
@@ -79,7 +79,7 @@ def _update(store: Store, txn_id: str) -> None:
 
 
 @pytest.fixture
-def made() -> Store:
+def base_store() -> Store:
     uri = f"memory://writes/{uuid.uuid4()}"
     table = DeltaTable.create(uri, SCHEMA, properties=PROPERTIES)
     txn = table.start_transaction()
@@ -93,21 +93,21 @@ def _files(store: Store) -> set[str]:
     return {file.path for file in store.list_all() if not file.path.startswith("_delta_log")}
 
 
-def _fed(store: Store) -> list[tuple[object, ...]]:
+def _read_feed(store: Store) -> list[tuple[object, ...]]:
     rows = read_changes(DeltaTable(store), 2).to_pylist()
     return sorted((row["id"], row["name"], row["_change_type"]) for row in rows)
 
 
 @pytest.mark.timeout(120)
-def test_an_update_with_vectors_and_change_files_happens_wholly_or_not_at_all(made: Store):
-    before = state_of(DeltaTable(made).snapshot())
-    whole = FaultyStore(copied(made, f"{made.root}-whole"))
+def test_an_update_with_vectors_and_change_files_happens_wholly_or_not_at_all(base_store: Store):
+    before = state_of(DeltaTable(base_store).snapshot())
+    whole = FaultyStore(copy_store(base_store, f"{base_store.root}-whole"))
     _update(whole, "once")
-    after, fed = state_of(DeltaTable(whole).snapshot()), _fed(whole.inner)
+    after, fed = state_of(DeltaTable(whole).snapshot()), _read_feed(whole.inner)
     assert fed == [(1, "a", "update_preimage"), (1, "new", "update_postimage")]
     errors = []
     for number, (fail_at, mode) in enumerate(faults(whole.calls)):
-        store = copied(made, f"{made.root}-{number}")
+        store = copy_store(base_store, f"{base_store.root}-{number}")
         error = None
         try:
             _update(FaultyStore(store, fail_at=fail_at, mode=mode), "mine")
@@ -118,19 +118,19 @@ def test_an_update_with_vectors_and_change_files_happens_wholly_or_not_at_all(ma
         assert state_of(DeltaTable(store).snapshot()) == (after if landed else before)
         assert landed or error is not None
         assert not landed or error is None or isinstance(error, CommitOutcomeUnknownError)
-        stray = _files(store) - _files(made)
-        assert landed or len(stray) <= _being_written(whole.calls[fail_at - 1], mode)
+        stray = _files(store) - _files(base_store)
+        assert landed or len(stray) <= _count_unfinished(whole.calls[fail_at - 1], mode)
         if not landed:
             _update(store, "mine")
         assert state_of(DeltaTable(store).snapshot()) == after
         assert len(commits_of(store, "mine")) == 1
-        assert _fed(store) == fed
+        assert _read_feed(store) == fed
         check_whole(store)
     assert any(errors)
     assert None in errors
 
 
-def _being_written(call: str, mode: str) -> int:
+def _count_unfinished(call: str, mode: str) -> int:
     """How many files may be left: the one whose write failed after its effect."""
     path = PurePosixPath(call.partition(" ")[2])
     return int(

@@ -13,7 +13,7 @@ from tests.engine.foreign.hand_writer import (
     metadata_of,
     protocol_of,
     remove_of,
-    with_vector,
+    replace_vector,
 )
 from tests.engine.foreign.tables import foreign_table
 
@@ -233,8 +233,8 @@ def checkpoint_with_vectors(writer: HandWriter) -> None:
     file = writer.file("f.parquet", {"id": [1, 2, 3]})
     one, two = writer.vectors([1], [0, 1])
     writer.create(file, schema=SCHEMA, protocol=protocol)
-    writer.commit(1, remove_of(file), with_vector(file, one))
+    writer.commit(1, remove_of(file), replace_vector(file, one))
     actions = [{"protocol": protocol_of(*protocol)}, {"metaData": metadata_of(SCHEMA)}]
-    writer.checkpoint(_name(1, "parquet"), [*actions, with_vector(file, one), remove_of(file)])
+    writer.checkpoint(_name(1, "parquet"), [*actions, replace_vector(file, one), remove_of(file)])
     _forget(writer, 0)
-    writer.commit(2, remove_of(with_vector(file, one)), with_vector(file, two))
+    writer.commit(2, remove_of(replace_vector(file, one)), replace_vector(file, two))

@@ -197,7 +197,7 @@ class HandWriter:
         kinds = {**CHECKPOINT_TYPES, **types}
         present = [kind for kind in kinds if any(kind in action for action in actions)]
         schema = pa.schema([(kind, kinds[kind]) for kind in present])
-        rows = [_with_pairs(action) for action in actions]
+        rows = [_convert_to_pairs(action) for action in actions]
         target = self.root / "_delta_log" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), target)
@@ -239,15 +239,15 @@ def remove_of(added: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"remove": {**gone, **vector, **fields}}
 
 
-def with_vector(added: dict[str, Any], vector: dict[str, Any]) -> dict[str, Any]:
+def replace_vector(added: dict[str, Any], vector: dict[str, Any]) -> dict[str, Any]:
     """Return the same file with a deletion vector in place of whichever it had."""
     return {"add": {**added["add"], "deletionVector": vector}}
 
 
-def _with_pairs(value: Any, name: str = "") -> Any:
+def _convert_to_pairs(value: Any, name: str = "") -> Any:
     """Return the value with pairs in place of the entries of a map, as Arrow takes them."""
     if not isinstance(value, dict):
         return value
     if name in ("partitionValues", "configuration", "options"):
         return list(value.items())
-    return {key: _with_pairs(part, key) for key, part in value.items()}
+    return {key: _convert_to_pairs(part, key) for key, part in value.items()}

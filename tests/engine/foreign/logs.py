@@ -164,7 +164,7 @@ def a_checksum_with_every_field(writer: HandWriter) -> None:
 
 
 @foreign_table({0: ONE, 1: ((1,), (2,))})
-def in_commit_timestamps(writer: HandWriter) -> None:
+def commit_timestamps(writer: HandWriter) -> None:
     """Switched on at version 1; its times are later than those of the files."""
     writer.create(_one_row(writer), schema=[ID])
     on = {
@@ -203,7 +203,7 @@ def rows_that_are_tracked(writer: HandWriter) -> None:
 
 
 @foreign_table(((1, 2),))
-def clustered_by_physical_names(writer: HandWriter) -> None:
+def physical_clustering(writer: HandWriter) -> None:
     schema = [
         column("a b", "long", delta__columnMapping__id=1, delta__columnMapping__physicalName="c-1"),
         column("c", "long", delta__columnMapping__id=2, delta__columnMapping__physicalName="c-2"),

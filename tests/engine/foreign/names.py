@@ -129,7 +129,7 @@ def partitions_of_a_decimal_that_grew(writer: HandWriter) -> None:
     )
 
 
-def _mapped(name: str, kind: object, number: int, physical: str) -> dict[str, object]:
+def _map_column(name: str, kind: object, number: int, physical: str) -> dict[str, object]:
     ids = {
         "delta__columnMapping__id": number,
         "delta__columnMapping__physicalName": physical,
@@ -137,7 +137,7 @@ def _mapped(name: str, kind: object, number: int, physical: str) -> dict[str, ob
     return column(name, kind, **ids)
 
 
-def _by(mode: str) -> dict[str, str]:
+def _mapping_properties(mode: str) -> dict[str, str]:
     return {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "9"}
 
 
@@ -152,22 +152,22 @@ def _map_columns(writer: HandWriter, mode: str, protocol: tuple[object, ...]) ->
     """Columns get other names, one inside a struct, and a partition; a name is given again."""
 
     def schema(names: tuple[str, str, str, str]) -> list[dict[str, object]]:
-        inner = struct_of(_mapped(names[3], "long", 4, "col-x"))
+        inner = struct_of(_map_column(names[3], "long", 4, "col-x"))
         return [
-            _mapped(names[0], "long", 1, "col-id"),
-            _mapped(names[1], "string", 2, "col-p"),
-            _mapped(names[2], inner, 3, "col-s"),
+            _map_column(names[0], "long", 1, "col-id"),
+            _map_column(names[1], "string", 2, "col-p"),
+            _map_column(names[2], inner, 3, "col-s"),
         ]
 
     def rows(number: int, inside: int, extra: int | None = None) -> pa.Table:
-        def numbered(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
+        def build_field(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
             return pa.field(name, kind, metadata={"PARQUET:field_id": str(field_id)})
 
-        inner = pa.struct([numbered("col-x", pa.int64(), 4)])
-        fields = [numbered("col-s", inner, 3), numbered("col-id", pa.int64(), 1)]
+        inner = pa.struct([build_field("col-x", pa.int64(), 4)])
+        fields = [build_field("col-s", inner, 3), build_field("col-id", pa.int64(), 1)]
         arrays = [pa.array([{"col-x": inside}], inner), pa.array([number])]
         if extra is not None:
-            fields.append(numbered("col-new", pa.int64(), 5))
+            fields.append(build_field("col-new", pa.int64(), 5))
             arrays.append(pa.array([extra]))
         return pa.table(arrays, schema=pa.schema(fields))
 
@@ -177,35 +177,37 @@ def _map_columns(writer: HandWriter, mode: str, protocol: tuple[object, ...]) ->
         schema=schema(first),
         partition_columns=["p"],
         protocol=protocol,
-        properties=_by(mode),
+        properties=_mapping_properties(mode),
     )
-    writer.commit(1, {"metaData": metadata_of(schema(second), ["part, q"], _by(mode))})
-    grown = [*schema(second), _mapped("x", "long", 5, "col-new")]
+    writer.commit(
+        1, {"metaData": metadata_of(schema(second), ["part, q"], _mapping_properties(mode))}
+    )
+    grown = [*schema(second), _map_column("x", "long", 5, "col-new")]
     writer.commit(
         2,
-        {"metaData": metadata_of(grown, ["part, q"], _by(mode))},
+        {"metaData": metadata_of(grown, ["part, q"], _mapping_properties(mode))},
         writer.file("g.parquet", rows(2, 6, 7), partition={"col-p": "b"}),
     )
 
 
 @foreign_table(MAPPED, readers=("deltalake",))
-def mapped_by_name_without_a_feature(writer: HandWriter) -> None:
+def name_mapping_without_feature(writer: HandWriter) -> None:
     """Versions 2 and 5 imply the mapping; readers that look for a list of features return nulls."""
     _map_columns(writer, "name", (2, 5))
 
 
 @foreign_table(MAPPED, readers=("deltalake",))
-def mapped_by_name(writer: HandWriter) -> None:
+def name_mapping(writer: HandWriter) -> None:
     _map_columns(writer, "name", (3, 7, ["columnMapping"]))
 
 
 @foreign_table(MAPPED, readers=("deltalake",))
-def mapped_by_id(writer: HandWriter) -> None:
+def id_mapping(writer: HandWriter) -> None:
     _map_columns(writer, "id", (3, 7, ["columnMapping"]))
 
 
 @foreign_table(((1, 2),), readers=())
-def mapped_by_id_under_other_names(writer: HandWriter) -> None:
+def id_mapping_under_other_names(writer: HandWriter) -> None:
     """By id the names in a file do not matter, even where they are those of other columns.
 
     deltalake and duckdb go by the names, which is wrong by the protocol.
@@ -217,20 +219,24 @@ def mapped_by_id_under_other_names(writer: HandWriter) -> None:
     rows = pa.table([pa.array([1]), pa.array([2])], schema=pa.schema(fields))
     writer.create(
         writer.file("f.parquet", rows),
-        schema=[_mapped("a", "long", 1, "col-a"), _mapped("b", "long", 2, "col-b")],
+        schema=[_map_column("a", "long", 1, "col-a"), _map_column("b", "long", 2, "col-b")],
         protocol=(2, 5),
-        properties=_by("id"),
+        properties=_mapping_properties("id"),
     )
 
 
 @foreign_table({0: ((1,),), 1: ((1,),)})
-def mapped_after_files_were_there(writer: HandWriter) -> None:
+def late_mapping(writer: HandWriter) -> None:
     """The mapping is switched on over files that know nothing of it: names stay physical."""
     writer.create(writer.file("f.parquet", {"id": [1]}), schema=[ID])
     writer.commit(
         1,
         {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}},
-        {"metaData": metadata_of([_mapped("key", "long", 1, "id")], (), _by("name"))},
+        {
+            "metaData": metadata_of(
+                [_map_column("key", "long", 1, "id")], (), _mapping_properties("name")
+            )
+        },
     )
 
 

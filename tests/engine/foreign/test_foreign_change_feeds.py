@@ -8,7 +8,7 @@ from deltalake import write_deltalake
 
 from engine.snapshot.change_feed import read_changes
 from engine.table import DeltaTable
-from tests.engine.foreign.hand_writer import HandWriter, column, remove_of, with_vector
+from tests.engine.foreign.hand_writer import HandWriter, column, remove_of, replace_vector
 
 ON = {"delta.enableChangeDataFeed": "true"}
 SCHEMA = [column("id", "long"), column("p", "string")]
@@ -67,10 +67,10 @@ def test_without_change_files_vectors_and_files_say_what_changed(tmp_path):
     on = (3, 7, ["deletionVectors"], ["changeDataFeed"])
     writer.create(file, schema=SCHEMA, protocol=on, properties=ON)
     one, two = writer.vectors([0], [0, 2])
-    writer.commit(1, remove_of(file), with_vector(file, one))
-    writer.commit(2, remove_of(with_vector(file, one)), with_vector(file, two))
+    writer.commit(1, remove_of(file), replace_vector(file, one))
+    writer.commit(2, remove_of(replace_vector(file, one)), replace_vector(file, two))
     moved = writer.file("g.parquet", {"id": [2], "p": ["b"]}, dataChange=False)
-    writer.commit(3, remove_of(with_vector(file, two), dataChange=False), moved)
+    writer.commit(3, remove_of(replace_vector(file, two), dataChange=False), moved)
     writer.commit(4, remove_of(moved))
     assert changes_of(str(tmp_path), 1) == [
         (1, "delete", 1, "a"),

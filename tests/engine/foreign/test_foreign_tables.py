@@ -36,7 +36,7 @@ def plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray | memoryview) else value
 
 
-def sorted_rows(rows: Any) -> list[str]:
+def sort_rows(rows: Any) -> list[str]:
     return sorted(repr(plain(list(row.values() if isinstance(row, dict) else row))) for row in rows)
 
 
@@ -49,7 +49,7 @@ def test_every_version_has_its_rows(table: ForeignTable, tmp_path):
         rows = snapshot.to_arrow()
         rows.validate(full=True)
         assert rows.column_names == snapshot.schema.names
-        assert sorted_rows(rows.to_pylist()) == sorted_rows(expected), version
+        assert sort_rows(rows.to_pylist()) == sort_rows(expected), version
         assert snapshot.row_count == len(expected)
         assert snapshot.files().num_rows == snapshot.file_count == len(snapshot.add_files())
     told = opened.snapshot().checksum_differences
@@ -59,7 +59,7 @@ def test_every_version_has_its_rows(table: ForeignTable, tmp_path):
 @pytest.mark.parametrize(("table", "reader"), HELD, ids=name_of)
 def test_another_engine_reads_the_same(table: ForeignTable, reader: str, tmp_path):
     rows = OTHER_READERS[reader](str(table.make(tmp_path)))
-    assert sorted_rows(rows) == sorted_rows(table.rows[max(table.rows)])
+    assert sort_rows(rows) == sort_rows(table.rows[max(table.rows)])
 
 
 @pytest.mark.parametrize("table", READABLE + UNREADABLE, ids=name_of)

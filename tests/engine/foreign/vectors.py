@@ -11,7 +11,7 @@ from tests.engine.foreign.hand_writer import (
     column,
     encode_z85,
     remove_of,
-    with_vector,
+    replace_vector,
 )
 from tests.engine.foreign.tables import foreign_table
 
@@ -36,7 +36,7 @@ def _delete_by(writer: HandWriter, *vectors: dict[str, object]) -> None:
     file = writer.file("f.parquet", SIX)
     writer.create(file, schema=SCHEMA, protocol=PROTOCOL)
     for version, vector in enumerate(vectors, start=1):
-        changed = with_vector(file, vector)
+        changed = replace_vector(file, vector)
         writer.commit(version, remove_of(file), changed)
         file = changed
 
@@ -77,14 +77,14 @@ def vectors_that_share_a_file(writer: HandWriter) -> None:
     )
     one, two, three, four = writer.vectors([1, 3, 4, 5], [2], range(6), [1, 2])
     writer.create(file, other, schema=SCHEMA, protocol=PROTOCOL)
-    first, second = with_vector(file, one), with_vector(other, two)
+    first, second = replace_vector(file, one), replace_vector(other, two)
     writer.commit(1, remove_of(file), remove_of(other), first, second)
     writer.commit(
         2,
-        with_vector(second, four),
+        replace_vector(second, four),
         remove_of(second),
         remove_of(first),
-        with_vector(file, three),
+        replace_vector(file, three),
     )
 
 
@@ -105,7 +105,7 @@ def vectors_of_many_rows(writer: HandWriter) -> None:
     """A bitmap container, where few rows are an array and neighbours are runs."""
     file = writer.file("f.parquet", {"id": list(range(20_000))})
     writer.create(file, schema=SCHEMA[:1], protocol=PROTOCOL)
-    writer.commit(1, with_vector(file, *writer.vectors(range(1, 20_000, 2))), remove_of(file))
+    writer.commit(1, replace_vector(file, *writer.vectors(range(1, 20_000, 2))), remove_of(file))
 
 
 @foreign_table({2: ((0, "a"), (1, "b"), (2, "c"), (5, "f"))})
@@ -113,9 +113,9 @@ def vectors_of_one_path_twice(writer: HandWriter) -> None:
     """A path is added again with another vector before its removal is read: (path, vector) is the key."""
     file = writer.file("f.parquet", SIX)
     one, two = writer.vectors([5], [3, 4])
-    writer.create(with_vector(file, one), schema=SCHEMA, protocol=PROTOCOL)
-    writer.commit(1, with_vector(file, two), remove_of(with_vector(file, one)))
-    writer.commit(2, remove_of(with_vector(file, one)))
+    writer.create(replace_vector(file, one), schema=SCHEMA, protocol=PROTOCOL)
+    writer.commit(1, replace_vector(file, two), remove_of(replace_vector(file, one)))
+    writer.commit(2, remove_of(replace_vector(file, one)))
 
 
 @foreign_table({1: ()}, unreadable=True, readers=())

@@ -41,7 +41,7 @@ def _duckdb() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def seen_similar(table: Any, key: str = "id") -> list[dict[str, Any]]:
+def read_with_all_clients(table: Any, key: str = "id") -> list[dict[str, Any]]:
     """The rows, once the engine and both clients agree on them."""
     ours = sorted(table.snapshot().to_arrow().to_pylist(), key=lambda row: row[key])
     for read in (pyiceberg_rows, duckdb_rows):

@@ -40,7 +40,12 @@ from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
-from tests.engine.iceberg.readers import duckdb_rows, pyiceberg_rows, seen_similar, static_table
+from tests.engine.iceberg.readers import (
+    duckdb_rows,
+    pyiceberg_rows,
+    read_with_all_clients,
+    static_table,
+)
 
 PROPERTIES = {
     "delta.enableIcebergCompatV2": "true",
@@ -109,7 +114,7 @@ def test_every_type_is_read_with_the_same_values_as_iceberg(tmp_path):
         inner=[None, None],
         pairs=[[("k", [1, None])], None],
     )
-    (first, second) = seen_similar(table)
+    (first, second) = read_with_all_clients(table)
     assert first["wall"] == datetime(2026, 1, 2, 3, 4, 5, 123456)  # noqa: DTZ001 - without zone
     assert second["tags"] is None
 
@@ -151,10 +156,10 @@ def test_partition_values_stand_in_the_files_and_in_the_manifests(tmp_path, kind
     table = create(tmp_path, StructType((StructField("id", LONG), StructField("p", kind))), ["p"])
     adds = append(table, id=[1, 2], p=values)
     assert len(adds) == 2
-    rows = seen_similar(table)
+    rows = read_with_all_clients(table)
     assert [row["p"] for row in rows] == values
     append(table, id=[3], p=[values[0]], remove=adds[:1])
-    assert [row["id"] for row in seen_similar(table)] == [2, 3]
+    assert [row["id"] for row in read_with_all_clients(table)] == [2, 3]
 
 
 def test_files_that_go_and_files_that_come_are_followed(tmp_path):
@@ -162,7 +167,7 @@ def test_files_that_go_and_files_that_come_are_followed(tmp_path):
     first = append(table, id=[1, 2], p=["a", "b"])
     append(table, id=[3], p=["c"])
     append(table, id=[4], p=["d"], remove=first)
-    assert [row["id"] for row in seen_similar(table)] == [3, 4]
+    assert [row["id"] for row in read_with_all_clients(table)] == [3, 4]
     metadata = static_table(table.uri).metadata
     assert metadata.properties["delta-version"] == str(table.version())
     assert [snapshot.summary["delta-version"] for snapshot in metadata.snapshots] == ["1", "2", "3"]
@@ -170,7 +175,7 @@ def test_files_that_go_and_files_that_come_are_followed(tmp_path):
     txn = table.start_transaction()
     txn.stage(*map(removal, table.snapshot().add_files()))
     txn.commit("DELETE")
-    assert seen_similar(table) == []
+    assert read_with_all_clients(table) == []
 
 
 def test_readers_of_delta_read_the_same_table(tmp_path, rows_elsewhere):
@@ -179,7 +184,7 @@ def test_readers_of_delta_read_the_same_table(tmp_path, rows_elsewhere):
     append(table, id=[3], p=["c"], remove=files)
     rows = rows_elsewhere(table)
     assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == [(3, "c")]
-    assert [row["id"] for row in seen_similar(table)] == [3]
+    assert [row["id"] for row in read_with_all_clients(table)] == [3]
 
 
 def test_columns_added_renamed_and_dropped_are_followed(tmp_path):
@@ -193,9 +198,9 @@ def test_columns_added_renamed_and_dropped_are_followed(tmp_path):
         run(parse_statement(statement), table, None)
     append(table, key=[2], q=["b"], extra=[[]])
     append(table, key=[3], q=["a"], extra=[[]], remove=old)
-    assert [row["q"] for row in seen_similar(table, "key")] == ["b", "a"]
+    assert [row["q"] for row in read_with_all_clients(table, "key")] == ["b", "a"]
     run(parse_statement("ALTER TABLE t DROP COLUMN extra"), table, None)
-    assert seen_similar(table, "key")[0] == {"key": 2, "q": "b"}
+    assert read_with_all_clients(table, "key")[0] == {"key": 2, "q": "b"}
     assert len(static_table(table.uri).metadata.schemas) > 2
 
 
@@ -207,9 +212,9 @@ def test_a_table_that_is_replaced_by_a_partitioned_one_begins_anew(tmp_path):
     layout = f"PARTITIONED BY (q) TBLPROPERTIES ({properties})"
     statement = f"CREATE OR REPLACE TABLE t (key STRING, q DATE) {layout}"
     run(parse_statement(statement), table, None)
-    assert seen_similar(table, "key") == []
+    assert read_with_all_clients(table, "key") == []
     append(table, key=["b"], q=[date(2026, 1, 1)])
-    assert seen_similar(table, "key") == [{"key": "b", "q": date(2026, 1, 1)}]
+    assert read_with_all_clients(table, "key") == [{"key": "b", "q": date(2026, 1, 1)}]
     assert static_table(table.uri).metadata.table_uuid == identity
 
 
@@ -226,7 +231,7 @@ def test_a_refresh_that_failed_is_caught_up_by_the_next_commit(tmp_path, caplog)
     metadata.unlink()
     metadata.with_name("elsewhere").rename(metadata)
     append(table, id=[3], p=["c"])
-    assert [row["id"] for row in seen_similar(table)] == [2, 3]
+    assert [row["id"] for row in read_with_all_clients(table)] == [2, 3]
 
 
 def test_metadata_that_was_lost_is_made_anew(tmp_path):
@@ -235,7 +240,7 @@ def test_metadata_that_was_lost_is_made_anew(tmp_path):
     for file in Path(table.uri, "metadata").iterdir():
         file.unlink()
     append(table, id=[2], p=["b"])
-    assert [row["id"] for row in seen_similar(table)] == [1, 2]
+    assert [row["id"] for row in read_with_all_clients(table)] == [1, 2]
     snapshot = table.snapshot()
     assert convert(snapshot.store, snapshot.state, 0) is None
 
@@ -247,7 +252,7 @@ def test_a_file_that_is_added_again_is_counted_once(tmp_path):
     txn.read_whole_table()
     txn.stage(msgspec.structs.replace(add, data_change=False, modification_time=1))
     txn.commit("COMPUTE STATS")
-    assert [row["id"] for row in seen_similar(table)] == [1]
+    assert [row["id"] for row in read_with_all_clients(table)] == [1]
 
 
 def test_old_snapshots_and_their_files_are_let_go(tmp_path):
@@ -272,7 +277,7 @@ def test_vacuum_spares_the_metadata(tmp_path):
     before = {file.name for file in Path(table.uri, "metadata").iterdir()}
     run(Vacuum(retention_hours=0, override_retention=True), table, None)
     assert {file.name for file in Path(table.uri, "metadata").iterdir()} >= before
-    assert [row["id"] for row in seen_similar(table)] == [2]
+    assert [row["id"] for row in read_with_all_clients(table)] == [2]
     assert not Path(table.uri, files[0].path).exists()
 
 
@@ -281,7 +286,7 @@ def test_two_writers_leave_one_metadata(tmp_path):
     other = DeltaTable.open(table.uri)
     for number in range(6):
         append(table if number % 2 else other, id=[number], p=["x"])
-    assert [row["id"] for row in seen_similar(table)] == list(range(6))
+    assert [row["id"] for row in read_with_all_clients(table)] == list(range(6))
     numbers = MetadataTree(open_store(table.uri)).numbers()
     assert numbers == list(range(1, len(numbers) + 1))
 

@@ -37,7 +37,7 @@ def classic(store: Store, state: TableState) -> None:
     write_checkpoint(store, state, TableProperties(), now_ms=0)
 
 
-def in_parts(store: Store, state: TableState) -> None:
+def write_parts(store: Store, state: TableState) -> None:
     """Three Parquet files that are one checkpoint together."""
     classic(store, state)
     rows = _rows_of(store, checkpoint_path(state.version))
@@ -47,14 +47,14 @@ def in_parts(store: Store, state: TableState) -> None:
         _put(store, f"_delta_log/{name}", piece)
 
 
-def with_sidecar(store: Store, state: TableState) -> None:
+def write_one_sidecar(store: Store, state: TableState) -> None:
     """A manifest of JSON lines and one sidecar."""
     write_checkpoint(store, state, replace(TableProperties(), checkpoint_policy="v2"), now_ms=0)
 
 
-def with_two_sidecars(store: Store, state: TableState) -> None:
+def write_two_sidecars(store: Store, state: TableState) -> None:
     """A manifest of JSON lines and two sidecars."""
-    with_sidecar(store, state)
+    write_one_sidecar(store, state)
     path, actions = _manifest(store, state.version)
     (whole,) = [action for action in actions if isinstance(action, Sidecar)]
     rows = _rows_of(store, f"{SIDECAR_DIRECTORY}/{whole.path}")
@@ -63,7 +63,7 @@ def with_two_sidecars(store: Store, state: TableState) -> None:
     store.put(path, _lines([*others, *sidecars]))
 
 
-def without_sidecars(store: Store, state: TableState) -> None:
+def write_no_sidecars(store: Store, state: TableState) -> None:
     """A manifest of JSON lines that holds every action."""
     files = [*adds_of(state.files), *removes_of(state.tombstones)]
     others = [state.protocol, state.metadata]
@@ -72,7 +72,7 @@ def without_sidecars(store: Store, state: TableState) -> None:
     store.put(v2_checkpoint_path(state.version, "json"), _lines([first, *others, *files]))
 
 
-def in_parquet(store: Store, state: TableState) -> None:
+def write_parquet_manifest(store: Store, state: TableState) -> None:
     """A manifest in Parquet, its file actions in a sidecar."""
     classic(store, state)
     rows = _rows_of(store, checkpoint_path(state.version))
@@ -92,11 +92,11 @@ def in_parquet(store: Store, state: TableState) -> None:
 
 KINDS: Mapping[str, Callable[[Store, TableState], None]] = {
     "classic": classic,
-    "in parts": in_parts,
-    "with a sidecar": with_sidecar,
-    "with two sidecars": with_two_sidecars,
-    "without sidecars": without_sidecars,
-    "in Parquet": in_parquet,
+    "in parts": write_parts,
+    "with a sidecar": write_one_sidecar,
+    "with two sidecars": write_two_sidecars,
+    "without sidecars": write_no_sidecars,
+    "in Parquet": write_parquet_manifest,
 }
 
 

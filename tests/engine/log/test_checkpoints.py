@@ -29,7 +29,7 @@ from tests.engine.made_tables import SCHEMA, add, remove, write_commit, write_fi
 DAY = 24 * 3600 * 1000
 
 
-def made(versions: int = 3) -> Store:
+def create_store(versions: int = 3) -> Store:
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     write_first(store)
     for version in range(1, versions + 1):
@@ -42,7 +42,7 @@ def state_of(store: Store, version: int | None = None) -> TableState:
 
 
 def test_a_checkpoint_is_pointed_at():
-    store = made()
+    store = create_store()
     written = write_checkpoint(store, state_of(store), TableProperties(), now_ms=0)
     assert written.path == checkpoint_path(3)
     assert written.add_count == 2
@@ -50,14 +50,14 @@ def test_a_checkpoint_is_pointed_at():
 
 
 def test_an_older_checkpoint_does_not_move_the_pointer_back():
-    store = made()
+    store = create_store()
     write_checkpoint(store, state_of(store), TableProperties(), now_ms=0)
     write_checkpoint(store, state_of(store, 1), TableProperties(), now_ms=0)
     assert read_hint(store) == 3
 
 
 def test_tombstones_past_their_retention_are_left_out():
-    store = made(0)
+    store = create_store(0)
     write_commit(
         store, 1, remove("old", deletion_timestamp=0), remove("new", deletion_timestamp=8 * DAY)
     )
@@ -68,7 +68,7 @@ def test_tombstones_past_their_retention_are_left_out():
 
 
 def test_the_columns_are_what_other_engines_read():
-    store = made()
+    store = create_store()
     write_checkpoint(store, state_of(store), TableProperties(), now_ms=0)
     with store.open_input(checkpoint_path(3)) as source:
         schema = pq.read_schema(source)
@@ -100,7 +100,7 @@ def test_the_columns_are_what_other_engines_read():
     ],
 )
 def test_a_file_that_is_no_checkpoint_is_refused(table: pa.Table):
-    store = made()
+    store = create_store()
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     store.put(checkpoint_path(3), sink.getvalue().to_pybytes())
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_checkpoint_is_refused(table: pa.Table):
 
 
 def test_a_damaged_checkpoint_is_passed_over_where_the_commits_are_there():
-    store = made(6)
+    store = create_store(6)
     for version in (2, 4):
         write_checkpoint(store, state_of(store, version), TableProperties(), now_ms=0)
     expected = load_table_state(store)
@@ -128,7 +128,7 @@ def test_a_damaged_checkpoint_is_passed_over_where_the_commits_are_there():
 
 @pytest.mark.parametrize("data", [b"", b"x", b"PAR1PAR1", b"PAR1" + b"\0" * 100 + b"PAR1"])
 def test_damaged_bytes_are_refused_with_their_file(data: bytes):
-    store = made()
+    store = create_store()
     store.put(checkpoint_path(3), data)
     with pytest.raises(MalformedLogError, match=r"checkpoint\.parquet"):
         state_of(store)
@@ -149,7 +149,7 @@ def test_a_changed_byte_is_a_state_or_a_typed_error(at: int, value: int):
 
 
 def _one_checkpoint() -> bytes:
-    store = made()
+    store = create_store()
     write_checkpoint(store, state_of(store), TableProperties(), now_ms=0)
     return store.read(checkpoint_path(3))
 
@@ -170,7 +170,7 @@ def replace_time(status: FileStatus, modified_ms: int) -> FileStatus:
     return replace(status, modified_ms=modified_ms)
 
 
-def aged(versions: int, checkpoints: list[int]) -> Store:
+def create_aged_store(versions: int, checkpoints: list[int]) -> Store:
     store = AgedStore(f"memory://{uuid.uuid4()}")
     write_first(store)
     for version in range(1, versions + 1):
@@ -181,7 +181,7 @@ def aged(versions: int, checkpoints: list[int]) -> Store:
 
 
 def test_cleaning_keeps_everything_from_the_last_expired_checkpoint_on():
-    store = aged(40, [10, 20, 30])
+    store = create_aged_store(40, [10, 20, 30])
     before = state_of(store)
     deleted = clean_log(store, retention_ms=15 * DAY, now_ms=40 * DAY)
     assert deleted == sorted(deleted)
@@ -191,12 +191,12 @@ def test_cleaning_keeps_everything_from_the_last_expired_checkpoint_on():
 
 
 def test_cleaning_without_an_expired_checkpoint_deletes_nothing():
-    store = aged(40, [30])
+    store = create_aged_store(40, [30])
     assert clean_log(store, retention_ms=30 * DAY, now_ms=40 * DAY) == []
 
 
 def test_cleaning_the_log_twice_is_the_same_as_once():
-    store = aged(40, [10, 20])
+    store = create_aged_store(40, [10, 20])
     assert clean_log(store, retention_ms=DAY, now_ms=40 * DAY)
     assert clean_log(store, retention_ms=DAY, now_ms=40 * DAY) == []
 

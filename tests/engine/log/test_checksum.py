@@ -32,7 +32,7 @@ from tests.engine.made_tables import (
 VECTOR = DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 3, 1)
 
 
-def made() -> MemoryStore:
+def create_store() -> MemoryStore:
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     write_first(store, protocol=WITH_VECTORS)
     write_commit(store, 1, CommitInfo(txn_id="one"), add("a", size=5), add("b", size=7))
@@ -49,16 +49,16 @@ def made() -> MemoryStore:
     return store
 
 
-def written(store: MemoryStore, version: int = 2) -> dict[str, Any]:
+def load_checksum(store: MemoryStore, version: int = 2) -> dict[str, Any]:
     checksum = json.loads(store.read(checksum_path(version)))
     assert isinstance(checksum, dict)
     return checksum
 
 
 def test_a_commit_leaves_the_checksum_of_its_version():
-    store = made()
+    store = create_store()
     run_post_commit(store, 2, load_snapshot(store, 1), now_ms=0)
-    checksum = written(store)
+    checksum = load_checksum(store)
     assert checksum.pop("metadata")["configuration"] == {}
     assert checksum.pop("protocol")["readerFeatures"] == ["deletionVectors"]
     assert checksum == {
@@ -76,15 +76,15 @@ def test_a_commit_leaves_the_checksum_of_its_version():
 
 
 def test_a_checksum_tells_of_its_own_version_whoever_committed_since():
-    store = made()
+    store = create_store()
     run_post_commit(store, 1, load_snapshot(store, 0), now_ms=0)
-    assert written(store, 1)["txnId"] == "one"
-    assert written(store, 1)["numDeletionVectorsOpt"] == 0
+    assert load_checksum(store, 1)["txnId"] == "one"
+    assert load_checksum(store, 1)["numDeletionVectorsOpt"] == 0
     assert store.stat(checksum_path(2)) is None
 
 
 def test_every_commit_of_a_transaction_leaves_one(tmp_path):
-    table = DeltaTable.create(str(tmp_path / "t"), load_snapshot(made()).schema)
+    table = DeltaTable.create(str(tmp_path / "t"), load_snapshot(create_store()).schema)
     txn = table.start_transaction()
     stage(txn, add("x", size=11))
     txn.commit("WRITE")
@@ -96,7 +96,7 @@ def test_every_commit_of_a_transaction_leaves_one(tmp_path):
 
 
 def test_in_commit_timestamps_are_told_where_they_are_on():
-    state = load_table_state(made())
+    state = load_table_state(create_store())
     state = replace(state, commit_info=CommitInfo(in_commit_timestamp=77))
     assert checksum_of(state, TableProperties()).in_commit_timestamp_opt is None
     on = TableProperties(in_commit_timestamps=True)
@@ -104,7 +104,7 @@ def test_in_commit_timestamps_are_told_where_they_are_on():
 
 
 def test_applications_that_expire_and_lists_that_are_long_are_left_out():
-    state = load_table_state(made())
+    state = load_table_state(create_store())
     expiring = TableProperties(set_transaction_retention_ms=1)
     assert checksum_of(state, expiring).set_transactions is None
     many = {str(n): SetTransaction(app_id=str(n), version=n) for n in range(101)}
@@ -115,7 +115,7 @@ def test_applications_that_expire_and_lists_that_are_long_are_left_out():
 
 
 def test_a_checksum_that_is_there_stays():
-    store = made()
+    store = create_store()
     store.put(checksum_path(2), b"of another writer")
     assert write_checksum(store, load_table_state(store), TableProperties()) is False
     assert store.read(checksum_path(2)) == b"of another writer"
@@ -152,7 +152,7 @@ def test_a_checksum_that_cannot_be_written_leaves_commit_and_checkpoint_standing
     ],
 )
 def test_a_broken_checksum_is_ignored(data: bytes):
-    store = made()
+    store = create_store()
     store.put(checksum_path(2), data)
     assert read_checksum(store, 2) is None
     snapshot = load_snapshot(store)
@@ -172,9 +172,9 @@ def test_a_broken_checksum_is_ignored(data: bytes):
     ],
 )
 def test_a_checksum_that_lies_is_told_and_not_believed(field: str, value: object, said: str):
-    store = made()
+    store = create_store()
     write_checksum(store, load_table_state(store), TableProperties())
-    store.put(checksum_path(2), json.dumps({**written(store), field: value}).encode())
+    store.put(checksum_path(2), json.dumps({**load_checksum(store), field: value}).encode())
     snapshot = load_snapshot(store)
     assert (len(snapshot.checksum_differences), snapshot.file_count) == (1, 2)
     assert said in snapshot.checksum_differences[0]

@@ -40,7 +40,7 @@ class AgedStore(MemoryStore):
             yield replace(file, modified_ms=int(digits) * DAY_MS if digits.isdigit() else 0)
 
 
-def known(state: TableState) -> tuple:
+def state_summary(state: TableState) -> tuple:
     paths = sorted(state.files.column("path").to_pylist())
     return state.version, state.protocol, state.metadata, paths
 
@@ -64,7 +64,9 @@ def test_every_retained_version_reads_as_before(checkpoints, compactions, rounds
             write_checkpoint(store, load_table_state(store, version), properties, now_ms=0)
     for end, interval in compactions:
         write_compaction(store, end, interval)
-    before = {version: known(load_table_state(store, version)) for version in range(NEWEST + 1)}
+    before = {
+        version: state_summary(load_table_state(store, version)) for version in range(NEWEST + 1)
+    }
     cutoff = 0
     for days, protected in rounds:
         now_ms = NEWEST * DAY_MS + 1
@@ -72,10 +74,10 @@ def test_every_retained_version_reads_as_before(checkpoints, compactions, rounds
         cutoff = max(cutoff, (now_ms - days * DAY_MS) // DAY_MS)
         for version in range(NEWEST + 1):
             try:
-                assert known(load_table_state(store, version)) == before[version]
+                assert state_summary(load_table_state(store, version)) == before[version]
             except (VersionNotFoundError, LogGapError):
                 assert version < cutoff, "a retained version is gone"
-        assert known(load_table_state(store)) == before[NEWEST]
+        assert state_summary(load_table_state(store)) == before[NEWEST]
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
@@ -87,11 +89,11 @@ def test_nothing_goes_that_lies_before_a_checkpoint_nobody_can_read(policy):
     for version in (2, 5):
         properties = TableProperties(checkpoint_policy=policy)
         write_checkpoint(store, load_table_state(store, version), properties, now_ms=0)
-    before = known(load_table_state(store))
+    before = state_summary(load_table_state(store))
     torn = _last_written(store, policy)
     store.put(torn, store.read(torn)[:-20])
     gone = clean_log(store, 0, NEWEST * DAY_MS + 1)
-    assert known(load_table_state(store)) == before
+    assert state_summary(load_table_state(store)) == before
     assert gone[-1].startswith("_delta_log/00000000000000000001")
 
 
@@ -136,7 +138,7 @@ class CountingStore(AgedStore):
         return file and replace(file, modified_ms=int(digits) * DAY_MS)
 
 
-def _counting_store() -> CountingStore:
+def _create_counting_store() -> CountingStore:
     store = CountingStore(f"memory://{uuid.uuid4()}")
     write_first(store, protocol=V2)
     for version in range(1, 6):
@@ -157,7 +159,7 @@ def _counting_store() -> CountingStore:
 def test_a_log_whose_oldest_file_is_young_is_not_listed_again(
     retention_days, after_ms, lists, goes
 ):
-    store, now_ms = _counting_store(), 8 * DAY_MS
+    store, now_ms = _create_counting_store(), 8 * DAY_MS
     assert clean_log_again(store, 30 * DAY_MS, now_ms) == []
     before = store.listed
     gone = clean_log_again(store, retention_days * DAY_MS, now_ms + after_ms)
@@ -166,7 +168,7 @@ def test_a_log_whose_oldest_file_is_young_is_not_listed_again(
 
 
 def test_a_log_is_listed_again_where_its_oldest_file_is_another():
-    store, now_ms = _counting_store(), 8 * DAY_MS
+    store, now_ms = _create_counting_store(), 8 * DAY_MS
     assert clean_log_again(store, 30 * DAY_MS, now_ms) == []
     oldest = store.read("_delta_log/00000000000000000000.json")
     store.put("_delta_log/00000000000000000000.json", oldest + b"\n")
@@ -176,7 +178,7 @@ def test_a_log_is_listed_again_where_its_oldest_file_is_another():
 
 
 def test_what_expires_with_time_is_cleaned():
-    store = _counting_store()
+    store = _create_counting_store()
     assert clean_log_again(store, 2 * DAY_MS, 5 * DAY_MS) == []
     assert clean_log_again(store, 2 * DAY_MS, 8 * DAY_MS)
 

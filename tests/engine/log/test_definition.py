@@ -10,7 +10,7 @@ from engine.log.replay import load_table_state
 from engine.storage.memory import MemoryStore
 from engine.storage.uri import open_store
 from tests.engine.foreign.every_table import FOREIGN_TABLES
-from tests.engine.log.made_checkpoints import KINDS, V2, classic, with_sidecar
+from tests.engine.log.made_checkpoints import KINDS, V2, classic, write_one_sidecar
 from tests.engine.made_tables import add, metadata, remove, write_commit, write_first
 from tests.reference import reference_cases
 
@@ -41,7 +41,7 @@ def _log(checkpoint: int | None = None, kind=None) -> CountingStore:
     return store
 
 
-def _defined(given) -> tuple:
+def _definition_of(given) -> tuple:
     return given.version, given.protocol, given.metadata
 
 
@@ -49,14 +49,14 @@ def _defined(given) -> tuple:
 @pytest.mark.parametrize("checkpoint", [None, 1, 3, NEWEST])
 def test_every_version_is_defined_as_its_whole_state_is(checkpoint, kind):
     store = _log(checkpoint, KINDS[kind])
-    assert _defined(load_definition(store)) == _defined(load_table_state(store))
+    assert _definition_of(load_definition(store)) == _definition_of(load_table_state(store))
     for version in range(NEWEST + 1):
-        expected = _defined(load_table_state(store, version))
-        assert _defined(load_definition(store, version)) == expected
+        expected = _definition_of(load_table_state(store, version))
+        assert _definition_of(load_definition(store, version)) == expected
 
 
 def test_sidecars_and_rows_of_files_are_not_read():
-    store = _log(NEWEST, with_sidecar)
+    store = _log(NEWEST, write_one_sidecar)
     store.opened.clear()
     load_definition(store)
     assert not [path for path in store.opened if path.endswith(".parquet")]
@@ -81,17 +81,17 @@ def test_what_cannot_be_read_is_refused_as_the_state_is():
 @pytest.mark.parametrize("table", FOREIGN_TABLES.values(), ids=lambda table: table.name)
 def test_a_foreign_table_is_defined_as_its_whole_state_is(table, tmp_path):
     store = open_store(str(table.make(tmp_path)))
-    assert _told(load_definition, store) == _told(load_table_state, store)
+    assert _try_load(load_definition, store) == _try_load(load_table_state, store)
 
 
 @pytest.mark.parametrize("expected", reference_cases("tables/expected.jsonl"))
 def test_a_real_table_is_defined_as_its_whole_state_is(expected, reference):
     store = open_store(str(reference / "tables" / expected["table"]))
-    assert _told(load_definition, store) == _told(load_table_state, store)
+    assert _try_load(load_definition, store) == _try_load(load_table_state, store)
 
 
-def _told(load, store) -> object:
+def _try_load(load, store) -> object:
     try:
-        return _defined(load(store))
+        return _definition_of(load(store))
     except EngineError as error:
         return type(error)

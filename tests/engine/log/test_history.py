@@ -18,7 +18,7 @@ from engine.storage.memory import MemoryStore
 from tests.engine.made_tables import add, metadata, write_commit, write_first, write_lines
 
 
-def made(tmp_path: Path, file_times: list[int], own_from: int | None = None) -> LocalStore:
+def create_store(tmp_path: Path, file_times: list[int], own_from: int | None = None) -> LocalStore:
     """A table whose commits have these file times in ms, and their own times from a version on."""
     store = LocalStore(tmp_path)
     write_first(store)
@@ -39,7 +39,7 @@ def made(tmp_path: Path, file_times: list[int], own_from: int | None = None) -> 
     return store
 
 
-def at(store: LocalStore, timestamp_ms: int) -> int:
+def version_at_time(store: LocalStore, timestamp_ms: int) -> int:
     return version_at(store, load_state(store, list_segment(store)).metadata, timestamp_ms)
 
 
@@ -49,21 +49,23 @@ def at(store: LocalStore, timestamp_ms: int) -> int:
 def test_a_time_has_the_newest_version_committed_until_then(
     tmp_path: Path, timestamp_ms: int, version: int
 ):
-    assert at(made(tmp_path, [1000, 2000, 3000, 4000]), timestamp_ms) == version
+    assert (
+        version_at_time(create_store(tmp_path, [1000, 2000, 3000, 4000]), timestamp_ms) == version
+    )
 
 
 def test_file_times_that_go_back_are_made_to_go_on(tmp_path: Path):
-    store = made(tmp_path, [5000, 1000, 1000, 9000])
-    assert at(store, 5000) == 0
-    assert at(store, 5001) == 1
-    assert at(store, 8999) == 2
+    store = create_store(tmp_path, [5000, 1000, 1000, 9000])
+    assert version_at_time(store, 5000) == 0
+    assert version_at_time(store, 5001) == 1
+    assert version_at_time(store, 8999) == 2
     assert load_snapshot(store, 2).timestamp_ms == 5002
 
 
 @pytest.mark.parametrize("timestamp_ms", [999, 4001, -1, 10**15])
 def test_a_time_out_of_range_is_refused_with_the_range(tmp_path: Path, timestamp_ms: int):
     with pytest.raises(TimestampOutOfRangeError) as caught:
-        at(made(tmp_path, [1000, 2000, 3000, 4000]), timestamp_ms)
+        version_at_time(create_store(tmp_path, [1000, 2000, 3000, 4000]), timestamp_ms)
     assert caught.value.earliest == "1970-01-01T00:00:01.000Z"
     assert caught.value.latest == "1970-01-01T00:00:04.000Z"
 
@@ -75,12 +77,12 @@ def test_a_time_out_of_range_is_refused_with_the_range(tmp_path: Path, timestamp
 def test_commits_carry_their_own_time_once_that_is_enabled(
     tmp_path: Path, timestamp_ms: int, version: int
 ):
-    store = made(tmp_path, [100, 200, 7, 8, 9], own_from=2)
-    assert at(store, timestamp_ms) == version
+    store = create_store(tmp_path, [100, 200, 7, 8, 9], own_from=2)
+    assert version_at_time(store, timestamp_ms) == version
 
 
 def test_a_snapshot_has_the_time_of_its_commit(tmp_path: Path):
-    store = made(tmp_path, [100, 200, 7, 8, 9], own_from=2)
+    store = create_store(tmp_path, [100, 200, 7, 8, 9], own_from=2)
     assert load_snapshot(store, 1).timestamp_ms == 200
     assert load_snapshot(store).timestamp_ms == 4000
     assert load_snapshot(store).timestamp.isoformat() == "1970-01-01T00:00:04+00:00"
@@ -98,12 +100,12 @@ class WithoutListing(LocalStore):
 
 
 def test_the_time_of_a_snapshot_is_known_from_the_listing_that_made_it(tmp_path: Path):
-    made(tmp_path, [5000, 1000, 1000])
+    create_store(tmp_path, [5000, 1000, 1000])
     assert load_snapshot(WithoutListing(tmp_path)).timestamp_ms == 5002
 
 
 def test_the_time_of_a_checkpointed_version_is_that_of_its_commit(tmp_path: Path):
-    store = made(tmp_path, [1000, 2000, 3000])
+    store = create_store(tmp_path, [1000, 2000, 3000])
     checkpoint(load_snapshot(store), now_ms=4000)
     at_checkpoint = load_snapshot(WithoutListing(tmp_path))
     assert at_checkpoint.timestamp_ms == 3000
@@ -115,7 +117,7 @@ def test_the_time_of_a_checkpointed_version_is_that_of_its_commit(tmp_path: Path
 
 
 def test_a_refreshed_snapshot_is_later_than_the_one_before(tmp_path: Path):
-    store = made(tmp_path, [5000, 4000])
+    store = create_store(tmp_path, [5000, 4000])
     before = load_snapshot(store)
     write_commit(store, 2, add("late"))
     os.utime(tmp_path / f"_delta_log/{2:020}.json", ns=(10**6, 10**6))
@@ -123,7 +125,7 @@ def test_a_refreshed_snapshot_is_later_than_the_one_before(tmp_path: Path):
 
 
 def test_history_is_newest_first_and_knows_versions_and_times(tmp_path: Path):
-    store = made(tmp_path, [100, 200, 300], own_from=2)
+    store = create_store(tmp_path, [100, 200, 300], own_from=2)
     history = list(iter_history(store))
     assert [info.version for info in history] == [2, 1, 0]
     assert [info.timestamp for info in history] == [2000, 200, 100]
@@ -132,13 +134,13 @@ def test_history_is_newest_first_and_knows_versions_and_times(tmp_path: Path):
 
 
 def test_the_time_in_the_history_is_the_one_that_finds_the_version(tmp_path: Path):
-    store = made(tmp_path, [1000, 2000, 2000, 9000])
+    store = create_store(tmp_path, [1000, 2000, 2000, 9000])
     told = CommitInfo(operation="WRITE", timestamp=8990)  # the writer's clock, before the file was
     write_commit(store, 4, told)
     os.utime(tmp_path / f"_delta_log/{4:020}.json", ns=(9900 * 10**6, 9900 * 10**6))
     for info in iter_history(store):
         assert info.timestamp is not None
-        assert at(store, info.timestamp) == info.version
+        assert version_at_time(store, info.timestamp) == info.version
 
 
 @pytest.mark.parametrize("hint", [None, 0, 4, 9, 50])
@@ -155,7 +157,7 @@ def test_the_newest_commits_are_the_same_whatever_the_hint(hint: int | None, lim
 
 
 def test_a_commit_info_far_down_a_large_commit_is_found(tmp_path: Path):
-    store = made(tmp_path, [100])
+    store = create_store(tmp_path, [100])
     filler = json.dumps({"txn": {"appId": "x" * 100_000, "version": 1}})
     write_lines(store, 1, filler, '{"commitInfo":{"operation":"MERGE","userName":"ann"}}')
     newest = next(iter_history(store))
@@ -163,7 +165,7 @@ def test_a_commit_info_far_down_a_large_commit_is_found(tmp_path: Path):
 
 
 def test_a_commit_without_or_with_odd_info_is_still_a_version(tmp_path: Path):
-    store = made(tmp_path, [100])
+    store = create_store(tmp_path, [100])
     write_lines(store, 1, '{"txn":{"appId":"commitInfo","version":1}}')
     write_lines(store, 2, '{"commitInfo":[1]}')
     history = list(iter_history(store))

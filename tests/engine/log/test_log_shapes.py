@@ -38,7 +38,7 @@ ACTIONS = st.one_of(
 COMMITS = st.lists(st.lists(ACTIONS, max_size=4), min_size=2, max_size=8)
 
 
-def written(commits: Sequence[Sequence[Action]]) -> Store:
+def write_log(commits: Sequence[Sequence[Action]]) -> Store:
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     write_first(store, protocol=V2)
     for version, actions in enumerate(commits, start=1):
@@ -50,7 +50,7 @@ def written(commits: Sequence[Sequence[Action]]) -> Store:
 def test_every_version_is_what_replay_from_zero_says(
     commits: list[list[Action]], data: st.DataObject
 ):
-    store, last = written(commits), len(commits)
+    store, last = write_log(commits), len(commits)
     for end in sorted(data.draw(st.sets(st.integers(1, last), max_size=3))):
         write_compaction(store, end, data.draw(st.integers(2, 5)))
     at = data.draw(st.sets(st.integers(0, last), max_size=3))
@@ -70,7 +70,7 @@ def test_every_version_is_what_replay_from_zero_says(
 def test_a_snapshot_brought_up_to_date_is_a_fresh_one(
     commits: list[list[Action]], kind: str, data: st.DataObject
 ):
-    store, last = written(commits), len(commits)
+    store, last = write_log(commits), len(commits)
     snapshot = load_snapshot(store, data.draw(st.integers(0, last)))
     write_compaction(store, last, data.draw(st.integers(2, 9)))
     write_kind(store, load_table_state(store, data.draw(st.integers(0, last))), kind)
@@ -84,7 +84,7 @@ def test_a_checkpoint_of_every_kind_stands_in_for_its_commits(kind: str):
         [remove("a", data_change=False), SetTransaction(app_id="x", version=3)],
         [add("c", data_change=False)],
     ]
-    store = written(commits)
+    store = write_log(commits)
     write_kind(store, load_table_state(store, 2), kind)
     for version in range(3):
         store.delete(commit_path(version))

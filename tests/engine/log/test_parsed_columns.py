@@ -50,7 +50,7 @@ INNER = StructType((StructField("x", LONG), StructField("tags", ArrayType(STRING
 NAMES = {"delta.columnMapping.mode": "name"}
 
 
-def parsed(data_type: DataType, *values: Any) -> list[Any]:
+def parse_bounds(data_type: DataType, *values: Any) -> list[Any]:
     """What the lower bound of a column becomes."""
     texts = [json.dumps({"numRecords": 1, "minValues": {"c": value}}) for value in values]
     schema = StructType((StructField("c", data_type),))
@@ -92,11 +92,11 @@ def parsed(data_type: DataType, *values: Any) -> list[Any]:
     ],
 )
 def test_a_bound_is_typed_or_left_out(data_type: DataType, value: Any, expected: Any):
-    assert parsed(data_type, value) == [expected]
+    assert parse_bounds(data_type, value) == [expected]
 
 
 def test_one_bad_bound_leaves_the_others():
-    assert parsed(LONG, 1, 2**70, 3) == [1, None, 3]
+    assert parse_bounds(LONG, 1, 2**70, 3) == [1, None, 3]
 
 
 @pytest.mark.parametrize("text", [None, "", "null", "[]", "{", "7"])
@@ -177,7 +177,7 @@ V2 = Protocol(
 )
 
 
-def made(root: Path, policy: str, **configuration: str) -> LocalStore:
+def create_store(root: Path, policy: str, **configuration: str) -> LocalStore:
     store = LocalStore(root)
     keys = {"delta.checkpointPolicy": policy, **configuration}
     protocol = V2 if policy == "v2" else LEGACY
@@ -212,7 +212,7 @@ def replace_values(file: Any, values: dict[str, str]) -> Any:
     )
 
 
-def written(store: LocalStore) -> pa.StructType:
+def read_add_type(store: LocalStore) -> pa.StructType:
     """The type of `add` in the checkpoint that is written; the commits before it go."""
     snapshot = load_snapshot(store)
     write_checkpoint(store, snapshot.state, snapshot.properties, now_ms=0)
@@ -233,7 +233,7 @@ def has(kind: pa.StructType, name: str) -> bool:
 def test_statistics_are_written_as_the_properties_say_and_read_by_all(
     tmp_path: Path, policy: str, as_json: str, as_struct: str
 ):
-    store = made(
+    store = create_store(
         tmp_path,
         policy,
         **{
@@ -242,7 +242,7 @@ def test_statistics_are_written_as_the_properties_say_and_read_by_all(
         },
     )
     before = load_snapshot(store)
-    kind = written(store)
+    kind = read_add_type(store)
     assert has(kind, "stats") is (as_json == "true")
     assert has(kind, "stats_parsed") is (as_struct == "true")
     assert has(kind, "partitionValues_parsed") is (as_struct == "true")
@@ -277,14 +277,14 @@ def _ids_elsewhere(root: Path, where: str) -> list[list[int]]:
 
 
 def test_structs_alone_say_what_the_text_said(tmp_path: Path):
-    store = made(tmp_path, "classic", **{"delta.checkpoint.writeStatsAsJson": "false"})
+    store = create_store(tmp_path, "classic", **{"delta.checkpoint.writeStatsAsJson": "false"})
     before = load_table_state(store).files.column("stats").to_pylist()
-    written(store)
+    read_add_type(store)
     after = load_table_state(store).files.column("stats").to_pylist()
-    assert [_at_microseconds(row) for row in before] == [json.loads(row) for row in after]
+    assert [_load_microseconds(row) for row in before] == [json.loads(row) for row in after]
 
 
-def _at_microseconds(text: str) -> Any:
+def _load_microseconds(text: str) -> Any:
     return json.loads(text.replace("00.000Z", "00.000000Z"))
 
 

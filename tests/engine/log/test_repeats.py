@@ -64,7 +64,7 @@ CONTRADICTIONS = {
 }
 
 
-def _logged(commits=3):
+def _write_log(commits=3):
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     write_first(store)
     for version in range(1, commits + 1):
@@ -75,7 +75,7 @@ def _logged(commits=3):
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("what", list(CONTRADICTIONS))
 def test_a_checkpoint_that_contradicts_itself_is_passed_over_or_refused_by_name(what, kind, caplog):
-    store = _logged()
+    store = _write_log()
     expected = load_table_state(store)
     adds, removes = CONTRADICTIONS[what]
     state = replace(
@@ -92,7 +92,7 @@ def test_a_checkpoint_that_contradicts_itself_is_passed_over_or_refused_by_name(
 
 @pytest.mark.parametrize("kind", ["without sidecars", "in parts"])
 def test_a_checkpoint_that_says_two_things_of_one_application_is_passed_over(kind, caplog):
-    store = _logged()
+    store = _write_log()
     state = load_table_state(store, 2)
     said = [SetTransaction(app_id="x", version=version) for version in (1, 2)]
     write_kind(store, replace(state, set_transactions=dict(enumerate(said))), kind)
@@ -102,7 +102,7 @@ def test_a_checkpoint_that_says_two_things_of_one_application_is_passed_over(kin
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_file_restated_with_another_vector_is_no_contradiction(kind):
-    store = _logged()
+    store = _write_log()
     state = load_table_state(store, 2)
     live, dead = add(LIVE, deletion_vector=VECTOR), remove(LIVE)
     state = replace(state, files=files_table([live, live]), tombstones=tombstones_table([dead]))

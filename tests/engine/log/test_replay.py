@@ -78,7 +78,7 @@ def fresh() -> Store:
     return MemoryStore(f"memory://{uuid.uuid4()}")
 
 
-def written(commits: Sequence[Sequence[Action]]) -> Store:
+def write_log(commits: Sequence[Sequence[Action]]) -> Store:
     store = fresh()
     write_first(store)
     for version, actions in enumerate(commits, 1):
@@ -92,19 +92,19 @@ def current(store: Store, version: int | None = None) -> TableState:
 
 @given(COMMITS)
 def test_replay_is_what_the_model_says(commits: list[list[Action]]):
-    Model(commits).assert_is(current(written(commits)))
+    Model(commits).assert_is(current(write_log(commits)))
 
 
 @given(COMMITS, st.integers(1, 4))
 def test_replay_in_parts_is_what_the_model_says(commits: list[list[Action]], most: int):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("engine.log.replay._MOST_OBJECTS", most)
-        Model(commits).assert_is(current(written(commits)))
+        Model(commits).assert_is(current(write_log(commits)))
 
 
 def test_a_large_commit_needs_the_memory_of_its_parts():
     files = 20_000
-    store = written([[add(f"f{number}", stats='{"numRecords":1}') for number in range(files)]])
+    store = write_log([[add(f"f{number}", stats='{"numRecords":1}') for number in range(files)]])
 
     def peak(most: int) -> int:
         with pytest.MonkeyPatch.context() as patched:
@@ -121,7 +121,7 @@ def test_a_large_commit_needs_the_memory_of_its_parts():
 
 @given(COMMITS, st.data())
 def test_replay_from_a_checkpoint_is_replay_from_zero(commits: list[list[Action]], data: Any):
-    store = written(commits)
+    store = write_log(commits)
     policy = data.draw(st.sampled_from(["classic", "v2"]))
     at = data.draw(st.integers(0, len(commits)))
     state = current(store, at)
@@ -148,7 +148,7 @@ def replace_protocol(state: TableState) -> Any:
 
 @given(COMMITS, st.data())
 def test_refreshing_is_replay_from_zero(commits: list[list[Action]], data: Any):
-    store = written(commits)
+    store = write_log(commits)
     older = current(store, data.draw(st.integers(0, len(commits))))
     newer = list_newer(store, older)
     assert newer is not None
@@ -159,7 +159,7 @@ def test_refreshing_is_replay_from_zero(commits: list[list[Action]], data: Any):
 def test_a_log_that_is_read_elsewhere_is_replayed_as_one_that_is_read_here(
     commits: list[list[Action]], length: int
 ):
-    store = written(commits)
+    store = write_log(commits)
     files = whole_log(list_log_files(store))
     read = [read_commit_and_text(store, file, length) for file in files]
     texts = [store.read(file.path, 0, length) for file in files]
@@ -169,7 +169,7 @@ def test_a_log_that_is_read_elsewhere_is_replayed_as_one_that_is_read_here(
 
 
 def test_a_commit_that_went_away_while_a_log_was_read_is_a_gap():
-    store = written([[add("a")], [add("b")]])
+    store = write_log([[add("a")], [add("b")]])
     files = whole_log(list_log_files(store))
     with pytest.raises(LogGapError, match=r"0{19}1\.json"):
         replay(store, files, [read_commit(store, version) for version in (0, 2)])
@@ -178,18 +178,18 @@ def test_a_commit_that_went_away_while_a_log_was_read_is_a_gap():
 
 
 def test_a_log_with_a_checkpoint_or_a_gap_is_not_read_whole():
-    store = written([[add("a")], [add("b")]])
+    store = write_log([[add("a")], [add("b")]])
     assert [file.version for file in whole_log(list_log_files(store))] == [0, 1, 2]
     write_checkpoint(store, current(store, 1), TableProperties(), now_ms=0)
     assert whole_log(list_log_files(store)) == ()
-    other = written([[add("a")], [add("b")]])
+    other = write_log([[add("a")], [add("b")]])
     other.delete(commit_path(1))
     assert whole_log(list_log_files(other)) == ()
 
 
 @given(COMMITS, st.data())
 def test_a_log_compaction_changes_nothing(commits: list[list[Action]], data: Any):
-    store = written(commits)
+    store = write_log(commits)
     start = data.draw(st.integers(0, len(commits)))
     end = data.draw(st.integers(start, len(commits)))
     model = Model(commits[max(start - 1, 0) : end])
@@ -212,19 +212,19 @@ def test_a_log_without_protocol_or_metadata_is_refused(lacks: str, actions: list
 
 
 def test_a_line_that_is_no_action_is_refused_with_its_file():
-    store = written([[]])
+    store = write_log([[]])
     write_lines(store, 1, '{"add":{"path":"a"}}')
     with pytest.raises(MalformedLogError, match=r"0{19}1\.json"):
         current(store)
 
 
 def test_statistics_that_are_the_text_null_count_as_missing():
-    store = written([[add("a", stats="null")]])
+    store = write_log([[add("a", stats="null")]])
     assert adds_of(current(store).files)[0].stats is None
 
 
 def test_the_commit_info_of_the_newest_version_is_known():
-    store = written([[], []])
+    store = write_log([[], []])
     write_lines(store, 2, '{"commitInfo":{"operation":"DELETE","inCommitTimestamp":5}}')
     info = current(store).commit_info
     assert info is not None

@@ -32,9 +32,9 @@ TYPE = pa.struct(
 )
 
 
-def without_nulls(value: Any) -> Any:
+def drop_nulls(value: Any) -> Any:
     return (
-        {k: without_nulls(v) for k, v in value.items() if v is not None}
+        {k: drop_nulls(v) for k, v in value.items() if v is not None}
         if isinstance(value, dict)
         else value
     )
@@ -45,7 +45,7 @@ def test_structs_become_the_json_they_mean(rows: list[dict[str, Any] | None]):
     column = pa.chunked_array([pa.array(rows, TYPE)])
     texts = stats_as_json(column).to_pylist()
     assert [None if text is None else json.loads(text) for text in texts] == [
-        without_nulls(row) for row in rows
+        drop_nulls(row) for row in rows
     ]
 
 

@@ -91,7 +91,7 @@ class Killer:
 
 
 @contextmanager
-def killing_in_stage(spark: SparkSession, killer: Killer, number: int) -> Iterator[None]:
+def kill_in_stage(spark: SparkSession, killer: Killer, number: int) -> Iterator[None]:
     """Kill as soon as the n-th stage is seen that Spark begins from now on, if it comes to that."""
     tracker, over = spark.sparkContext.statusTracker(), threading.Event()
     seen = set(tracker.getActiveStageIds())
@@ -147,7 +147,7 @@ def main(place: Path, cluster: Path, mode: str) -> list[dict[str, Any]]:
         if mode == "optimize":
             return [ending for kind in OPTIMIZES for ending in _sweep(spark, place, cluster, kind)]
         return [
-            _ending(spark, place / str(number), statement, _fate(spark, cluster, stage, mode))
+            _run_to_end(spark, place / str(number), statement, _fate(spark, cluster, stage, mode))
             for number, (statement, stage) in enumerate(RUNS)
         ]
     finally:
@@ -165,7 +165,7 @@ def _fate(spark: SparkSession, cluster: Path, stage: str, mode: str) -> Killer:
     return Killer(cluster, stage)
 
 
-def _ending(spark: SparkSession, place: Path, statement: str, killer: Killer) -> dict[str, Any]:
+def _run_to_end(spark: SparkSession, place: Path, statement: str, killer: Killer) -> dict[str, Any]:
     table = DeltaTable(open_store(str(place)))
     for words in (_CREATE, _FILL):
         run(parse_statement(words), table, spark)
@@ -201,12 +201,12 @@ def _sweep(spark: SparkSession, place: Path, cluster: Path, kind: str) -> Iterat
     number, killed = 0, True
     while killed:
         number += 1
-        ending = _optimized(spark, place / f"{kind} {number}", cluster, kind, number)
+        ending = _run_optimize(spark, place / f"{kind} {number}", cluster, kind, number)
         killed = ending["killed"] > 0
         yield ending
 
 
-def _optimized(
+def _run_optimize(
     spark: SparkSession, place: Path, cluster: Path, kind: str, number: int
 ) -> dict[str, Any]:
     order, statement = OPTIMIZES[kind]
@@ -214,7 +214,7 @@ def _optimized(
     _fill(spark, table, order)
     before, rows = table.version(), _rows(table)
     command, killer = parse_statement(statement), Killer(cluster, "")
-    with killing_in_stage(spark, killer, number):
+    with kill_in_stage(spark, killer, number):
         code = _code_of(command, table, spark, lambda _: None)
     failed_at, files = table.version(), {add.path for add in table.snapshot().add_files()}
     run(command, table, spark, BY_SPARK, txn_id="job", since_version=before)

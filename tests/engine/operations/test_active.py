@@ -9,7 +9,7 @@ from engine.operations.active import list_active_writers, oldest_start_ms, track
 PLACE = "/nowhere/t"
 
 
-def _begun_in_a_fork() -> tuple[str, ...]:
+def _begin_in_fork() -> tuple[str, ...]:
     with track_operation(PLACE, 7, "a write of the fork"):
         return list_active_writers(PLACE)
 
@@ -19,7 +19,7 @@ def test_a_fork_begins_with_nothing_running_and_waits_for_no_thread_of_its_paren
         child = os.fork()
         if not child:
             signal.alarm(30)  # where it waits
-            os._exit(0 if _begun_in_a_fork() == ("a write of the fork",) else 1)
+            os._exit(0 if _begin_in_fork() == ("a write of the fork",) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 

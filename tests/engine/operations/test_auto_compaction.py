@@ -37,7 +37,9 @@ def table_of(*sizes: int, properties: dict[str, str] | None = None, fresh: int =
     return DeltaTable(store)
 
 
-def asked(table: DeltaTable, command=WRITE, *, versions=(2,), **settings: str) -> Optimize | None:
+def find_compaction(
+    table: DeltaTable, command=WRITE, *, versions=(2,), **settings: str
+) -> Optimize | None:
     return compaction_after(command, Execution(table), versions, settings)
 
 
@@ -49,7 +51,7 @@ MIB = 1024 * 1024
     [(50, MIB, True), (49, MIB, False), (50, 64 * MIB, False), (50, 64 * MIB - 1, True)],
 )
 def test_fifty_files_below_half_the_target_are_enough(count, size, is_enough):
-    compaction = asked(table_of(*[size] * count))
+    compaction = find_compaction(table_of(*[size] * count))
     assert compaction == (
         Optimize(auto=True, min_files=50, target_size_bytes=128 * MIB) if is_enough else None
     )
@@ -74,17 +76,21 @@ def test_fifty_files_below_half_the_target_are_enough(count, size, is_enough):
 def test_the_command_goes_before_spark_and_spark_before_the_table(
     properties, command, settings, compacts
 ):
-    compaction = asked(table_of(*[1] * 50, properties=properties), command, **settings)
+    compaction = find_compaction(table_of(*[1] * 50, properties=properties), command, **settings)
     assert (compaction is not None) is compacts
 
 
 def test_sizes_and_numbers_are_those_of_spark_and_of_the_table():
     few = table_of(*[90] * 3, properties={**ON, "delta.targetFileSize": "200b"})
-    assert asked(few, minNumFiles="4") is None
-    assert asked(few, minNumFiles="3") == Optimize(auto=True, min_files=3, target_size_bytes=200)
-    assert asked(few, minNumFiles="3", maxFileSize="100") is None, "90 is not below half of 100"
-    assert asked(few, minNumFiles="3", maxFileSize="100b", minFileSize="91") is not None
-    assert asked(few, minNumFiles="some") is None, "what is no number is not set"
+    assert find_compaction(few, minNumFiles="4") is None
+    assert find_compaction(few, minNumFiles="3") == Optimize(
+        auto=True, min_files=3, target_size_bytes=200
+    )
+    assert find_compaction(few, minNumFiles="3", maxFileSize="100") is None, (
+        "90 is not below half of 100"
+    )
+    assert find_compaction(few, minNumFiles="3", maxFileSize="100b", minFileSize="91") is not None
+    assert find_compaction(few, minNumFiles="some") is None, "what is no number is not set"
 
 
 def test_only_partitions_that_the_write_added_to_are_compacted():
@@ -103,18 +109,18 @@ def test_only_partitions_that_the_write_added_to_are_compacted():
     write_commit(store, 2, *(add(f"{day}-new", {"d": day, "who": ""}) for day in list(days)[1:]))
     write_commit(store, 3, add("2026-01-01-new", {"d": "2026-01-01", "who": None}))
     table = DeltaTable(store)
-    compaction = asked(table, minNumFiles="3")
+    compaction = find_compaction(table, minNumFiles="3")
     assert compaction is not None
     chosen = table.snapshot().files(compaction.where)["path"].to_pylist()
     assert sorted(chosen) == ["2026-01-02-0", "2026-01-02-1", "2026-01-02-new"]
-    both = asked(table, versions=(2, 3), minNumFiles="3")
+    both = find_compaction(table, versions=(2, 3), minNumFiles="3")
     assert len(table.snapshot().files(both.where)) == 6
 
 
 def test_a_write_that_only_marks_rows_deleted_asks_for_nothing():
     table = table_of(*[1] * 50, fresh=0)
     write_commit(table.store, 3, remove("0.parquet"), add("0.parquet", stats="{}"))
-    assert asked(table, versions=(3,)) is None
+    assert find_compaction(table, versions=(3,)) is None
 
 
 def test_the_files_that_are_joined_are_the_small_ones_of_full_partitions():

@@ -40,7 +40,7 @@ STATEMENTS = [
 ]
 
 
-def _changed(rows: dict[int, str], changes: dict[int, str | None]) -> dict[int, str]:
+def _apply_changes(rows: dict[int, str], changes: dict[int, str | None]) -> dict[int, str]:
     after = {key: changes.get(key, value) for key, value in rows.items()}
     return {key: value for key, value in after.items() if value is not None}
 
@@ -64,7 +64,7 @@ def test_a_claimed_number_of_rows_removes_no_file_and_no_row(tmp_path, configura
             root.mkdir()
             make(root, add_file(root, "a", rows_of(range(10)), stats), configuration=configuration)
             execute(root, text)
-            assert _content(root) == _changed(before, changed), (stats[:60], text)
+            assert _content(root) == _apply_changes(before, changed), (stats[:60], text)
 
 
 def test_a_delete_of_every_row_leaves_none_whatever_is_claimed(tmp_path):
@@ -184,7 +184,7 @@ def test_counts_change_no_outcome(tmp_path_factory, lines, condition, n, by_vect
     assert {row["id"] for row in read(root, text)} == matched
     execute(root, " ".join([_UPDATE if updates else _DELETE, "WHERE", text]))
     changes = dict.fromkeys(matched, "z" if updates else None)
-    assert _content(root) == _changed(model, changes)
+    assert _content(root) == _apply_changes(model, changes)
 
 
 LYING_BOUNDS = st.tuples(

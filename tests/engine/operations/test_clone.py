@@ -31,7 +31,7 @@ from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
-from tests.engine.iceberg.readers import seen_similar
+from tests.engine.iceberg.readers import read_with_all_clients
 from tests.engine.operations.cloned_tables import (
     SCHEMA,
     append,
@@ -168,14 +168,14 @@ def test_a_vacuum_of_the_source_may_break_its_clone(source, target):
         target.snapshot().to_arrow()
 
 
-def _emptied(table):
+def _empty_table(table):
     txn = table.start_transaction()
     txn.stage(*[removal(add) for add in table.snapshot().add_files()])
     txn.commit("DELETE")
 
 
 def test_a_version_whose_files_were_vacuumed_is_not_cloned(source, target):
-    _emptied(source)
+    _empty_table(source)
     run(NOW, source, None)
     with pytest.raises(DataFileMissingError, match=r"Version 3 of .* 3 of its files are gone"):
         _clone(target, source, version=3)
@@ -185,7 +185,7 @@ def test_a_version_whose_files_were_vacuumed_is_not_cloned(source, target):
 def test_a_clone_names_no_file_that_its_source_loses_before_the_commit(source, target):
     class Vacuuming(TransactionObserver):
         def staged(self, _txn):
-            _emptied(source)
+            _empty_table(source)
             run(NOW, source, None)
 
     with pytest.raises(DataFileMissingError):
@@ -194,7 +194,7 @@ def test_a_clone_names_no_file_that_its_source_loses_before_the_commit(source, t
 
 
 def test_a_version_is_not_cloned_while_a_vacuum_of_the_source_may_take_its_files(source, target):
-    _emptied(source)
+    _empty_table(source)
     source.start_transaction().commit("VACUUM START", even_if_empty=True)
     with pytest.raises(RequestError, match="has not said that it ended"):
         _clone(target, source, version=3)
@@ -211,11 +211,11 @@ def test_what_the_source_still_has_is_cloned_during_a_vacuum(source, target):
 
 def test_a_clone_is_not_restored_to_files_that_its_source_has_lost(source, target):
     _clone(target, source)
-    _emptied(target)
+    _empty_table(target)
     run(Restore(version=0), target, None)
     assert ids(target) == [2, 3]
-    _emptied(target)
-    _emptied(source)
+    _empty_table(target)
+    _empty_table(source)
     run(NOW, source, None)
     with pytest.raises(DataFileMissingError, match="Version 0"):
         run(Restore(version=0), target, None)
@@ -306,7 +306,7 @@ def test_a_clone_is_read_as_iceberg_once_it_is_upgraded_itself(tmp_path, target)
     _clone(target, source)
     assert not Path(target.uri, "metadata").exists()
     run(Reorg(upgrade_uniform=2), target, None)
-    assert [row["id"] for row in seen_similar(target)] == [1, 2]
+    assert [row["id"] for row in read_with_all_clients(target)] == [1, 2]
 
 
 def test_a_table_that_maps_columns_otherwise_is_not_replaced(source, tmp_path):

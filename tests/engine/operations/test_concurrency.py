@@ -106,7 +106,7 @@ def test_a_merge_does_not_mind_rows_out_of_its_sources_reach(meanwhile, do, tabl
 
 
 @pytest.fixture
-def by_day(do, empty_table):
+def day_table(do, empty_table):
     do("CREATE TABLE t (id BIGINT, day STRING) USING DELTA PARTITIONED BY (day)")
     do("INSERT INTO t VALUES (1, 'd1'), (2, 'd2'), (3, 'd3')")
     return empty_table
@@ -121,7 +121,7 @@ def by_day(do, empty_table):
     ],
 )
 def test_a_merge_reads_the_partitions_between_its_sources_bounds(
-    meanwhile, by_day, source, and_day, passes
+    meanwhile, day_table, source, and_day, passes
 ):
     """Another write changes d2: between the bounds it is read, unless literal values leave it out."""
     merge = (

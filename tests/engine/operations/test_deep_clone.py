@@ -57,10 +57,10 @@ def source(tmp_path):
 
 @pytest.fixture
 def target(tmp_path):
-    return watched(tmp_path)
+    return watch_table(tmp_path)
 
 
-def watched(tmp_path, fail_at=0):
+def watch_table(tmp_path, fail_at=0):
     return DeltaTable(WatchedStore(tmp_path / "a copy", fail_at))
 
 
@@ -109,11 +109,11 @@ def test_a_table_of_ones_own_gives_way_and_a_shallow_clone_becomes_deep(source, 
 
 def test_a_run_that_broke_off_is_taken_up_where_it_stopped(source, tmp_path):
     append(source, [4])
-    broken = watched(tmp_path, fail_at=3)
+    broken = watch_table(tmp_path, fail_at=3)
     with pytest.raises(StorageError):
         clone(broken, source)
     there = {Path(file).name for file in files(broken)}
-    target = watched(tmp_path)
+    target = watch_table(tmp_path)
     clone(target, source)
     assert ids(target) == [2, 3, 4]
     assert there
@@ -123,8 +123,8 @@ def test_a_run_that_broke_off_is_taken_up_where_it_stopped(source, tmp_path):
 
 def test_copies_that_a_vacuum_might_be_removing_are_made_again(source, tmp_path):
     with pytest.raises(StorageError):
-        clone(watched(tmp_path, fail_at=3), source)
-    target = watched(tmp_path)
+        clone(watch_table(tmp_path, fail_at=3), source)
+    target = watch_table(tmp_path)
     for file in files(target):
         old_s = Path(file).stat().st_mtime - TRUSTED_MS / 1000 - 60
         os.utime(file, (old_s, old_s))
@@ -182,8 +182,8 @@ def test_files_that_were_vacuumed_cannot_be_cloned(source, target):
 
 def test_a_vacuum_of_the_clone_keeps_its_copies_and_takes_those_of_a_failed_run(source, tmp_path):
     with pytest.raises(StorageError):
-        clone(watched(tmp_path, fail_at=3), source)
-    target = watched(tmp_path)
+        clone(watch_table(tmp_path, fail_at=3), source)
+    target = watch_table(tmp_path)
     clone(target, source, version=1)
     run(NOW, target, None)
     assert (ids(target), len(list(Path(target.uri).glob("*.parquet")))) == ([1, 2], 1)

@@ -17,7 +17,7 @@ LAYOUTS = (
 )
 
 
-def _created(do, layout):
+def _create_table(do, layout):
     do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
     do(f"INSERT INTO t {VALUES}")
     do("INSERT INTO t VALUES (6, 'c', 6.5), (7, 'c', NULL)")
@@ -34,7 +34,7 @@ def _created(do, layout):
 def test_delete_removes_exactly_the_matching_rows(
     do, empty_table, rows_elsewhere, layout, where, left
 ):
-    _created(do, layout)
+    _create_table(do, layout)
     result = do(f"DELETE FROM t WHERE {where}")
     rows = rows_elsewhere(empty_table)
     assert {row[0] for row in rows["engine"]} == left
@@ -59,7 +59,7 @@ def test_null_is_below_no_number_however_large(do, empty_table, where):
 
 
 def test_a_second_delete_extends_the_vector(do, empty_table):
-    _created(do, "")
+    _create_table(do, "")
     do("DELETE FROM t WHERE id = 1")
     result = do("DELETE FROM t WHERE id = 2")
     assert result.metrics["numDeletionVectorsUpdated"] == 1
@@ -69,7 +69,7 @@ def test_a_second_delete_extends_the_vector(do, empty_table):
 
 
 def test_a_masked_file_has_loose_bounds_and_its_physical_row_count(do, empty_table):
-    _created(do, "")
+    _create_table(do, "")
     do("DELETE FROM t WHERE id = 1")
     masked = next(add for add in empty_table.snapshot().add_files() if add.deletion_vector)
     stats = json.loads(masked.stats)
@@ -78,34 +78,34 @@ def test_a_masked_file_has_loose_bounds_and_its_physical_row_count(do, empty_tab
 
 
 def test_a_partition_condition_reads_no_data(do, do_lightly, empty_table):
-    _created(do, "PARTITIONED BY (p)")
+    _create_table(do, "PARTITIONED BY (p)")
     result = do_lightly("DELETE FROM t WHERE p = 'b'")
     assert result.metrics["numRemovedFiles"] == 1
     assert result.metrics["numDeletedRows"] == 2
 
 
 def test_a_delete_that_matches_nothing_makes_no_commit(do, empty_table):
-    _created(do, "")
+    _create_table(do, "")
     result = do("DELETE FROM t WHERE id = 99")
     assert result.version is None
     assert empty_table.version() == 2
 
 
 def test_a_dry_run_says_what_it_would_read_and_writes_nothing(do, do_lightly, empty_table):
-    _created(do, "")
+    _create_table(do, "")
     plan = do_lightly("DELETE FROM t WHERE id = 6", dry_run=True).plan.as_dict()
     assert plan["file_count"] == 1
     assert empty_table.version() == 2
 
 
 def test_an_append_only_table_refuses(do):
-    _created(do, "TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    _create_table(do, "TBLPROPERTIES ('delta.appendOnly' = 'true')")
     with pytest.raises(AppendOnlyError):
         do("DELETE FROM t WHERE id = 1")
 
 
 def test_rewriting_with_a_change_feed_writes_the_deleted_rows(do, empty_table):
-    _created(
+    _create_table(
         do,
         "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false',"
         " 'delta.enableChangeDataFeed' = 'true')",

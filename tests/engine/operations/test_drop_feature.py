@@ -34,7 +34,7 @@ def table(do_lightly, empty_table):
     do_lightly(
         "CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     )
-    _stage(empty_table, "WRITE", [_written(empty_table, [1, 2, 3])])
+    _stage(empty_table, "WRITE", [_write_add(empty_table, [1, 2, 3])])
     add = empty_table.snapshot().add_files()[0]
     vector = write_deletion_vector(empty_table.store, [0], inline_below_bytes=0)
     masked = replace_vector(add, vector, loosen_bounds(add.stats, 3))
@@ -42,7 +42,7 @@ def table(do_lightly, empty_table):
     return empty_table
 
 
-def _written(table, ids) -> AddFile:
+def _write_add(table, ids) -> AddFile:
     target = file_target(TableFiles(table.uri, table.snapshot().schema))
     ((add, _),) = write_files([pa.RecordBatch.from_pydict({"id": ids})], target, 0)
     return add
@@ -54,10 +54,10 @@ def _stage(table, operation, actions):
     return txn.commit(operation)
 
 
-def _purged(do_lightly, table):
+def _purge(do_lightly, table):
     do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
     masked = table.snapshot().add_files()[0]
-    moved = msgspec.structs.replace(_written(table, [2, 3]), data_change=False)
+    moved = msgspec.structs.replace(_write_add(table, [2, 3]), data_change=False)
     _stage(table, "REORG", [removal(masked, data_change=False), moved])
 
 
@@ -77,7 +77,7 @@ def test_deletion_vectors_go_once_no_file_has_one(do_lightly, table, rows_elsewh
     with pytest.raises(NeedsSparkError):  # to rewrite the file
         do_lightly(DROP)
     assert table.version() == before
-    _purged(do_lightly, table)
+    _purge(do_lightly, table)
     version = table.version()
     result = do_lightly(DROP)
     assert (result.version, result.versions) == (version + 2, (version + 1, version + 2))
@@ -106,7 +106,7 @@ def test_deletion_vectors_go_once_no_file_has_one(do_lightly, table, rows_elsewh
 
 
 def test_protected_history_goes_at_once_or_not_at_all(do_lightly, table):
-    _purged(do_lightly, table)
+    _purge(do_lightly, table)
     do_lightly(DROP)
     kept = table.snapshot()
     _older(table, 24 * 40)
@@ -119,7 +119,7 @@ def test_protected_history_goes_at_once_or_not_at_all(do_lightly, table):
 
 
 def test_history_is_cut_off_where_that_is_asked_for_and_due(do_lightly, table):
-    _purged(do_lightly, table)
+    _purge(do_lightly, table)
     last = table.version()
     with pytest.raises(RequestError, match=f"version {last} still speaks of it.*25 hours"):
         do_lightly(f"{DROP} TRUNCATE HISTORY")
@@ -133,7 +133,7 @@ def test_history_is_cut_off_where_that_is_asked_for_and_due(do_lightly, table):
 
 
 def test_protection_goes_with_the_history_it_guards(do_lightly, table):
-    _purged(do_lightly, table)
+    _purge(do_lightly, table)
     do_lightly(DROP)
     protection = "ALTER TABLE t DROP FEATURE checkpointProtection"
     with pytest.raises(RequestError, match="TRUNCATE HISTORY"):
@@ -148,12 +148,12 @@ def test_protection_goes_with_the_history_it_guards(do_lightly, table):
 
 
 def test_a_writer_that_uses_the_feature_again_meanwhile_wins(do_lightly, table):
-    _purged(do_lightly, table)
+    _purge(do_lightly, table)
 
     class Again(TransactionObserver):
         def before_commit(self, txn, attempt_version) -> None:  # noqa: ARG002
             if table.history(1)[0].operation == "Deletion Vector Tombstones":
-                _stage(DeltaTable(table.store), "WRITE", [_written(table, [9])])
+                _stage(DeltaTable(table.store), "WRITE", [_write_add(table, [9])])
 
     with pytest.raises(ConflictError):
         do_lightly(DROP, observer=Again())
@@ -161,13 +161,13 @@ def test_a_writer_that_uses_the_feature_again_meanwhile_wins(do_lightly, table):
 
 
 def test_a_dry_run_changes_nothing(do_lightly, table):
-    _purged(do_lightly, table)
+    _purge(do_lightly, table)
     version = table.version()
     assert "checkpoint" in do_lightly(DROP, dry_run=True).plan.summary
     assert table.version() == version
 
 
-def _created(do_lightly, columns="id BIGINT", **properties):
+def _create_table(do_lightly, columns="id BIGINT", **properties):
     properties = {"enableDeletionVectors": "false", **properties}
     listed = ", ".join(
         f"'delta.{key.replace('__', '.')}' = '{value}'" for key, value in properties.items()
@@ -219,7 +219,7 @@ IN_USE = (
 def test_a_feature_in_use_is_refused_with_what_uses_it(
     do_lightly, empty_table, feature, properties, columns, said
 ):
-    _created(do_lightly, columns, **properties)
+    _create_table(do_lightly, columns, **properties)
     with pytest.raises(RequestError, match=said):
         do_lightly(f"ALTER TABLE t DROP FEATURE {feature}")
     assert empty_table.version() == 0
@@ -229,7 +229,7 @@ LEGACY = {"appendOnly", "invariants"}
 
 
 def test_a_clustered_table_gives_up_clustering_and_its_domains(do_lightly, empty_table):
-    _created(do_lightly, feature__clustering="supported")
+    _create_table(do_lightly, feature__clustering="supported")
     do_lightly("ALTER TABLE t CLUSTER BY (id)")
     drop = "ALTER TABLE t DROP FEATURE {}"
     with pytest.raises(RequestError, match=r"clustered by id\..*CLUSTER BY NONE"):
@@ -244,7 +244,7 @@ def test_a_clustered_table_gives_up_clustering_and_its_domains(do_lightly, empty
 
 
 def test_in_commit_timestamps_go_with_what_is_known_of_their_beginning(do_lightly, empty_table):
-    _created(do_lightly)
+    _create_table(do_lightly)
     key = "delta.enableInCommitTimestamps"
     do_lightly(f"ALTER TABLE t SET TBLPROPERTIES ('{key}' = 'true')")
     do_lightly(f"ALTER TABLE t SET TBLPROPERTIES ('{key}' = 'false')")
@@ -252,7 +252,7 @@ def test_in_commit_timestamps_go_with_what_is_known_of_their_beginning(do_lightl
     snapshot = empty_table.snapshot()
     assert list_supported_features(snapshot.protocol) == LEGACY
     assert [name for name in snapshot.metadata.configuration if "Enablement" in name] == []
-    _stage(empty_table, "WRITE", [_written(empty_table, [1])])
+    _stage(empty_table, "WRITE", [_write_add(empty_table, [1])])
     assert empty_table.history(1)[0].in_commit_timestamp is None
 
 
@@ -262,8 +262,8 @@ def test_in_commit_timestamps_go_with_what_is_known_of_their_beginning(do_lightl
 def test_features_that_readers_must_know_leave_their_history_protected(
     do_lightly, empty_table, feature, rows_elsewhere
 ):
-    _created(do_lightly, **{f"feature__{feature}": "supported"})
-    _stage(empty_table, "WRITE", [_written(empty_table, [1])])
+    _create_table(do_lightly, **{f"feature__{feature}": "supported"})
+    _stage(empty_table, "WRITE", [_write_add(empty_table, [1])])
     do_lightly(f"ALTER TABLE t DROP FEATURE {feature}")
     snapshot = empty_table.snapshot()
     left = list_supported_features(snapshot.protocol)
@@ -274,7 +274,7 @@ def test_features_that_readers_must_know_leave_their_history_protected(
 
 
 def test_a_feature_without_traces_just_goes(do_lightly, empty_table):
-    _created(do_lightly, feature__vacuumProtocolCheck="supported")
+    _create_table(do_lightly, feature__vacuumProtocolCheck="supported")
     assert do_lightly("ALTER TABLE t DROP FEATURE vacuumProtocolCheck").versions == (1,)
     protocol = empty_table.snapshot().protocol
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
@@ -285,7 +285,7 @@ def test_a_feature_without_traces_just_goes(do_lightly, empty_table):
 
 
 def test_v2_checkpoints_are_cut_off_with_the_history(do_lightly, empty_table):
-    _created(do_lightly, checkpointPolicy="v2")
+    _create_table(do_lightly, checkpointPolicy="v2")
     checkpoint(empty_table.snapshot(), empty_table.clock.now_ms())
     do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
     with pytest.raises(RequestError, match="version 0 still speaks of it"):

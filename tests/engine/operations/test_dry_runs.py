@@ -83,12 +83,12 @@ PLANS = [
 def test_a_dry_run_counts_files_rows_and_bytes_and_leaves_no_trace(
     do_lightly, table, statement, files, rows, parts
 ):
-    before = _listing(table)
+    before = _list_files(table)
     plan = do_lightly(statement, dry_run=True).plan
     assert (plan.file_count, plan.rows) == (files, rows)
     assert parts is None or plan.size_bytes == _bytes(table, *parts)
     assert len(plan.as_dict()["files"]) == files
-    assert _listing(table) == before
+    assert _list_files(table) == before
 
 
 COUNTED = [
@@ -123,12 +123,12 @@ def test_a_dry_run_counts_the_rows_that_would_change(
         str(tmp_path / "other"), table.snapshot().schema, partition_columns=("p",)
     )
     _append(other, [2, 5], "z")
-    before = _listing(table)
+    before = _list_files(table)
     plan = do_lightly(statement, dry_run=True, resolve={"other": other}.__getitem__).plan
     assert (plan.file_count, plan.rows, plan.is_counted) == (files, rows, True)
     assert plan.summary == said
     assert sum(file.rows for file in plan.files) == rows
-    assert _listing(table) == before
+    assert _list_files(table) == before
 
 
 @pytest.mark.parametrize("statement", [statement for statement, *_ in COUNTED])
@@ -173,11 +173,11 @@ def test_a_vacuum_says_which_files_would_go_and_which_versions_with_them(do_ligh
 
 
 def test_a_column_that_would_be_dropped_touches_no_file(do_lightly, table):
-    before = _listing(table)
+    before = _list_files(table)
     plan = do_lightly("ALTER TABLE t DROP COLUMN id", dry_run=True).plan
     assert plan.file_count == 0
     assert "1 columns" in plan.summary
-    assert _listing(table) == before
+    assert _list_files(table) == before
 
 
 @pytest.mark.parametrize(
@@ -212,5 +212,5 @@ def test_a_dry_run_names_the_writers_it_would_meet(do_lightly, table):
     assert do_lightly("DELETE FROM t", dry_run=True).plan.running_writers == ()
 
 
-def _listing(table):
+def _list_files(table):
     return sorted(p.as_posix() for p in Path(table.uri).rglob("*"))

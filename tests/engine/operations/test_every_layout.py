@@ -13,7 +13,7 @@ from tests.engine.operations.sweep.layouts import (
     FACTORS,
     Layout,
     all_pairs,
-    covering_layouts,
+    choose_covering_layouts,
     pairs_of,
     random_layouts,
     spread,
@@ -23,7 +23,7 @@ from tests.engine.operations.sweep.steps import CORE, STEPS
 from tests.engine.other_engines import deltalake_rows, duckdb_rows
 from tests.shares import one_in
 
-LAYOUTS = covering_layouts()
+LAYOUTS = choose_covering_layouts()
 DEALT = spread(CORE, LAYOUTS)
 SHUFFLED = int(os.environ.get("LAYOUTS", "40"))
 """How many layouts `make stress` draws at random."""

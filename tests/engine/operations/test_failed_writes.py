@@ -35,14 +35,14 @@ class _Stop(TransactionObserver):
         self.root = Path()
 
     def staged(self, txn) -> None:  # noqa: ARG002
-        self.listings.append(_listing(self.root))
+        self.listings.append(_list_files(self.root))
 
     def before_commit(self, txn, attempt_version) -> None:  # noqa: ARG002
         what = "Stopped before the commit."
         raise OperationCancelledError(what)
 
 
-def _listing(root):
+def _list_files(root):
     return {p.relative_to(root).as_posix() for p in Path(root).rglob("*") if p.is_file()}
 
 
@@ -64,7 +64,7 @@ def test_a_write_stopped_before_its_commit_leaves_nothing(do, empty_table, tmp_p
     if kind == "vectors":
         do("DELETE FROM t WHERE id = 2 OR id = 13")
     more = _source(tmp_path, range(21, 24))
-    before, version = _listing(empty_table.uri), empty_table.version()
+    before, version = _list_files(empty_table.uri), empty_table.version()
     statements = [
         "DELETE FROM t WHERE id = 1",
         "UPDATE t SET v = v + 1 WHERE id > 2",
@@ -87,7 +87,7 @@ def test_a_write_stopped_before_its_commit_leaves_nothing(do, empty_table, tmp_p
         with pytest.raises(OperationCancelledError):
             do(text, observer=stop)
         assert stop.listings[0] >= before, "it had got as far as its commit"
-        assert _listing(empty_table.uri) == before, statement
+        assert _list_files(empty_table.uri) == before, statement
     assert empty_table.version() == version
 
 
@@ -108,7 +108,7 @@ def test_files_of_tasks_that_ended_go_when_another_task_fails(do, empty_table, t
             do(Append(FileSource(str(folder), "parquet")))
     finally:
         spark.conf.set("spark.sql.files.maxPartitionBytes", size)
-    assert {name for name in _listing(empty_table.uri) if name.endswith(".parquet")} == set()
+    assert {name for name in _list_files(empty_table.uri) if name.endswith(".parquet")} == set()
 
 
 class _CancelledAtTheEnd(Execution):
@@ -128,9 +128,9 @@ def test_vectors_of_a_stage_that_is_cancelled_when_its_work_is_done_go(
     do("CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES (" + PROPERTIES["vectors"] + ")")
     pq.write_table(pa.table({"id": pa.array(range(40_000), pa.int64())}), tmp_path / "s.parquet")
     do(Append(source=FileSource(str(tmp_path / "s.parquet"), "parquet")))
-    before = _listing(empty_table.store.root)
+    before = _list_files(empty_table.store.root)
     execution = _CancelledAtTheEnd(empty_table, spark, RunOptions(in_process_bytes=0))
     delete_some = Delete(where="pmod(hash(id), 3) = 0")
     with pytest.raises(OperationCancelledError), execution.clean_up_on_failure():
         delete(delete_some, execution)
-    assert _listing(empty_table.store.root) == before
+    assert _list_files(empty_table.store.root) == before

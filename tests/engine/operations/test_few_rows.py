@@ -70,13 +70,13 @@ TABLES = {
 GIVEN = {"ruled": ["id", "k", "name", "price", "s"], "numbered": ["name", "id"]}
 
 
-def _made(spark, place, text):
+def _create_table(spark, place, text):
     table = DeltaTable(open_store(str(place)))
     run(parse_statement(f"CREATE TABLE t {text}"), table, spark)
     return table
 
 
-def _left(table):
+def _describe_last_version(table):
     """What the last version added: values of partitions, statistics, and the files' own types and rows."""
     snapshot = table.snapshot()
     files = []
@@ -91,10 +91,10 @@ def _left(table):
             )
         )
     rows = sorted(map(repr, snapshot.to_arrow().to_pylist()))
-    return rows, sorted(_without_names(repr(file)) for file in files)
+    return rows, sorted(_mask_names(repr(file)) for file in files)
 
 
-def _without_names(text):
+def _mask_names(text):
     """Mapped columns have names of their own in each table."""
     return re.sub(r"col-[0-9a-f-]{36}", "col", text)
 
@@ -103,7 +103,7 @@ def _both(spark, tmp_path, text, work):
     """What `work` leaves in two tables of a kind: by Spark's tasks, by this process."""
     left = []
     for number, limit in enumerate((0, RunOptions().in_process_bytes)):
-        table = _made(spark, tmp_path / str(number), text)
+        table = _create_table(spark, tmp_path / str(number), text)
         try:
             work(table, RunOptions(in_process_bytes=limit))
         except EngineError as error:
@@ -111,7 +111,7 @@ def _both(spark, tmp_path, text, work):
             assert not list(Path(table.uri).rglob("*.parquet"))
             left.append((type(error), message))
             continue
-        left.append(_left(table))
+        left.append(_describe_last_version(table))
     return left
 
 
@@ -199,7 +199,9 @@ def test_any_values_leave_what_tasks_leave(spark, tmp_path_factory, rows, layout
 
 def test_few_rows_of_a_statement_are_written_without_a_task_of_python(spark, tmp_path, monkeypatch):
     """Where the plan does not say that rows are few, tasks write them."""
-    table = _made(spark, tmp_path, TABLES["numbered"].replace(" GENERATED ALWAYS AS IDENTITY", ""))
+    table = _create_table(
+        spark, tmp_path, TABLES["numbered"].replace(" GENERATED ALWAYS AS IDENTITY", "")
+    )
     tasks = []
     original = writer._run
     monkeypatch.setattr(
@@ -238,7 +240,7 @@ def test_few_rows_that_spark_does_not_send_are_left_to_tasks(spark, tmp_path):
     """The limit of what Spark sends to its driver ends no write."""
     few = spark.range(2_000).selectExpr("id", "uuid() AS v").coalesce(1)
     assert collect_rows(few) is None
-    table = _made(spark, tmp_path, "(id BIGINT, v STRING) USING DELTA")
+    table = _create_table(spark, tmp_path, "(id BIGINT, v STRING) USING DELTA")
     run(Append(DataFrameSource(few)), table, spark)
     assert table.snapshot().row_count == 2_000
 
@@ -288,7 +290,9 @@ def test_few_rows_of_which_one_is_large_are_left_to_tasks(spark, tmp_path, monke
     monkeypatch.setattr(
         writer, "_run", lambda *given, **named: tasks.append(1) or original(*given, **named)
     )
-    table = _made(spark, tmp_path, "(id BIGINT, p INT, v STRING) USING DELTA PARTITIONED BY (p)")
+    table = _create_table(
+        spark, tmp_path, "(id BIGINT, p INT, v STRING) USING DELTA PARTITIONED BY (p)"
+    )
     large = "IF(id = 7, repeat('x', 10000), 'y') AS v"
     few = spark.range(0, 10_000, 1, 2).selectExpr("id", "CAST(id % 3 AS INT) AS p", large)
     run(Append(DataFrameSource(few)), table, spark)
@@ -299,7 +303,7 @@ def test_a_large_source_of_few_rows_is_merged_without_the_driver(spark, tmp_path
     taken = []
     original = merge.collect_rows
     monkeypatch.setattr(merge, "collect_rows", lambda frame: taken.append(1) or original(frame))
-    table = _made(spark, tmp_path, "(id BIGINT, v STRING) USING DELTA")
+    table = _create_table(spark, tmp_path, "(id BIGINT, v STRING) USING DELTA")
     source = DataFrameSource(spark.range(20).selectExpr("id", "repeat('x', 100) AS v"))
     clauses = (MergeClause(MATCHED, UPDATE_ALL), MergeClause(NOT_MATCHED, INSERT_ALL))
     command = Merge(source=source, on="target.id = source.id", clauses=clauses)
@@ -311,7 +315,7 @@ def test_a_large_source_of_few_rows_is_merged_without_the_driver(spark, tmp_path
 
 def test_a_few_rows_that_fail_half_way_leave_no_file(spark, tmp_path, monkeypatch):
     """A disk that is full ends the write in the engine's words; what was written before goes."""
-    table = _made(spark, tmp_path, "(id BIGINT, p BIGINT) USING DELTA PARTITIONED BY (p)")
+    table = _create_table(spark, tmp_path, "(id BIGINT, p BIGINT) USING DELTA PARTITIONED BY (p)")
     original = writer.write_files
 
     def full(*given):
@@ -357,7 +361,7 @@ def test_the_new_images_of_few_rows_are_what_tasks_write(spark, tmp_path, monkey
     text = f"({COLUMNS}, twice INT GENERATED ALWAYS AS (k * 2)) USING DELTA PARTITIONED BY (flag)"
     text += f" TBLPROPERTIES ('delta.enableDeletionVectors' = 'true'{UPDATED[kind]})"
     for number in range(2):
-        table = _made(spark, tmp_path / str(number), text)
+        table = _create_table(spark, tmp_path / str(number), text)
         frame = spark.sql(ROWS).repartitionByRange(5, "id").withColumn("twice", F.expr("k * 2"))
         in_order = frame.sortWithinPartitions("id")
         run(Append(DataFrameSource(in_order)), table, spark, RunOptions(in_process_bytes=0))
@@ -370,13 +374,13 @@ def test_the_new_images_of_few_rows_are_what_tasks_write(spark, tmp_path, monkey
             if not name.endswith(("Ms", "Bytes", "AddedFiles"))
         }
         changes = read_changes(table, 2).to_pylist() if kind == "change feed" else []
-        left.append((metrics, _rows(_tracked(table)), _rows(changes, "_commit_timestamp")))
+        left.append((metrics, _rows(_read_row_ids(table)), _rows(changes, "_commit_timestamp")))
     assert left[0] == left[1]
     assert left[0][0]["numUpdatedRows"] == 17
     assert len(looks) == (1 if kind != "change feed" and most == 10_000 else 2)
 
 
-def _tracked(table):
+def _read_row_ids(table):
     """Rows, each with its row id where the table tracks them."""
     snapshot = table.snapshot()
     if not snapshot.properties.row_tracking:
@@ -399,7 +403,7 @@ def test_an_update_whose_new_rows_break_a_rule_changes_nothing(spark, tmp_path):
     text = "(id BIGINT, k INT) USING DELTA TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     messages = []
     for number in range(2):
-        table = _made(spark, tmp_path / str(number), text)
+        table = _create_table(spark, tmp_path / str(number), text)
         run(parse_statement("ALTER TABLE t ADD CONSTRAINT small CHECK (k < 30)"), table, spark)
         frame = spark.range(0, 20, 1, 4).selectExpr("id", "CAST(id AS INT) AS k")
         run(Append(DataFrameSource(frame)), table, spark, RunOptions(in_process_bytes=0))
@@ -417,7 +421,7 @@ def test_a_partition_may_be_called_as_a_column_is_in_the_files(spark, tmp_path):
     text = "(a INT, p INT) USING DELTA PARTITIONED BY (p) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     left = []
     for number in range(2):
-        table = _made(spark, tmp_path / str(number), text)
+        table = _create_table(spark, tmp_path / str(number), text)
         for statement in (
             "ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
             "ALTER TABLE t RENAME COLUMN a TO b",

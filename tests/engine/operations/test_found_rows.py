@@ -50,7 +50,7 @@ def meanwhile(do, table):
         def act():
             do(winner, table=DeltaTable(table.store))
             for path in kept:
-                path.write_bytes(_without_rows(kept[path]))
+                path.write_bytes(_drop_rows(kept[path]))
 
         try:
             do(
@@ -68,7 +68,7 @@ def meanwhile(do, table):
     return race
 
 
-def _without_rows(parquet):
+def _drop_rows(parquet):
     """Overwrite all but a file's footer and its marks."""
     footer = int.from_bytes(parquet[-8:-4], "little") + 8
     return parquet[:4] + b"\xff" * (len(parquet) - footer - 4) + parquet[-footer:]

@@ -39,7 +39,7 @@ def _rows(table):
     return {row["id"]: tuple(row.values())[1:] for row in rows}
 
 
-def _changed(perform, table):
+def _run_changes(perform, table):
     perform(f"CREATE TABLE t ({COLUMNS}) USING DELTA")
     perform(INSERT, sources={"fresh": FIRST})
     result = perform(UPSERT, sources={"Fresh": CHANGES})
@@ -53,13 +53,13 @@ def _changed(perform, table):
 
 
 def test_rows_of_a_program_are_inserted_and_merged_without_spark(do_lightly, empty_table):
-    _changed(do_lightly, empty_table)
+    _run_changes(do_lightly, empty_table)
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(180)
 def test_spark_takes_the_same_rows(do, empty_table):
-    _changed(do, empty_table)
+    _run_changes(do, empty_table)
     do("INSERT INTO t BY NAME SELECT * FROM s", sources={"s": pa.table({"id": ["41", "42"]})})
     assert {41, 42} <= _rows(empty_table).keys()
 

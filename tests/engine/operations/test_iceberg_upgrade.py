@@ -11,7 +11,7 @@ from engine.protocol.iceberg_compat import is_iceberg
 from engine.storage.uri import resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
-from tests.engine.iceberg.readers import seen_similar
+from tests.engine.iceberg.readers import read_with_all_clients
 from tests.engine.made_tables import add, stage
 
 UPGRADE = "REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))"
@@ -42,7 +42,7 @@ def test_an_upgraded_table_is_read_and_written_as_before(do, empty_table, tmp_pa
     assert is_iceberg(after.properties)
     assert not after.properties.enable_deletion_vectors
     assert {"icebergCompatV2", "columnMapping"} <= set(after.protocol.writer_features)
-    assert seen_similar(empty_table) == sorted(rows, key=lambda row: row["id"])
+    assert read_with_all_clients(empty_table) == sorted(rows, key=lambda row: row["id"])
     assert min(add_file.base_row_id for add_file in after.add_files()) >= 4
     for add_file in after.add_files():
         assert add_file.tags == {"ICEBERG_COMPAT_VERSION": "2"}
@@ -54,7 +54,7 @@ def test_an_upgraded_table_is_read_and_written_as_before(do, empty_table, tmp_pa
     do("DELETE FROM t WHERE id = 1")
     do("UPDATE t SET p = 'c' WHERE id = 3")
     do("OPTIMIZE t")
-    similar = seen_similar(empty_table)
+    similar = read_with_all_clients(empty_table)
     assert [(row["id"], row["p"], row["l"]) for row in similar] == [(3, "c", []), (4, None, [4])]
     assert all(file.tags == {"ICEBERG_COMPAT_VERSION": "2"} for file in _live(empty_table))
     assert not any(file.deletion_vector for file in _live(empty_table))
@@ -110,7 +110,7 @@ def test_types_and_changes_that_iceberg_lacks_are_refused_before_anything_is_don
 def test_an_empty_table_is_upgraded_without_spark(do_lightly, empty_table):
     do_lightly("CREATE TABLE t (id BIGINT, m MAP<STRING, INT>)")
     assert do_lightly(UPGRADE).versions == (1, 2)
-    assert seen_similar(empty_table) == []
+    assert read_with_all_clients(empty_table) == []
     assert do_lightly(UPGRADE).message == "Iceberg clients can read the table already."
 
 
@@ -129,7 +129,7 @@ def test_an_upgrade_that_stopped_is_taken_up(do_lightly, empty_table):
     assert empty_table.version() == 1
     do_lightly(UPGRADE)
     assert is_iceberg(empty_table.snapshot().properties)
-    assert seen_similar(empty_table) == []
+    assert read_with_all_clients(empty_table) == []
 
 
 def test_a_writer_that_began_before_the_upgrade_loses(do_lightly, empty_table):

@@ -27,12 +27,12 @@ def rows(do_lightly, empty_table):
     )
     do_lightly("INSERT INTO t VALUES (7, -1, 'a'), (8, 4, 'b'), (9, 2, 'c')")
 
-    def after(text, column):
+    def run_and_read(text, column):
         do_lightly(text)
         live = empty_table.snapshot().to_arrow().to_pylist()
         return {row["id"]: row[column] for row in live}
 
-    return after
+    return run_and_read
 
 
 def test_a_remainder_is_each_rows_own_where_a_divisor_is_minus_one(rows):

@@ -41,7 +41,7 @@ MERGES = {
 }
 
 
-def _made(do, more, properties):
+def _create_table(do, more, properties):
     do(f"CREATE TABLE t (id BIGINT, name STRING, v BIGINT{more}) USING DELTA {properties}")
     for ids in (range(12), range(12, 25)):
         rows = ", ".join(f"({i}, 'n{i % 3}', {i})" for i in ids)
@@ -78,7 +78,7 @@ def each_way(do, spark, empty_table):
     [("", ROW_IDS), (f", {WIDE}", ""), ("", NO_VECTORS), (f", {WIDE}", FEED)],
 )
 def test_a_source_that_is_sent_to_every_task_joins_the_same_rows(each_way, do, more, properties):
-    _made(do, more, properties)
+    _create_table(do, more, properties)
     rows, counts = each_way(MERGES["all"])
     assert [row for row in rows if row[1] == "new"] == sorted(
         ((3 * i, "new", None if i % 4 == 0 else i) for i in range(12)), key=repr
@@ -98,7 +98,7 @@ def test_a_source_that_is_sent_to_every_task_joins_the_same_rows(each_way, do, m
 
 @pytest.mark.parametrize("name", ["deletes", "inserts", "ranges", "the rest"])
 def test_every_kind_of_clause_does_the_same_however_the_sides_are_joined(each_way, do, name):
-    _made(do, "", "")
+    _create_table(do, "", "")
     rows, counts = each_way(MERGES[name])
     deleted = {"deletes": [19, 20, 22, 23, 24], "the rest": [1, 2]}.get(name, [])
     assert not set(deleted) & {row[0] for row in rows}
@@ -109,7 +109,7 @@ def test_every_kind_of_clause_does_the_same_however_the_sides_are_joined(each_wa
 
 
 def test_row_ids_stay_where_images_are_made_as_rows_are_found(do, empty_table, spark):
-    _made(do, "", ROW_IDS)
+    _create_table(do, "", ROW_IDS)
     ids = _row_ids(empty_table, spark)
     do(f"MERGE INTO t USING {SOURCE} {MERGES['all']}")
     after = _row_ids(empty_table, spark)
@@ -125,7 +125,7 @@ def _row_ids(table, spark):
 
 
 def test_a_row_that_two_source_rows_would_change_leaves_no_file_behind(do, empty_table):
-    _made(do, "", "")
+    _create_table(do, "", "")
     before = sorted(status.path for status in empty_table.store.list_all())
     with pytest.raises(MultipleSourceRowsError):
         do(
@@ -136,7 +136,7 @@ def test_a_row_that_two_source_rows_would_change_leaves_no_file_behind(do, empty
 
 
 def test_a_merge_of_many_tasks_leaves_few_files(do, empty_table, spark):
-    _made(do, "", "")
+    _create_table(do, "", "")
     command = parse_statement(
         "MERGE INTO t USING delta.`/other` AS s ON t.id = s.id"
         " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
@@ -194,7 +194,7 @@ CARRIED = [
 ]
 
 
-def _analysed(text, target):
+def _analyse(text, target):
     command = parse_statement(f"MERGE INTO t USING delta.`/other` AS s {text}")
     assert isinstance(command, Merge)
     return command.analyse(target, PLAIN)
@@ -202,7 +202,7 @@ def _analysed(text, target):
 
 @pytest.mark.parametrize(("text", "target", "reads_all", "held"), CARRIED)
 def test_pairs_hold_what_images_need_where_matching_reads_it(text, target, reads_all, held):
-    merge = _analysed(text, target)
+    merge = _analyse(text, target)
     carried = choose_pair_columns(
         merge, target, set(PLAIN.names), reads_all=reads_all, row_ids=False
     )
@@ -211,7 +211,7 @@ def test_pairs_hold_what_images_need_where_matching_reads_it(text, target, reads
 
 
 def test_a_column_of_the_source_that_goes_by_another_name_is_not_held():
-    merge = _analysed("ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", PLAIN)
+    merge = _analyse("ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", PLAIN)
     assert (
         choose_pair_columns(merge, PLAIN, {"ID", "name", "v"}, reads_all=True, row_ids=False)
         is None
@@ -219,7 +219,7 @@ def test_a_column_of_the_source_that_goes_by_another_name_is_not_held():
 
 
 def test_matching_needs_what_on_and_the_conditions_name():
-    merge = _analysed(
+    merge = _analyse(
         "ON t.id = s.id WHEN MATCHED AND s.v > 1 THEN UPDATE SET name = s.name"
         " WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)",
         PLAIN,
@@ -239,7 +239,7 @@ def test_matching_needs_what_on_and_the_conditions_name():
     ],
 )
 def test_on_is_known_to_join_by_equality(on, expected):
-    merge = _analysed(f"ON {on} WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)", PLAIN)
+    merge = _analyse(f"ON {on} WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)", PLAIN)
     assert joins_by_equality(merge.on) == expected
 
 

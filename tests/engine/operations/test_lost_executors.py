@@ -98,7 +98,7 @@ spark.storage.decommission.shuffleBlocks.enabled true
 """
 
 
-def _configured(tmp_path, text):
+def _write_configuration(tmp_path, text):
     place = tmp_path / "conf"
     place.mkdir()
     (place / "spark-defaults.conf").write_text(text)
@@ -107,13 +107,15 @@ def _configured(tmp_path, text):
 
 def test_executors_that_come_and_go_by_dynamic_allocation_change_nothing(tmp_path):
     """Each run begins without any: they were idle, and given back."""
-    endings, _ = _endings(tmp_path, "idle", **_configured(tmp_path, DYNAMIC))
+    endings, _ = _endings(tmp_path, "idle", **_write_configuration(tmp_path, DYNAMIC))
     _check(endings)
     assert [ending["code"] for ending in endings] == [""] * len(RUNS)
 
 
 def test_an_executor_that_is_decommissioned_hands_over_what_it_kept(tmp_path):
-    endings, log = _endings(tmp_path, "decommission", **_configured(tmp_path, DECOMMISSION))
+    endings, log = _endings(
+        tmp_path, "decommission", **_write_configuration(tmp_path, DECOMMISSION)
+    )
     _check(endings)
     assert [ending["killed"] for ending in endings] == [1] * len(RUNS)
     assert [ending["code"] for ending in endings] == [""] * len(RUNS), log[-3000:]

@@ -69,11 +69,11 @@ def _stray(table, name, *, age_s=0):
     path = Path(table.uri) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x")
-    _aged(path, age_s)
+    _age_file(path, age_s)
     return name
 
 
-def _aged(path, age_s):
+def _age_file(path, age_s):
     moment = path.stat().st_mtime - age_s
     os.utime(path, (moment, moment))
 
@@ -113,7 +113,7 @@ def test_a_longer_retention_than_the_tables_keeps_what_checkpoints_have_forgotte
     )
     for name in _files(table):
         if name.endswith(".parquet"):
-            _aged(Path(table.uri) / name, 2 * 3600)
+            _age_file(Path(table.uri) / name, 2 * 3600)
     checkpoint(table.snapshot(), table.clock.now_ms() + 2 * CLOCK_SLACK_MS)
     reopened = DeltaTable.open(table.uri)
     assert reopened.snapshot().state.tombstones.num_rows == 0

@@ -13,7 +13,7 @@ MERGE = (
 TWICE = MERGE.replace("(9,", "(2,")
 
 
-def kept(spark):
+def list_persistent(spark):
     return set(spark.sparkContext._jsc.getPersistentRDDs())
 
 
@@ -24,11 +24,11 @@ class Watch(TransactionObserver):
         self._spark, self.seen = spark, set()
 
     def staged(self, txn):  # noqa: ARG002
-        self.seen = kept(self._spark)
+        self.seen = list_persistent(self._spark)
 
 
 @pytest.fixture
-def filled(do):
+def small_table(do):
     do("CREATE TABLE t (id BIGINT, v DOUBLE) USING DELTA")
     do("INSERT INTO t VALUES (1, 1.0), (2, 2.0)")
 
@@ -41,15 +41,15 @@ def filled(do):
         "UPDATE t SET v = (SELECT max(v) FROM t) WHERE id = 1",
     ],
 )
-def test_rows_that_were_computed_once_are_given_up(do, empty_table, spark, filled, statement):
-    before, watch = kept(spark), Watch(spark)
+def test_rows_that_were_computed_once_are_given_up(do, empty_table, spark, small_table, statement):
+    before, watch = list_persistent(spark), Watch(spark)
     do(statement, observer=watch, resolve=lambda _: empty_table)
     assert watch.seen - before
-    assert not kept(spark) - before
+    assert not list_persistent(spark) - before
 
 
-def test_so_are_those_of_a_run_that_fails(do, spark, filled):
-    before = kept(spark)
+def test_so_are_those_of_a_run_that_fails(do, spark, small_table):
+    before = list_persistent(spark)
     with pytest.raises(MultipleSourceRowsError):
         do(TWICE)
-    assert not kept(spark) - before
+    assert not list_persistent(spark) - before

@@ -15,14 +15,14 @@ UPSERT = (
 )
 
 
-def _created(do, layout=""):
+def _create_table(do, layout=""):
     do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
     do("INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0), (3, 'c', 3.0)")
 
 
 @pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)", "CLUSTER BY (id)", NO_VECTORS])
 def test_merge_updates_deletes_and_inserts_in_one_commit(do, empty_table, rows_elsewhere, layout):
-    _created(do, layout)
+    _create_table(do, layout)
     result = do(UPSERT)
     rows = rows_elsewhere(empty_table)
     expected = sorted([(1, "a", 1.0), (2, "B", 22.0), (9, "n", 9.0)], key=repr)
@@ -33,7 +33,7 @@ def test_merge_updates_deletes_and_inserts_in_one_commit(do, empty_table, rows_e
 
 
 def test_two_source_rows_for_one_target_row_are_refused(do, empty_table):
-    _created(do)
+    _create_table(do)
     with pytest.raises(MultipleSourceRowsError):
         do(
             "MERGE INTO t USING (VALUES (2, 1.0), (2, 2.0)) AS s (id, v) ON t.id = s.id"
@@ -43,7 +43,7 @@ def test_two_source_rows_for_one_target_row_are_refused(do, empty_table):
 
 
 def test_clause_conditions_decide_which_source_row_counts(do, empty_table):
-    _created(do)
+    _create_table(do)
     do(
         "MERGE INTO t USING (VALUES (2, 1.0), (2, 50.0)) AS s (id, v) ON t.id = s.id"
         " WHEN MATCHED AND s.v > 10 THEN UPDATE SET v = s.v"
@@ -53,7 +53,7 @@ def test_clause_conditions_decide_which_source_row_counts(do, empty_table):
 
 
 def test_rows_that_no_source_row_joins_can_be_updated_and_deleted(do, empty_table):
-    _created(do)
+    _create_table(do)
     result = do(
         "MERGE INTO t USING (VALUES (2, 1.0)) AS s (id, v) ON t.id = s.id"
         " WHEN NOT MATCHED BY SOURCE AND t.id = 1 THEN DELETE"
@@ -65,7 +65,7 @@ def test_rows_that_no_source_row_joins_can_be_updated_and_deleted(do, empty_tabl
 
 
 def test_an_insert_only_merge_adds_no_vector_and_is_not_blind(do, empty_table):
-    _created(do)
+    _create_table(do)
     result = do(
         "MERGE INTO t USING (VALUES (2, 'x'), (7, 'y')) AS s (id, p) ON t.id = s.id"
         " WHEN NOT MATCHED THEN INSERT (id, p) VALUES (s.id, upper(s.p))"
@@ -77,7 +77,7 @@ def test_an_insert_only_merge_adds_no_vector_and_is_not_blind(do, empty_table):
 
 
 def test_new_columns_come_with_schema_evolution(do, empty_table):
-    _created(do)
+    _create_table(do)
     do(
         "MERGE WITH SCHEMA EVOLUTION INTO t USING (VALUES (2, 'n'), (8, 'm')) AS s (id, note)"
         " ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
@@ -87,7 +87,7 @@ def test_new_columns_come_with_schema_evolution(do, empty_table):
 
 
 def test_a_merge_that_matches_nothing_makes_no_commit(do, empty_table):
-    _created(do)
+    _create_table(do)
     result = do(
         "MERGE INTO t USING (VALUES (99)) AS s (id) ON t.id = s.id WHEN MATCHED THEN DELETE"
     )
@@ -96,7 +96,7 @@ def test_a_merge_that_matches_nothing_makes_no_commit(do, empty_table):
 
 
 def test_rules_hold_for_merged_rows(do, empty_table):
-    _created(do, "TBLPROPERTIES ('delta.constraints.small' = 'v < 100')")
+    _create_table(do, "TBLPROPERTIES ('delta.constraints.small' = 'v < 100')")
     with pytest.raises(InvariantViolationError, match="small"):
         do(
             "MERGE INTO t USING (VALUES (2)) AS s (id) ON t.id = s.id"
@@ -106,7 +106,7 @@ def test_rules_hold_for_merged_rows(do, empty_table):
 
 
 def test_a_change_feed_gets_every_change(do, empty_table):
-    _created(do, "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    _create_table(do, "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     result = do(UPSERT)
     assert result.metrics["numTargetChangeFilesAdded"] >= 1
     paths = list(empty_table.store.list_all("_change_data"))

@@ -16,7 +16,7 @@ from engine.table import DeltaTable
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
 
-def _created(do, layout=""):
+def _create_table(do, layout=""):
     do(f"CREATE TABLE t (id BIGINT, p STRING) USING DELTA {layout}")
     for n in range(4):
         do(f"INSERT INTO t VALUES ({2 * n}, 'a'), ({2 * n + 1}, 'b')")
@@ -24,7 +24,7 @@ def _created(do, layout=""):
 
 @pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)", "CLUSTER BY (id)"])
 def test_optimize_joins_files_and_changes_no_row(do, empty_table, rows_elsewhere, layout):
-    _created(do, layout)
+    _create_table(do, layout)
     do("DELETE FROM t WHERE id = 5")
     before = rows_elsewhere(empty_table)["engine"]
     result = do("OPTIMIZE t")
@@ -35,7 +35,7 @@ def test_optimize_joins_files_and_changes_no_row(do, empty_table, rows_elsewhere
 
 
 def test_optimize_again_has_nothing_to_do_and_says_so(do, empty_table):
-    _created(do)
+    _create_table(do)
     do("OPTIMIZE t")
     again = do("OPTIMIZE t")
     assert again.version is None
@@ -43,7 +43,7 @@ def test_optimize_again_has_nothing_to_do_and_says_so(do, empty_table):
 
 
 def test_every_removed_file_says_where_its_rows_went(do, empty_table):
-    _created(do)
+    _create_table(do)
     do("DELETE FROM t WHERE id = 2")
     version = do("OPTIMIZE t").version
     actions = read_commit(empty_table.store, version).actions
@@ -59,13 +59,13 @@ def test_every_removed_file_says_where_its_rows_went(do, empty_table):
 
 
 def test_rows_keep_their_order(do, empty_table):
-    _created(do)
+    _create_table(do)
     do("OPTIMIZE t")
     assert empty_table.snapshot().to_arrow()["id"].to_pylist() == list(range(8))
 
 
 def test_only_the_partitions_asked_for(do, empty_table):
-    _created(do, "PARTITIONED BY (p)")
+    _create_table(do, "PARTITIONED BY (p)")
     result = do("OPTIMIZE t WHERE p = 'a'")
     assert (result.metrics["numAddedFiles"], result.metrics["numRemovedFiles"]) == (1, 4)
     with pytest.raises(RequestError, match="partition column"):
@@ -73,21 +73,21 @@ def test_only_the_partitions_asked_for(do, empty_table):
 
 
 def test_a_target_size_makes_several_files(do, empty_table):
-    _created(do)
+    _create_table(do)
     size = max(add.size for add in empty_table.snapshot().add_files())
     result = do(Optimize(target_size_bytes=2 * size + 1))
     assert result.metrics["numAddedFiles"] == 2
 
 
 def test_a_dry_run_lists_the_files(do, do_lightly, empty_table):
-    _created(do)
+    _create_table(do)
     plan = do_lightly("OPTIMIZE t", dry_run=True).plan.as_dict()
     assert (plan["file_count"], plan["new_files"]) == (4, 1)
     assert empty_table.version() == 4
 
 
 def test_row_ids_survive(do, empty_table):
-    _created(do, "CLUSTER BY (id)")
+    _create_table(do, "CLUSTER BY (id)")
     do("OPTIMIZE t")
     column = empty_table.snapshot().properties.row_id_column
     add = empty_table.snapshot().add_files()[0]
@@ -96,7 +96,7 @@ def test_row_ids_survive(do, empty_table):
 
 
 def test_reorg_purges_deleted_rows_from_the_files(do, empty_table):
-    _created(do)
+    _create_table(do)
     do("DELETE FROM t WHERE id = 2")
     result = do("REORG TABLE t APPLY (PURGE)")
     assert result.metrics["numDeletionVectorsRemoved"] == 1
@@ -144,7 +144,7 @@ def _forget_statistics(table):
 def test_a_job_that_is_run_again_after_its_commit_rewrites_nothing_twice(
     do, empty_table, layout, statement
 ):
-    _created(do, layout)
+    _create_table(do, layout)
     before = empty_table.version()
     first = do(statement, txn_id="job", since_version=before)
     again = do(statement, txn_id="job", since_version=before)

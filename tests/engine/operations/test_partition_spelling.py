@@ -24,7 +24,7 @@ def rows(tmp_path):
     return FileSource(str(tmp_path / "rows.parquet"), "parquet")
 
 
-def _spelled(table):
+def _read_spelling(table):
     """The partition columns, the keys of every file's values, and the rows."""
     snapshot = table.snapshot()
     keys = {name for add in snapshot.add_files() for name in add.partition_values}
@@ -39,17 +39,17 @@ def test_every_statement_writes_the_spelling_of_the_schema(spark, tmp_path, rows
     table = DeltaTable(open_store(str(tmp_path / "t")))
     do("CREATE TABLE t (id BIGINT, p STRING) PARTITIONED BY (P)", table)
     do(Append(source=rows), table)
-    assert _spelled(table) == (["p"], {"p"}, [(1, "a"), (2, "b")])
+    assert _read_spelling(table) == (["p"], {"p"}, [(1, "a"), (2, "b")])
     do("INSERT INTO t (P, ID) VALUES ('c', 3)", table)
     do("UPDATE t SET ID = ID + 10 WHERE P = 'a'", table)
     do(Overwrite(source=rows, dynamic_partitions=True), table)
     do("DELETE FROM t WHERE P = 'b'", table)
-    assert _spelled(table) == (["p"], {"p"}, [(1, "a"), (3, "c")])
+    assert _read_spelling(table) == (["p"], {"p"}, [(1, "a"), (3, "c")])
     clone = DeltaTable(open_store(str(tmp_path / "clone")), allowed_roots=[str(tmp_path)])
     do(Clone(source_table=table.uri), clone)
-    assert _spelled(clone)[0] == ["p"]
+    assert _read_spelling(clone)[0] == ["p"]
     do(Create(source=rows, partition_columns=("p",), replace=True), table)
-    assert _spelled(table) == (["P"], {"P"}, [(1, "a"), (2, "b")])
+    assert _read_spelling(table) == (["P"], {"P"}, [(1, "a"), (2, "b")])
 
 
 def test_a_partition_column_that_is_renamed_in_case_alone_is_read_on(spark, tmp_path, rows):
@@ -62,7 +62,7 @@ def test_a_partition_column_that_is_renamed_in_case_alone_is_read_on(spark, tmp_
         "INSERT INTO t VALUES (3, 'c')",
     ):
         run(parse_statement(statement), table, spark)
-    columns, keys, held = _spelled(table)
+    columns, keys, held = _read_spelling(table)
     assert columns == [table.snapshot().schema.fields[1].name]
     assert keys == {"p"}
     assert held == [(1, "a"), (2, "b"), (3, "c")]

@@ -34,7 +34,7 @@ def test_every_command_works_beside_partitions_of_any_year(spark, tmp_path, kind
     def do(command):
         return run(parse_statement(command) if isinstance(command, str) else command, table, spark)
 
-    def held():
+    def read_rows():
         read = table.snapshot().to_arrow()
         storage = pa.int32() if kind == DATE else pa.int64()
         days = [
@@ -46,10 +46,10 @@ def test_every_command_works_beside_partitions_of_any_year(spark, tmp_path, kind
         do(Append(source=FileSource(str(tmp_path / "rows.parquet"), "parquet")))
     texts = {add.partition_values["p"][:12].rstrip("T 0") for add in table.snapshot().add_files()}
     assert texts == {text.rstrip("0") for text in TEXTS}
-    assert held() == sorted(2 * list(zip([1, 2, 3], DAYS, strict=True)))
+    assert read_rows() == sorted(2 * list(zip([1, 2, 3], DAYS, strict=True)))
     do("OPTIMIZE t")
     assert table.snapshot().file_count == 3
     do("UPDATE t SET id = id + 10 WHERE id < 3")
-    assert held() == sorted(2 * list(zip([11, 12, 3], DAYS, strict=True)))
+    assert read_rows() == sorted(2 * list(zip([11, 12, 3], DAYS, strict=True)))
     do("DELETE FROM t WHERE p > '2019-01-01'")
-    assert held() == [(3, DAYS[2])] * 2
+    assert read_rows() == [(3, DAYS[2])] * 2

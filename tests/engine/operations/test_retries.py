@@ -73,7 +73,7 @@ def test_a_conflict_names_who_lost_and_who_won(table):
 
 @pytest.mark.parametrize("spelling", ["{}", "file://{}", "{}/", "{}/../{name}", "{}-link"])
 def test_a_statement_that_names_its_table_by_location_runs_there_alone(tmp_path, spelling):
-    here, elsewhere = (_filled(tmp_path / name) for name in ("here", "elsewhere"))
+    here, elsewhere = (_create_table(tmp_path / name) for name in ("here", "elsewhere"))
     (tmp_path / "here-link").symlink_to(tmp_path / "here")
     name = spelling.format(tmp_path / "here", name="here")
     statement = parse_statement(f"TRUNCATE TABLE delta.`{name}`")
@@ -84,7 +84,7 @@ def test_a_statement_that_names_its_table_by_location_runs_there_alone(tmp_path,
     assert here.snapshot().row_count == 0
 
 
-def _filled(place):
+def _create_table(place):
     table = DeltaTable(open_store(str(place)))
     run(parse_statement("CREATE TABLE t (id BIGINT) USING DELTA"), table, None)
     run(parse_statement("INSERT INTO t VALUES (1)"), table, None)

@@ -45,7 +45,7 @@ def _repeat(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.take(pa.array([0, *range(rows.num_rows)]))
 
 
-def _made(do: Callable[..., Any], place: Path, *, vectors: bool) -> DeltaTable:
+def _create_table(do: Callable[..., Any], place: Path, *, vectors: bool) -> DeltaTable:
     table = DeltaTable(open_store(str(place)))
     vectored = f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(vectors).lower()}')"
     do(f"CREATE TABLE t (id BIGINT, name STRING) USING DELTA {vectored}", table=table)
@@ -69,20 +69,20 @@ def test_a_row_that_this_process_loses_or_repeats_is_not_committed(
     do_lightly, tmp_path, monkeypatch
 ):
     for number, (statement, vectors) in enumerate(CASES):
-        table = _made(do_lightly, tmp_path / str(number), vectors=vectors)
+        table = _create_table(do_lightly, tmp_path / str(number), vectors=vectors)
         for change in (_lose, _repeat):
 
-            def broken(batches, *args, change=change):
+            def break_write(batches, *args, change=change):
                 return write_files(map(change, batches), *args)
 
             with monkeypatch.context() as patch:
-                patch.setattr(arrow_rows, "write_files", broken)
+                patch.setattr(arrow_rows, "write_files", break_write)
                 _is_refused(do_lightly, table, statement)
         assert do_lightly(statement, table=table).version == 2
 
 
 def test_an_update_whose_two_looks_differ_is_not_committed(do_lightly, tmp_path, monkeypatch):
-    table = _made(do_lightly, tmp_path / "t", vectors=True)
+    table = _create_table(do_lightly, tmp_path / "t", vectors=True)
     looks = iter((1, 1, 1, 2, 2, 2, 2))
 
     def unsteady(values, _types, _result):
@@ -93,7 +93,7 @@ def test_an_update_whose_two_looks_differ_is_not_committed(do_lightly, tmp_path,
 
 
 def test_a_merge_that_leaves_a_row_it_replaced_is_not_committed(do_lightly, tmp_path, monkeypatch):
-    table = _made(do_lightly, tmp_path / "t", vectors=True)
+    table = _create_table(do_lightly, tmp_path / "t", vectors=True)
 
     def forgetful(vectors, bitmaps):
         for bitmap in bitmaps.values():
@@ -107,7 +107,7 @@ def test_a_merge_that_leaves_a_row_it_replaced_is_not_committed(do_lightly, tmp_
 
 def test_a_count_that_the_log_claims_wrongly_breaks_no_sum(do_lightly, tmp_path):
     for number, (statement, vectors) in enumerate(CASES):
-        table = _made(do_lightly, tmp_path / str(number), vectors=vectors)
+        table = _create_table(do_lightly, tmp_path / str(number), vectors=vectors)
         txn = table.start_transaction()
         (add,) = txn.snapshot.add_files()
         txn.stage(msgspec.structs.replace(add, stats='{"numRecords": 7}'))
@@ -117,7 +117,7 @@ def test_a_count_that_the_log_claims_wrongly_breaks_no_sum(do_lightly, tmp_path)
 
 
 def test_each_sum_of_a_merge_is_held(do_lightly, tmp_path):
-    snapshot = _made(do_lightly, tmp_path / "t", vectors=True).snapshot()
+    snapshot = _create_table(do_lightly, tmp_path / "t", vectors=True).snapshot()
     (add,) = snapshot.add_files()
     gone = RowDeletion(masked=(FileDeletion(add, 2, 2, 3, None),), rows=2)
     matched = AnalysedClause(MATCHED, DELETE, None, {})
@@ -143,15 +143,15 @@ def test_a_row_that_spark_loses_or_repeats_is_not_committed(do, tmp_path, monkey
         lambda frame: frame.unionAll(frame.limit(1)),
     )
     for number, (statement, vectors) in enumerate([*CASES, *BY_SPARK]):
-        table = _made(do, tmp_path / str(number), vectors=vectors)
+        table = _create_table(do, tmp_path / str(number), vectors=vectors)
         change = changes[number % 2]
 
-        def broken(frame, *args, change=change, **options):
+        def break_write(frame, *args, change=change, **options):
             return write(change(frame), *args, **options)
 
         with monkeypatch.context() as patch:
             for module in (update, delete, merge, cluster):
-                patch.setattr(module, "write", broken)
+                patch.setattr(module, "write", break_write)
             _is_refused(do, table, statement)
 
 
@@ -159,19 +159,19 @@ def test_a_row_that_spark_loses_or_repeats_is_not_committed(do, tmp_path, monkey
 @pytest.mark.timeout(300)
 def test_a_compaction_that_loses_or_repeats_a_row_is_not_committed(do, tmp_path, monkeypatch):
     compact = optimize.compact
-    table = _made(do, tmp_path / "t", vectors=True)
+    table = _create_table(do, tmp_path / "t", vectors=True)
     do("INSERT INTO t VALUES (4, 'd')", table=table)
     for more in (-1, 1):
 
-        def broken(*args, more=more, **options):
+        def break_write(*args, more=more, **options):
             return [replace(one, rows=one.rows + more) for one in compact(*args, **options)]
 
         with monkeypatch.context() as patch:
-            patch.setattr(optimize, "compact", broken)
+            patch.setattr(optimize, "compact", break_write)
             _is_refused(do, table, "OPTIMIZE t")
     do("DELETE FROM t WHERE id = 1", table=table)
     with monkeypatch.context() as patch:
-        patch.setattr(optimize, "compact", broken)
+        patch.setattr(optimize, "compact", break_write)
         _is_refused(do, table, "REORG TABLE t APPLY (PURGE)")
     assert do("OPTIMIZE t", table=table).version is not None
 
@@ -182,7 +182,7 @@ def test_an_update_that_arrow_finds_and_spark_writes_is_held_together(do, tmp_pa
     def generous(values, _types, _result):
         return pc.if_else(pc.is_valid(values[0]), pa.scalar(1, pa.int32()), None)
 
-    table = _made(do, tmp_path / "t", vectors=True)
+    table = _create_table(do, tmp_path / "t", vectors=True)
     do("INSERT INTO t VALUES (4, 'long')", table=table)
     monkeypatch.setitem(FUNCTIONS_OF_ARROW, "length", generous)
     statement = "UPDATE t SET name = initcap(name) WHERE length(name) = 1"

@@ -37,7 +37,7 @@ def table(do_lightly, empty_table):
     return empty_table
 
 
-def _written(table, ids) -> AddFile:
+def _write_add(table, ids) -> AddFile:
     target = file_target(TableFiles(table.uri, table.snapshot().schema))
     ((add, _),) = write_files([pa.RecordBatch.from_pydict({"id": ids})], target, 0)
     return add
@@ -45,7 +45,7 @@ def _written(table, ids) -> AddFile:
 
 def _append(table, ids):
     txn = table.start_transaction()
-    txn.stage(_written(table, ids))
+    txn.stage(_write_add(table, ids))
     txn.commit("WRITE", {"mode": "Append"})
 
 
@@ -56,7 +56,7 @@ def _replace_first(table):
     first = next(
         add_file for add_file in table.snapshot().add_files() if '"id":1}' in (add_file.stats or "")
     )
-    txn.stage(removal(first), _written(table, [2, 3]))
+    txn.stage(removal(first), _write_add(table, [2, 3]))
     txn.commit("DELETE")
 
 
@@ -136,7 +136,7 @@ def test_a_delete_does_not_mind_that_ids_are_filled_in_meanwhile(do_lightly, tab
         add_file for add_file in table.snapshot().add_files() if add_file.base_row_id is None
     )
     give_row_ids(Execution(DeltaTable(table.store)))
-    txn.stage(removal(first), _written(table, [2, 3]))
+    txn.stage(removal(first), _write_add(table, [2, 3]))
     version = txn.commit("DELETE")
     removed = next(
         action
@@ -150,7 +150,7 @@ def test_a_delete_does_not_mind_that_ids_are_filled_in_meanwhile(do_lightly, tab
 
 def test_files_without_statistics_are_counted_from_their_footers(do_lightly, table):
     txn = table.start_transaction()
-    txn.stage(msgspec.structs.replace(_written(table, [20, 21]), stats=None))
+    txn.stage(msgspec.structs.replace(_write_add(table, [20, 21]), stats=None))
     txn.commit("WRITE")
     do_lightly(ENABLE)
     _check_ids(table)

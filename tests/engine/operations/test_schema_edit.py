@@ -73,25 +73,25 @@ LIMITED = StructType(
 )
 
 
-def _declared(schema):
+def _read_declared_type(schema):
     return render_declared_type(read_declared_type(schema.get("s")))
 
 
 def test_a_field_inside_a_column_keeps_its_length_under_another_name():
     renamed = edit(LIMITED, ("s", "in"), change_field("x", lambda field: replace(field, name="y")))
     assert renamed.get("s").type.get("in").type == StructType((StructField("y", STRING),))
-    assert _declared(renamed) == "struct<in:struct<y:varchar(3)>>"
+    assert _read_declared_type(renamed) == "struct<in:struct<y:varchar(3)>>"
     outer = edit(LIMITED, ("s",), change_field("in", lambda field: replace(field, name="out")))
-    assert _declared(outer) == "struct<out:struct<x:varchar(3)>>"
+    assert _read_declared_type(outer) == "struct<out:struct<x:varchar(3)>>"
 
 
 def test_a_field_does_not_inherit_the_length_of_one_that_had_its_name():
     two = edit(LIMITED, ("s", "in"), insert_fields([StructField("n", LONG)], first=False, after=""))
-    assert _declared(two) == "struct<in:struct<x:varchar(3),n:bigint>>"
+    assert _read_declared_type(two) == "struct<in:struct<x:varchar(3),n:bigint>>"
     gone = edit(two, ("s", "in"), drop_field("x"))
     assert TEXT_TYPE not in gone.get("s").metadata
     anew = edit(gone, ("s", "in"), insert_fields([StructField("x", STRING)], first=True, after=""))
-    assert _declared(anew) == "struct<in:struct<x:string,n:bigint>>"
+    assert _read_declared_type(anew) == "struct<in:struct<x:string,n:bigint>>"
 
 
 def test_a_name_that_would_hide_a_length_is_refused():

@@ -20,7 +20,7 @@ def steps(seen: list[Progress]) -> list[str]:
     return [name for place, name in enumerate(names) if place == 0 or names[place - 1] != name]
 
 
-def written(tmp_path, kind: str) -> str:
+def write_source(tmp_path, kind: str) -> str:
     path = tmp_path / f"rows.{kind}"
     match kind:
         case "csv":
@@ -36,7 +36,7 @@ def written(tmp_path, kind: str) -> str:
 def test_inferring_the_schema_is_a_step_between_two_turns_of_reading(do, tmp_path, kind):
     do("CREATE TABLE t (id BIGINT) USING DELTA")
     seen: list[Progress] = []
-    source = FileSource(written(tmp_path, kind), kind)
+    source = FileSource(write_source(tmp_path, kind), kind)
     do(Append(source, merge_schema=True), progress=seen.append)
     names = steps(seen)
     at = names.index(INFER)
@@ -49,7 +49,7 @@ def test_inferring_the_schema_is_a_step_between_two_turns_of_reading(do, tmp_pat
 def test_a_schema_that_is_known_is_not_inferred(do, tmp_path):
     do("CREATE TABLE t (id BIGINT, note STRING) USING DELTA")
     seen: list[Progress] = []
-    do(Append(FileSource(written(tmp_path, "csv"), "csv")), progress=seen.append)
+    do(Append(FileSource(write_source(tmp_path, "csv"), "csv")), progress=seen.append)
     assert INFER not in steps(seen)
 
 
@@ -62,7 +62,7 @@ def test_a_job_is_cancelled_while_its_schema_is_inferred(do, tmp_path, empty_tab
             raise OperationCancelledError(what)
 
     with pytest.raises(OperationCancelledError):
-        do(Append(FileSource(written(tmp_path, "json"), "json")), progress=cancel)
+        do(Append(FileSource(write_source(tmp_path, "json"), "json")), progress=cancel)
     assert empty_table.snapshot().version == 0
 
 

@@ -21,7 +21,7 @@ from engine.snapshot.stream_errors import (
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
-from tests.engine.lake_writes import COLUMNS, append, delete, ids, unlogged_files
+from tests.engine.lake_writes import COLUMNS, append, delete, ids, list_unlogged_files
 
 
 @pytest.fixture
@@ -92,12 +92,12 @@ def test_a_stream_brings_everything_over_once(stream, source, target, rows_elsew
     append(source, (4, "c", None))
     with pytest.raises(OperationCancelledError):
         stream(Meanwhile(cancel))
-    assert (target.version(), unlogged_files(target)) == (2, [])
+    assert (target.version(), list_unlogged_files(target)) == (2, [])
 
     # of two at once, one loses
     with pytest.raises(ConcurrentTransactionException, match="lake-stream:"):
         stream(Meanwhile(stream))
-    assert (ids(target), unlogged_files(target)) == ([1, 2, 3, 4], [])
+    assert (ids(target), list_unlogged_files(target)) == ([1, 2, 3, 4], [])
     assert target.version() == 3
 
 

@@ -35,12 +35,12 @@ def test_files_and_their_directory_are_synced_once_each_before_the_commit_is(
 ):
     sync, synced = os.fsync, []
 
-    def watched(descriptor):
+    def watch_sync(descriptor):
         synced.append(os.fstat(descriptor).st_ino)
         sync(descriptor)
 
     before = set(table.snapshot().files().column("path").to_pylist())
-    monkeypatch.setattr(os, "fsync", watched)
+    monkeypatch.setattr(os, "fsync", watch_sync)
     version = run(parse_statement(statement), table, None).version
     added = set(table.snapshot().files().column("path").to_pylist()) - before
     commit, log, root = (

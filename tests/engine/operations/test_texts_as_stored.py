@@ -13,7 +13,7 @@ MERGE = (
 
 
 @pytest.fixture(params=["CHAR(3)", "VARCHAR(3)"])
-def stored(request, do, empty_table):
+def run_and_compare(request, do, empty_table):
     """Does statements by Spark, and gives the rows and the rows that the change feed adds up to."""
     do(
         f"CREATE TABLE t (id BIGINT, c {request.param}, n INT GENERATED ALWAYS AS (length(c)))"
@@ -21,7 +21,7 @@ def stored(request, do, empty_table):
     )
     width = 3 if request.param == "CHAR(3)" else 1
 
-    def after(*statements):
+    def run_and_read(*statements):
         for text in statements:
             do(text, in_process_bytes=0)
         live = empty_table.snapshot().to_arrow().to_pylist()
@@ -33,18 +33,18 @@ def stored(request, do, empty_table):
         assert {key for key, count in told.items() if count} == {tuple(r.values()) for r in live}
         return {row["id"]: (row["c"], row["n"]) for row in live}
 
-    return after, width
+    return run_and_read, width
 
 
-def test_a_generated_column_is_made_of_the_text_that_is_stored(stored):
-    after, width = stored
+def test_a_generated_column_is_made_of_the_text_that_is_stored(run_and_compare):
+    after, width = run_and_compare
     rows = after("INSERT INTO t (id, c) VALUES (1, 'a'), (2, 'abc    ')")
     assert rows == {1: ("a".ljust(width), width), 2: ("abc", 3)}
 
 
 @pytest.mark.parametrize("text", ["UPDATE t SET c = concat('b', c, '    ') WHERE id = 1", MERGE])
-def test_the_change_feed_tells_texts_as_they_are_stored(text, stored):
-    after, width = stored
+def test_the_change_feed_tells_texts_as_they_are_stored(text, run_and_compare):
+    after, width = run_and_compare
     rows = after("INSERT INTO t (id, c) VALUES (1, 'a'), (2, 'b')", text)
     if text == MERGE:
         assert rows[1] == ("m".ljust(width), width)

@@ -54,7 +54,7 @@ class _Lands(TransactionObserver):
             run(parse_statement(statement), DeltaTable(self._table.store), None)
 
 
-def _aborted(table: DeltaTable, mine: str, *theirs: str) -> RecordedWrite:
+def _abort_write(table: DeltaTable, mine: str, *theirs: str) -> RecordedWrite:
     """The write after it was aborted by the others, as a record tells it."""
     command = parse_statement(mine)
     with pytest.raises(ConflictError):
@@ -69,31 +69,31 @@ def _limits(**values) -> TrialLimits:
 
 
 @pytest.fixture
-def aborted(tmp_path) -> RecordedWrite:
+def write_record(tmp_path) -> RecordedWrite:
     """A table without deletion vectors: the two touch other rows of one file."""
-    return _aborted(_table(tmp_path), UPDATE, DELETE)
+    return _abort_write(_table(tmp_path), UPDATE, DELETE)
 
 
-def test_what_was_aborted_is_aborted_again_by_the_same_version(aborted):
-    tried = try_write(aborted, TrialChange(), _limits())
+def test_what_was_aborted_is_aborted_again_by_the_same_version(write_record):
+    tried = try_write(write_record, TrialChange(), _limits())
     assert tried.verdict is Verdict.CONFLICT
     assert tried.winning_version == 2
     assert tried.rule in (Rule.DATA_ADDED, Rule.READ_FILE_REMOVED)
 
 
-def test_begun_after_the_others_it_passes_and_counts_its_rows(aborted):
-    tried = try_write(aborted, TrialChange(after_winners=True), _limits())
+def test_begun_after_the_others_it_passes_and_counts_its_rows(write_record):
+    tried = try_write(write_record, TrialChange(after_winners=True), _limits())
     assert (tried.verdict, tried.metrics["numUpdatedRows"]) == (Verdict.PASSES, 4)
 
 
-def test_with_deletion_vectors_on_rows_resolve_it(aborted):
+def test_with_deletion_vectors_on_rows_resolve_it(write_record):
     change = TrialChange(properties=VECTORS, winners_again=True)
-    tried = try_write(aborted, change, _limits())
+    tried = try_write(write_record, change, _limits())
     assert tried.verdict is Verdict.RESOLVED, tried.why
 
 
 def test_deletion_vectors_do_not_help_where_both_touch_one_row(tmp_path):
-    aborted = _aborted(_table(tmp_path), UPDATE, "DELETE FROM t WHERE id = 3")
+    aborted = _abort_write(_table(tmp_path), UPDATE, "DELETE FROM t WHERE id = 3")
     change = TrialChange(properties=VECTORS, winners_again=True)
     tried = try_write(aborted, change, _limits())
     assert tried.verdict is Verdict.CONFLICT
@@ -101,7 +101,7 @@ def test_deletion_vectors_do_not_help_where_both_touch_one_row(tmp_path):
 
 
 def test_a_condition_to_try_reads_no_other_table(tmp_path):
-    aborted = _aborted(_table(tmp_path), UPDATE, DELETE)
+    aborted = _abort_write(_table(tmp_path), UPDATE, DELETE)
     asked = []
     limits = _limits(resolve=asked.append)
     change = TrialChange(condition="id IN (SELECT id FROM another)")
@@ -113,7 +113,7 @@ def test_a_condition_to_try_reads_no_other_table(tmp_path):
 def test_a_condition_that_keeps_off_the_others_file_passes_and_one_that_does_not_conflicts(
     tmp_path,
 ):
-    aborted = _aborted(_table(tmp_path), "UPDATE t SET n = 7 WHERE id >= 5", DELETE)
+    aborted = _abort_write(_table(tmp_path), "UPDATE t SET n = 7 WHERE id >= 5", DELETE)
     apart = try_write(aborted, TrialChange(condition="id >= 10"), _limits())
     assert (apart.verdict, apart.metrics["numUpdatedRows"]) == (Verdict.PASSES, 10)
     assert (
@@ -121,14 +121,14 @@ def test_a_condition_that_keeps_off_the_others_file_passes_and_one_that_does_not
     )
 
 
-def test_serializable_helps_no_write(aborted):
+def test_serializable_helps_no_write(write_record):
     level = TrialChange(properties={"delta.isolationLevel": "Serializable"})
-    assert try_write(aborted, level, _limits()).verdict is Verdict.CONFLICT
+    assert try_write(write_record, level, _limits()).verdict is Verdict.CONFLICT
 
 
-def test_a_winner_that_cannot_run_again_leaves_vectors_undecided(aborted):
+def test_a_winner_that_cannot_run_again_leaves_vectors_undecided(write_record):
     nameless = RecordedWrite(
-        table=aborted.table, command=aborted.command, read_version=1, winners={2: None}
+        table=write_record.table, command=write_record.command, read_version=1, winners={2: None}
     )
     tried = try_write(nameless, TrialChange(properties=VECTORS, winners_again=True), _limits())
     assert (tried.verdict, "statement is not recorded" in tried.why) == (Verdict.UNDECIDABLE, True)
@@ -137,33 +137,33 @@ def test_a_winner_that_cannot_run_again_leaves_vectors_undecided(aborted):
 
 
 @pytest.mark.parametrize("gone", ["a.parquet", "_delta_log/00000000000000000002.json"])
-def test_what_was_cleaned_away_cannot_be_tried(aborted, gone):
-    aborted.table.store.delete(gone)
-    tried = try_write(aborted, TrialChange(), _limits())
+def test_what_was_cleaned_away_cannot_be_tried(write_record, gone):
+    write_record.table.store.delete(gone)
+    tried = try_write(write_record, TrialChange(), _limits())
     assert (tried.verdict, "not there" in tried.why) == (Verdict.UNDECIDABLE, True)
 
 
-def test_what_is_large_or_slow_is_not_tried(aborted):
-    large = try_write(aborted, TrialChange(), _limits(copied_bytes=10))
+def test_what_is_large_or_slow_is_not_tried(write_record):
+    large = try_write(write_record, TrialChange(), _limits(copied_bytes=10))
     assert (large.verdict, "at most 10" in large.why) == (Verdict.UNDECIDABLE, True)
-    slow = try_write(aborted, TrialChange(), _limits(until_s=0.0))
+    slow = try_write(write_record, TrialChange(), _limits(until_s=0.0))
     assert (slow.verdict, "longer than" in slow.why) == (Verdict.UNDECIDABLE, True)
 
 
-def test_what_needs_spark_is_not_tried(aborted):
+def test_what_needs_spark_is_not_tried(write_record):
     optimize = RecordedWrite(
-        table=aborted.table, command=parse_statement("OPTIMIZE t"), read_version=1,
-        winners=aborted.winners,
+        table=write_record.table, command=parse_statement("OPTIMIZE t"), read_version=1,
+        winners=write_record.winners,
     )  # fmt: skip
     tried = try_write(optimize, TrialChange(), _limits())
     assert (tried.verdict, tried.needs_spark) == (Verdict.UNDECIDABLE, True)
     assert tried.why == "OPTIMIZE needs Spark here, and trials run without it"
 
 
-def test_a_trial_leaves_the_table_and_memory_as_they_were(aborted):
-    before = {status.path for status in aborted.table.store.list_all()}
-    try_write(aborted, TrialChange(properties=VECTORS, winners_again=True), _limits())
-    assert {status.path for status in aborted.table.store.list_all()} == before
+def test_a_trial_leaves_the_table_and_memory_as_they_were(write_record):
+    before = {status.path for status in write_record.table.store.list_all()}
+    try_write(write_record, TrialChange(properties=VECTORS, winners_again=True), _limits())
+    assert {status.path for status in write_record.table.store.list_all()} == before
     assert not [name for name in MemoryStore("memory://").list_all() if "trial-" in name.path]
 
 

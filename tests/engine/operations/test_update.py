@@ -10,14 +10,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 NO_VECTORS = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
 
 
-def _created(do, layout=""):
+def _create_table(do, layout=""):
     do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
     do("INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0), (3, 'a', NULL), (4, 'b', 4.0)")
 
 
 @pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)", "CLUSTER BY (id)", NO_VECTORS])
 def test_update_sets_columns_of_exactly_the_matching_rows(do, empty_table, rows_elsewhere, layout):
-    _created(do, layout)
+    _create_table(do, layout)
     result = do("UPDATE t SET v = v * 10, p = concat(p, '!') WHERE id IN (2, 3)")
     rows = rows_elsewhere(empty_table)
     expected = [(1, "a", 1.0), (2, "b!", 20.0), (3, "a!", None), (4, "b", 4.0)]
@@ -26,14 +26,14 @@ def test_update_sets_columns_of_exactly_the_matching_rows(do, empty_table, rows_
 
 
 def test_update_of_a_whole_partition_moves_it(do, empty_table):
-    _created(do, "PARTITIONED BY (p)")
+    _create_table(do, "PARTITIONED BY (p)")
     result = do("UPDATE t SET p = 'z' WHERE p = 'a'")
     assert result.metrics["numRemovedFiles"] == 1
     assert sorted(empty_table.snapshot().to_arrow()["p"].to_pylist()) == ["b", "b", "z", "z"]
 
 
 def test_an_updated_row_keeps_its_id(do, empty_table):
-    _created(do, "CLUSTER BY (id)")
+    _create_table(do, "CLUSTER BY (id)")
     do("UPDATE t SET v = 0 WHERE id = 3")
     snapshot = empty_table.snapshot()
     new = next(add for add in snapshot.add_files() if not add.deletion_vector)
@@ -43,7 +43,7 @@ def test_an_updated_row_keeps_its_id(do, empty_table):
 
 
 def test_a_value_that_the_column_cannot_store_is_refused(do):
-    _created(do)
+    _create_table(do)
     with pytest.raises(ValueNotParsedError, match="UPDATE: 'a' cannot be stored in id"):
         do("UPDATE t SET id = p")
     with pytest.raises(
@@ -53,20 +53,20 @@ def test_a_value_that_the_column_cannot_store_is_refused(do):
 
 
 def test_a_condition_that_changes_its_mind_is_refused(do):
-    _created(do)
+    _create_table(do)
     with pytest.raises(RequestError):
         do("UPDATE t SET v = 1 WHERE rand() < 0.5")
 
 
 def test_a_rule_stops_the_update(do, empty_table):
-    _created(do, "TBLPROPERTIES ('delta.constraints.c' = 'v IS NULL OR v < 100')")
+    _create_table(do, "TBLPROPERTIES ('delta.constraints.c' = 'v IS NULL OR v < 100')")
     with pytest.raises(InvariantViolationError):
         do("UPDATE t SET v = 100 WHERE id = 1")
     assert empty_table.version() == 1
 
 
 def test_a_change_feed_gets_both_images(do, empty_table):
-    _created(do, "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    _create_table(do, "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     do("UPDATE t SET v = 0 WHERE id = 1")
     kinds: list[str] = []
     for file in empty_table.store.list_all("_change_data"):
@@ -76,7 +76,7 @@ def test_a_change_feed_gets_both_images(do, empty_table):
 
 @pytest.mark.parametrize("vectors", ["true", "false"])
 def test_the_change_feed_says_of_a_random_value_what_the_table_says(do, empty_table, vectors):
-    _created(
+    _create_table(
         do,
         "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true',"
         f" 'delta.enableDeletionVectors' = '{vectors}')",

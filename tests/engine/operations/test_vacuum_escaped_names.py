@@ -18,7 +18,7 @@ NOW = Vacuum(retention_hours=0, override_retention=True)
 
 
 @pytest.fixture
-def undecoded(do_lightly, empty_table: DeltaTable) -> tuple[Path, Path]:
+def paths_as_written(do_lightly, empty_table: DeltaTable) -> tuple[Path, Path]:
     """The file of a partition whose name on disk is its escaped name, and a file that nothing needs."""
     do_lightly("CREATE TABLE t (id INT, p STRING) USING DELTA PARTITIONED BY (p)")
     do_lightly("INSERT INTO t VALUES (1, 'a b'), (2, 'c')")
@@ -42,8 +42,8 @@ def _path_on_disk(root: Path) -> Path:
     return file.relative_to(root)
 
 
-def test_vacuum_leaves_a_live_file_whose_path_the_log_does_not_escape(do_lightly, undecoded):
-    escaped, orphan = undecoded
+def test_vacuum_leaves_a_live_file_whose_path_the_log_does_not_escape(do_lightly, paths_as_written):
+    escaped, orphan = paths_as_written
     plan = do_lightly(NOW, dry_run=True).plan
     result = do_lightly(NOW)
     assert escaped.exists()
@@ -56,8 +56,8 @@ def test_vacuum_leaves_a_live_file_whose_path_the_log_does_not_escape(do_lightly
     assert shown["Spared files"] == f"{escaped.parent.name}/{escaped.name}"
 
 
-def test_vacuum_lite_spares_a_removed_path_that_may_be_a_live_file(do_lightly, undecoded):
-    escaped, _ = undecoded
+def test_vacuum_lite_spares_a_removed_path_that_may_be_a_live_file(do_lightly, paths_as_written):
+    escaped, _ = paths_as_written
     do_lightly(Vacuum(retention_hours=0, override_retention=True, lite=True))
     assert escaped.exists()
 

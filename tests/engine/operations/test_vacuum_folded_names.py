@@ -25,7 +25,7 @@ class FoldingStore(LocalStore):
 
 
 @pytest.fixture
-def partitioned(do_lightly, empty_table):
+def partition_table(do_lightly, empty_table):
     """Rows of the partitions a and A, one of each updated, in the one directory that came first."""
     do_lightly(
         "CREATE TABLE t (id INT, p STRING) USING DELTA PARTITIONED BY (p)"
@@ -41,18 +41,18 @@ def partitioned(do_lightly, empty_table):
     return empty_table
 
 
-def test_live_files_stay_under_whichever_case_they_are_listed(do_lightly, partitioned):
-    removed = partitioned.history(1)[0].operation_metrics["numRemovedFiles"]
-    table = DeltaTable(FoldingStore(partitioned.uri))
+def test_live_files_stay_under_whichever_case_they_are_listed(do_lightly, partition_table):
+    removed = partition_table.history(1)[0].operation_metrics["numRemovedFiles"]
+    table = DeltaTable(FoldingStore(partition_table.uri))
     live = {file.path.rpartition("/")[2] for file in table.snapshot().add_files()}
     result = do_lightly(NOW, table=table)
-    left = {file.name for file in Path(partitioned.uri).rglob("*.parquet")}
+    left = {file.name for file in Path(partition_table.uri).rglob("*.parquet")}
     assert left == live
     assert int(removed) == result.metrics["numDeletedFiles"] == 1
 
 
-def test_a_file_that_a_commit_brings_back_meanwhile_stays(do_lightly, partitioned):
-    table = DeltaTable(FoldingStore(partitioned.uri))
+def test_a_file_that_a_commit_brings_back_meanwhile_stays(do_lightly, partition_table):
+    table = DeltaTable(FoldingStore(partition_table.uri))
     live = {file.path for file in table.snapshot().add_files()}
     (old,) = (file for file in table.snapshot(2).add_files() if file.path not in live)
 

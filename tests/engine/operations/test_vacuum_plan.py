@@ -19,7 +19,7 @@ _part = st.text(
 _paths = st.lists(st.lists(_part, min_size=1, max_size=3).map("/".join), unique=True, max_size=12)
 
 
-def _unneeded(paths, needs=NOTHING, modified_ms=OLD, spare_from_ms=None):
+def _find_unneeded(paths, needs=NOTHING, modified_ms=OLD, spare_from_ms=None):
     known = {path: FileStatus(path, 1, modified_ms) for path in paths}
     listing = StoreListing(MemoryStore("memory://t"), known.keys(), known)
     return [file.path for file in find_unneeded(listing, needs, KEEP_FROM, spare_from_ms)]
@@ -29,7 +29,7 @@ def _unneeded(paths, needs=NOTHING, modified_ms=OLD, spare_from_ms=None):
 def test_what_the_log_names_stays_whatever_its_name(paths, data):
     live = frozenset(path for path in paths if data.draw(st.booleans()))
     needs = NeededFiles(live, frozenset())
-    assert not live & set(_unneeded(paths, needs))
+    assert not live & set(_find_unneeded(paths, needs))
 
 
 @given(_paths)
@@ -51,7 +51,7 @@ def test_a_path_of_the_log_means_the_file_it_was_written_for(paths):
     ],
 )
 def test_vacuum_leaves_files_alone_that_are_not_the_tables(path):
-    assert _unneeded([path]) == []
+    assert _find_unneeded([path]) == []
 
 
 @pytest.mark.parametrize(
@@ -68,24 +68,24 @@ def test_vacuum_leaves_files_alone_that_are_not_the_tables(path):
     ],
 )
 def test_leftovers_of_every_kind_go(path):
-    assert _unneeded([path]) == [path]
+    assert _find_unneeded([path]) == [path]
 
 
 def test_young_files_and_those_of_running_jobs_stay():
-    assert _unneeded(["x.parquet"], modified_ms=NEW) == []
-    assert _unneeded(["x.parquet"], spare_from_ms=OLD) == []
-    assert _unneeded(["x.parquet"], spare_from_ms=OLD + 1) == ["x.parquet"]
+    assert _find_unneeded(["x.parquet"], modified_ms=NEW) == []
+    assert _find_unneeded(["x.parquet"], spare_from_ms=OLD) == []
+    assert _find_unneeded(["x.parquet"], spare_from_ms=OLD + 1) == ["x.parquet"]
 
 
 def test_a_job_that_has_begun_and_not_ended_keeps_its_files():
     begun = ["_started_7", "part-0-tid-7-a.parquet", "part-0-tid-8-a.parquet"]
-    assert _unneeded(begun) == ["part-0-tid-8-a.parquet"]
-    assert set(_unneeded([*begun, "_committed_7"])) == {*begun, "_committed_7"}
+    assert _find_unneeded(begun) == ["part-0-tid-8-a.parquet"]
+    assert set(_find_unneeded([*begun, "_committed_7"])) == {*begun, "_committed_7"}
 
 
 def test_tables_inside_the_table_keep_their_files():
     paths = ["in/_delta_log/0.json", "in/x.parquet", "in/p=1/y.parquet", "inside.parquet"]
-    assert _unneeded(paths) == ["inside.parquet"]
+    assert _find_unneeded(paths) == ["inside.parquet"]
 
 
 def test_paths_of_another_place_name_no_file_here():

@@ -17,7 +17,7 @@ from engine.schema.types import (
 MAPPED = {"delta.columnMapping.mode": "name"}
 
 
-def widened(before, after):
+def build_widened(before, after):
     metadata = {"delta.typeChanges": [{"fromType": before, "toType": after}]}
     return StructType((StructField("x", LONG, metadata=metadata),))
 
@@ -67,7 +67,7 @@ def test_properties_that_do_not_go_with_it_are_named(configuration, words):
     ],
 )
 def test_only_promotions_that_iceberg_knows_pass(before, after, is_known):
-    assert (faults(widened(before, after)) == []) is is_known
+    assert (faults(build_widened(before, after)) == []) is is_known
 
 
 def test_partition_columns_cannot_change_under_iceberg_compatibility():

@@ -42,7 +42,7 @@ from engine.schema.types import (
 )
 
 
-def _in_38_digits(value: int) -> Decimal:
+def _scale_to_38_digits(value: int) -> Decimal:
     sign, digits, _ = Decimal(value).as_tuple()
     return Decimal((sign, digits, -18))
 
@@ -59,7 +59,8 @@ TYPED: st.SearchStrategy[tuple[DataType, Any]] = st.one_of(
     st.tuples(st.just(TIMESTAMP_NTZ), st.datetimes()),
     st.tuples(st.just(DecimalType(20, 4)), st.decimals(-(10**15), 10**15, places=4)),
     st.tuples(
-        st.just(DecimalType(38, 18)), st.integers(-(10**38) + 1, 10**38 - 1).map(_in_38_digits)
+        st.just(DecimalType(38, 18)),
+        st.integers(-(10**38) + 1, 10**38 - 1).map(_scale_to_38_digits),
     ),
     st.tuples(st.just(BINARY), st.text(st.characters(codec="utf-8"), min_size=1).map(str.encode)),
 )

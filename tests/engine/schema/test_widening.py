@@ -45,7 +45,7 @@ def test_only_the_changes_of_the_protocol_are_wider(before, after, wider):
     assert is_wider(before, after) is wider
 
 
-def changed(before: object, after: object) -> StructType:
+def build_changed(before: object, after: object) -> StructType:
     note = {"fromType": before, "toType": after}
     inside = StructField("x", LONG, metadata={"delta.typeChanges": [note]})
     return StructType((StructField("a", ArrayType(StructType((inside,)))),))
@@ -63,7 +63,7 @@ def changed(before: object, after: object) -> StructType:
     ],
 )
 def test_changes_that_the_protocol_has_are_read(before, after):
-    assert list_unsupported_changes(changed(before, after)) == []
+    assert list_unsupported_changes(build_changed(before, after)) == []
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,6 @@ def test_changes_that_the_protocol_has_are_read(before, after):
 )
 def test_a_table_with_another_change_is_refused_by_its_name(before, after):
     store = MemoryStore(f"memory://widening/{before}-{after}")
-    write_first(store, changed(before, after))
+    write_first(store, build_changed(before, after))
     with pytest.raises(UnsupportedFeatureError, match=f"change of x from {before} to {after}"):
         load_snapshot(store)

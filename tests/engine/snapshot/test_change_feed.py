@@ -37,10 +37,13 @@ def test_rows_between_two_deletion_vectors_changed(store: MemoryStore):
     file = write_rows(store, "f", {"id": [10, 11, 12, 13]})
     write_commit(store, 1, file)
     first = write_deletion_vector(store, [0, 1])
-    write_commit(store, 2, remove("f", partition_values={}), replaced(file, first))
+    write_commit(store, 2, remove("f", partition_values={}), replace_vector(file, first))
     second = write_deletion_vector(store, [1, 3])
     write_commit(
-        store, 3, remove("f", partition_values={}, deletion_vector=first), replaced(file, second)
+        store,
+        3,
+        remove("f", partition_values={}, deletion_vector=first),
+        replace_vector(file, second),
     )
     assert changes(store, 2) == [
         (2, "delete", 10),
@@ -50,7 +53,7 @@ def test_rows_between_two_deletion_vectors_changed(store: MemoryStore):
     ]
 
 
-def replaced(file, vector):
+def replace_vector(file, vector):
     return type(file)(
         path=file.path,
         partition_values={},

@@ -20,7 +20,7 @@ SOUND = [
 ]
 
 
-def _found(stats, condition):
+def _count_found(stats, condition):
     store = MemoryStore(f"memory://contradictory/{uuid.uuid4()}")
     write_first(store)
     write_commit(store, 1, add("f", stats=json.dumps({"numRecords": 4, **stats})))
@@ -29,5 +29,5 @@ def _found(stats, condition):
 
 @pytest.mark.parametrize("condition", ["id = 5", "id > 4 AND id < 6", "id <=> 5", "NOT (id <> 5)"])
 def test_a_file_is_ruled_out_by_statistics_only_if_they_agree(condition):
-    assert [_found(stats, condition) for stats in WRONG] == [1, 1, 1]
-    assert [_found(stats, condition) for stats in SOUND] == [0, 0]
+    assert [_count_found(stats, condition) for stats in WRONG] == [1, 1, 1]
+    assert [_count_found(stats, condition) for stats in SOUND] == [0, 0]

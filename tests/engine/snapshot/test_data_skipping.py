@@ -127,7 +127,7 @@ def test_a_file_that_holds_a_match_is_never_denied(table, text, habit):
         assert may_match(tree, {}, stats, SCHEMA, (), "none")
 
 
-def _named(number: int, stats: str | None) -> AddFile:
+def _file_of_number(number: int, stats: str | None) -> AddFile:
     return AddFile(
         path=str(number),
         partition_values={},
@@ -145,7 +145,7 @@ def test_many_files_are_judged_as_each_alone(tables, text, habit):
     except ExpressionError:
         return
     texts = [*(stats_of(table, SCHEMA, habit) for table in tables), None, "{", '{"minValues": 7}']
-    adds = [_named(number, stat) for number, stat in enumerate(texts)]
+    adds = [_file_of_number(number, stat) for number, stat in enumerate(texts)]
     alone = [add_may_match(tree, add, SCHEMA, (), "none") for add in adds]
     assert prune(files_table(adds), tree, SCHEMA, (), "none").to_pylist() == alone
 
@@ -165,7 +165,7 @@ def test_a_file_on_which_a_function_fails_does_not_change_what_is_known_of_other
         for bound in bounds
     ]
     tree = parse_condition(text, TABLE)
-    adds = [_named(number, stat) for number, stat in enumerate(stats)]
+    adds = [_file_of_number(number, stat) for number, stat in enumerate(stats)]
     alone = [add_may_match(tree, add, TABLE, (), "none") for add in adds]
     assert prune(files_table(adds), tree, TABLE, (), "none").to_pylist() == alone
     assert not all(alone)

@@ -50,14 +50,14 @@ def _schema(kind: Any) -> str:
     return json.dumps({"type": "struct", "fields": fields})
 
 
-def _nested(kind: Any) -> list[Any]:
+def _nest_type(kind: Any) -> list[Any]:
     inside = json.loads(_schema(kind))
     array = {"type": "array", "elementType": inside, "containsNull": True}
     mapped = {"type": "map", "keyType": "string", "valueType": array, "valueContainsNull": True}
     return [kind, inside, array, mapped]
 
 
-def _made(store: Store, kind: Any) -> DeltaTable:
+def _create_table(store: Store, kind: Any) -> DeltaTable:
     """Version 1: the ids 1 and 2."""
     write_first(store)
     described = type(metadata())(id="x", schema_string=_schema(kind))
@@ -67,8 +67,8 @@ def _made(store: Store, kind: Any) -> DeltaTable:
 
 def test_a_table_with_a_foreign_type_is_shown_and_its_other_columns_are_read():
     for name, kind in _TYPES.items():
-        for form in _nested(kind):
-            table = _made(MemoryStore(f"memory://foreign/{uuid.uuid4()}"), form)
+        for form in _nest_type(kind):
+            table = _create_table(MemoryStore(f"memory://foreign/{uuid.uuid4()}"), form)
             snapshot = table.snapshot()
             assert json.loads(snapshot.schema.to_json()) == json.loads(_schema(form)), name
             assert [commit.version for commit in table.history()] == [1, 0]
@@ -78,8 +78,8 @@ def test_a_table_with_a_foreign_type_is_shown_and_its_other_columns_are_read():
 
 def test_a_column_of_a_foreign_type_is_refused_by_name():
     for name, kind in _TYPES.items():
-        for form in _nested(kind):
-            table = _made(MemoryStore(f"memory://foreign/{uuid.uuid4()}"), form)
+        for form in _nest_type(kind):
+            table = _create_table(MemoryStore(f"memory://foreign/{uuid.uuid4()}"), form)
             refused = pytest.raises(UnsupportedTypeError, match=re.escape(f"{name} (column other)"))
             with refused:
                 table.snapshot().to_arrow()
@@ -106,7 +106,7 @@ def test_no_foreign_type_becomes_a_type_of_arrow_or_spark():
 
 
 def test_a_void_column_is_null():
-    table = _made(MemoryStore(f"memory://foreign/{uuid.uuid4()}"), "void")
+    table = _create_table(MemoryStore(f"memory://foreign/{uuid.uuid4()}"), "void")
     assert table.snapshot().schema.get("other").type == PrimitiveType("void")
     assert table.snapshot().to_arrow().column("other").to_pylist() == [None, None]
 

@@ -18,7 +18,7 @@ from tests.engine.made_tables import add, metadata, write_commit, write_first, w
 SCHEMA = StructType((StructField("id", LONG), StructField("p", LONG)))
 
 
-def made(partition_column: str, key: str) -> Store:
+def create_store(partition_column: str, key: str) -> Store:
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     write_first(store, SCHEMA, partition_columns=[partition_column])
     rows = write_rows(store, "f.parquet", {"id": [1]}, partition_values={key: "5"})
@@ -29,7 +29,7 @@ def made(partition_column: str, key: str) -> Store:
 @pytest.mark.parametrize("key", ["p", "P"])
 def test_a_partition_column_in_another_case_is_refused_by_name(key: str):
     with pytest.raises(MalformedLogError, match="partitioned by P, which its schema spells p"):
-        load_snapshot(made("P", key))
+        load_snapshot(create_store("P", key))
 
 
 READS = {
@@ -42,14 +42,14 @@ READS = {
 
 @pytest.mark.parametrize("read", list(READS))
 def test_a_partition_value_under_another_case_is_refused_where_it_is_read(read: str):
-    snapshot = load_snapshot(made("p", "P"))
+    snapshot = load_snapshot(create_store("p", "P"))
     assert snapshot.to_arrow(columns=["id"]).num_rows == 1
     with pytest.raises(MalformedLogError, match="partition value for P, where the table has p"):
         READS[read](snapshot)
 
 
 def test_metadata_with_a_misspelled_partition_column_is_refused():
-    table = DeltaTable.open(made("p", "p").root)
+    table = DeltaTable.open(create_store("p", "p").root)
     txn = table.start_transaction()
     txn.stage(metadata(SCHEMA, partition_columns=["P"]))
     with pytest.raises(RequestError, match="spells p"):
@@ -58,7 +58,7 @@ def test_metadata_with_a_misspelled_partition_column_is_refused():
 
 
 def test_a_winner_that_spells_a_partition_otherwise_is_not_taken_for_another_partition():
-    table = DeltaTable.open(made("p", "p").root)
+    table = DeltaTable.open(create_store("p", "p").root)
     txn = table.start_transaction()
     txn.read_where("p = 7")
     write_commit(table.store, 2, add("g.parquet", {"P": "7"}, stats='{"numRecords":1}'))
@@ -79,7 +79,7 @@ def test_a_new_table_spells_its_partition_columns_as_its_schema_does(tmp_path, c
 
 
 def test_the_change_feed_refuses_partition_values_spelled_otherwise():
-    store = made("p", "P")
+    store = create_store("p", "P")
     write_commit(store, 2, metadata(SCHEMA, partition_columns=["p"], configuration={
         "delta.enableChangeDataFeed": "true"}))  # fmt: skip
     rows = write_rows(store, "g.parquet", {"id": [2]}, partition_values={"P": "6"})

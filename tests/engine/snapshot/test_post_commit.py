@@ -23,7 +23,7 @@ class FullStore(MemoryStore):
         super().put(path, data)
 
 
-def made(kind: type[MemoryStore] = MemoryStore, interval: str = "3") -> MemoryStore:
+def create_store(kind: type[MemoryStore] = MemoryStore, interval: str = "3") -> MemoryStore:
     store = kind(f"memory://{uuid.uuid4()}")
     write_first(store, configuration={"delta.checkpointInterval": interval})
     for version in range(1, 8):
@@ -35,7 +35,7 @@ def made(kind: type[MemoryStore] = MemoryStore, interval: str = "3") -> MemorySt
     ("version", "due"), [(1, False), (2, False), (3, True), (5, False), (6, True)]
 )
 def test_a_checkpoint_is_written_every_interval(version: int, due: bool):
-    store = made()
+    store = create_store()
     written = run_post_commit(store, version, load_snapshot(store, version - 1), now_ms=0)
     assert (written is not None) == due
     assert (store.stat(checkpoint_path(version)) is not None) == due
@@ -43,7 +43,7 @@ def test_a_checkpoint_is_written_every_interval(version: int, due: bool):
 
 
 def test_a_checkpoint_that_fails_leaves_the_commit_standing(caplog: pytest.LogCaptureFixture):
-    store = made(FullStore)
+    store = create_store(FullStore)
     assert run_post_commit(store, 3, load_snapshot(store, 2), now_ms=0) is None
     assert "No space left" in caplog.text
     assert load_snapshot(store).version == 7

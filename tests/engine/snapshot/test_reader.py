@@ -26,14 +26,14 @@ from engine.table import DeltaTable
 from tests.engine.made_tables import SCHEMA, WITH_VECTORS, write_commit, write_first, write_rows
 
 
-def made(schema: StructType = SCHEMA, **values) -> MemoryStore:
+def create_store(schema: StructType = SCHEMA, **values) -> MemoryStore:
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     write_first(store, schema, WITH_VECTORS, **values)
     return store
 
 
-def with_rows(count: int, deleted: list[int]) -> Snapshot:
-    store = made()
+def snapshot_of_rows(count: int, deleted: list[int]) -> Snapshot:
+    store = create_store()
     vector = write_deletion_vector(store, deleted) if deleted else None
     write_commit(
         store, 1, write_rows(store, "f", {"id": list(range(count))}, deletion_vector=vector)
@@ -42,14 +42,14 @@ def with_rows(count: int, deleted: list[int]) -> Snapshot:
 
 
 def test_positions_are_those_of_the_file():
-    snapshot = with_rows(5, [1, 3])
+    snapshot = snapshot_of_rows(5, [1, 3])
     rows = read_file(snapshot, snapshot.add_files()[0], ["id"], with_positions=True)
     assert rows.to_pydict() == {"id": [0, 2, 4], ROW_INDEX: [0, 2, 4]}
 
 
 @given(st.integers(1, 30), st.sets(st.integers(0, 29)), st.integers(1, 12))
 def test_batches_are_the_file_in_pieces(count: int, deleted: set[int], batch_rows: int):
-    snapshot = with_rows(count, sorted(row for row in deleted if row < count))
+    snapshot = snapshot_of_rows(count, sorted(row for row in deleted if row < count))
     add = snapshot.add_files()[0]
     whole = read_file(snapshot, add, with_positions=True)
     pieces = list(iter_file(snapshot, add, with_positions=True, batch_rows=batch_rows))
@@ -59,7 +59,7 @@ def test_batches_are_the_file_in_pieces(count: int, deleted: set[int], batch_row
 
 
 def test_a_vector_past_the_end_is_refused_in_batches_too():
-    snapshot = with_rows(5, [7])
+    snapshot = snapshot_of_rows(5, [7])
     with pytest.raises(DeletionVectorError):
         list(iter_file(snapshot, snapshot.add_files()[0], batch_rows=2))
 
@@ -77,7 +77,7 @@ NESTED = StructType(
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_nested_columns_are_found_by_what_the_mapping_says(mode: str):
     mapped, _ = assign_mapping(NESTED)
-    store = made(mapped, configuration={"delta.columnMapping.mode": mode})
+    store = create_store(mapped, configuration={"delta.columnMapping.mode": mode})
     s, items, m, ll = mapped.fields
     table = pa.table(
         {
@@ -91,7 +91,7 @@ def test_nested_columns_are_found_by_what_the_mapping_says(mode: str):
     )
     fields = [table.schema.field(i) for i in range(4)]
     by_physical = {physical(field): field for field in mapped}
-    schema = pa.schema([with_id(f, by_physical[f.name], mode) for f in fields])
+    schema = pa.schema([add_field_id(f, by_physical[f.name], mode) for f in fields])
     write_commit(store, 1, write_rows(store, "f", table.cast(schema)))
     assert load_snapshot(store).to_arrow().to_pylist(maps_as_pydicts="strict") == [
         {
@@ -121,7 +121,7 @@ def inner(field: StructField) -> StructField:
     return kind.fields[0]
 
 
-def with_id(field: pa.Field, field_: StructField, mode: str) -> pa.Field:
+def add_field_id(field: pa.Field, field_: StructField, mode: str) -> pa.Field:
     return (
         field
         if mode == "name"
@@ -132,7 +132,7 @@ def with_id(field: pa.Field, field_: StructField, mode: str) -> pa.Field:
 
 
 def arrow_field(field: StructField, kind: pa.DataType, mode: str) -> pa.Field:
-    return with_id(pa.field(physical(field), kind), field, mode)
+    return add_field_id(pa.field(physical(field), kind), field, mode)
 
 
 def struct_array(field: StructField, values: dict, missing: list[bool], mode: str) -> pa.Array:
@@ -154,7 +154,7 @@ def map_type(field: StructField, mode: str) -> pa.DataType:
 @pytest.mark.parametrize("unit", ["ns", "us", "ms"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
 def test_moments_of_every_unit_become_microseconds(unit: str, zone: str | None):
-    store = made(StructType((StructField("t", TIMESTAMP),)))
+    store = create_store(StructType((StructField("t", TIMESTAMP),)))
     ticks = {"ns": -1_000_001_000_001, "us": -1_000_001_001, "ms": -1_000_001}[unit]
     column = pa.array([ticks], pa.int64()).cast(pa.timestamp(unit, zone))
     write_commit(store, 1, write_rows(store, "f", {"t": column}))
@@ -168,13 +168,13 @@ def test_moments_of_every_unit_become_microseconds(unit: str, zone: str | None):
     "kind", [pa.large_list(pa.int64()), pa.list_view(pa.int64()), pa.list_(pa.int64(), 2)]
 )
 def test_lists_of_every_layout_are_lists(kind: pa.DataType):
-    store = made(StructType((StructField("l", ArrayType(LONG)),)))
+    store = create_store(StructType((StructField("l", ArrayType(LONG)),)))
     write_commit(store, 1, write_rows(store, "f", {"l": pa.array([[1, 2], None, [3, 4]], kind)}))
     assert load_snapshot(store).to_arrow().to_pydict() == {"l": [[1, 2], None, [3, 4]]}
 
 
 def test_text_of_every_layout_is_text():
-    store = made()
+    store = create_store()
     one = write_rows(store, "one", {"id": [1], "name": pa.array(["a"], pa.large_string())})
     two = write_rows(store, "two", {"id": [2], "name": pa.array(["b"]).dictionary_encode()})
     three = write_rows(store, "three", {"ID": [3], "NAME": pa.array(["c"], pa.string_view())})
@@ -198,10 +198,10 @@ def test_names_that_differ_in_case_alone_are_columns_of_their_own():
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_fields_that_took_each_others_names_keep_their_values(mode: str):
-    def mapped(name: str, physical: str, number: int) -> StructField:
+    def map_field(name: str, physical: str, number: int) -> StructField:
         return StructField(name, LONG, metadata={PHYSICAL_NAME_KEY: physical, ID_KEY: number})
 
-    inside = StructType((mapped("x", "y", 2), mapped("y", "x", 1)))
+    inside = StructType((map_field("x", "y", 2), map_field("y", "x", 1)))
     identity = {PHYSICAL_NAME_KEY: "s", ID_KEY: 3}
     schema = StructType((StructField("s", ArrayType(inside), metadata=identity),))
     fields = [
@@ -211,6 +211,6 @@ def test_fields_that_took_each_others_names_keep_their_values(mode: str):
     kind = pa.list_(pa.struct(fields))
     column = pa.field("s", kind, metadata={"PARQUET:field_id": "3"})
     rows = pa.table({"s": pa.array([[{"x": 1, "y": 2}]], kind)}, schema=pa.schema([column]))
-    store = made(schema, configuration={"delta.columnMapping.mode": mode})
+    store = create_store(schema, configuration={"delta.columnMapping.mode": mode})
     write_commit(store, 1, write_rows(store, "a", rows))
     assert load_snapshot(store).to_arrow().to_pylist() == [{"s": [{"x": 2, "y": 1}]}]

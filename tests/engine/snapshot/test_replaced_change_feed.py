@@ -19,7 +19,7 @@ OLD = [(1, "a"), (2, "b")]
 
 
 @pytest.fixture
-def replaced() -> Callable[..., DeltaTable]:
+def replace_table() -> Callable[..., DeltaTable]:
     """Replaces a table of (i, s), in which (1, a) and (2, b) are, by an empty one of other columns."""
 
     def replace(columns: str, mode: str = "none", partitions: str = "", i: str = "BIGINT"):
@@ -33,7 +33,7 @@ def replaced() -> Callable[..., DeltaTable]:
     return replace
 
 
-def _deleted(table: DeltaTable) -> list[tuple[object, ...]]:
+def _read_deleted(table: DeltaTable) -> list[tuple[object, ...]]:
     rows = read_changes(table, REPLACED).to_pylist()
     assert {row["_change_type"] for row in rows} == {"delete"}
     names = table.snapshot().schema.names
@@ -41,27 +41,27 @@ def _deleted(table: DeltaTable) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
-def test_columns_of_the_same_names_hold_what_they_held(replaced, mode: str):
+def test_columns_of_the_same_names_hold_what_they_held(replace_table, mode: str):
     """Mapped columns have other names in files since, and may have another's id."""
-    assert _deleted(replaced("i BIGINT, s STRING", mode)) == OLD
-    assert _deleted(replaced("s STRING, I BIGINT", mode)) == [("a", 1), ("b", 2)]
+    assert _read_deleted(replace_table("i BIGINT, s STRING", mode)) == OLD
+    assert _read_deleted(replace_table("s STRING, I BIGINT", mode)) == [("a", 1), ("b", 2)]
 
 
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
-def test_new_columns_are_null_and_wider_ones_wider(replaced, mode: str):
-    table = replaced("s STRING, n INT, i BIGINT", mode, i="INT")
-    assert _deleted(table) == [("a", None, 1), ("b", None, 2)]
-    assert _deleted(replaced("other STRING", mode)) == [(None,), (None,)]
+def test_new_columns_are_null_and_wider_ones_wider(replace_table, mode: str):
+    table = replace_table("s STRING, n INT, i BIGINT", mode, i="INT")
+    assert _read_deleted(table) == [("a", None, 1), ("b", None, 2)]
+    assert _read_deleted(replace_table("other STRING", mode)) == [(None,), (None,)]
 
 
 @pytest.mark.parametrize("mode", ["none", "name"])
-def test_values_of_partitions_that_the_table_no_longer_has_are_told(replaced, mode: str):
-    assert _deleted(replaced("i BIGINT, s STRING", mode, "PARTITIONED BY (s)")) == OLD
+def test_values_of_partitions_that_the_table_no_longer_has_are_told(replace_table, mode: str):
+    assert _read_deleted(replace_table("i BIGINT, s STRING", mode, "PARTITIONED BY (s)")) == OLD
 
 
-def test_a_column_that_only_files_call_as_before_goes_on(replaced):
+def test_a_column_that_only_files_call_as_before_goes_on(replace_table):
     """RESTORE takes back a name, and with it the files that were written since."""
-    table = replaced("i BIGINT, s STRING", "name")
+    table = replace_table("i BIGINT, s STRING", "name")
     for statement in (
         "ALTER TABLE t RENAME COLUMN s TO u",
         "ALTER TABLE t ADD COLUMN s BIGINT",
@@ -73,13 +73,13 @@ def test_a_column_that_only_files_call_as_before_goes_on(replaced):
     assert [(row["i"], row["s"], row["_change_type"]) for row in rows] == [(3, "c", "delete")]
 
 
-def test_values_that_do_not_fit_the_new_type_are_refused(replaced):
+def test_values_that_do_not_fit_the_new_type_are_refused(replace_table):
     with pytest.raises(RequestError, match="The column s has another type"):
-        read_changes(replaced("i BIGINT, s INT", "name"), REPLACED)
+        read_changes(replace_table("i BIGINT, s INT", "name"), REPLACED)
 
 
-def test_what_was_replaced_is_not_guessed_once_the_log_has_forgotten_it(replaced):
-    table = replaced("i BIGINT, s STRING", "name")
+def test_what_was_replaced_is_not_guessed_once_the_log_has_forgotten_it(replace_table):
+    table = replace_table("i BIGINT, s STRING", "name")
     checkpoint(table.snapshot(), table.clock.now_ms())
     for version in range(REPLACED):
         table.store.delete(commit_path(version))

@@ -65,7 +65,7 @@ def commit(table, *actions, operation="WRITE"):
     return txn.commit(operation)
 
 
-def changed(table, *columns, **configuration):
+def change_schema(table, *columns, **configuration):
     metadata = table.snapshot().metadata
     schema = StructType(columns).to_json() if columns else metadata.schema_string
     properties = {**metadata.configuration, **configuration}
@@ -195,7 +195,7 @@ def test_a_rewrite_stops_the_stream_unless_it_is_skipped_or_read_again(table):
 def test_a_schema_change_after_the_beginning_stops_the_stream(table):
     log = log_of(table)
     commit(table, add("a"))
-    changed(table, *SCHEMA, StructField("more", STRING))
+    change_schema(table, *SCHEMA, StructField("more", STRING))
     commit(table, add("b"))
     end = log.batch_end(Position(0), StreamLimits(), 3)
     assert [file.path for file in log.files(Position(0), end)] == ["a"]
@@ -208,7 +208,7 @@ def test_a_schema_change_after_the_beginning_stops_the_stream(table):
 
 def test_a_change_of_properties_stops_only_who_heeds_it(table):
     first = table.snapshot().version
-    changed(table, **{"delta.logRetentionDuration": "interval 1 days"})
+    change_schema(table, **{"delta.logRetentionDuration": "interval 1 days"})
     commit(table, add("a"))
     assert batches(log_of(table, version=first), Position(1), 2)[0] == [["a"]]
     with pytest.raises(SourceSchemaChangedError, match=r"delta\.logRetentionDuration changed"):
@@ -219,9 +219,9 @@ def test_a_change_of_properties_stops_only_who_heeds_it(table):
 
 def test_columns_added_before_the_query_began_do_no_harm_lost_ones_do(table):
     commit(table, add("a"))
-    changed(table, *SCHEMA, StructField("more", STRING))
+    change_schema(table, *SCHEMA, StructField("more", STRING))
     log_of(table).check_since(Position(1))
-    changed(table, StructField("id", LONG), StructField("more", INTEGER))
+    change_schema(table, StructField("id", LONG), StructField("more", INTEGER))
     with pytest.raises(SourceSchemaChangedError) as stopped:
         log_of(table).check_since(Position(1))
     assert stopped.value.version == 3
@@ -342,7 +342,7 @@ def test_columns_that_are_mapped_under_their_own_names_are_the_same_ones():
     assert schema_changes(before, made.snapshot().metadata) == []
 
 
-def _replaced(table, tmp_path, *paths):
+def _replace_table(table, tmp_path, *paths):
     """Another table of older files takes the table's place, one commit for each path."""
     other = DeltaTable.create(str(tmp_path / "other"), SCHEMA)
     for path in paths:
@@ -357,7 +357,7 @@ def test_no_file_of_a_table_made_in_the_sources_place_is_given_out(table, tmp_pa
     commit(table, add("a"))
     log = log_of(table)
     _, end = batches(log, Position(1, initial=True), 1)
-    _replaced(table, tmp_path, "b", "c", "d")
+    _replace_table(table, tmp_path, "b", "c", "d")
     with pytest.raises(SourceReplacedError, match="has id"):
         log.batch_end(end, StreamLimits(), 3)
     with pytest.raises(SourceReplacedError):

@@ -22,14 +22,14 @@ def _do(table, text):
 @pytest.fixture
 def table(tmp_path):
     """Version 1 inserts 1 and 2, version 2 updates 1, version 3 deletes 2."""
-    made = _made(tmp_path / "t")
+    made = _create_table(tmp_path / "t")
     append(made, (1, "a", None), (2, "b", None))
     _do(made, "UPDATE t SET p = 'z' WHERE id = 1")
     _do(made, "DELETE FROM t WHERE id = 2")
     return made
 
 
-def _made(place, feed="true"):
+def _create_table(place, feed="true"):
     table = DeltaTable(open_store(str(place)))
     _do(table, f"CREATE TABLE t ({COLUMNS}) TBLPROPERTIES (delta.enableChangeDataFeed = {feed})")
     return table
@@ -125,7 +125,7 @@ def test_a_change_of_the_metadata_stops_a_running_stream(table):
 
 
 def test_a_table_without_a_feed_and_other_uses_are_refused(table, tmp_path):
-    plain = _made(tmp_path / "plain", "false")
+    plain = _create_table(tmp_path / "plain", "false")
     with pytest.raises(RequestError, match="is not enabled"):
         _stream(plain)
     with pytest.raises(RequestError, match="acceptSchemaVersion"):
@@ -141,7 +141,7 @@ def test_a_table_without_a_feed_and_other_uses_are_refused(table, tmp_path):
 
 
 def test_versions_of_before_the_feed_are_refused_when_they_are_read(tmp_path):
-    table = _made(tmp_path / "late", "false")
+    table = _create_table(tmp_path / "late", "false")
     append(table, (1, "a", None))
     _do(table, "ALTER TABLE t SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     with pytest.raises(RequestError, match="was not enabled at version 1"):

@@ -35,10 +35,10 @@ NOW_MS = 1_700_000_000_000
 def tree(spark):
     frames = CallerFrames(spark)
 
-    def made(given, scope=ONE):
+    def build_tree(given, scope=ONE):
         return GivenColumn(given, frames).tree(scope, now_ms=NOW_MS)
 
-    return made
+    return build_tree
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def _positions(*pairs):
     )
 
 
-def _merged(root, adds, *batches):
+def _merge_vectors(root, adds, *batches):
     merge = VectorMerge(str(root), {}, dict(enumerate(adds)), write_vectors=True)
     report = list(build_merge_task(merge)(gather_positions(batches)))
     return {row["file"]: row for batch in report for row in batch.to_pylist()}
@@ -147,7 +147,7 @@ def _merged(root, adds, *batches):
 def test_positions_join_the_vector_that_is_there(tmp_path):
     table = pa.table({"id": list(range(10))})
     adds = [_add(tmp_path, "a", table, deleted=[0, 1]), _add(tmp_path, "b", table)]
-    rows = _merged(tmp_path, adds, _positions((0, 5), (1, 9), (0, 5)), _positions((0, 7)))
+    rows = _merge_vectors(tmp_path, adds, _positions((0, 5), (1, 9), (0, 5)), _positions((0, 7)))
     assert (rows[0]["deleted"], rows[0]["total"], rows[0]["physical"]) == (2, 4, 10)
     vector = msgspec.json.decode(rows[0]["vector"], type=type(adds[0].deletion_vector))
     assert set(read_deletion_vector(open_store(str(tmp_path)), vector)) == {0, 1, 5, 7}
@@ -155,13 +155,13 @@ def test_positions_join_the_vector_that_is_there(tmp_path):
 
 def test_a_file_whose_every_row_goes_needs_no_vector(tmp_path):
     add = _add(tmp_path, "a", pa.table({"id": [1, 2]}))
-    rows = _merged(tmp_path, [add], _positions((0, 0), (0, 1)))
+    rows = _merge_vectors(tmp_path, [add], _positions((0, 0), (0, 1)))
     assert (rows[0]["total"], rows[0]["vector"]) == (2, None)
 
 
 def test_rows_are_counted_in_the_footer_where_statistics_do_not_say(tmp_path):
     add = msgspec.structs.replace(_add(tmp_path, "a", pa.table({"id": [1, 2, 3]})), stats=None)
-    assert _merged(tmp_path, [add], _positions((0, 2)))[0]["physical"] == 3
+    assert _merge_vectors(tmp_path, [add], _positions((0, 2)))[0]["physical"] == 3
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from tests.engine.lake_writes import (
     delete,
     ids,
     lake_source,
-    unlogged_files,
+    list_unlogged_files,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -288,7 +288,7 @@ def test_a_stream_copies_a_table_and_goes_on_where_it_was(lake, ddl, source, tmp
     version = target.version()
     copy(lake, source, target, checkpoint)
     assert (target.version(), ids(target)) == (version, [1, 3, 4, 5, 6, 7])
-    assert unlogged_files(target) == []
+    assert list_unlogged_files(target) == []
 
     # a column is added, which the query reads once it starts again; one that is dropped stops it
     ddl("a source", "ALTER TABLE t ADD COLUMNS (more STRING)")
@@ -343,20 +343,20 @@ def test_two_queries_on_one_checkpoint_never_write_a_batch_twice(ddl):
     table = ddl("t", f"CREATE TABLE t ({COLUMNS})")
     schema = to_spark_schema(table.snapshot().schema)
 
-    def planned():
+    def plan_writer():
         return lake_source(table, queryId="q").streamWriter(schema, overwrite=False)
 
-    one, other = planned(), planned()
+    one, other = plan_writer(), plan_writer()
     staged = [writer.write(iter([batch((1, "x", None))])) for writer in (one, other)]
     one.commit([staged[0]], 0)
     with pytest.raises(ConcurrentTransactionException, match="q"):
         other.commit([staged[1]], 0)
-    assert unlogged_files(table) == []
+    assert list_unlogged_files(table) == []
 
     # a batch that began later sees that it was written, and writes nothing
-    again = planned()
+    again = plan_writer()
     again.commit([again.write(iter([batch((1, "x", None))]))], 0)
-    assert (table.version(), ids(table), unlogged_files(table)) == (1, [1], [])
+    assert (table.version(), ids(table), list_unlogged_files(table)) == (1, [1], [])
     assert table.snapshot().set_transactions["q"].version == 0
     complete = lake_source(table, queryId="q").streamWriter(schema, overwrite=True)
     complete.commit([complete.write(iter([batch((5, "x", None))]))], 1)

@@ -41,7 +41,7 @@ SIGNATURE = (
 
 
 @pytest.fixture
-def raised(spark):
+def throw(spark):
     """Has Java throw an exception whose causes are named, outermost first; what Python caught."""
 
     def throw(*links):
@@ -62,7 +62,7 @@ def _one_row(spark):
     return spark.range(1, numPartitions=1)
 
 
-def _in_python(spark, error):
+def _fail_in_python(spark, error):
     def task(batches):
         raise error
 
@@ -71,8 +71,8 @@ def _in_python(spark, error):
     return spark_failure(caught.value, HERE)
 
 
-def test_the_chain_of_causes_is_walked_from_the_outermost_to_the_root(raised):
-    error = raised(
+def test_the_chain_of_causes_is_walked_from_the_outermost_to_the_root(throw):
+    error = throw(
         ("java.lang.RuntimeException", "outer"),
         ("java.io.IOException", "middle"),
         ("java.lang.IllegalStateException", "root"),
@@ -84,8 +84,8 @@ def test_the_chain_of_causes_is_walked_from_the_outermost_to_the_root(raised):
     ]
 
 
-def test_a_wrong_secret_says_so_in_the_words_of_the_store(raised, caplog):
-    error = raised(
+def test_a_wrong_secret_says_so_in_the_words_of_the_store(throw, caplog):
+    error = throw(
         ("java.nio.file.AccessDeniedException", "s3a://b/orders: getFileStatus on s3a://b/orders"),
         ("java.io.IOException", SIGNATURE),
     )
@@ -100,15 +100,15 @@ def test_a_wrong_secret_says_so_in_the_words_of_the_store(raised, caplog):
     assert "at java.base/" in caplog.text
 
 
-def test_an_unreachable_store_has_another_error_than_one_that_refuses(raised):
-    failure = spark_failure(raised(("java.net.ConnectException", "Connection refused")), HERE)
+def test_an_unreachable_store_has_another_error_than_one_that_refuses(throw):
+    failure = spark_failure(throw(("java.net.ConnectException", "Connection refused")), HERE)
     assert isinstance(failure, StorageError)
     assert "cannot be reached" in str(failure)
 
 
-def test_a_cause_that_nobody_knows_survives_into_the_message(raised):
+def test_a_cause_that_nobody_knows_survives_into_the_message(throw):
     failure = spark_failure(
-        raised(
+        throw(
             ("java.lang.RuntimeException", "the query failed"),
             ("java.lang.IllegalStateException", "x" * 5000),
         ),
@@ -128,8 +128,8 @@ def test_a_cause_that_nobody_knows_survives_into_the_message(raised):
         ("java.lang.IllegalStateException", "Cannot call methods on a stopped SparkContext."),
     ],
 )
-def test_a_lost_executor_or_context_is_the_trouble_of_the_machine(raised, kind, text):
-    assert isinstance(spark_failure(raised((kind, text)), HERE), SparkLostError)
+def test_a_lost_executor_or_context_is_the_trouble_of_the_machine(throw, kind, text):
+    assert isinstance(spark_failure(throw((kind, text)), HERE), SparkLostError)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_a_lost_executor_or_context_is_the_trouble_of_the_machine(raised, kind, 
         ),
     ],
 )
-def test_what_a_person_can_mend_has_a_code_of_its_own(raised, kind, text, error, said):
+def test_what_a_person_can_mend_has_a_code_of_its_own(throw, kind, text, error, said):
     outermost = ("java.lang.RuntimeException", "Job aborted due to stage failure: Task 0 failed")
-    failure = spark_failure(raised(outermost, (kind, text)), HERE)
+    failure = spark_failure(throw(outermost, (kind, text)), HERE)
     assert type(failure) is error
     assert said in str(failure)
     assert failure.remedy
@@ -180,20 +180,20 @@ def test_a_place_or_key_that_a_collection_cannot_have_is_a_value(spark, expressi
 
 @pytest.mark.parametrize("error", [FileMissingError("gone"), PathOutsideRootError("out", "in")])
 def test_an_error_of_the_engine_on_an_executor_stays_what_it_is(spark, error):
-    failure = _in_python(spark, error)
+    failure = _fail_in_python(spark, error)
     assert type(failure) is type(error)
     assert str(failure) == str(error)
 
 
 def test_a_package_that_executors_lack_leads_to_the_setting_that_names_their_python(spark):
-    failure = _in_python(spark, ModuleNotFoundError("No module named 'pyarrow'"))
+    failure = _fail_in_python(spark, ModuleNotFoundError("No module named 'pyarrow'"))
     assert type(failure) is SparkJobError
     assert "No module named 'pyarrow'" in str(failure)
     assert "PYSPARK_PYTHON" in failure.remedy
 
 
 def test_another_error_in_python_on_an_executor_is_named_without_its_traceback(spark):
-    failure = _in_python(spark, LookupError("first line\nsecond line"))
+    failure = _fail_in_python(spark, LookupError("first line\nsecond line"))
     assert type(failure) is SparkJobError
     assert "LookupError: first line second line" in str(failure)
     assert "Traceback" not in str(failure)

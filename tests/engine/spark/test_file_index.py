@@ -73,7 +73,7 @@ def _table(place, partition_columns=()):
     return table
 
 
-def _without_others(place, *numbers):
+def _remove_others(place, *numbers):
     for number in set(range(FILES)) - set(numbers):
         (Path(place) / f"part-{number}.parquet").unlink()
 
@@ -92,7 +92,7 @@ def _without_others(place, *numbers):
 def test_files_that_statistics_rule_out_are_not_opened(spark, tmp_path, condition):
     frame = frame_of(spark, _table(tmp_path))
     everything = {row.id for row in frame.filter(condition).collect()}
-    _without_others(tmp_path, 2)
+    _remove_others(tmp_path, 2)
     assert {row.id for row in frame.filter(condition).collect()} == everything
     assert everything
     with pytest.raises(Exception, match="FILE_NOT_EXIST"):
@@ -166,7 +166,7 @@ def test_times_are_ruled_out_in_no_other_time_zone(spark, tmp_path):
 def test_partitions_are_chosen_by_any_condition(spark, tmp_path, condition, left):
     frame = frame_of(spark, _table(tmp_path, ["p"])).filter(condition)
     assert {row.id // ROWS for row in frame.collect()} == left
-    _without_others(tmp_path, *left)
+    _remove_others(tmp_path, *left)
     assert {row.id // ROWS for row in frame.select("id").collect()} == left
 
 

@@ -106,7 +106,7 @@ def _moments():
                 )
 
 
-def _declared_bounds(data, kind, *, with_nan=None):
+def _read_bounds(data, kind, *, with_nan=None):
     footer = pq.read_metadata(data)
     schema = StructType((StructField("c", kind),))
     stats = json.loads(FooterStatistics(schema, ALL).to_json(footer, with_nan), parse_float=Decimal)
@@ -128,7 +128,7 @@ def _scan(directory, kind):
 
 def _check(directory, kind):
     """Hold what the footer of `f.parquet` says of a column against its rows; whether it is bounded."""
-    (low, high), nulls = _declared_bounds(directory / "f.parquet", kind)
+    (low, high), nulls = _read_bounds(directory / "f.parquet", kind)
     if low is None:
         return False
     column = _scan(directory, kind)
@@ -244,7 +244,7 @@ def test_files_in_the_julian_calendar_have_no_bounds_of_times(tmp_path):
         pq.write_table(pa.Table.from_arrays([days], schema=schema), tmp_path / "f.parquet")
         legacy = legacy_times(pq.read_metadata(tmp_path / "f.parquet"))
         is_julian = legacy is not None and legacy.dates
-        bounds, nulls = _declared_bounds(tmp_path / "f.parquet", DATE)
+        bounds, nulls = _read_bounds(tmp_path / "f.parquet", DATE)
         assert bounds == ([None, None] if is_julian else ["1000-01-01"] * 2)
         assert nulls == 0
 

@@ -9,7 +9,7 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.render import quote_string
 from engine.schema.types import STRING, StructField, StructType
 from engine.spark.columns import to_column
-from tests.engine.expressions.like_model import escaped_by, matches, patterns, texts
+from tests.engine.expressions.like_model import matches, patterns, replace_escape, texts
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
@@ -50,7 +50,7 @@ def test_spark_matches_patterns_of_a_column_as_the_model_does(spark):
     pairs = [(value, pattern) for value in VALUES for pattern in tried]
     wrong = []
     for escape in escapes:
-        rows = [(value, p and escaped_by(escape, p)) for value, p in pairs]
+        rows = [(value, p and replace_escape(escape, p)) for value, p in pairs]
         column = _column(f"s LIKE p ESCAPE {quote_string(escape)}")
         answers = _frame(spark, rows).select(column).collect()
         wrong += [

@@ -43,7 +43,7 @@ def table(spark, tmp_path, request):
 
 
 @pytest.fixture
-def outside(tmp_path):
+def outer_directory(tmp_path):
     """A directory beside the table, whose file the table's owner may not read."""
     place = tmp_path / "outside"
     place.mkdir()
@@ -56,15 +56,17 @@ def _file_of(table):
     return Path(table.uri) / table.snapshot().add_files()[0].path
 
 
-def _turned(place, target):
+def _replace_by_link(place, target):
     """The file or the directory becomes a link; what it was is moved away."""
     place.rename(place.with_name(f"{place.name}.before"))
     place.symlink_to(target)
 
 
 @pytest.mark.parametrize("what", list(READS))
-def test_a_file_that_is_a_link_out_of_the_table_is_read_by_nobody(spark, table, outside, what):
-    _turned(_file_of(table), outside / "secret.parquet")
+def test_a_file_that_is_a_link_out_of_the_table_is_read_by_nobody(
+    spark, table, outer_directory, what
+):
+    _replace_by_link(_file_of(table), outer_directory / "secret.parquet")
     before = table.version()
     with pytest.raises(PathOutsideRootError, match=r"leads out of .* by a symbolic link"):
         run(parse_statement(READS[what]), table, spark, BY_SPARK, resolve=lambda _: table)
@@ -73,46 +75,46 @@ def test_a_file_that_is_a_link_out_of_the_table_is_read_by_nobody(spark, table, 
     assert table.version() == before
 
 
-def test_a_directory_in_the_place_of_a_file_is_not_read(spark, table, outside):
+def test_a_directory_in_the_place_of_a_file_is_not_read(spark, table, outer_directory):
     place = _file_of(table)
     place.rename(place.with_name("before"))
     place.mkdir()
-    (place / "secret.parquet").symlink_to(outside / "secret.parquet")
+    (place / "secret.parquet").symlink_to(outer_directory / "secret.parquet")
     with pytest.raises(DataFileMissingError):
         run(parse_statement(READS["all rows"]), table, spark, BY_SPARK, resolve=lambda _: table)
 
 
 def test_a_link_within_the_table_is_followed(spark, table):
     place = _file_of(table)
-    _turned(place, place.with_name(f"{place.name}.before"))
+    _replace_by_link(place, place.with_name(f"{place.name}.before"))
     run(parse_statement("UPDATE t SET id = id + 10 WHERE id >= 0"), table, spark, BY_SPARK)
     assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [11, 12, 13]
 
 
-def test_the_data_source_follows_no_link_either(spark, table, outside):
-    _turned(_file_of(table), outside / "secret.parquet")
+def test_the_data_source_follows_no_link_either(spark, table, outer_directory):
+    _replace_by_link(_file_of(table), outer_directory / "secret.parquet")
     register(spark)
     frame = spark.read.format("lake").load(table.uri)
     with pytest.raises(SPARK_ERRORS, match="by a symbolic link"):
         frame.collect()
 
 
-def test_a_vector_that_is_a_link_out_of_the_table_is_not_read(spark, tmp_path, outside):
+def test_a_vector_that_is_a_link_out_of_the_table_is_not_read(spark, tmp_path, outer_directory):
     schema = StructType((StructField("id", LONG),))
     table = DeltaTable.create(str(tmp_path / "v"), schema)
     pq.write_table(pa.table({"id": range(5000)}), tmp_path / "rows.parquet")
     run(Append(source=FileSource(str(tmp_path / "rows.parquet"), "parquet")), table, spark)
     run(parse_statement("DELETE FROM t WHERE pmod(id * 7919, 13) < 6"), table, spark, BY_SPARK)
     (vector,) = Path(table.uri).glob("deletion_vector_*.bin")
-    _turned(vector, outside / "secret.parquet")
+    _replace_by_link(vector, outer_directory / "secret.parquet")
     with pytest.raises(PathOutsideRootError, match="by a symbolic link"):
         run(parse_statement("UPDATE t SET id = id + 1 WHERE id > 10"), table, spark, BY_SPARK)
 
 
 @pytest.mark.parametrize("table", ["partitioned"], indirect=True)
-def test_nothing_is_written_through_a_link_out_of_the_table(spark, table, outside):
-    _turned(_file_of(table).parent, outside)
-    held = set(outside.iterdir())
+def test_nothing_is_written_through_a_link_out_of_the_table(spark, table, outer_directory):
+    _replace_by_link(_file_of(table).parent, outer_directory)
+    held = set(outer_directory.iterdir())
     with pytest.raises(PathOutsideRootError, match="by a symbolic link"):
         run(parse_statement("INSERT INTO t VALUES (9, 1), (9, 2)"), table, spark)
-    assert set(outside.iterdir()) == held
+    assert set(outer_directory.iterdir()) == held

@@ -136,7 +136,7 @@ def test_a_link_that_is_there_only_while_a_folder_is_opened_shows_nothing(
     LocalStore(tmp_path / "elsewhere").put("secret", b"x")
     folder, away, opened = tmp_path / "table" / "folder", tmp_path / "away", os.open
 
-    def turned(place: str, *arguments: object, **keywords: object) -> int:
+    def open_through_link(place: str, *arguments: object, **keywords: object) -> int:
         if not str(place).endswith("/folder"):
             return opened(place, *arguments, **keywords)
         folder.rename(away)
@@ -147,7 +147,7 @@ def test_a_link_that_is_there_only_while_a_folder_is_opened_shows_nothing(
             folder.unlink()
             away.rename(folder)
 
-    monkeypatch.setattr(os, "open", turned)
+    monkeypatch.setattr(os, "open", open_through_link)
     assert list(store.list_all()) == list(store.stat_many(["folder/secret"])) == []
     with pytest.raises(StorageError, match="another directory"):
         store.delete_many(["folder/secret"])
@@ -224,11 +224,11 @@ def test_a_commit_is_synced_with_its_directory_and_a_checksum_is_not(
     (tmp_path / "log").mkdir()
     sync, seen = os.fsync, []
 
-    def watched(descriptor: int) -> None:
+    def watch_sync(descriptor: int) -> None:
         seen.append(descriptor)
         sync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", watched)
+    monkeypatch.setattr(os, "fsync", watch_sync)
     LocalStore(tmp_path).put_if_absent(f"log/{name}", b"x")
     assert len(seen) == synced
     assert (tmp_path / "log" / name).read_bytes() == b"x"
@@ -273,18 +273,18 @@ def test_a_link_whose_answer_was_lost_and_that_cannot_be_looked_at_is_not_known_
     (tmp_path / "log").mkdir()
     target, link, look = tmp_path / "log" / "1.json", os.link, Path.stat
 
-    def torn(source: Path, name: Path) -> None:
+    def link_and_fail(source: Path, name: Path) -> None:
         if landed and code == errno.EIO:
             link(source, name)
-        monkeypatch.setattr(Path, "stat", gone)
+        monkeypatch.setattr(Path, "stat", fail_stat)
         raise OSError(code, "the server is away")
 
-    def gone(path: Path, **keywords: bool) -> os.stat_result:
+    def fail_stat(path: Path, **keywords: bool) -> os.stat_result:
         if path == target:
             raise OSError(errno.EIO, "the server is away")
         return look(path, **keywords)
 
-    monkeypatch.setattr(os, "link", torn)
+    monkeypatch.setattr(os, "link", link_and_fail)
     with pytest.raises(StorageError, match="the server is away") as failure:
         LocalStore(tmp_path).put_if_absent("log/1.json", b"x")
     assert type(failure.value) is expected

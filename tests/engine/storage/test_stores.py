@@ -57,7 +57,7 @@ def test_put_replaces_what_was_there(store: Store):
 
 
 def test_a_stream_is_there_whole_or_not_at_all(store: Store):
-    def breaking() -> Iterator[bytes]:
+    def break_stream() -> Iterator[bytes]:
         yield b"x" * 6_000_000
         raise DataFileError("The source is gone.")  # noqa: EM101, TRY003
 
@@ -65,7 +65,7 @@ def test_a_stream_is_there_whole_or_not_at_all(store: Store):
     assert store.stat("a/b").size_bytes == 6_000_003
     assert store.read("a/b", 5_999_999) == b"xend"
     with pytest.raises(EngineError):
-        store.put_stream("a/c", breaking())
+        store.put_stream("a/c", break_stream())
     assert store.stat("a/c") is None
     assert {file.path for file in store.list_all()} == {"a/b"}
 

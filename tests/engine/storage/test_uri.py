@@ -165,14 +165,14 @@ def test_what_names_no_place_is_refused(uri: str):
 
 @given(st.text("ab.%/:\0\\é 2", max_size=12))
 def test_a_plain_path_is_what_any_spelling_of_it_is(path: str):
-    def decoded(text: str) -> str | type[Exception]:
+    def decode(text: str) -> str | type[Exception]:
         try:
             return resolve_log_path("/t", text).path
         except EngineError as error:
             return type(error)
 
     if not path.startswith("/") and ":/" not in path and path:
-        assert decoded(path) == decoded(f"./{path}")
+        assert decode(path) == decode(f"./{path}")
 
 
 def test_a_local_uri_opens_a_directory(tmp_path: Path):
@@ -194,12 +194,12 @@ def test_a_directory_that_a_disk_has_under_two_names_is_one_place(tmp_path, monk
     (tmp_path / "t").mkdir()
     (tmp_path / "other").mkdir()
 
-    def folding(path, **how):
+    def stat_folded(path, **how):
         return stat(
             str(path).removesuffix("/T") + "/t" if str(path).endswith("/T") else path, **how
         )
 
-    monkeypatch.setattr(os, "stat", folding)
+    monkeypatch.setattr(os, "stat", stat_folded)
     assert is_same_place(f"{tmp_path}/t", f"{tmp_path}/T")
     assert not is_same_place(f"{tmp_path}/other", f"{tmp_path}/T")
     assert not is_same_place(f"{tmp_path}/T", f"{tmp_path}/none")

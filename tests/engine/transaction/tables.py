@@ -27,7 +27,7 @@ def data_file(path: str, **rest: object) -> AddFile:
     return AddFile(path=path, partition_values={}, size=1, modification_time=1, **values)
 
 
-def taken(path: str, **rest: object) -> RemoveFile:
+def removal_of(path: str, **rest: object) -> RemoveFile:
     return RemoveFile(path=path, **({"data_change": True} | rest))
 
 
@@ -102,10 +102,10 @@ class FailingStore:
         if due and self.mode == "before":
             raise self._failure()
         if due and self.mode == "unknown, not written":
-            raise self._unknown()
+            raise self._outcome_unknown_error()
         self.inner.put_if_absent(path, data)
         if due:
-            raise self._unknown()
+            raise self._outcome_unknown_error()
 
     def put(self, path: str, data: bytes) -> None:
         self._maybe_fail()
@@ -137,12 +137,12 @@ class FailingStore:
         what = f"Call {self.calls} failed."
         return StorageError(what)
 
-    def _unknown(self) -> StorageOutcomeUnknownError:
+    def _outcome_unknown_error(self) -> StorageOutcomeUnknownError:
         what = f"Call {self.calls} timed out."
         return StorageOutcomeUnknownError(what)
 
 
-def failing(table: DeltaTable, **faults: object) -> tuple[DeltaTable, FailingStore]:
+def open_failing(table: DeltaTable, **faults: object) -> tuple[DeltaTable, FailingStore]:
     """Another handle on a table, over a store that fails."""
     store = FailingStore(open_store(table.uri), **faults)
     return DeltaTable(store, clock=FakeClock(ms=1_700_000_000_000)), store

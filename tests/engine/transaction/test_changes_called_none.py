@@ -26,7 +26,7 @@ def _table() -> DeltaTable:
     return table
 
 
-def _called_none(action: Action) -> Action:
+def _clear_data_change(action: Action) -> Action:
     """As the writer left it, row ids kept, and said to be no change."""
     if not isinstance(action, AddFile | RemoveFile):
         return action
@@ -35,10 +35,10 @@ def _called_none(action: Action) -> Action:
     return msgspec.structs.replace(action, data_change=False)
 
 
-def _written(table: DeltaTable, operation: str, command: c.Command) -> None:
+def _write_commit(table: DeltaTable, operation: str, command: c.Command) -> None:
     staged = run(command, table, stats=False).staged
     info = CommitInfo(operation=operation, is_blind_append=False, read_version=1)
-    lines = [encode(action) for action in (info, *map(_called_none, staged))]
+    lines = [encode(action) for action in (info, *map(_clear_data_change, staged))]
     table.store.put(commit_path(2), "\n".join(lines).encode())
 
 
@@ -47,7 +47,7 @@ def test_an_update_that_calls_itself_no_change_is_met_as_one(operation: str):
     """Its row ids trace the row it changed, which current would delete as it was."""
     table = _table()
     delete = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
-    _written(table, operation, c.Update(3, c.Range(0, 1), 4, rewrite=True))
+    _write_commit(table, operation, c.Update(3, c.Range(0, 1), 4, rewrite=True))
     with pytest.raises(ConcurrentAppendException):
         delete.txn.commit("DELETE")
     assert sorted(x for _, x, *_ in rows_of(table.snapshot()).values()) == [1, 2, 3, 4, 4, 5]
@@ -56,6 +56,6 @@ def test_an_update_that_calls_itself_no_change_is_met_as_one(operation: str):
 def test_a_compaction_is_still_followed_by_row_ids():
     table = _table()
     delete = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
-    _written(table, "OPTIMIZE", c.Optimize(3, (0,), sort=True))
+    _write_commit(table, "OPTIMIZE", c.Optimize(3, (0,), sort=True))
     delete.txn.commit("DELETE")
     assert sorted(x for _, x, *_ in rows_of(table.snapshot()).values()) == [2, 3, 4, 5]

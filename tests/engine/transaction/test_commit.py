@@ -37,10 +37,10 @@ from tests.engine.transaction.tables import (
     FakeClock,
     append,
     data_file,
-    failing,
     new_table,
+    open_failing,
     paths_of,
-    taken,
+    removal_of,
 )
 
 
@@ -112,7 +112,7 @@ def test_a_winner_that_comes_between_validation_and_put_is_checked_too():
 
     def remove() -> None:
         other = table.start_transaction()
-        stage(other, taken("a"))
+        stage(other, removal_of("a"))
         other.commit("DELETE")
 
     observer = Meanwhile(remove)
@@ -174,7 +174,7 @@ def test_a_transaction_commits_once():
 def test_an_unknown_outcome_tries_the_same_version_and_recognises_itself(landed: bool):
     table = new_table()
     mode = "unknown, written" if landed else "unknown, not written"
-    handle, store = failing(table, mode=mode)
+    handle, store = open_failing(table, mode=mode)
     txn = handle.start_transaction()
     stage(txn, data_file("a"))
     store.fail_at = store.calls + _calls_before_put()
@@ -187,7 +187,7 @@ def test_an_unknown_outcome_tries_the_same_version_and_recognises_itself(landed:
 
 def _calls_before_put() -> int:
     """How many calls of the store a plain append makes up to its put, the put included."""
-    handle, store = failing(new_table())
+    handle, store = open_failing(new_table())
     txn = handle.start_transaction()
     stage(txn, data_file("a"))
     before = store.calls
@@ -197,7 +197,7 @@ def _calls_before_put() -> int:
 
 def test_an_outcome_that_stays_unknown_is_reported_as_that():
     table = new_table()
-    handle, store = failing(table, mode="unknown, not written", times=10_000)
+    handle, store = open_failing(table, mode="unknown, not written", times=10_000)
     txn = handle.start_transaction()
     stage(txn, data_file("a"))
     store.fail_at = store.calls + _calls_before_put()
@@ -207,7 +207,7 @@ def test_an_outcome_that_stays_unknown_is_reported_as_that():
 
 def test_a_lost_response_does_not_hide_that_another_won():
     table = new_table()
-    handle, store = failing(table, mode="unknown, not written")
+    handle, store = open_failing(table, mode="unknown, not written")
     observer = Meanwhile(lambda: append(table, "other"))
     txn = handle.start_transaction()
     txn.observe(observer)
@@ -280,7 +280,7 @@ def test_checkpoints_come_by_interval_and_never_fail_a_commit(caplog: pytest.Log
     append(table, "b")
     assert table.store.stat(checkpoint_path(2)) is not None
     append(table, "c")
-    handle, store = failing(table, times=10_000)
+    handle, store = open_failing(table, times=10_000)
     txn = handle.start_transaction()
     stage(txn, data_file("d"))
     store.fail_at = store.calls + _calls_before_put() + 2
@@ -324,7 +324,7 @@ def test_commit_info_says_what_delta_spark_would_say():
     append(table, "a")
     txn = table.start_transaction(txn_id="job-7")
     txn.read_where("x = 1")
-    stage(txn, taken("a"))
+    stage(txn, removal_of("a"))
     txn.commit(
         "DELETE",
         {"predicate": ["(x = 1)"], "auto": False},
@@ -363,20 +363,20 @@ def test_a_file_added_again_must_still_be_there():
     txn = table.start_transaction()
     stage(txn, data_file("a", data_change=False, stats='{"numRecords":1,"nullCount":{}}'))
     other = table.start_transaction()
-    stage(other, taken("a"))
+    stage(other, removal_of("a"))
     other.commit("DELETE")
     with pytest.raises(ConcurrentDeleteReadException):
         txn.commit("COMPUTE STATS")
 
 
-@pytest.mark.parametrize("removes", [(), (taken("a"),)], ids=["none", "as it was before"])
+@pytest.mark.parametrize("removes", [(), (removal_of("a"),)], ids=["none", "as it was before"])
 def test_a_file_is_not_live_under_two_deletion_vectors(removes):
     table = new_table()
     append(table, "a")
     first, second = (write_deletion_vector(table.store, [row]) for row in (0, 1))
     stats = '{"numRecords":3}'
     txn = table.start_transaction()
-    stage(txn, taken("a"), data_file("a", stats=stats, deletion_vector=first))
+    stage(txn, removal_of("a"), data_file("a", stats=stats, deletion_vector=first))
     txn.commit("DELETE")
     wrong = table.start_transaction()
     stage(wrong, *removes, data_file("a", stats=stats, deletion_vector=second))
@@ -385,7 +385,7 @@ def test_a_file_is_not_live_under_two_deletion_vectors(removes):
     right = table.start_transaction()
     stage(
         right,
-        taken("a", deletion_vector=first),
+        removal_of("a", deletion_vector=first),
         data_file("a", stats=stats, deletion_vector=second),
     )
     right.commit("DELETE")
@@ -396,15 +396,15 @@ def test_append_only_tables_give_nothing_up():
     table = new_table(appendOnly="true")
     append(table, "a")
     txn = table.start_transaction()
-    stage(txn, taken("a"))
+    stage(txn, removal_of("a"))
     with pytest.raises(AppendOnlyError):
         txn.commit("DELETE")
     again = table.start_transaction()
-    stage(again, taken("a", data_change=False), data_file("b", data_change=False))
+    stage(again, removal_of("a", data_change=False), data_file("b", data_change=False))
     assert again.commit("OPTIMIZE") == 2
 
 
-def _changed(table: DeltaTable, **configuration: str):
+def _change_metadata(table: DeltaTable, **configuration: str):
     metadata = table.snapshot().metadata
     named = {f"delta.{key}": value for key, value in configuration.items()}
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **named})
@@ -413,7 +413,7 @@ def _changed(table: DeltaTable, **configuration: str):
 def test_an_isolation_level_that_does_not_exist_is_refused():
     table = new_table()
     txn = table.start_transaction()
-    stage(txn, _changed(table, isolationLevel="SnapshotIsolation"))
+    stage(txn, _change_metadata(table, isolationLevel="SnapshotIsolation"))
     with pytest.raises(InvalidIsolationLevelError):
         txn.commit("SET TBLPROPERTIES")
 
@@ -421,7 +421,7 @@ def test_an_isolation_level_that_does_not_exist_is_refused():
 def test_a_property_whose_feature_the_protocol_lacks_is_refused():
     table = new_table(enableDeletionVectors="false")
     txn = table.start_transaction()
-    stage(txn, _changed(table, enableInCommitTimestamps="true"))
+    stage(txn, _change_metadata(table, enableInCommitTimestamps="true"))
     with pytest.raises(RequestError, match="inCommitTimestamp"):
         txn.commit("SET TBLPROPERTIES")
 
@@ -441,8 +441,8 @@ def test_a_protocol_that_this_engine_cannot_write_is_refused_by_name():
     [
         (SetTransaction(app_id="a", version=1), SetTransaction(app_id="a", version=2)),
         (data_file("a"), data_file("a")),
-        (taken("a"), taken("a")),
-        (taken("a"), data_file("a")),
+        (removal_of("a"), removal_of("a")),
+        (removal_of("a"), data_file("a")),
     ],
 )
 def test_actions_that_contradict_each_other_are_refused(actions):
@@ -467,7 +467,7 @@ def test_a_file_without_the_right_partition_values_is_refused(values: dict[str, 
 
 def test_a_store_that_fails_before_the_put_fails_the_commit():
     table = new_table()
-    handle, store = failing(table, mode="before")
+    handle, store = open_failing(table, mode="before")
     txn = handle.start_transaction()
     stage(txn, data_file("a"))
     store.fail_at = store.calls + _calls_before_put()

@@ -37,7 +37,7 @@ def _do(table: DeltaTable, command: c.Command) -> None:
     running.txn.commit(running.operation)
 
 
-def _lost(running: Running) -> Decision:
+def _catch_decision(running: Running) -> Decision:
     with pytest.raises(ConflictError) as raised:
         running.txn.commit(running.operation)
     decision = raised.value.conflict.decision
@@ -50,7 +50,7 @@ def test_the_rows_of_the_first_shared_file_are_counted_for_each_side():
     _do(table, c.Delete(2, c.Range(5, 6)))
     running = run(c.Delete(3, c.Range(0, 3)), table, stats=True)
     _do(table, c.Delete(4, c.Range(2, 5)))
-    (shared,) = _lost(running).shared_files
+    (shared,) = _catch_decision(running).shared_files
     assert (shared.current_count, shared.winner_count, shared.common_count) == (3, 3, 1)
     assert (shared.current_rows, shared.winner_rows) == ((0, 1, 2), (2, 3, 4))
     assert (shared.gone_before_count, shared.gone_before_rows) == (1, (5,))
@@ -61,14 +61,14 @@ def test_positions_are_a_sample_where_there_are_many():
     table = _table(tuple(("a", x) for x in range(3000)))
     running = run(c.Delete(2, c.Range(0, 2000), promise=False), table, stats=True)
     _do(table, c.Delete(3, c.Range(1000, 3000)))
-    (shared,) = _lost(running).shared_files
+    (shared,) = _catch_decision(running).shared_files
     assert (shared.current_count, shared.common_count) == (2000, 1000)
     assert len(shared.current_rows) == len(shared.common_rows) == ROWS_DRAWN
     assert shared.current_rows[0] == 0
     assert shared.current_rows[-1] > 1900, "spread over all, not the first ones"
 
 
-def _lost_to_rows(running: Running) -> ConflictFacts:
+def _catch_facts(running: Running) -> ConflictFacts:
     with pytest.raises(ConflictError) as raised:
         running.txn.commit(running.operation)
     return raised.value.conflict
@@ -79,7 +79,7 @@ def test_all_rows_of_both_are_counted_beside_the_first_hundred():
     _do(table, c.Append(2, tuple(("a", x) for x in range(5000, 5150))))
     running = run(c.Delete(3, c.Range(0, 9000)), table, stats=True)
     _do(table, c.Delete(4, c.Range(1000, 9000)))
-    facts = _lost_to_rows(running)
+    facts = _catch_facts(running)
     assert facts.row_count == 2150
     assert sorted(file.row_count or 0 for file in facts.files) == [150, 2000]
     assert [len(file.rows) for file in facts.files] == [100, 100]
@@ -96,7 +96,7 @@ def test_rows_of_both_are_live_at_the_version_told_with_them(winner):
     table = _table(level="Serializable")
     running = run(c.Delete(3, c.Range(0, 6)), table, stats=True)
     _do(table, winner)
-    shared = next(file for file in _lost(running).shared_files if file.common_count)
+    shared = next(file for file in _catch_decision(running).shared_files if file.common_count)
     assert shared.version is not None
     live = read_rows_at(table.snapshot(shared.version), shared.path, shared.common_rows, ["x"])
     assert live.num_rows == shared.common_count > 0
@@ -112,7 +112,7 @@ def test_only_one_file_keeps_positions_the_first_with_rows_of_both():
     second = run(c.Delete(6, c.Range(12, 14)), table, stats=True)
     stage(both.txn, *second.staged)
     both.txn.commit("DELETE")
-    files = _lost(running).shared_files
+    files = _catch_decision(running).shared_files
     assert sorted(file.common_count for file in files) == [0, 1]
     assert [bool(file.common_rows) for file in files] == [file.common_count > 0 for file in files]
 
@@ -124,7 +124,7 @@ def test_every_winner_has_the_verdict_of_every_check():
     _do(table, c.Optimize(4, (0, 1)))
     _do(table, c.Delete(5, c.Range(4, 5)))
     _do(table, c.Delete(6, c.Range(1, 3)))
-    decision = _lost(running)
+    decision = _catch_decision(running)
     assert [winner.version for winner in decision.winners] == [2, 3, 4, 5]
     assert [tuple(winner.verdicts) for winner in decision.winners] == [
         tuple(k.rule for k in CHECKS)
@@ -177,7 +177,7 @@ def test_of_many_winners_the_last_ones_are_kept_and_the_rest_counted():
     for number in range(WINNERS_KEPT + 5):
         _do(table, c.Append(10 + number, (("a", 1000 + number),)))
     _do(table, c.Delete(99, c.Range(0, 1)))
-    decision = _lost(running)
+    decision = _catch_decision(running)
     assert (len(decision.winners), decision.winners_before) == (WINNERS_KEPT, 6)
     assert decision.winners[-1].verdicts[Rule.READ_FILE_REMOVED] is Verdict.CONFLICT
 
@@ -196,7 +196,7 @@ def test_files_of_both_sides_stand_in_the_order_of_the_layout(
     _do(table, c.Append(2, (("a", 3), ("a", 4))))
     running = run(c.Delete(3, c.Range(1, 12), rewrite=True), table, stats=True)
     _do(table, c.Delete(4, c.Range(10, 11), rewrite=True))
-    decision = _lost(running)
+    decision = _catch_decision(running)
     lows = [
         current_file.low for current_file in decision.current_files if current_file.did == "changed"
     ]
@@ -212,7 +212,7 @@ def test_a_decision_records_what_was_read():
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=True)
     running.txn.use_files_alone("its source reads the target")
     _do(table, c.Delete(3, c.Range(4, 5)))
-    decision = _lost(running)
+    decision = _catch_decision(running)
     assert (decision.reads.conditions, decision.reads.files) == (1, 1)
     assert decision.reads.obstacle == "its source reads the target"
     assert decision.shared_files == ()

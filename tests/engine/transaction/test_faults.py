@@ -14,7 +14,7 @@ from engine.log.commits import list_versions
 from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
-from tests.engine.transaction.tables import failing
+from tests.engine.transaction.tables import open_failing
 from tests.shares import one_in
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run, state_of
@@ -76,7 +76,7 @@ def _attempt(
     table = _table()
     winner = DeltaTable.open(table.uri)
     before, handle_error = state_of(table.snapshot()), None
-    handle, store = failing(table, fail_at=fail_at, mode=mode, times=times)
+    handle, store = open_failing(table, fail_at=fail_at, mode=mode, times=times)
     txn_id = str(uuid.uuid4())
     try:
         running = run(command, handle, stats=True)

@@ -74,17 +74,17 @@ def _file(table: DeltaTable, *rows: dict[str, Any], **rest: Any) -> AddFile:
     )
 
 
-def _deleting(table: DeltaTable, condition: str, *rows: int) -> OptimisticTransaction:
+def _begin_delete(table: DeltaTable, condition: str, *rows: int) -> OptimisticTransaction:
     """A DELETE of these rows of the first file, all that the condition matches."""
     txn = table.start_transaction()
     txn.read_where(condition, every_match_changes=True)
     assert txn.snapshot is not None
     (add,) = txn.snapshot.add_files()
-    stage(txn, build_remove(add), _masked(table, add, *rows))
+    stage(txn, build_remove(add), _mask_rows(table, add, *rows))
     return txn
 
 
-def _masked(table: DeltaTable, add: AddFile, *rows: int, **rest: Any) -> AddFile:
+def _mask_rows(table: DeltaTable, add: AddFile, *rows: int, **rest: Any) -> AddFile:
     vector = write_deletion_vector(table.store, BitMap64(rows), inline_below_bytes=0)
     return msgspec.structs.replace(add, deletion_vector=vector, data_change=True, **rest)
 
@@ -96,7 +96,7 @@ def _land(table: DeltaTable, *actions: Action, **info: Any) -> None:
     table.store.put_if_absent(place, "".join(f"{line}\n" for line in lines).encode())
 
 
-def _lost(txn: OptimisticTransaction) -> str | None:
+def _conflict_name(txn: OptimisticTransaction) -> str | None:
     try:
         txn.commit("DELETE")
     except ConflictError as error:
@@ -139,15 +139,15 @@ def test_a_row_of_a_winner_matches_as_spark_would_say(
 ):
     """Statistics first, where they are believed; then the row."""
     table = _table()
-    txn = _deleting(table, condition, 5)
+    txn = _begin_delete(table, condition, 5)
     said = None if stats is None else json.dumps({"numRecords": 1, **stats})
     _land(table, _file(table, row, stats=said), is_blind_append=blind, operation="WRITE")
-    assert _lost(txn) == (APPENDED if meets else None)
+    assert _conflict_name(txn) == (APPENDED if meets else None)
 
 
 def test_a_field_of_a_struct_leaves_it_to_files():
     table = _table()
-    txn = _deleting(table, "s.a = 1 OR id = 5", 5)
+    txn = _begin_delete(table, "s.a = 1 OR id = 5", 5)
     _land(table, _file(table, {"s": {"a": 2}}))
     with pytest.raises(ConflictError) as raised:
         txn.commit("DELETE")
@@ -158,14 +158,14 @@ def test_a_field_of_a_struct_leaves_it_to_files():
 def test_copy_on_write_takes_every_row_of_its_file(info: dict[str, str]):
     """delta-rs writes a file anew without the rows that it deletes, and says little of it."""
     table = _table()
-    txn, elsewhere = _deleting(table, "id = 5", 5), table.start_transaction()
+    txn, elsewhere = _begin_delete(table, "id = 5", 5), table.start_transaction()
     elsewhere.read_where("id = 99", every_match_changes=True)
     stage(elsewhere, _file(table, {"id": 99}))
     (add,) = table.snapshot().add_files()
     anew = _file(table, *({"id": i, "v": float(i)} for i in range(1, 6)), stats=None)
     _land(table, build_remove(add), anew, **info)
-    assert _lost(txn) == APPENDED
-    assert _lost(elsewhere) is None
+    assert _conflict_name(txn) == APPENDED
+    assert _conflict_name(elsewhere) is None
 
 
 @pytest.mark.parametrize("stats", [None, '{"numRecords":6}'], ids=["no statistics", "a count"])
@@ -174,11 +174,11 @@ def test_a_vector_of_another_engine_is_merged_wherever_it_lies(
     stats: str | None, absolute: bool, tmp_path
 ):
     table = _table(str(tmp_path / "t"))
-    txn, same = _deleting(table, "id = 5", 5), _deleting(table, "id < 2", 0, 1)
+    txn, same = _begin_delete(table, "id = 5", 5), _begin_delete(table, "id < 2", 0, 1)
     place, (add,) = local_path(table.uri), table.snapshot().add_files()
     assert place is not None
     before = set(place.glob("*.bin"))
-    masked = _masked(table, add, 1, 2, stats=stats)
+    masked = _mask_rows(table, add, 1, 2, stats=stats)
     assert masked.deletion_vector is not None
     if absolute:
         (foreign,) = set(place.glob("*.bin")) - before
@@ -187,8 +187,8 @@ def test_a_vector_of_another_engine_is_merged_wherever_it_lies(
         )
         masked = msgspec.structs.replace(masked, deletion_vector=vector)
     _land(table, build_remove(add), masked)
-    assert _lost(txn) is None
-    assert _lost(same) == REMOVED
+    assert _conflict_name(txn) is None
+    assert _conflict_name(same) == REMOVED
     assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [0, 3, 4]
     (left,) = table.snapshot().add_files()
     assert json.loads(left.stats or "{}")["numRecords"] == 6
@@ -196,9 +196,9 @@ def test_a_vector_of_another_engine_is_merged_wherever_it_lies(
 
 def test_a_vector_that_cannot_be_read_is_a_conflict():
     table = _table()
-    txn = _deleting(table, "id = 5", 5)
+    txn = _begin_delete(table, "id = 5", 5)
     (add,) = table.snapshot().add_files()
-    masked = _masked(table, add, 1)
+    masked = _mask_rows(table, add, 1)
     assert masked.deletion_vector is not None
     for file in list(table.store.list_all()):
         if file.path.endswith(".bin"):
@@ -207,7 +207,7 @@ def test_a_vector_that_cannot_be_read_is_a_conflict():
         masked.deletion_vector, storage_type="u", path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k^"
     )
     _land(table, build_remove(add), msgspec.structs.replace(masked, deletion_vector=gone))
-    assert _lost(txn) is not None
+    assert _conflict_name(txn) is not None
 
 
 @pytest.mark.parametrize(
@@ -216,11 +216,11 @@ def test_a_vector_that_cannot_be_read_is_a_conflict():
 def test_a_file_that_is_no_parquet_is_a_conflict(content: bytes):
     """Whatever a reader makes of it: nobody knows what rows it was to hold."""
     table = _table()
-    txn = _deleting(table, "id = 5", 5)
+    txn = _begin_delete(table, "id = 5", 5)
     broken = msgspec.structs.replace(_file(table, {"id": 9}), path="broken.parquet")
     table.store.put_if_absent(broken.path, content)
     _land(table, broken)
-    assert _lost(txn) == APPENDED
+    assert _conflict_name(txn) == APPENDED
 
 
 def test_a_vector_for_more_rows_than_the_file_has_is_a_conflict():
@@ -229,20 +229,20 @@ def test_a_vector_for_more_rows_than_the_file_has_is_a_conflict():
     reading.read_where("v >= 0")
     stage(reading, _file(table, {"id": 9}))
     (add,) = table.snapshot().add_files()
-    _land(table, build_remove(add), _masked(table, add, 7))
-    assert _lost(reading) is not None
+    _land(table, build_remove(add), _mask_rows(table, add, 7))
+    assert _conflict_name(reading) is not None
 
 
 def test_change_files_are_those_of_the_rows_that_current_changed():
     """What is merged into its vector was another commit's change, and is told there."""
     table = _table(enableChangeDataFeed="true")
-    txn = _deleting(table, "id = 5", 5)
+    txn = _begin_delete(table, "id = 5", 5)
     change = _file(table, {"id": 5})
     cdc = AddCDCFile(path=change.path, partition_values={}, size=change.size, data_change=False)
     stage(txn, cdc)
     (add,) = table.snapshot().add_files()
-    _land(table, build_remove(add), _masked(table, add, 0))
-    assert _lost(txn) is None
+    _land(table, build_remove(add), _mask_rows(table, add, 0))
+    assert _conflict_name(txn) is None
     landed = read_commit(table.store, table.version()).actions
     assert [action for action in landed if isinstance(action, AddCDCFile)] == [cdc]
 
@@ -250,11 +250,11 @@ def test_change_files_are_those_of_the_rows_that_current_changed():
 def test_statistics_that_another_engine_computes_are_no_new_rows():
     """COMPUTE STATISTICS states every file again, without a change of data."""
     table = _table()
-    txn = _deleting(table, "id = 5", 5)
+    txn = _begin_delete(table, "id = 5", 5)
     (add,) = table.snapshot().add_files()
     stats = '{"numRecords":6,"minValues":{"id":0},"maxValues":{"id":5},"nullCount":{"id":0}}'
     _land(table, msgspec.structs.replace(add, stats=stats, data_change=False))
-    assert _lost(txn) is None
+    assert _conflict_name(txn) is None
     (left,) = table.snapshot().add_files()
     assert json.loads(left.stats or "{}")["maxValues"] == {"id": 5}
     assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4]

@@ -32,7 +32,7 @@ def _do(table: DeltaTable, command: c.Command) -> None:
     running.txn.commit(running.operation)
 
 
-def _staged(running: Running) -> dict[str, int | str]:
+def _count_staged(running: Running) -> dict[str, int | str]:
     """What an operation counts before it commits."""
     changes = changes_of(running.staged).values()
     whole = [change.remove for change in changes if change.remove and not change.add]
@@ -60,7 +60,7 @@ def test_files_and_vectors_are_counted_as_they_landed(
 ):
     table = _table()
     running = run(c.Delete(7, c.Range(0, 4)), table, stats=True)
-    metrics = _staged(running)
+    metrics = _count_staged(running)
     assert tuple(metrics[name] for name in NAMES) == staged
     _do(table, winner)
     version = running.txn.commit("DELETE", {}, metrics)

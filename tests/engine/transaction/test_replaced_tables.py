@@ -23,7 +23,7 @@ from engine.storage.local import LocalStore
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 from tests.engine.made_tables import stage
-from tests.engine.transaction.tables import SCHEMA, append, data_file, paths_of, taken
+from tests.engine.transaction.tables import SCHEMA, append, data_file, paths_of, removal_of
 
 HOUR_MS = 3_600_000
 
@@ -32,14 +32,14 @@ HOUR_MS = 3_600_000
 @pytest.mark.parametrize("commits", [0, 1, 2, 3, 5])
 def test_a_commit_never_lands_in_a_table_that_was_made_anew(tmp_path, commits, has_checkpoint):
     place = str(tmp_path / "t")
-    _made(place, "old1", "old2")
+    _create_table(place, "old1", "old2")
     if has_checkpoint:
         checkpoint(DeltaTable.open(place).snapshot(), now_ms=0)
     txn = DeltaTable.open(place).start_transaction()
     stage(txn, data_file("mine"))
     shutil.rmtree(place)
     new = [f"new{number}" for number in range(commits)]
-    _made(place, *new, later_ms=5)
+    _create_table(place, *new, later_ms=5)
     with pytest.raises(TableReplacedError, match="Nothing was written"):
         txn.commit("WRITE")
     assert paths_of(DeltaTable.open(place)) == set(new)
@@ -52,20 +52,20 @@ def test_a_commit_never_lands_after_a_backup_whose_later_commits_leave_the_same_
 ):
     """What told the two logs apart was removed again: only the version that was read tells."""
     place, backup = tmp_path / "t", tmp_path / "backup"
-    table = _made(str(place), "a")
+    table = _create_table(str(place), "a")
     shutil.copytree(place, backup)
     _commit_nothing(table)
     if has_checkpoint:
         checkpoint(table.snapshot(), now_ms=0)
     txn = DeltaTable.open(str(place)).start_transaction()
     txn.read_files(["a"])
-    stage(txn, taken("a"), data_file("mine"))
+    stage(txn, removal_of("a"), data_file("mine"))
     shutil.rmtree(place)
     shutil.copytree(backup, place)
     again = DeltaTable.open(str(place))
     append(again, "passing")
     removing = again.start_transaction()
-    stage(removing, taken("passing"))
+    stage(removing, removal_of("passing"))
     removing.commit("DELETE")
     with pytest.raises(TableReplacedError):
         txn.commit("UPDATE")
@@ -73,7 +73,7 @@ def test_a_commit_never_lands_after_a_backup_whose_later_commits_leave_the_same_
 
 
 def test_a_commit_makes_no_table_where_one_was_deleted(tmp_path):
-    table = _made(str(tmp_path / "t"), "a")
+    table = _create_table(str(tmp_path / "t"), "a")
     txn = table.start_transaction()
     stage(txn, data_file("mine"))
     shutil.rmtree(tmp_path / "t")
@@ -84,7 +84,7 @@ def test_a_commit_makes_no_table_where_one_was_deleted(tmp_path):
 
 @pytest.mark.parametrize("has_checkpoint", [False, True])
 def test_a_copy_of_the_same_table_may_have_other_file_times(tmp_path, has_checkpoint):
-    table = _made(str(tmp_path / "t"), "a")
+    table = _create_table(str(tmp_path / "t"), "a")
     if has_checkpoint:
         checkpoint(table.snapshot(), now_ms=0)
     txn = DeltaTable.open(table.uri).start_transaction()
@@ -105,7 +105,7 @@ def test_a_file_whose_time_is_told_in_whole_seconds_is_not_looked_into(tmp_path)
             assert path != commit_path(1)
             return super().read(path, *part)
 
-    _made(str(tmp_path / "t"), "a")
+    _create_table(str(tmp_path / "t"), "a")
     table = DeltaTable(
         InSeconds(tmp_path / "t"), snapshot=load_snapshot(LocalStore(tmp_path / "t"))
     )
@@ -114,10 +114,10 @@ def test_a_file_whose_time_is_told_in_whole_seconds_is_not_looked_into(tmp_path)
 
 def test_a_version_of_a_checkpoint_is_not_read_on_from_in_a_table_made_anew(tmp_path):
     place = str(tmp_path / "t")
-    checkpoint(_made(place, "old1", "old2").snapshot(), now_ms=0)
+    checkpoint(_create_table(place, "old1", "old2").snapshot(), now_ms=0)
     older = DeltaTable.open(place)
     shutil.rmtree(place)
-    _made(place, "new1", "new2", "new3", later_ms=5)
+    _create_table(place, "new1", "new2", "new3", later_ms=5)
     assert {add_file.path for add_file in older.snapshot().add_files()} == {"new1", "new2", "new3"}
 
 
@@ -125,10 +125,10 @@ def test_a_version_of_a_checkpoint_is_not_read_on_from_in_a_table_made_anew(tmp_
 @pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
 def test_a_handle_reads_nothing_on_into_a_table_made_anew(tmp_path, shift_ms, commits):
     """Whether its files are older or newer than those that were read."""
-    handle = _made(str(tmp_path / "t"), "old1", "old2")
+    handle = _create_table(str(tmp_path / "t"), "old1", "old2")
     assert handle.snapshot().version == 2
     new = [f"new{number}" for number in range(commits)]
-    _replace(handle, _made(str(tmp_path / "other"), *new, later_ms=shift_ms))
+    _replace(handle, _create_table(str(tmp_path / "other"), *new, later_ms=shift_ms))
     with suppress(VersionNotFoundError):
         assert {add_file.path for add_file in handle.snapshot(2).add_files()} == set(new[:2])
     assert [commit.version for commit in handle.iter_history(2)] == [commits, commits - 1][
@@ -139,10 +139,10 @@ def test_a_handle_reads_nothing_on_into_a_table_made_anew(tmp_path, shift_ms, co
 
 @pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
 def test_a_table_made_anew_stays_readable_after_commits_of_an_older_handle(tmp_path, shift_ms):
-    handle = _made(str(tmp_path / "t"), "old1", "old2")
+    handle = _create_table(str(tmp_path / "t"), "old1", "old2")
     handle.snapshot()
     new = [f"new{number}" for number in range(8)]
-    _replace(handle, _made(str(tmp_path / "other"), *new, later_ms=shift_ms))
+    _replace(handle, _create_table(str(tmp_path / "other"), *new, later_ms=shift_ms))
     append(handle, "x")
     append(handle, "y")  # the tenth version writes a checkpoint
     assert complete_checkpoints(list_log_files(handle.store))
@@ -151,10 +151,10 @@ def test_a_table_made_anew_stays_readable_after_commits_of_an_older_handle(tmp_p
 
 @pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
 def test_a_commit_meets_no_winner_of_a_table_with_older_or_newer_files(tmp_path, shift_ms):
-    handle = _made(str(tmp_path / "t"), "old1", "old2")
+    handle = _create_table(str(tmp_path / "t"), "old1", "old2")
     txn = handle.start_transaction()
     stage(txn, data_file("mine"))
-    other = _made(
+    other = _create_table(
         str(tmp_path / "other"), *(f"new{number}" for number in range(8)), later_ms=shift_ms
     )
     _replace(handle, other)
@@ -165,7 +165,7 @@ def test_a_commit_meets_no_winner_of_a_table_with_older_or_newer_files(tmp_path,
 
 def test_a_backup_of_the_table_that_went_another_way_is_another_table(tmp_path):
     """The version read is the same in both, but not the winning commit that was checked."""
-    handle = _made(str(tmp_path / "t"), "a")
+    handle = _create_table(str(tmp_path / "t"), "a")
     shutil.copytree(handle.uri, tmp_path / "backup")
     backup = DeltaTable.open(str(tmp_path / "backup"))
     txn = handle.start_transaction(observer=Before(lambda: _replace(handle, backup)))
@@ -179,7 +179,7 @@ def test_a_backup_of_the_table_that_went_another_way_is_another_table(tmp_path):
 
 def test_a_commit_that_lands_in_another_table_after_all_says_so(tmp_path):
     """Nothing can be looked at and written in one step."""
-    other = _made(str(tmp_path / "other"), "new1", later_ms=5)
+    other = _create_table(str(tmp_path / "other"), "new1", later_ms=5)
 
     class Replacing(LocalStore):
         def put_if_absent(self, path, data):
@@ -187,7 +187,7 @@ def test_a_commit_that_lands_in_another_table_after_all_says_so(tmp_path):
                 _replace(handle, other)
             super().put_if_absent(path, data)
 
-    _made(str(tmp_path / "t"), "a")
+    _create_table(str(tmp_path / "t"), "a")
     handle = DeltaTable(Replacing(tmp_path / "t"))
     txn = handle.start_transaction()
     stage(txn, data_file("mine"))
@@ -197,7 +197,7 @@ def test_a_commit_that_lands_in_another_table_after_all_says_so(tmp_path):
 
 @pytest.mark.parametrize("winners", [0, 2])
 def test_a_version_whose_commit_was_cleaned_is_known_by_its_files(tmp_path, winners):
-    handle = _made(str(tmp_path / "t"), "a")
+    handle = _create_table(str(tmp_path / "t"), "a")
     txn = handle.start_transaction()
     stage(txn, data_file("mine"))
     for number in range(winners):
@@ -209,10 +209,12 @@ def test_a_version_whose_commit_was_cleaned_is_known_by_its_files(tmp_path, winn
 
 @pytest.mark.parametrize("winners", [0, 2])
 def test_another_table_whose_log_was_cleaned_is_known_by_its_files(tmp_path, winners):
-    handle = _made(str(tmp_path / "t"), "a")
+    handle = _create_table(str(tmp_path / "t"), "a")
     txn = handle.start_transaction()
     stage(txn, data_file("mine"))
-    other = _made(str(tmp_path / "other"), "b", *(f"c{number}" for number in range(winners)))
+    other = _create_table(
+        str(tmp_path / "other"), "b", *(f"c{number}" for number in range(winners))
+    )
     checkpoint(other.snapshot(min(winners, 1) + 1), now_ms=0)
     other.store.delete(commit_path(1))
     other.store.delete(commit_path(0))
@@ -222,7 +224,7 @@ def test_another_table_whose_log_was_cleaned_is_known_by_its_files(tmp_path, win
 
 
 def test_a_log_cleaned_past_the_version_read_and_its_winner_is_run_again(tmp_path):
-    handle = _made(str(tmp_path / "t"), "a")
+    handle = _create_table(str(tmp_path / "t"), "a")
 
     def clean():
         newer = DeltaTable.open(handle.uri)
@@ -239,9 +241,9 @@ def test_a_log_cleaned_past_the_version_read_and_its_winner_is_run_again(tmp_pat
 
 
 def test_no_checkpoint_is_written_into_another_table(tmp_path):
-    handle = _made(str(tmp_path / "t"), "old1", "old2")
+    handle = _create_table(str(tmp_path / "t"), "old1", "old2")
     snapshot = handle.snapshot()
-    other = _made(str(tmp_path / "other"), "new1", "new2", "new3", later_ms=-HOUR_MS)
+    other = _create_table(str(tmp_path / "other"), "new1", "new2", "new3", later_ms=-HOUR_MS)
     checkpoint(other.snapshot(2), now_ms=0)
     for version in (0, 1):
         other.store.delete(commit_path(version))
@@ -252,7 +254,7 @@ def test_no_checkpoint_is_written_into_another_table(tmp_path):
 
 
 def test_a_checkpoint_written_while_the_table_is_replaced_goes_again(tmp_path):
-    other = _made(str(tmp_path / "other"), "new1", "new2", "new3", later_ms=-HOUR_MS)
+    other = _create_table(str(tmp_path / "other"), "new1", "new2", "new3", later_ms=-HOUR_MS)
 
     class Replacing(LocalStore):
         def put(self, path, data):
@@ -260,7 +262,7 @@ def test_a_checkpoint_written_while_the_table_is_replaced_goes_again(tmp_path):
                 _replace(handle, other)
             super().put(path, data)
 
-    _made(str(tmp_path / "t"), "old1", "old2")
+    _create_table(str(tmp_path / "t"), "old1", "old2")
     handle = DeltaTable(Replacing(tmp_path / "t"))
     with pytest.raises(TableReplacedError):
         checkpoint(handle.snapshot(), now_ms=0)
@@ -268,7 +270,7 @@ def test_a_checkpoint_written_while_the_table_is_replaced_goes_again(tmp_path):
 
 
 def test_a_compaction_of_the_commits_of_two_tables_goes_again(tmp_path):
-    other = _made(str(tmp_path / "other"), *(f"new{number}" for number in range(6)))
+    other = _create_table(str(tmp_path / "other"), *(f"new{number}" for number in range(6)))
 
     class Replacing(LocalStore):
         def put_if_absent(self, path, data):
@@ -276,7 +278,7 @@ def test_a_compaction_of_the_commits_of_two_tables_goes_again(tmp_path):
                 _replace(handle, other)
             super().put_if_absent(path, data)
 
-    _made(str(tmp_path / "t"), "a", "b", properties={"delta.logCompactionInterval": "3"})
+    _create_table(str(tmp_path / "t"), "a", "b", properties={"delta.logCompactionInterval": "3"})
     handle = DeltaTable(Replacing(tmp_path / "t"))
     append(handle, "c")
     assert not [file for file in handle.store.list_all("_delta_log") if "compact" in file.name]
@@ -284,10 +286,12 @@ def test_a_compaction_of_the_commits_of_two_tables_goes_again(tmp_path):
 
 
 def test_a_history_tells_of_one_table_alone(tmp_path):
-    handle = _made(str(tmp_path / "t"), *(f"old{number}" for number in range(40)))
+    handle = _create_table(str(tmp_path / "t"), *(f"old{number}" for number in range(40)))
     history = handle.iter_history()
     ids = [next(history).txn_id]
-    _replace(handle, _made(str(tmp_path / "other"), *(f"new{number}" for number in range(40))))
+    _replace(
+        handle, _create_table(str(tmp_path / "other"), *(f"new{number}" for number in range(40)))
+    )
     with pytest.raises(TableReplacedError):
         ids += [commit.txn_id for commit in history]
     new = {commit.txn_id for commit in DeltaTable.open(handle.uri).iter_history()}
@@ -296,7 +300,7 @@ def test_a_history_tells_of_one_table_alone(tmp_path):
 
 def test_a_table_whose_files_were_all_touched_is_read_on(tmp_path):
     """As by a copy, or a file system that tells other numbers: the commit itself tells."""
-    handle = _made(str(tmp_path / "t"), "a")
+    handle = _create_table(str(tmp_path / "t"), "a")
     snapshot = handle.snapshot()
     _shift_times(handle.uri, HOUR_MS)
     assert handle.snapshot() is snapshot
@@ -326,7 +330,7 @@ def _commit_nothing(table: DeltaTable) -> None:
     table.start_transaction().commit("OPTIMIZE", even_if_empty=True)
 
 
-def _made(
+def _create_table(
     place: str, *names: str, later_ms: int = 0, properties: Mapping[str, str] | None = None
 ) -> DeltaTable:
     table = DeltaTable.create(place, SCHEMA, properties=properties)

@@ -23,7 +23,7 @@ from engine.transaction.outcome import CommitLimits
 from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import FakeClock
 from tests.stateful import commands as c
-from tests.stateful.arrow_engine import Running, recorded_parameters, rows_of, run
+from tests.stateful.arrow_engine import Running, log_parameters, rows_of, run
 from tests.stateful.history import SCHEMA
 
 ROWS = tuple(("a", x) for x in range(6))
@@ -40,10 +40,10 @@ def _table(**properties: str) -> DeltaTable:
 
 def _do(table: DeltaTable, command: c.Command) -> None:
     running = run(command, table, stats=False)
-    running.txn.commit(running.operation, recorded_parameters(command))
+    running.txn.commit(running.operation, log_parameters(command))
 
 
-def _raised(running: Running) -> ConflictError:
+def _catch_conflict(running: Running) -> ConflictError:
     with pytest.raises(ConflictError) as raised:
         running.txn.commit(running.operation)
     return raised.value
@@ -68,7 +68,7 @@ def test_the_message_names_the_rows():
     table = _table()
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     _do(table, c.Update(3, c.Range(1, 3), 9))
-    error = _raised(running)
+    error = _catch_conflict(running)
     assert isinstance(error, ConcurrentDeleteReadException)
     assert error.conflict.subclass == "ROW_LEVEL_CHANGES"
     assert "(row 1 of" in str(error)
@@ -97,7 +97,7 @@ def test_rows_that_cannot_be_read_are_a_conflict():
     for add in table.snapshot().add_files():
         if add.path not in {action.path for action in running.staged}:
             table.store.delete(add.path)
-    error = _raised(running)
+    error = _catch_conflict(running)
     assert "could not be read" in error.conflict.row_level
     assert table.version() == 3
 
@@ -117,7 +117,7 @@ def test_conditions_that_cannot_be_decided_by_rows_fall_back_to_files(
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     running.txn.read_where(condition, every_match_changes=True)
     _do(table, c.Delete(3, c.Range(4, 5)))
-    assert reason in _raised(running).conflict.row_level
+    assert reason in _catch_conflict(running).conflict.row_level
 
 
 @pytest.mark.parametrize("reads_itself", [True, False])
@@ -143,7 +143,7 @@ def test_a_command_may_fall_back_for_a_reason_of_its_own():
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     running.txn.use_files_alone("its source reads the target")
     _do(table, c.Delete(3, c.Range(4, 5)))
-    conflict = _raised(running).conflict
+    conflict = _catch_conflict(running).conflict
     assert conflict.row_level == "its source reads the target"
     assert not any("deletion vectors" in remedy.action for remedy in conflict.remedies), (
         "it has them"
@@ -169,7 +169,7 @@ def test_a_read_of_the_whole_table_follows_a_compaction_and_nothing_else():
         running.txn.read_whole_table()
         _do(table, winner)
         if lost:
-            assert _raised(running).conflict.subclass == "WHOLE_TABLE_READ"
+            assert _catch_conflict(running).conflict.subclass == "WHOLE_TABLE_READ"
         else:
             running.txn.commit("WRITE")
             assert len(rows_of(table.snapshot())) == 7
@@ -185,7 +185,7 @@ def test_a_condition_that_arrow_cannot_evaluate_needs_a_tester():
             running.txn.test_rows_with(tester)
         _do(table, c.Delete(3, c.Range(0, 1)))
         if lost:
-            assert "could not be read" in _raised(running).conflict.row_level
+            assert "could not be read" in _catch_conflict(running).conflict.row_level
         else:
             running.txn.commit("WRITE")
             assert table.version() == 3
@@ -257,7 +257,7 @@ def test_only_a_winner_that_deletes_and_a_delete_of_every_match_may_share_rows()
             running = run(current, table, stats=False)
             _do(table, winner)
             if lost or not may_share:
-                _raised(running)
+                _catch_conflict(running)
             else:
                 running.txn.commit("DELETE")
 
@@ -287,7 +287,7 @@ def test_a_merge_that_records_another_clause_shares_no_rows():
         merge = run(c.Merge(4, (1,), "delete", inserts=False), table, stats=False)
         merge.txn.commit("MERGE", clauses)
         if lost:
-            _raised(running)
+            _catch_conflict(running)
         else:
             running.txn.commit("DELETE")
             assert sorted(row[1] or 0 for row in rows_of(table.snapshot()).values()) == [2, 3, 4, 5]
@@ -298,7 +298,7 @@ def test_a_delete_whose_change_file_names_rows_that_are_gone_is_aborted():
     running = run(c.Delete(5, c.Range(0, 2)), table, stats=False)
     assert any(isinstance(action, AddCDCFile) for action in running.staged)
     _do(table, c.Delete(4, c.Range(1, 3)))
-    _raised(running)
+    _catch_conflict(running)
 
 
 def test_optimize_loses_to_any_writer_that_brings_rows_of_its_sources_back():
@@ -310,7 +310,7 @@ def test_optimize_loses_to_any_writer_that_brings_rows_of_its_sources_back():
     live = table.snapshot().add_files()[0]
     stage(other, build_remove(live), msgspec.structs.replace(live, deletion_vector=None))
     other.commit("Manual Update")
-    assert _raised(running).conflict.rule == "removed_file_removed"
+    assert _catch_conflict(running).conflict.rule == "removed_file_removed"
     assert len(rows_of(table.snapshot())) == 6
 
 
@@ -346,7 +346,7 @@ def test_a_merged_vector_lies_in_a_random_directory_where_the_table_asks_for_it(
     assert table.snapshot().row_count == 1000
 
 
-def _clustered(**properties: str) -> DeltaTable:
+def _create_clustered(**properties: str) -> DeltaTable:
     named = {f"delta.{name}": value for name, value in properties.items()}
     uri = f"memory://rows/{uuid.uuid4()}"
     table = DeltaTable.create(uri, SCHEMA, clustering_columns=["x"], properties=named)
@@ -356,10 +356,10 @@ def _clustered(**properties: str) -> DeltaTable:
 
 def test_a_clustered_table_without_deletion_vectors_is_decided_by_files():
     """A rewrite copies the rows that it leaves alone: none of them is where the two sides meet."""
-    table = _clustered(enableDeletionVectors="false")
+    table = _create_clustered(enableDeletionVectors="false")
     running = run(c.Update(2, c.Range(2, 3), 2), table, stats=False)
     _do(table, c.Update(3, c.Range(3, 4), 3))
-    conflict = _raised(running).conflict
+    conflict = _catch_conflict(running).conflict
     assert conflict.subclass == "WITHOUT_HINT"
     assert "deletionVectors" in conflict.row_level or "DeletionVectors" in conflict.row_level
     assert not any(file.rows for file in conflict.files)
@@ -373,7 +373,7 @@ def test_rows_that_a_winner_may_only_have_copied_are_not_named(copied: str):
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     other = run(c.Update(3, c.Range(4, 5), 5, rewrite=True), table, stats=False)
     other.txn.commit("UPDATE", metrics={copied: 5} if copied else {})
-    conflict = _raised(running).conflict
+    conflict = _catch_conflict(running).conflict
     assert conflict.subclass == "WITHOUT_HINT"
     assert "cannot be traced" in conflict.row_level
     assert not any(file.rows for file in conflict.files)
@@ -384,14 +384,14 @@ def test_rows_of_a_whole_file_are_named_where_the_winner_copied_none():
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     other = run(c.Update(3, c.Range(0, 6), 1), table, stats=False)
     other.txn.commit("UPDATE", metrics={"numCopiedRows": 0})
-    conflict = _raised(running).conflict
+    conflict = _catch_conflict(running).conflict
     assert conflict.subclass == "ROW_LEVEL_CHANGES"
     assert conflict.files[0].rows
 
 
 @pytest.mark.parametrize("tracking", [True, False])
 def test_optimize_of_a_clustered_table_is_followed_by_row_ids_alone(tracking: bool):
-    table = _clustered(enableDeletionVectors="true", enableRowTracking=str(tracking).lower())
+    table = _create_clustered(enableDeletionVectors="true", enableRowTracking=str(tracking).lower())
     _do(table, c.Append(2, ROWS))
     running = run(c.Delete(3, c.Range(0, 2)), table, stats=False)
     _do(table, c.Optimize(4, (0, 1)))
@@ -399,6 +399,6 @@ def test_optimize_of_a_clustered_table_is_followed_by_row_ids_alone(tracking: bo
         running.txn.commit("DELETE")
         assert len(rows_of(table.snapshot())) == 8
     else:
-        remedies = _raised(running).conflict.remedies
+        remedies = _catch_conflict(running).conflict.remedies
         assert remedies[0].kind == "row_tracking"
         assert not any("deletion vectors" in remedy.action for remedy in remedies), "it has them"

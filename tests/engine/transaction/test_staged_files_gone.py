@@ -23,7 +23,7 @@ from tests.engine.transaction.tables import (
     data_file,
     new_table,
     paths_of,
-    taken,
+    removal_of,
 )
 
 
@@ -84,7 +84,7 @@ def test_a_deletion_vector_that_is_gone_stops_the_commit():
     place = locate(table.uri, vector).path
     txn = table.start_transaction(observer=Deleting("staged", table.store, place))
     txn.read_files(["a"])
-    txn.stage(taken("a"), msgspec.structs.replace(add, deletion_vector=vector))
+    txn.stage(removal_of("a"), msgspec.structs.replace(add, deletion_vector=vector))
     with pytest.raises(StagedFilesGoneError, match="deletion_vector_"):
         txn.commit("DELETE")
 
@@ -97,7 +97,7 @@ def test_a_file_that_the_table_has_is_not_looked_for_again():
     store = Contended(table.uri, lambda: None)
     txn = DeltaTable(store).start_transaction()
     txn.read_files(["a"])
-    txn.stage(taken("a"), data_file("a", deletion_vector=vector))
+    txn.stage(removal_of("a"), data_file("a", deletion_vector=vector))
     assert txn.commit("DELETE") == 2
     assert "a" not in store.asked
 
@@ -187,10 +187,10 @@ def test_a_conflict_is_told_before_files_that_are_gone():
     append(table, "a")
     txn = table.start_transaction(observer=Deleting("staged", table.store, "mine"))
     txn.read_whole_table()
-    stage(txn, taken("a"), data_file("mine"))
+    stage(txn, removal_of("a"), data_file("mine"))
     other = table.start_transaction()
     other.read_whole_table()
-    stage(other, taken("a"))
+    stage(other, removal_of("a"))
     other.commit("DELETE")
     with pytest.raises(Exception, match="Version 2") as caught:
         txn.commit("UPDATE")

@@ -53,7 +53,9 @@ def _writer(table: DeltaTable, clock: FakeClock) -> OptimisticTransaction:
     return txn
 
 
-def _told(table: DeltaTable, operation: str, txn_id: str | None = None, **parameters: Any) -> None:
+def _write_vacuum_commit(
+    table: DeltaTable, operation: str, txn_id: str | None = None, **parameters: Any
+) -> None:
     info = CommitInfo(
         operation=operation,
         txn_id=txn_id,
@@ -89,9 +91,9 @@ class Later(SystemClock):
 
 def test_a_vacuum_that_ends_is_waited_for():
     table = new_table()
-    clock = Acting(lambda: _told(table, "VACUUM END"))
+    clock = Acting(lambda: _write_vacuum_commit(table, "VACUUM END"))
     writer = _writer(table, clock)
-    _told(table, "VACUUM START", specifiedRetentionMillis=0)
+    _write_vacuum_commit(table, "VACUUM START", specifiedRetentionMillis=0)
     assert writer.commit("WRITE") == 3
     assert len(clock.pauses) == 1
     assert paths_of(table) == {"mine"}
@@ -102,10 +104,10 @@ def test_what_it_took_by_its_end_is_noticed():
 
     def end():
         table.store.delete("mine")
-        _told(table, "VACUUM END")
+        _write_vacuum_commit(table, "VACUUM END")
 
     writer = _writer(table, Acting(end))
-    _told(table, "VACUUM START", specifiedRetentionMillis="0")
+    _write_vacuum_commit(table, "VACUUM START", specifiedRetentionMillis="0")
     with pytest.raises(StagedFilesGoneError):
         writer.commit("WRITE")
     assert table.version() == 2
@@ -114,7 +116,7 @@ def test_what_it_took_by_its_end_is_noticed():
 def test_one_that_never_ends_is_not_waited_for_for_ever():
     table, clock = new_table(), FakeClock()
     writer = _writer(table, clock)
-    _told(table, "VACUUM START", specifiedRetentionMillis=0)
+    _write_vacuum_commit(table, "VACUUM START", specifiedRetentionMillis=0)
     with pytest.raises(VacuumUnderWayError, match=r"began at version 1, .* Nothing was committed"):
         writer.commit("WRITE")
     assert 20 < sum(clock.pauses) <= 30
@@ -123,10 +125,10 @@ def test_one_that_never_ends_is_not_waited_for_for_ever():
 
 def test_the_end_of_another_one_is_not_its_end():
     table = new_table()
-    clock = Acting(lambda: _told(table, "VACUUM END", "one:end"))
+    clock = Acting(lambda: _write_vacuum_commit(table, "VACUUM END", "one:end"))
     writer = _writer(table, clock)
-    _told(table, "VACUUM START", "one:start", specifiedRetentionMillis=0)
-    _told(table, "VACUUM START", "two:start", specifiedRetentionMillis=0)
+    _write_vacuum_commit(table, "VACUUM START", "one:start", specifiedRetentionMillis=0)
+    _write_vacuum_commit(table, "VACUUM START", "two:start", specifiedRetentionMillis=0)
     with pytest.raises(VacuumUnderWayError, match="began at version 2"):
         writer.commit("WRITE")
 
@@ -142,7 +144,7 @@ def test_the_end_of_another_one_is_not_its_end():
 def test_one_that_takes_nothing_so_young_is_not_waited_for(parameters: dict[str, int]):
     table, clock = new_table(), FakeClock()
     writer = _writer(table, clock)
-    _told(table, "VACUUM START", **parameters)
+    _write_vacuum_commit(table, "VACUUM START", **parameters)
     assert writer.commit("WRITE") == 2
     assert not clock.pauses
 

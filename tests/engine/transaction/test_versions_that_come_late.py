@@ -6,10 +6,10 @@ from engine.actions.codec import encode
 from engine.errors import ConcurrentDeleteReadException, LogCleanedError
 from engine.log.paths import commit_path
 from tests.engine.made_tables import stage
-from tests.engine.transaction.tables import append, data_file, new_table, taken
+from tests.engine.transaction.tables import append, data_file, new_table, removal_of
 
 
-def _hidden(table, version: int) -> bytes:
+def _hide_commit(table, version: int) -> bytes:
     """Takes a commit out of the log, and gives it back."""
     content = table.store.read(commit_path(version))
     table.store.delete(commit_path(version))
@@ -22,7 +22,7 @@ def test_a_put_into_a_gap_of_the_log_is_refused():
     txn = table.start_transaction()
     append(table, "b")
     append(table, "c")
-    _hidden(table, 2)
+    _hide_commit(table, 2)
     stage(txn, data_file("mine"))
     with pytest.raises(LogCleanedError, match="2 to 3"):
         txn.commit("WRITE")
@@ -33,11 +33,11 @@ def test_a_version_that_comes_late_is_met_like_any():
     table = new_table()
     append(table, "a")
     txn = table.start_transaction()
-    for version, action in ((2, taken("a")), (3, data_file("c"))):
+    for version, action in ((2, removal_of("a")), (3, data_file("c"))):
         table.store.put(commit_path(version), encode(action).encode())
-    late = _hidden(table, 2)
+    late = _hide_commit(table, 2)
     txn.read_where("x = 1")
-    stage(txn, taken("a"), data_file("mine"))
+    stage(txn, removal_of("a"), data_file("mine"))
     with pytest.raises(LogCleanedError):
         txn.commit("UPDATE")
     table.store.put(commit_path(2), late)

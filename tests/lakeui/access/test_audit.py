@@ -32,14 +32,14 @@ def ann():
 
 
 @pytest.fixture
-def by_session(ann):
+def session_client(ann):
     caller = APIClient()
     caller.force_login(ann)
     return caller
 
 
 @pytest.fixture
-def by_token(ann):
+def token_client(ann):
     _, secret = ApiToken.objects.create(user=ann, name="ci", role=Role.MAINTAINER)
     return APIClient(headers={"Authorization": f"Bearer {secret}"})
 
@@ -65,21 +65,21 @@ def test_a_refusal_is_in_the_audit_trail(request, table, ann, how):
     assert entry.additional_data["refused"] in ("LAKE_NOT_PERMITTED", "PERMISSION_DENIED")
 
 
-def test_a_refusal_again_and_again_is_on_record_once_an_hour(table, by_token):
+def test_a_refusal_again_and_again_is_on_record_once_an_hour(table, token_client):
     path = f"/api/v1/tables/{table.pk}/jobs/"
     restore = {"kind": "restore", "parameters": {"version": 0}}
-    assert {by_token.post(path, restore, format="json").status_code for _ in range(4)} == {403}
+    assert {token_client.post(path, restore, format="json").status_code for _ in range(4)} == {403}
     refusals = LogEntry.objects.filter(action=LogEntry.Action.ACCESS)
     assert refusals.count() == 1
     refusals.update(timestamp=timezone.now() - timedelta(minutes=61))
-    by_token.post(path, restore, format="json")
+    token_client.post(path, restore, format="json")
     assert refusals.count() == 2
 
 
-def test_a_page_view_leaves_no_entry_in_the_audit_trail(table, by_session):
+def test_a_page_view_leaves_no_entry_in_the_audit_trail(table, session_client):
     before = LogEntry.objects.count()
-    by_session.get("/api/v1/tables/")
-    by_session.get("/api/v1/tables/99999/")
+    session_client.get("/api/v1/tables/")
+    session_client.get("/api/v1/tables/99999/")
     assert LogEntry.objects.count() == before
 
 
@@ -98,23 +98,25 @@ def test_the_mirror_at_work_is_not_on_record(table):
     assert LogEntry.objects.count() == before
 
 
-def test_a_description_is_on_record_with_what_was_there(table, by_session):
+def test_a_description_is_on_record_with_what_was_there(table, session_client):
     path = f"/api/v1/tables/{table.pk}/"
-    seen = by_session.get(path).headers["ETag"]
-    by_session.patch(path, {"description": "new"}, format="json", headers={"If-Match": seen})
+    seen = session_client.get(path).headers["ETag"]
+    session_client.patch(path, {"description": "new"}, format="json", headers={"If-Match": seen})
     entry = LogEntry.objects.filter(content_type__model="table").first()
     assert entry.changes["description"][1] == "new"
 
 
-def test_what_a_header_claims_is_not_believed_without_a_proxy(table, by_session):
+def test_what_a_header_claims_is_not_believed_without_a_proxy(table, session_client):
     headers = {"X-Forwarded-For": "6.6.6.6, not-an-address", "X-Forwarded-Port": "99999999999"}
     path = f"/api/v1/tables/{table.pk}/jobs/"
-    by_session.post(path, OPTIMIZE, format="json", headers=headers)
+    session_client.post(path, OPTIMIZE, format="json", headers=headers)
     assert entries(Job).get().remote_addr == "127.0.0.1"
 
 
-def test_no_secret_is_on_record(ann, by_session):
-    made = by_session.post("/api/v1/tokens/", {"name": "x", "role": "viewer"}, format="json").json()
+def test_no_secret_is_on_record(ann, session_client):
+    made = session_client.post(
+        "/api/v1/tokens/", {"name": "x", "role": "viewer"}, format="json"
+    ).json()
     ann.set_password("another horse")
     ann.save()
     told = str(list(LogEntry.objects.values()))

@@ -108,7 +108,7 @@ def test_tries_are_counted_by_address_or_by_the_64_bits_that_one_customer_has(pe
 
 
 @pytest.fixture
-def signing_in(db):
+def try_sign_in(db):
     """Ways to sign in wrongly as `ops`, by the header that is sent and the peer that sends it."""
     make_user("ops")
     body = {"username": "ops", "password": "wrong"}
@@ -120,15 +120,15 @@ def signing_in(db):
     return sign_in
 
 
-def test_a_client_cannot_choose_what_its_tries_are_counted_by(settings, signing_in):
-    statuses = [signing_in(f"203.0.113.{number}") for number in range(6)]
+def test_a_client_cannot_choose_what_its_tries_are_counted_by(settings, try_sign_in):
+    statuses = [try_sign_in(f"203.0.113.{number}") for number in range(6)]
     assert statuses == [400] * 5 + [429]
 
 
-def test_behind_a_proxy_tries_are_counted_by_the_client(settings, signing_in):
+def test_behind_a_proxy_tries_are_counted_by_the_client(settings, try_sign_in):
     settings.TRUSTED_PROXIES = 1
-    assert [signing_in(f"6.6.6.{n}, 203.0.113.9") for n in range(6)] == [400] * 5 + [429]
-    assert signing_in("203.0.113.10") == 400
+    assert [try_sign_in(f"6.6.6.{n}, 203.0.113.9") for n in range(6)] == [400] * 5 + [429]
+    assert try_sign_in("203.0.113.10") == 400
     assert {entry.remote_addr for entry in LogEntry.objects.filter(action=3)} == {
         "203.0.113.9",
         "203.0.113.10",

@@ -24,7 +24,7 @@ MERGE = "MERGE INTO sales.orders USING hr.salaries AS s ON sales.orders.a = s.a 
 NAMES_BOTH = pytest.mark.parametrize("sql", [SCRIPT, MERGE], ids=["script", "merge"])
 
 
-def _asked(table, sql, **fields):
+def _create_job(table, sql, **fields):
     command = parse_statement(sql)
     told = {
         "kind": command.kind,
@@ -43,7 +43,7 @@ def _asked(table, sql, **fields):
     return job
 
 
-def _scheduled(table, sql, owner):
+def _create_schedule(table, sql, owner):
     command = parse_statement(sql)
     return Schedule.objects.create(
         name="nightly",
@@ -101,7 +101,7 @@ def _read(client, path):
 
 @NAMES_BOTH
 def test_nothing_told_of_a_job_names_a_table_its_reader_may_not_see(orders, guest, sql):
-    job, schedule = _asked(orders, sql), _scheduled(orders, sql, person("owner"))
+    job, schedule = _create_job(orders, sql), _create_schedule(orders, sql, person("owner"))
     conflict = make_conflict(orders, job)
     client = _client(guest)
     pages, rest = _places(job, schedule, conflict)
@@ -116,7 +116,7 @@ def test_nothing_told_of_a_job_names_a_table_its_reader_may_not_see(orders, gues
 
 @NAMES_BOTH
 def test_its_page_says_that_something_is_kept_back_and_offers_no_second_run(orders, guest, sql):
-    page = _read(_client(guest), f"/jobs/{_asked(orders, sql).pk}/")
+    page = _read(_client(guest), f"/jobs/{_create_job(orders, sql).pk}/")
     assert "It names tables that you may not see" in page
     assert "Run again" not in page
     assert "Run again" in _read(_client(person("ann", "admin")), f"/jobs/{Job.objects.get().pk}/")
@@ -125,7 +125,9 @@ def test_its_page_says_that_something_is_kept_back_and_offers_no_second_run(orde
 def test_a_statement_on_tables_that_a_guest_sees_is_told(orders, guest):
     items = make_table("sales.items")
     grant(guest, items, "viewer")
-    job = _asked(orders, "DELETE FROM sales.orders; UPDATE sales.items SET a = 2", error_message="")
+    job = _create_job(
+        orders, "DELETE FROM sales.orders; UPDATE sales.items SET a = 2", error_message=""
+    )
     told = _client(guest).get(f"/api/v1/jobs/{job.pk}/").json()
     assert "UPDATE sales.items" in told["statement"]
     assert told["parameters"]["steps"]
@@ -140,23 +142,23 @@ def test_names_beside_the_own_are_found_wherever_a_statement_can_hold_them(order
         "INSERT INTO sales.orders BY NAME SELECT * FROM STREAM(hr.salaries)",
         "CREATE TABLE sales.orders SHALLOW CLONE hr.salaries",
     ):
-        assert names_others(_asked(orders, sql)), sql
-    assert not names_others(_asked(orders, "DELETE FROM sales.orders WHERE a = 1"))
+        assert names_others(_create_job(orders, sql)), sql
+    assert not names_others(_create_job(orders, "DELETE FROM sales.orders WHERE a = 1"))
     assert names_others(make_job(orders, kind="merge", parameters={"nobody": "knows"}))
 
 
 @NAMES_BOTH
 def test_who_may_not_read_a_command_cannot_have_it_done_again(orders, guest, sql):
     with pytest.raises(NotPermittedError) as refused:
-        retry_job(_asked(orders, sql), guest)
+        retry_job(_create_job(orders, sql), guest)
     assert "salaries" not in str(refused.value)
     with pytest.raises(NotPermittedError) as refused:
-        run_now(_scheduled(orders, sql, person("owner")), guest)
+        run_now(_create_schedule(orders, sql, person("owner")), guest)
     assert "salaries" not in str(refused.value)
 
 
 def test_a_search_does_not_find_by_words_that_are_kept_back(orders, guest):
-    job = _asked(orders, SCRIPT)
+    job = _create_job(orders, SCRIPT)
     assert search(guest, "salaries").jobs == []
     assert search(person("ann", "viewer"), "salaries").jobs == [job]
 
@@ -164,13 +166,13 @@ def test_a_search_does_not_find_by_words_that_are_kept_back(orders, guest):
 def test_a_plan_tells_who_writes_without_the_words_that_name_other_tables(orders):
     mine = make_job(orders, state=Job.State.RUNNING)
     running = {"state": Job.State.RUNNING, "finished_at": None}
-    _asked(orders, MERGE, **running)
-    _asked(orders, "DELETE FROM sales.orders WHERE a = 1", **running)
+    _create_job(orders, MERGE, **running)
+    _create_job(orders, "DELETE FROM sales.orders WHERE a = 1", **running)
     assert other_writers(mine) == ["merge of sales.orders", "DELETE FROM sales.orders WHERE a = 1"]
 
 
 def test_a_reader_asks_for_their_tables_once(orders, guest, django_assert_num_queries):
-    jobs = [_asked(orders, SCRIPT) for _ in range(5)]
+    jobs = [_create_job(orders, SCRIPT) for _ in range(5)]
     reader = Reader(guest)
     with django_assert_num_queries(2):
         assert not any(reader.may_read(job) for job in jobs)
@@ -190,7 +192,7 @@ SUBQUERY = "DELETE FROM sales.orders WHERE a IN (SELECT a FROM hr.salaries WHERE
 def test_the_condition_of_an_aborted_write_is_for_who_may_read_its_statement(
     orders, guest, sql, predicate
 ):
-    job = _asked(orders, sql, error_message="")
+    job = _create_job(orders, sql, error_message="")
     operation = sql.split()[0]
     facts = {"current": {"operation": operation, "predicate": predicate}}
     lost = make_conflict(
@@ -232,11 +234,11 @@ ASKED = (
 def test_a_table_that_is_hidden_is_refused_as_one_that_is_not_there(orders, guest, sql, what):
     words = {"name": "nightly", "cron": "0 3 * * *"} if what == "schedules" else {}
 
-    def told(name):
+    def request_refusal(name):
         address = f"/api/v1/tables/{orders.pk}/{what}/"
         body = words | {"sql": sql.format(name)}
         answer = _client(guest).post(address, body, content_type="application/json").json()
         return answer["status"], answer["code"], answer["detail"].replace(name, "it")
 
-    assert told(SECRET) == told("no.such_table")
-    assert told(SECRET)[0] in (403, 422)
+    assert request_refusal(SECRET) == request_refusal("no.such_table")
+    assert request_refusal(SECRET)[0] in (403, 422)

@@ -48,7 +48,7 @@ def guest(people, table):
 
 
 @pytest.fixture
-def as_(people):
+def client_for(people):
     """A client signed in as one of the people; "anonymous" is nobody."""
 
     def client(name):

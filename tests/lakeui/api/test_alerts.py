@@ -7,8 +7,8 @@ from tests.lakeui.api.problem import problem
 HOOK = "https://10.9.8.7/hook/a-secret-path"
 
 
-def test_a_channel_and_a_rule_are_made_read_changed_and_removed(as_):
-    admin = as_("admin")
+def test_a_channel_and_a_rule_are_made_read_changed_and_removed(client_for):
+    admin = client_for("admin")
 
     def post(path, body):
         return admin.post(f"/api/v1/alerts/{path}", body, format="json")
@@ -39,15 +39,15 @@ def test_a_channel_and_a_rule_are_made_read_changed_and_removed(as_):
     assert not AlertChannel.objects.exists()
 
 
-def test_a_target_inside_the_machine_is_a_fault_of_the_request(as_):
+def test_a_target_inside_the_machine_is_a_fault_of_the_request(client_for):
     body = {"name": "ops", "kind": "slack", "target": "http://169.254.169.254/latest/"}
-    answer = as_("admin").post("/api/v1/alerts/channels/", body, format="json")
+    answer = client_for("admin").post("/api/v1/alerts/channels/", body, format="json")
     (fault,) = problem(answer, 422)["errors"]
     assert fault["field"] == "target"
     assert "169.254.169.254" in fault["message"]
 
 
-def test_an_unknown_field_and_an_unknown_condition_are_refused(as_):
+def test_an_unknown_field_and_an_unknown_condition_are_refused(client_for):
     for body in ({"name": "r", "condition": "x", "channel_id": 1}, {"nam": "r"}):
-        answer = as_("admin").post("/api/v1/alerts/rules/", body, format="json")
+        answer = client_for("admin").post("/api/v1/alerts/rules/", body, format="json")
         problem(answer, 422)

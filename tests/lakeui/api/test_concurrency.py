@@ -7,16 +7,16 @@ from tests.lakeui.api.problem import problem
 from tests.lakeui.conflicts.histories import replayable
 
 
-def test_the_level_can_be_weighed_before_it_is_changed(as_, table):
+def test_the_level_can_be_weighed_before_it_is_changed(client_for, table):
     path = f"/api/v1/tables/{table.pk}/isolation/"
-    body = as_("viewer").get(path, {"level": "Serializable"}).json()
+    body = client_for("viewer").get(path, {"level": "Serializable"}).json()
     assert body["impact"]["changes"] == {"delta.isolationLevel": "Serializable"}
-    assert as_("viewer").get(path).json()["impact"] is None
+    assert client_for("viewer").get(path).json()["impact"] is None
     assert not Job.objects.exists()
 
 
-def test_the_level_is_changed_by_a_job_on_the_state_that_was_seen(as_, table):
-    caller, path = as_("maintainer"), f"/api/v1/tables/{table.pk}/isolation/"
+def test_the_level_is_changed_by_a_job_on_the_state_that_was_seen(client_for, table):
+    caller, path = client_for("maintainer"), f"/api/v1/tables/{table.pk}/isolation/"
     seen = {"If-Match": caller.get(path).headers["ETag"]}
     body = {"level": "Serializable", "deletion_vectors": True, "reason": "audit"}
     response = caller.patch(path, body, format="json", headers=seen)
@@ -32,51 +32,51 @@ def test_the_level_is_changed_by_a_job_on_the_state_that_was_seen(as_, table):
 
 
 @pytest.mark.parametrize("body", [{}, {"level": "SnapshotIsolation"}, {"level": None}])
-def test_a_change_that_is_none_is_refused(as_, table, body):
+def test_a_change_that_is_none_is_refused(client_for, table, body):
     path = f"/api/v1/tables/{table.pk}/isolation/"
-    problem(as_("admin").patch(path, body, format="json", headers={"If-Match": "*"}), 422)
+    problem(client_for("admin").patch(path, body, format="json", headers={"If-Match": "*"}), 422)
 
 
-def test_eligibility_says_what_to_post(as_, table):
+def test_eligibility_says_what_to_post(client_for, table):
     path = f"/api/v1/tables/{table.pk}/"
-    body = as_("maintainer").get(f"{path}eligibility/").json()
+    body = client_for("maintainer").get(f"{path}eligibility/").json()
     jobs = [step["job"] for step in body["conditions"] if step["job"]]
-    response = as_("maintainer").post(f"{path}jobs/", jobs[0], format="json")
+    response = client_for("maintainer").post(f"{path}jobs/", jobs[0], format="json")
     assert response.status_code == 202
 
 
-def test_the_matrix_counts_overlaps(as_, table, conflict):
+def test_the_matrix_counts_overlaps(client_for, table, conflict):
     path = f"/api/v1/tables/{table.pk}/matrix/"
-    [pair] = as_("viewer").get(path, {"days": 3650}).json()["observed"]
+    [pair] = client_for("viewer").get(path, {"days": 3650}).json()["observed"]
     assert (pair["current_operation"], pair["escaped"]) == ("UPDATE", 1)
-    problem(as_("viewer").get(path, {"days": 0}), 422)
+    problem(client_for("viewer").get(path, {"days": 0}), 422)
 
 
-def test_the_swim_lane_is_served_by_range(as_, table, conflict):
+def test_the_swim_lane_is_served_by_range(client_for, table, conflict):
     path = f"/api/v1/tables/{table.pk}/concurrency/"
-    body = as_("viewer").get(path, {"first": 1}).json()
+    body = client_for("viewer").get(path, {"first": 1}).json()
     assert [bar["version"] for bar in body["bars"] if bar["version"] is not None] == [1, 2]
     assert [bar["conflict_id"] for bar in body["bars"] if bar["outcome"] == "aborted"] == [
         conflict.pk
     ]
-    problem(as_("viewer").get(path, {"first": -1}), 422)
-    problem(as_("viewer").get(path, {"frist": 1}), 422)
+    problem(client_for("viewer").get(path, {"first": -1}), 422)
+    problem(client_for("viewer").get(path, {"frist": 1}), 422)
 
 
-def test_the_matrix_is_computed_for_any_level(as_, table):
+def test_the_matrix_is_computed_for_any_level(client_for, table):
     path = f"/api/v1/tables/{table.pk}/matrix/"
-    body = as_("viewer").get(path, {"level": "Serializable"}).json()
+    body = client_for("viewer").get(path, {"level": "Serializable"}).json()
     assert body["level"] == "Serializable"
     assert len(body["computed"]) == 16
-    assert as_("viewer").get(path).json()["level"] == "WriteSerializable"
+    assert client_for("viewer").get(path).json()["level"] == "WriteSerializable"
 
 
-def test_what_if_judges_commits_and_conflicts(as_, table, conflict):
+def test_what_if_judges_commits_and_conflicts(client_for, table, conflict):
     replayable(table)
     path = f"/api/v1/tables/{table.pk}/what-if/"
-    body = as_("viewer").get(path, {"level": "Serializable", "row_level": "false"}).json()
+    body = client_for("viewer").get(path, {"level": "Serializable", "row_level": "false"}).json()
     assert [(row["version"], row["verdict"]) for row in body["commits"]] == [(2, "conflict")]
     assert [row["conflict_id"] for row in body["conflicts"]] == [conflict.pk]
-    own = as_("viewer").get(path).json()
+    own = client_for("viewer").get(path).json()
     assert (own["level"], own["row_level"]) == ("WriteSerializable", False)
     assert own["commits"][0]["verdict"] == "passes"

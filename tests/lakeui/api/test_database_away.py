@@ -27,9 +27,9 @@ def read_only_database(db):
 
 
 def test_reading_goes_on_and_a_change_is_told_when_to_come_back(
-    as_, table, job, read_only_database
+    client_for, table, job, read_only_database
 ):
-    caller, path = as_("admin"), f"/api/v1/tables/{table.pk}/"
+    caller, path = client_for("admin"), f"/api/v1/tables/{table.pk}/"
     read_only_database()
     assert caller.get(path).status_code == 200
     for method, address, body in (
@@ -44,7 +44,7 @@ def test_reading_goes_on_and_a_change_is_told_when_to_come_back(
 
 
 @pytest.fixture
-def signed_in_before(db, settings):
+def stale_session(db, settings):
     """Somebody's browser with a session, which nobody can read now."""
     settings.SESSION_ENGINE = "tests.lakeui.api.away_sessions"
     client = Client(raise_request_exception=False)
@@ -52,32 +52,32 @@ def signed_in_before(db, settings):
     return client
 
 
-def test_a_session_that_cannot_be_read_is_told_as_the_database_that_is_away(signed_in_before):
-    answer = signed_in_before.get("/api/v1/tables/")
+def test_a_session_that_cannot_be_read_is_told_as_the_database_that_is_away(stale_session):
+    answer = stale_session.get("/api/v1/tables/")
     problem(answer, 503, "DATABASE_UNAVAILABLE")
     assert int(answer.headers["Retry-After"]) > 0
 
 
 def test_rest_says_so_too_where_it_failed_before_any_view(rf):
-    def failed(_):
+    def fail_view(_):
         return HttpResponse("<h1>The database is unreachable</h1>", status=503, headers=LATER)
 
-    answer = RequestIdMiddleware(failed)(rf.get("/api/v1/tables/"))
+    answer = RequestIdMiddleware(fail_view)(rf.get("/api/v1/tables/"))
     assert json.loads(answer.content)["code"] == "DATABASE_UNAVAILABLE"
     assert answer.headers["Retry-After"] == "5"
 
 
 @pytest.mark.parametrize("path", ["/", "/login/", "/nope/"])
-def test_a_page_says_that_the_database_is_away_and_when_to_try_again(signed_in_before, path):
-    answer = signed_in_before.get(path)
+def test_a_page_says_that_the_database_is_away_and_when_to_try_again(stale_session, path):
+    answer = stale_session.get(path)
     assert answer.status_code == 503
     assert int(answer.headers["Retry-After"]) > 0
     assert "The database is unreachable" in answer.content.decode()
     assert f'href="{path}"' in answer.content.decode()
 
 
-def test_a_process_lives_without_its_database(signed_in_before):
-    assert signed_in_before.get("/livez").status_code == 200
+def test_a_process_lives_without_its_database(stale_session):
+    assert stale_session.get("/livez").status_code == 200
 
 
 @pytest.mark.parametrize("error", [OperationalError("secret"), InterfaceError("secret")])

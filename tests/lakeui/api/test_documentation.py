@@ -16,7 +16,7 @@ from lakeui.settings import API_RATE_ANONYMOUS, API_RATE_PERSON
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "rest.md").read_text("utf-8")
 
 
-def known_codes():
+def list_codes():
     """Every code that an answer can have, with its status."""
     statuses = {}
     for module in (engine_errors, job_errors):
@@ -43,7 +43,7 @@ def known_codes():
 
 
 def test_every_code_in_the_table_exists_with_that_status():
-    codes = known_codes()
+    codes = list_codes()
     rows = re.findall(r"^\| ([\d, ]+) \| (.*?) \|", TEXT, re.MULTILINE)
     told = [(code, row[0]) for row in rows for code in re.findall(r"`([A-Z_]{5,})`", row[1])]
     assert len(told) > 20

@@ -9,9 +9,9 @@ from tests.lakeui.api.problem import problem
 from tests.lakeui.people import grant, make_table, person
 
 
-def test_a_role_is_given_changed_and_taken_away(as_, people, table):
+def test_a_role_is_given_changed_and_taken_away(client_for, people, table):
     path = f"/api/v1/tables/{table.pk}/grants/"
-    caller, stranger = as_("admin"), people["stranger"]
+    caller, stranger = client_for("admin"), people["stranger"]
     caller.put(f"{path}stranger/", {"role": "viewer"}, format="json")
     assert role_of(stranger, table) == Role.VIEWER
     body = caller.put(f"{path}stranger/", {"role": "operator"}, format="json").json()
@@ -36,7 +36,9 @@ def test_an_admin_of_one_table_gives_roles_there_and_nowhere_else(client, people
     assert not TableGrant.objects.filter(table=other).exists()
 
 
-def test_a_role_nobody_knows_is_refused(as_, table):
+def test_a_role_nobody_knows_is_refused(client_for, table):
     path = f"/api/v1/tables/{table.pk}/grants/stranger/"
-    [fault] = problem(as_("admin").put(path, {"role": "emperor"}, format="json"), 422)["errors"]
+    [fault] = problem(client_for("admin").put(path, {"role": "emperor"}, format="json"), 422)[
+        "errors"
+    ]
     assert fault["field"] == "role"

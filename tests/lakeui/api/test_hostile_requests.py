@@ -52,9 +52,9 @@ def test_there_are_enough_hostile_places_and_requests():
 
 
 @pytest.mark.parametrize("start", range(0, len(PLACES), 40))
-def test_hostile_places_are_neither_registered_nor_read(as_, settings, start):
+def test_hostile_places_are_neither_registered_nor_read(client_for, settings, start):
     settings.API_RATE_PERSON = "100000/min"
-    caller = as_("admin")
+    caller = client_for("admin")
     for place in PLACES[start : start + 40]:
         source = {"kind": "files", "uri": place, "format": "csv"}
         for body in ({"uri": place}, {"name": "evil", "create": {"source": source}}):
@@ -66,10 +66,10 @@ def test_hostile_places_are_neither_registered_nor_read(as_, settings, start):
 
 
 @pytest.mark.parametrize("start", one_in(2, range(0, len(HOSTILE), 40)))
-def test_hostile_conditions_become_no_job(as_, settings, table, start):
+def test_hostile_conditions_become_no_job(client_for, settings, table, start):
     settings.API_RATE_PERSON = "100000/min"
     Table.objects.update(schema=SCHEMA)
-    caller, path = as_("admin"), f"/api/v1/tables/{table.pk}/jobs/"
+    caller, path = client_for("admin"), f"/api/v1/tables/{table.pk}/jobs/"
     for condition in filter(_can_be_sent, HOSTILE[start : start + 40]):
         bodies = [{"kind": "delete", "parameters": {"where": condition}}]
         if not any(mark in condition for mark in COMMENTS):

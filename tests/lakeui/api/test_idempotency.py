@@ -14,8 +14,8 @@ OPTIMIZE = {"kind": "optimize", "parameters": {}}
 
 
 @pytest.fixture
-def ask(as_, table):
-    caller = as_("maintainer")
+def ask(client_for, table):
+    caller = client_for("maintainer")
 
     def post(body=OPTIMIZE, headers=KEY):
         path = f"/api/v1/tables/{table.pk}/jobs/"
@@ -46,9 +46,9 @@ def test_without_a_key_every_request_counts(ask):
     assert Job.objects.count() == 2
 
 
-def test_a_key_is_one_persons_own(ask, as_, table):
+def test_a_key_is_one_persons_own(ask, client_for, table):
     ask()
-    other = as_("admin").post(
+    other = client_for("admin").post(
         f"/api/v1/tables/{table.pk}/jobs/", OPTIMIZE, format="json", headers=KEY
     )
     assert other.status_code == 202
@@ -73,7 +73,7 @@ def test_a_key_must_be_short_ascii(ask, key):
     problem(ask(headers={"Idempotency-Key": key}), 422, "INVALID_REQUEST")
 
 
-def test_a_retry_is_made_once(as_, job):
+def test_a_retry_is_made_once(client_for, job):
     for _ in range(2):
-        as_("maintainer").post(f"/api/v1/jobs/{job.pk}:retry", headers=KEY)
+        client_for("maintainer").post(f"/api/v1/jobs/{job.pk}:retry", headers=KEY)
     assert Job.objects.filter(retry_of=job).count() == 1

@@ -10,7 +10,7 @@ from tests.lakeui.conflicts.histories import replayable
 
 
 @pytest.fixture
-def met(table):
+def history(table):
     """The replayable history: a DELETE that did not see a blind append."""
     replayable(table)
     table.commits.update(committed_at=timezone.now(), changes_data=True)
@@ -19,8 +19,8 @@ def met(table):
     return f"/api/v1/tables/{table.pk}/"
 
 
-def test_the_matrix_has_what_was_met_in_each_cell(as_, met):
-    body = as_("viewer").get(f"{met}matrix/").json()
+def test_the_matrix_has_what_was_met_in_each_cell(client_for, history):
+    body = client_for("viewer").get(f"{history}matrix/").json()
     [cell] = [c for c in body["cells"] if (c["current"], c["winner"]) == ("DELETE", "INSERT")]
     assert (cell["overlap_count"], cell["aborted"], cell["verdict"]) == (1, 0, "never")
     assert (cell["met"], cell["escaped"]) == (1, 0), "deprecated"
@@ -28,27 +28,27 @@ def test_the_matrix_has_what_was_met_in_each_cell(as_, met):
     assert body["met"] == body["overlaps"], "its deprecated name"
 
 
-def test_overlaps_are_listed_by_pair_and_paged(as_, met):
-    path = f"{met}overlaps/"
+def test_overlaps_are_listed_by_pair_and_paged(client_for, history):
+    path = f"{history}overlaps/"
     sides = {"current": "DELETE", "winner": "INSERT"}
-    body = as_("viewer").get(path, sides).json()
+    body = client_for("viewer").get(path, sides).json()
     [row] = body["items"]
     assert (row["verdict"], row["version"], row["winning_version"]) == ("passes", 2, 1)
     assert row["outcome"] == "passed", "the word of version 0.1, deprecated"
     assert body["next_page_token"] is None
-    problem(as_("viewer").get(path, {"current": "DELETE"}), 422)
-    problem(as_("viewer").get(path, sides | {"page_token": "forged"}), 422)
+    problem(client_for("viewer").get(path, {"current": "DELETE"}), 422)
+    problem(client_for("viewer").get(path, sides | {"page_token": "forged"}), 422)
 
 
-def test_out_of_order_versions_name_the_condition_that_was_passed_over(as_, met):
-    [row] = as_("viewer").get(f"{met}reordered/").json()["items"]
+def test_out_of_order_versions_name_the_condition_that_was_passed_over(client_for, history):
+    [row] = client_for("viewer").get(f"{history}reordered/").json()["items"]
     assert (row["version"], row["appends"], row["predicate"]) == (2, [1], "part = 'a'")
     assert (row["later"], row["later_predicate"]) == (2, "part = 'a'"), "deprecated"
     assert (row["is_known"], row["rows_at_most"]) == (True, None)
 
 
-def test_the_forecast_stands_beside_the_impact(as_, met):
-    body = as_("viewer").get(f"{met}isolation/", {"level": "Serializable"}).json()
+def test_the_forecast_stands_beside_the_impact(client_for, history):
+    body = client_for("viewer").get(f"{history}isolation/", {"level": "Serializable"}).json()
     assert body["forecast"]["more"] == {"DELETE": 1}
     [cell] = [c for c in body["cells"] if (c["current"], c["winner"]) == ("DELETE", "INSERT")]
     assert (cell["verdict"], cell["preview"], cell["overlap_count"]) == (
@@ -64,19 +64,21 @@ def test_the_forecast_stands_beside_the_impact(as_, met):
     ]
 
 
-def test_clustering_can_be_changed_over_rest(as_, met, table):
-    path = f"{met}isolation/"
+def test_clustering_can_be_changed_over_rest(client_for, history, table):
+    path = f"{history}isolation/"
     body = {"clustering_columns": "id"}
     type(table).objects.update(partition_columns=[])
-    preview = as_("viewer").get(path, body).json()
+    preview = client_for("viewer").get(path, body).json()
     assert preview["impact"]["clustering"] == ["id"]
-    answer = as_("maintainer").patch(path, body, format="json", headers={"If-Match": "*"})
+    answer = client_for("maintainer").patch(path, body, format="json", headers={"If-Match": "*"})
     assert answer.status_code == 202
     assert Job.objects.get().parameters["columns"] == ["id"]
 
 
-def test_a_change_sent_again_gets_its_first_answer_though_the_table_moved_on(as_, met, table):
-    caller, path = as_("maintainer"), f"{met}isolation/"
+def test_a_change_sent_again_gets_its_first_answer_though_the_table_moved_on(
+    client_for, history, table
+):
+    caller, path = client_for("maintainer"), f"{history}isolation/"
     headers = {"If-Match": caller.get(path).headers["ETag"], "Idempotency-Key": "level-1"}
     body = {"level": "Serializable"}
     first = caller.patch(path, body, format="json", headers=headers)
@@ -89,14 +91,14 @@ def test_a_change_sent_again_gets_its_first_answer_though_the_table_moved_on(as_
     )
 
 
-def test_an_unknown_level_is_refused_at_the_request(as_, table):
+def test_an_unknown_level_is_refused_at_the_request(client_for, table):
     path = f"/api/v1/tables/{table.pk}/jobs/"
     level = {"delta.isolationLevel": "Strict"}
     for body in (
         {"kind": "set_properties", "parameters": {"properties": level}},
         {"sql": "ALTER TABLE t SET TBLPROPERTIES ('delta.isolationLevel' = 'Strict')"},
     ):
-        answer = as_("maintainer").post(path, body, format="json")
+        answer = client_for("maintainer").post(path, body, format="json")
         told = problem(answer, 422, "DELTA_INVALID_ISOLATION_LEVEL")
         assert "delta.isolationLevel" in str(told)
         assert "Use WriteSerializable or Serializable" in str(told)

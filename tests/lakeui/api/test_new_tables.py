@@ -22,8 +22,8 @@ def csv(name="rows.csv", content=b"id\n1\n"):
     return {"file": SimpleUploadedFile(name, content)}
 
 
-def test_a_file_is_sent_and_a_table_made_of_it(as_):
-    caller = as_("maintainer")
+def test_a_file_is_sent_and_a_table_made_of_it(client_for):
+    caller = client_for("maintainer")
     sent = caller.post("/api/v1/uploads/", csv(), format="multipart").json()
     assert (sent["format"], sent["size_bytes"]) == ("csv", 5)
     source = {"kind": "files", "uri": sent["uri"], "format": "csv", "header": True}
@@ -35,21 +35,21 @@ def test_a_file_is_sent_and_a_table_made_of_it(as_):
     assert response.headers["Location"].endswith(f"/jobs/{Job.objects.get().pk}/")
 
 
-def test_a_clone_is_asked_for_under_a_new_name(as_, table):
+def test_a_clone_is_asked_for_under_a_new_name(client_for, table):
     body = {"name": "new.clone", "clone": {"source_table": table.name}}
-    response = as_("maintainer").post("/api/v1/tables/", body, format="json")
+    response = client_for("maintainer").post("/api/v1/tables/", body, format="json")
     assert response.status_code == 202, response.content
     assert Job.objects.get().statement == f"CREATE TABLE new.clone SHALLOW CLONE {table.name}"
     body = {"name": "new.other", "clone": {"source_table": "no.such"}}
-    problem(as_("maintainer").post("/api/v1/tables/", body, format="json"), 422)
+    problem(client_for("maintainer").post("/api/v1/tables/", body, format="json"), 422)
     assert not Table.objects.filter(name="new.other").exists()
 
 
 @pytest.mark.parametrize(
     "file", [csv("rows.exe"), csv(content=b""), csv("../../evil.sh"), {"file": "no file"}, {}]
 )
-def test_a_file_that_cannot_be_loaded_is_refused(as_, file):
-    problem(as_("operator").post("/api/v1/uploads/", file, format="multipart"), 422)
+def test_a_file_that_cannot_be_loaded_is_refused(client_for, file):
+    problem(client_for("operator").post("/api/v1/uploads/", file, format="multipart"), 422)
 
 
 def test_a_guest_who_may_only_look_sends_no_files(guest, client):
@@ -57,9 +57,9 @@ def test_a_guest_who_may_only_look_sends_no_files(guest, client):
     problem(client.post("/api/v1/uploads/", csv()), 403)
 
 
-def test_a_name_that_is_taken_is_a_conflict(as_, table):
+def test_a_name_that_is_taken_is_a_conflict(client_for, table):
     body = {"name": table.name, "create": {"schema": SCHEMA}}
-    response = as_("admin").post("/api/v1/tables/", body, format="json")
+    response = client_for("admin").post("/api/v1/tables/", body, format="json")
     problem(response, 409, "DELTA_TABLE_ALREADY_EXISTS")
 
 
@@ -75,52 +75,54 @@ def test_a_name_that_is_taken_is_a_conflict(as_, table):
         ({"name": "x", "create": []}, "create"),
     ],
 )
-def test_a_request_at_fault_names_the_field(as_, body, field):
-    faults = problem(as_("admin").post("/api/v1/tables/", body, format="json"), 422)["errors"]
+def test_a_request_at_fault_names_the_field(client_for, body, field):
+    faults = problem(client_for("admin").post("/api/v1/tables/", body, format="json"), 422)[
+        "errors"
+    ]
     assert field in {fault["field"] for fault in faults}
 
 
 @pytest.mark.parametrize("uri", ["/etc", "s3://evil/x", "http://169.254.169.254/", "file:///etc"])
-def test_places_outside_the_roots_are_refused_at_their_field(as_, uri):
-    refused = problem(as_("admin").post("/api/v1/tables/", {"uri": uri}, format="json"), 422)
+def test_places_outside_the_roots_are_refused_at_their_field(client_for, uri):
+    refused = problem(client_for("admin").post("/api/v1/tables/", {"uri": uri}, format="json"), 422)
     (fault,) = refused["errors"]
     assert (fault["field"], fault["remedy"]) == ("uri", refused["remedy"])
     assert fault["remedy"]
     assert not Table.objects.exists()
 
 
-def test_a_job_outside_the_roots_is_told_which_part_of_it_is(as_, table):
+def test_a_job_outside_the_roots_is_told_which_part_of_it_is(client_for, table):
     address = f"/api/v1/tables/{table.pk}/jobs/"
     sql = (
         f"INSERT INTO {table.name} BY NAME SELECT * FROM read_files('/etc/passwd', format => 'csv')"  # noqa: S608
     )
-    refused = problem(as_("admin").post(address, {"sql": sql}, format="json"), 422)
+    refused = problem(client_for("admin").post(address, {"sql": sql}, format="json"), 422)
     (fault,) = refused["errors"]
     assert (refused["code"], fault["field"]) == ("LAKE_PATH_OUTSIDE_ROOT", "source.uri")
     assert fault["remedy"] == "Have its root added to SOURCE_ROOTS."
     Table.objects.update(uri="/elsewhere")
-    refused = problem(as_("admin").post(address, {"kind": "optimize"}, format="json"), 422)
+    refused = problem(client_for("admin").post(address, {"kind": "optimize"}, format="json"), 422)
     assert [error["field"] for error in refused["errors"]] == ["table"]
 
 
-def test_a_table_that_is_there_is_registered_at_once_and_its_log_read_by_a_worker(as_):
+def test_a_table_that_is_there_is_registered_at_once_and_its_log_read_by_a_worker(client_for):
     place = Path(settings.LAKE_HOME) / "rest_registered"
     DeltaTable.create(str(place), StructType((StructField("id", INTEGER),)))
-    response = as_("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
+    response = client_for("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
     assert response.status_code == 201, response.content
     body = response.json()
     assert (body["name"], body["version"], body["health"]) == ("rest_registered", None, "pending")
     assert (body["sync"]["stage"], body["sync"]["started_at"]) == (None, None)
     assert response.headers["Location"].endswith(f"/tables/{body['id']}/")
     mirror_table(body["id"])
-    body = as_("viewer").get(response.headers["Location"]).json()
+    body = client_for("viewer").get(response.headers["Location"]).json()
     assert (body["version"], body["sync"]) == (0, None)
-    again = as_("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
+    again = client_for("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
     problem(again, 409, "DELTA_TABLE_ALREADY_EXISTS")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nobody_waits_for_the_store_of_a_table_that_is_registered(as_, monkeypatch):
+def test_nobody_waits_for_the_store_of_a_table_that_is_registered(client_for, monkeypatch):
     """A database of one writer at a time would stand still while a store does not answer."""
     place, waits = Path(settings.LAKE_HOME) / "rest_once", []
     DeltaTable.create(str(place), StructType((StructField("id", INTEGER),)))
@@ -131,7 +133,7 @@ def test_nobody_waits_for_the_store_of_a_table_that_is_registered(as_, monkeypat
 
     monkeypatch.setattr(registration, "check_log", look)
     body, key = {"uri": str(place)}, {"Idempotency-Key": "once"}
-    caller = as_("maintainer")
+    caller = client_for("maintainer")
     first, again = (
         caller.post("/api/v1/tables/", body, format="json", headers=key) for _ in range(2)
     )
@@ -139,7 +141,7 @@ def test_nobody_waits_for_the_store_of_a_table_that_is_registered(as_, monkeypat
     assert (again.json()["id"], waits) == (first.json()["id"], [False])
 
 
-def test_a_place_without_a_log_is_not_found(as_):
+def test_a_place_without_a_log_is_not_found(client_for):
     place = Path(settings.LAKE_HOME) / "rest_empty"
-    response = as_("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
+    response = client_for("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
     problem(response, 404, "DELTA_TABLE_NOT_FOUND")

@@ -29,24 +29,24 @@ def nine_tables(db):
 
 @pytest.mark.parametrize("sort", ["name", "-name", "size", "-size", "last_commit", "-last_commit"])
 @pytest.mark.parametrize("size", [1, 2, 9, 500])
-def test_pages_together_are_the_list(as_, nine_tables, sort, size):
+def test_pages_together_are_the_list(client_for, nine_tables, sort, size):
     names = [
         row["name"]
-        for page in walk(as_("viewer"), "/api/v1/tables/", size, sort=sort)
+        for page in walk(client_for("viewer"), "/api/v1/tables/", size, sort=sort)
         for row in page
     ]
     assert sorted(names) == [f"t{n}" for n in range(9)]
-    [whole] = walk(as_("viewer"), "/api/v1/tables/", 500, sort=sort)
+    [whole] = walk(client_for("viewer"), "/api/v1/tables/", 500, sort=sort)
     assert names == [row["name"] for row in whole]
 
 
-def test_rows_without_a_value_come_before_all_others(as_, nine_tables):
-    [rows] = walk(as_("viewer"), "/api/v1/tables/", 500, sort="last_commit")
+def test_rows_without_a_value_come_before_all_others(client_for, nine_tables):
+    [rows] = walk(client_for("viewer"), "/api/v1/tables/", 500, sort="last_commit")
     assert [row["last_commit_at"] is None for row in rows] == [True] * 4 + [False] * 5
 
 
-def test_a_row_that_comes_meanwhile_moves_nothing(as_, table):
-    caller = as_("viewer")
+def test_a_row_that_comes_meanwhile_moves_nothing(client_for, table):
+    caller = client_for("viewer")
     first = caller.get("/api/v1/jobs/", {"page_size": 2})
     jobs = [make_job(table) for _ in range(4)]
     first = caller.get("/api/v1/jobs/", {"page_size": 2}).json()
@@ -57,22 +57,24 @@ def test_a_row_that_comes_meanwhile_moves_nothing(as_, table):
     assert seen == [str(job.pk) for job in reversed(jobs)]
 
 
-def test_jobs_of_one_moment_are_each_listed_once(as_, table):
+def test_jobs_of_one_moment_are_each_listed_once(client_for, table):
     for _ in range(5):
         make_job(table)
     Job.objects.update(created_at=NOON)
-    pages = walk(as_("viewer"), "/api/v1/jobs/", 2)
+    pages = walk(client_for("viewer"), "/api/v1/jobs/", 2)
     assert len({row["id"] for page in pages for row in page}) == 5
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "501", "x", "", "1.5", "²", "99999999999"])
-def test_a_page_size_out_of_range_is_refused(as_, table, size):
-    [fault] = problem(as_("viewer").get("/api/v1/tables/", {"page_size": size}), 422)["errors"]
+def test_a_page_size_out_of_range_is_refused(client_for, table, size):
+    [fault] = problem(client_for("viewer").get("/api/v1/tables/", {"page_size": size}), 422)[
+        "errors"
+    ]
     assert fault["field"] == "page_size"
 
 
-def test_a_token_belongs_to_its_list_and_filters(as_, nine_tables):
-    caller = as_("viewer")
+def test_a_token_belongs_to_its_list_and_filters(client_for, nine_tables):
+    caller = client_for("viewer")
     token = caller.get("/api/v1/tables/", {"page_size": 2}).json()["next_page_token"]
     for path, query in [
         ("/api/v1/tables/", {"q": "t"}),
@@ -84,13 +86,13 @@ def test_a_token_belongs_to_its_list_and_filters(as_, nine_tables):
 
 
 @pytest.mark.parametrize("token", ["x", "", "e30", "a:b:c"])
-def test_a_token_nobody_gave_is_refused_or_the_first_page(as_, nine_tables, token):
-    response = as_("viewer").get("/api/v1/tables/", {"page_token": token})
+def test_a_token_nobody_gave_is_refused_or_the_first_page(client_for, nine_tables, token):
+    response = client_for("viewer").get("/api/v1/tables/", {"page_token": token})
     assert response.status_code == (422 if token else 200)
 
 
-def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(as_, table):
-    [fault] = problem(as_("viewer").get("/api/v1/jobs/", {"stat": "failed"}), 422)["errors"]
+def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(client_for, table):
+    [fault] = problem(client_for("viewer").get("/api/v1/jobs/", {"stat": "failed"}), 422)["errors"]
     assert fault["field"] == "stat"
     assert fault["code"] == "unknown_parameter"
 
@@ -124,9 +126,9 @@ def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(as_, table):
         ("conflicts/", {"user": "maintainer"}, 1),
     ],
 )
-def test_filters_narrow_what_is_listed(as_, table, conflict, path, query, count):
+def test_filters_narrow_what_is_listed(client_for, table, conflict, path, query, count):
     query = {k: v.format(table=table.pk) if isinstance(v, str) else v for k, v in query.items()}
-    response = as_("viewer").get(f"/api/v1/{path.format(table=table.pk)}", query)
+    response = client_for("viewer").get(f"/api/v1/{path.format(table=table.pk)}", query)
     assert len(response.json()["items"]) == count
 
 
@@ -141,20 +143,20 @@ def test_filters_narrow_what_is_listed(as_, table, conflict, path, query, count)
         ("conflicts/", {"kind": "x"}),
     ],
 )
-def test_a_filter_value_that_means_nothing_is_a_fault(as_, table, path, query):
-    [fault] = problem(as_("viewer").get(f"/api/v1/{path}", query), 422)["errors"]
+def test_a_filter_value_that_means_nothing_is_a_fault(client_for, table, path, query):
+    [fault] = problem(client_for("viewer").get(f"/api/v1/{path}", query), 422)["errors"]
     assert fault["field"] in query
 
 
 @pytest.mark.parametrize("path", ["tables/", "jobs/", "conflicts/", "tables/{table}/versions/"])
 def test_a_list_costs_the_same_however_long(
-    as_, people, table, conflict, django_assert_max_num_queries, path
+    client_for, people, table, conflict, django_assert_max_num_queries, path
 ):
     for n in range(12):
         more = make_table(f"t{n}")
         make_conflict(table, make_job(table))
         make_job(more, people["maintainer"])  # people are asked for once, if there are any
-    caller = as_("viewer")
+    caller = client_for("viewer")
     with django_assert_max_num_queries(7) as seen:
         caller.get(f"/api/v1/{path.format(table=table.pk)}", {"page_size": 2})
     few = len(seen.captured_queries)

@@ -13,7 +13,7 @@ from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict, ConflictDay, Pipeline, PipelineTransaction
 from tests.lakeui.api.problem import problem
 from tests.lakeui.api.test_roles_by_address import ROWS as ADDRESSES
-from tests.lakeui.api.test_roles_by_address import undone
+from tests.lakeui.api.test_roles_by_address import roll_back
 from tests.lakeui.conflicts.pipelines import Program, batch
 from tests.lakeui.people import grant, make_table, person
 
@@ -43,11 +43,11 @@ def robot(program):
 
 @pytest.fixture
 def report(robot):
-    client = with_token(robot, Role.REPORTER)
+    client = token_client(robot, Role.REPORTER)
     return lambda *events, **more: client.post(ADDRESS, batch(*events, **more), format="json")
 
 
-def with_token(user, role):
+def token_client(user, role):
     _, secret = ApiToken.objects.create(user=user, name="robot", role=role)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
@@ -60,7 +60,7 @@ def nothing_is_recorded():
 
 
 def test_a_resolved_conflict_is_kept_as_a_jobs(program, report):
-    events = program.resolved()
+    events = program.resolve_events()
     answer = report(*events)
     assert answer.json() == {"accepted": 3, "duplicates": 0, "refused": []}
     conflict = Conflict.objects.get()
@@ -76,7 +76,7 @@ def test_a_resolved_conflict_is_kept_as_a_jobs(program, report):
 
 
 def test_an_aborted_write_is_kept_as_a_jobs(program, report):
-    report(*program.aborted())
+    report(*program.abort_events())
     conflict = Conflict.objects.get()
     assert (conflict.kind, conflict.exception) == ("aborted", "ConcurrentDeleteReadException")
     assert conflict.subclass == "ROW_LEVEL_CHANGES"
@@ -87,30 +87,30 @@ def test_an_aborted_write_is_kept_as_a_jobs(program, report):
 
 
 def test_a_reporter_cannot_report_as_another_writer(program, report):
-    _, aborted = program.aborted()
-    *_, resolved, _ = program.resolved()
+    _, aborted = program.abort_events()
+    *_, resolved, _ = program.resolve_events()
     for event in (aborted, resolved):
-        report(changed(event, ("conflict", "current", "user"), "ann"))
+        report(replace_value(event, ("conflict", "current", "user"), "ann"))
     names = Conflict.objects.values_list("current_user_name", "facts__current__user")
     assert set(names) == {("pipeline nightly", "pipeline nightly")}
 
 
 def test_the_time_of_the_winning_commit_is_the_logs(program, report):
-    _, aborted = program.aborted()
-    report(changed(aborted, ("conflict", "winner", "timestamp_ms"), 1))
+    _, aborted = program.abort_events()
+    report(replace_value(aborted, ("conflict", "winner", "timestamp_ms"), 1))
     conflict = Conflict.objects.get()
     winner = program.table.commits.get(version=conflict.winning_version)
     assert conflict.winner_at == winner.committed_at
 
 
 def test_what_had_nothing_to_commit_has_ended(program, report):
-    begun, _ = program.aborted()
+    begun, _ = program.abort_events()
     report(begun, begun | {"kind": "ended", "sequence": 1})
     assert PipelineTransaction.objects.get().state == "ended"
 
 
 def test_a_batch_that_comes_again_is_kept_once(program, report):
-    events = [*program.resolved(), *program.aborted()]
+    events = [*program.resolve_events(), *program.abort_events()]
     report(*events, dropped=7)
     again = report(*events, dropped=7)
     assert again.json() == {"accepted": 0, "duplicates": 5, "refused": []}
@@ -120,7 +120,7 @@ def test_a_batch_that_comes_again_is_kept_once(program, report):
 
 
 def test_events_that_come_late_or_without_the_first_say_the_same(program, report):
-    begun, resolved, committed = program.resolved()
+    begun, resolved, committed = program.resolve_events()
     report(committed)
     report(resolved)
     conflict = Conflict.objects.get()
@@ -129,7 +129,7 @@ def test_events_that_come_late_or_without_the_first_say_the_same(program, report
 
 
 def test_an_error_of_another_engine_is_kept_as_reported(program, report):
-    event = program.aborted()[0] | {"kind": "reported", "text": TEXT, "operation": "UPDATE"}
+    event = program.abort_events()[0] | {"kind": "reported", "text": TEXT, "operation": "UPDATE"}
     report(event)
     conflict = Conflict.objects.get()
     assert (conflict.kind, conflict.code) == ("reported", "DELTA_CONCURRENT_APPEND")
@@ -140,7 +140,7 @@ def test_an_error_of_another_engine_is_kept_as_reported(program, report):
 
 def test_a_table_that_is_not_theirs_is_refused_with_the_reason_and_the_others_kept(program, report):
     other = make_table("secret.salaries")
-    begun, aborted = program.aborted()
+    begun, aborted = program.abort_events()
     for name in (other.uri, other.name, "no.such"):
         answer = report(aborted | {"table": name}, begun).json()
         (refused,) = answer["refused"]
@@ -151,12 +151,12 @@ def test_a_table_that_is_not_theirs_is_refused_with_the_reason_and_the_others_ke
 
 
 def test_a_table_is_found_by_name_and_by_any_spelling_of_its_place(program, report):
-    begun, _ = program.aborted()
+    begun, _ = program.abort_events()
     for name in (program.table.name, f"file://{program.lake.uri}", program.lake.uri + "/"):
         assert report(begun | {"table": name}).status_code == 200
 
 
-def changed(event, path, value):
+def replace_value(event, path, value):
     """The event with one value replaced, or added."""
     copy = deepcopy(event)
     *parents, last = path
@@ -204,8 +204,8 @@ HOSTILE = [
 def test_what_the_engine_could_not_have_recorded_is_refused_with_field_and_remedy(
     program, report, path, value, field
 ):
-    _, aborted = program.aborted()
-    told = problem(report(changed(aborted, path, value)), 422)
+    _, aborted = program.abort_events()
+    told = problem(report(replace_value(aborted, path, value)), 422)
     assert any(field in fault["field"] for fault in told["errors"]), told
     assert all(
         fault["field"].startswith("events.0") and fault["message"] for fault in told["errors"]
@@ -214,7 +214,7 @@ def test_what_the_engine_could_not_have_recorded_is_refused_with_field_and_remed
 
 
 def test_a_version_of_another_transaction_is_refused(program, report):
-    *_, committed = program.resolved()
+    *_, committed = program.resolve_events()
     told = problem(report(committed | {"version": 2}), 422)
     assert told["errors"][0]["field"] == "events.0.version"
     assert nothing_is_recorded()
@@ -236,14 +236,14 @@ def test_a_version_of_another_transaction_is_refused(program, report):
     ],
 )
 def test_a_batch_of_a_wrong_shape_is_refused_whole(program, robot, body):
-    client = with_token(robot, Role.REPORTER)
-    told = problem(client.post(ADDRESS, batch(*program.aborted()) | body, format="json"), 422)
+    client = token_client(robot, Role.REPORTER)
+    told = problem(client.post(ADDRESS, batch(*program.abort_events()) | body, format="json"), 422)
     assert told["errors"][0]["field"]
     assert nothing_is_recorded()
 
 
 def test_a_huge_batch_is_refused_whole(program, report, settings):
-    begun, _ = program.aborted()
+    begun, _ = program.abort_events()
     problem(report(*([begun] * (MAX_EVENTS + 1))), 422)
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 20_000
     problem(report(begun | {"statement": "x" * 19_900}), 413)
@@ -251,15 +251,15 @@ def test_a_huge_batch_is_refused_whole(program, report, settings):
 
 
 def test_one_wrong_event_of_a_batch_keeps_the_batch_from_being_read(program, report):
-    begun, aborted = program.aborted()
+    begun, aborted = program.abort_events()
     problem(report(begun, aborted | {"kind": "deleted"}), 422)
     assert nothing_is_recorded()
 
 
 def test_a_token_holds_up_no_other(program, robot, settings):
     settings.API_RATE_REPORTS = "2/min"
-    begun = batch(program.aborted()[0])
-    one, other = (with_token(robot, Role.REPORTER) for _ in range(2))
+    begun = batch(program.abort_events()[0])
+    one, other = (token_client(robot, Role.REPORTER) for _ in range(2))
     statuses = [one.post(ADDRESS, begun, format="json").status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
     assert int(one.post(ADDRESS, begun, format="json").headers["Retry-After"]) >= 1
@@ -268,7 +268,7 @@ def test_a_token_holds_up_no_other(program, robot, settings):
 
 def test_nothing_is_kept_while_the_installation_is_read_only(program, report, settings):
     settings.READ_ONLY = True
-    problem(report(*program.aborted()), 403, "READ_ONLY")
+    problem(report(*program.abort_events()), 403, "READ_ONLY")
     assert nothing_is_recorded()
 
 
@@ -283,8 +283,8 @@ def test_a_token_that_may_only_report_opens_nothing_else(
     method, address, body, _ = ADDRESSES[place]
     numbers = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk}
     path = f"/api/v1/{address.format(**numbers, schedule=schedule.pk)}"
-    client = with_token(people["admin"], Role.REPORTER)
-    with undone():
+    client = token_client(people["admin"], Role.REPORTER)
+    with roll_back():
         answer = getattr(client, method)(path, body, format="json")
     if path == ADDRESS:
         assert answer.status_code in (200, 422)
@@ -303,13 +303,13 @@ def test_reporters_and_writers_report(program, role, kept):
     grant(user, program.table, role)
     client = APIClient()
     client.force_login(user)
-    answer = client.post(ADDRESS, batch(*program.aborted()), format="json")
+    answer = client.post(ADDRESS, batch(*program.abort_events()), format="json")
     assert (answer.status_code == 200) == kept == Conflict.objects.exists()
 
 
 def test_a_token_that_may_only_read_reports_nothing(program, people):
-    client = with_token(people["admin"], Role.VIEWER)
-    problem(client.post(ADDRESS, batch(*program.aborted()), format="json"), 422)
+    client = token_client(people["admin"], Role.VIEWER)
+    problem(client.post(ADDRESS, batch(*program.abort_events()), format="json"), 422)
     assert nothing_is_recorded()
 
 
@@ -330,8 +330,8 @@ def test_a_reporter_sees_no_table(program, robot):
 
 def test_the_group_of_reporters_reports_on_every_table(program, report):
     robot = person("all-robots", "reporter")
-    client = with_token(robot, Role.REPORTER)
-    answer = client.post(ADDRESS, batch(*program.aborted()), format="json")
+    client = token_client(robot, Role.REPORTER)
+    answer = client.post(ADDRESS, batch(*program.abort_events()), format="json")
     assert answer.json()["accepted"] == 2
     started = PipelineTransaction.objects.get().started_at
     assert timezone.now() - started < timedelta(minutes=2)

@@ -106,9 +106,9 @@ def test_an_unforeseen_error_tells_nothing_of_itself(caplog):
     assert repr(logged.exc_info[1]) == "ZeroDivisionError('secret')"
 
 
-def test_a_throttled_caller_learns_when_to_come_back(as_, settings):
+def test_a_throttled_caller_learns_when_to_come_back(client_for, settings):
     settings.API_RATE_PERSON = "1/min"
-    caller = as_("viewer")
+    caller = client_for("viewer")
     assert caller.get("/api/v1/tables/").status_code == 200
     response = caller.get("/api/v1/tables/")
     problem(response, 429, "THROTTLED")
@@ -125,20 +125,20 @@ def test_a_throttled_caller_learns_when_to_come_back(as_, settings):
         ("/api/v1/jobs/not-a-uuid/", "NOT_FOUND"),
     ],
 )
-def test_an_unknown_address_answers_with_problem_json(as_, path, code):
-    problem(as_("viewer").get(path), 404, code)
+def test_an_unknown_address_answers_with_problem_json(client_for, path, code):
+    problem(client_for("viewer").get(path), 404, code)
 
 
-def test_a_method_nobody_offers_is_named_with_those_that_are(as_):
-    response = as_("admin").delete("/api/v1/tables/")
+def test_a_method_nobody_offers_is_named_with_those_that_are(client_for):
+    response = client_for("admin").delete("/api/v1/tables/")
     problem(response, 405, "METHOD_NOT_ALLOWED")
     assert "GET" in response.headers["Allow"]
-    problem(as_("admin").options("/api/v1/tables/"), 405)
+    problem(client_for("admin").options("/api/v1/tables/"), 405)
 
 
-def test_a_request_that_is_not_json_is_refused(as_):
-    problem(as_("viewer").get("/api/v1/tables/", headers={"Accept": "text/html"}), 406)
-    response = as_("admin").post("/api/v1/tables/", "a=b", content_type="text/csv")
+def test_a_request_that_is_not_json_is_refused(client_for):
+    problem(client_for("viewer").get("/api/v1/tables/", headers={"Accept": "text/html"}), 406)
+    response = client_for("admin").post("/api/v1/tables/", "a=b", content_type="text/csv")
     problem(response, 415, "UNSUPPORTED_MEDIA_TYPE")
 
 
@@ -157,21 +157,21 @@ def test_a_request_that_is_not_json_is_refused(as_):
         b'{"uri": "/a", "uri": "/b"}',
     ],
 )
-def test_a_body_that_is_not_decent_json_is_refused(as_, body):
-    response = as_("admin").post("/api/v1/tables/", body, content_type="application/json")
+def test_a_body_that_is_not_decent_json_is_refused(client_for, body):
+    response = client_for("admin").post("/api/v1/tables/", body, content_type="application/json")
     problem(response, 400, "PARSE_ERROR")
 
 
-def test_a_body_over_the_limit_is_refused_before_it_is_read(as_, settings):
+def test_a_body_over_the_limit_is_refused_before_it_is_read(client_for, settings):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
     body = json.dumps({"uri": "x" * 100})
-    response = as_("admin").post("/api/v1/tables/", body, content_type="application/json")
+    response = client_for("admin").post("/api/v1/tables/", body, content_type="application/json")
     problem(response, 413, "REQUEST_TOO_LARGE")
 
 
 @pytest.mark.parametrize("body", ["[]", "1", "null", '"text"'])
-def test_a_body_that_is_no_object_is_refused_with_the_reason(as_, body):
-    response = as_("admin").post("/api/v1/tables/", body, content_type="application/json")
+def test_a_body_that_is_no_object_is_refused_with_the_reason(client_for, body):
+    response = client_for("admin").post("/api/v1/tables/", body, content_type="application/json")
     problem(response, 422, "INVALID_REQUEST")
 
 
@@ -186,15 +186,17 @@ def test_the_session_needs_its_csrf_token(people):
     problem(response, 403, "PERMISSION_DENIED")
 
 
-def test_a_decent_request_id_is_kept_and_another_replaced(as_):
-    kept = as_("viewer").get("/api/v1/tables/", headers={"X-Request-ID": "abc-12345"})
+def test_a_decent_request_id_is_kept_and_another_replaced(client_for):
+    kept = client_for("viewer").get("/api/v1/tables/", headers={"X-Request-ID": "abc-12345"})
     assert kept.headers["X-Request-ID"] == "abc-12345"
-    drawn = as_("viewer").get("/api/v1/tables/", headers={"X-Request-ID": "<script>"})
+    drawn = client_for("viewer").get("/api/v1/tables/", headers={"X-Request-ID": "<script>"})
     assert len(drawn.headers["X-Request-ID"]) == 36
 
 
-def test_no_shared_cache_keeps_an_answer(as_, table):
-    assert as_("viewer").get("/api/v1/tables/").headers["Cache-Control"] == "private, no-cache"
+def test_no_shared_cache_keeps_an_answer(client_for, table):
+    assert (
+        client_for("viewer").get("/api/v1/tables/").headers["Cache-Control"] == "private, no-cache"
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,12 +211,12 @@ def test_no_shared_cache_keeps_an_answer(as_, table):
         ("delete", "tokens/{job}/"),
     ],
 )
-def test_a_read_only_installation_changes_nothing(as_, settings, table, job, method, path):
+def test_a_read_only_installation_changes_nothing(client_for, settings, table, job, method, path):
     settings.READ_ONLY = True
     address = f"/api/v1/{path.format(table=table.pk, job=job.pk)}"
-    problem(getattr(as_("admin"), method)(address, {}, format="json"), 403, "READ_ONLY")
+    problem(getattr(client_for("admin"), method)(address, {}, format="json"), 403, "READ_ONLY")
 
 
-def test_a_read_only_installation_still_shows(as_, settings, table):
+def test_a_read_only_installation_still_shows(client_for, settings, table):
     settings.READ_ONLY = True
-    assert as_("viewer").get(f"/api/v1/tables/{table.pk}/").status_code == 200
+    assert client_for("viewer").get(f"/api/v1/tables/{table.pk}/").status_code == 200

@@ -52,7 +52,7 @@ def spool(tmp_path):
     return tmp_path / "spool"
 
 
-def observed(lake, box, command):
+def observe_delete(lake, box, command):
     observer = ReportingObserver(box, lake.uri, "DELETE", "DELETE FROM orders")
     running = run(command, lake, stats=False)
     observer.started(running.txn)
@@ -62,10 +62,10 @@ def observed(lake, box, command):
 
 def write_with_conflicts(program, box):
     """One DELETE that rows resolve, one that is aborted."""
-    gives_way = observed(program.lake, box, c.Delete(2, c.Range(0, 2)))
+    gives_way = observe_delete(program.lake, box, c.Delete(2, c.Range(0, 2)))
     program.do(c.Delete(3, c.Range(4, 5)))
     gives_way.txn.commit("DELETE")
-    loses = observed(program.lake, box, c.Delete(4, c.Range(3, 4)))
+    loses = observe_delete(program.lake, box, c.Delete(4, c.Range(3, 4)))
     program.do(c.Delete(5, c.Range(3, 4)))
     with pytest.raises(ConflictError):
         loses.txn.commit("DELETE")
@@ -127,7 +127,7 @@ def test_a_token_that_was_revoked_loses_no_report(live_server, program, token, s
 
 
 def test_one_batch_that_comes_several_times_at_once_is_kept_once(program, token):
-    body = json.dumps(batch(*program.resolved(), *program.aborted(), dropped=3))
+    body = json.dumps(batch(*program.resolve_events(), *program.abort_events(), dropped=3))
     gate = Barrier(AT_ONCE)
 
     def send(_):

@@ -160,15 +160,15 @@ CASES = [pytest.param(*row, id=f"{row[0]} {row[1]} {place}") for place, row in e
 
 @pytest.mark.parametrize(("method", "address", "body", "statuses"), CASES)
 def test_the_answer_is_what_the_role_may_get(
-    as_, table, job, conflict, schedule, method, address, body, statuses
+    client_for, table, job, conflict, schedule, method, address, body, statuses
 ):
     places = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk} | {
         "schedule": schedule.pk
     }
     path, answered = f"/api/v1/{address.format(**places)}", []
     for who in WHO:
-        with undone():
-            response = getattr(as_(who), method)(path, body, format="json")
+        with roll_back():
+            response = getattr(client_for(who), method)(path, body, format="json")
         answered.append(response.status_code)
         if response.status_code >= 400:
             problem(response, response.status_code)
@@ -176,7 +176,7 @@ def test_the_answer_is_what_the_role_may_get(
 
 
 @contextmanager
-def undone():
+def roll_back():
     """What one of them changes, the next does not find."""
     with transaction.atomic():
         yield

@@ -19,7 +19,7 @@ from lakeui.api import streaming
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.jobs.models import Job
-from tests.e2e.server import serving
+from tests.e2e.server import run_server
 from tests.lakeui.api.problem import problem
 from tests.lakeui.people import grant, make_job, make_table, person
 
@@ -54,7 +54,9 @@ class Reader:
 @pytest.fixture(scope="module")
 def web(django_db_setup, tmp_path_factory) -> Iterator[str]:
     """A web server over the test's database; what each test commits, it sees."""
-    with serving(tmp_path_factory.mktemp("web") / "log", {"API_RATE_PERSON": "10000/min"}) as url:
+    with run_server(
+        tmp_path_factory.mktemp("web") / "log", {"API_RATE_PERSON": "10000/min"}
+    ) as url:
         yield url
 
 
@@ -78,7 +80,7 @@ def token_of(user: User, role: Role = Role.VIEWER) -> tuple[str, str]:
 
 
 @contextmanager
-def reading(url: str, path: str, secret: str, **headers: str) -> Iterator[Reader]:
+def open_stream(url: str, path: str, secret: str, **headers: str) -> Iterator[Reader]:
     headers = {"Authorization": f"Bearer {secret}", "Accept": "text/event-stream", **headers}
     address = f"{url}/api/v1/{path}/stream/"
     with httpx.stream("GET", address, headers=headers, timeout=20) as response:
@@ -89,7 +91,7 @@ def test_a_job_is_told_step_by_step_until_it_has_ended(world):
     url, _, job, guest = world
     _, secret = token_of(guest)
     row = Job.objects.filter(pk=job.pk)
-    with reading(url, f"jobs/{job.pk}", secret) as events:
+    with open_stream(url, f"jobs/{job.pk}", secret) as events:
         assert events.response.headers["content-type"] == "text/event-stream"
         assert events.response.headers["cache-control"] == "no-store"
         first = next(events)
@@ -102,9 +104,9 @@ def test_a_job_is_told_step_by_step_until_it_has_ended(world):
         assert json.loads(last["data"])["committed_version"] == 3
         assert not list(events)
     assert len({event["id"] for event in (first, second, last)}) == 3
-    with reading(url, f"jobs/{job.pk}", secret, **{"Last-Event-ID": first["id"]}) as events:
+    with open_stream(url, f"jobs/{job.pk}", secret, **{"Last-Event-ID": first["id"]}) as events:
         assert [event["id"] for event in events] == [last["id"]]
-    with reading(url, f"jobs/{job.pk}", secret, **{"Last-Event-ID": last["id"]}) as events:
+    with open_stream(url, f"jobs/{job.pk}", secret, **{"Last-Event-ID": last["id"]}) as events:
         assert events.response.status_code == 204
 
 
@@ -112,17 +114,17 @@ def test_a_table_is_told_at_each_version_and_to_who_missed_one(world):
     url, table, _, guest = world
     _, secret = token_of(guest)
     row = Table.objects.filter(pk=table.pk)
-    with reading(url, f"tables/{table.pk}", secret) as events:
+    with open_stream(url, f"tables/{table.pk}", secret) as events:
         first = next(events)
         row.update(version=8)
         assert json.loads(next(events)["data"])["version"] == 8
-    with reading(url, f"tables/{table.pk}", secret, **{"Last-Event-ID": first["id"]}) as events:
+    with open_stream(url, f"tables/{table.pk}", secret, **{"Last-Event-ID": first["id"]}) as events:
         assert json.loads(next(events)["data"])["version"] == 8
         row.update(mirrored_at=timezone.now())  # which is no news
         row.update(version=9)
         told = next(events)
         assert json.loads(told["data"])["version"] == 9
-    with reading(url, f"tables/{table.pk}", secret, **{"Last-Event-ID": told["id"]}) as events:
+    with open_stream(url, f"tables/{table.pk}", secret, **{"Last-Event-ID": told["id"]}) as events:
         row.update(version=10)
         assert json.loads(next(events)["data"])["version"] == 10
         assert events.comments, "what the reader has is not told again"
@@ -147,7 +149,7 @@ def test_a_token_that_opens_no_more_ends_its_stream_before_the_next_event(world,
         (f"jobs/{job.pk}", lambda: Job.objects.update(progress_done=77)),
     ):
         token, secret = token_of(guest)
-        with reading(url, path, secret) as events:
+        with open_stream(url, path, secret) as events:
             next(events)
             ENDS[end](token, guest)
             change()
@@ -164,7 +166,7 @@ def test_a_quiet_stream_ends_soon_after_its_token(world):
     """Without any news it takes until the view is asked again."""
     url, table, _, guest = world
     token, secret = token_of(guest)
-    with reading(url, f"tables/{table.pk}", secret) as events:
+    with open_stream(url, f"tables/{table.pk}", secret) as events:
         next(events)
         ENDS["is revoked"](token, guest)
         [refusal] = events
@@ -175,8 +177,8 @@ def test_who_loses_the_table_is_told_nothing_more_of_it(world):
     url, table, job, guest = world
     _, secret = token_of(guest)
     with (
-        reading(url, f"tables/{table.pk}", secret) as of_table,
-        reading(url, f"jobs/{job.pk}", secret) as of_job,
+        open_stream(url, f"tables/{table.pk}", secret) as of_table,
+        open_stream(url, f"jobs/{job.pk}", secret) as of_job,
     ):
         next(of_table), next(of_job)
         TableGrant.objects.all().delete()
@@ -185,7 +187,7 @@ def test_who_loses_the_table_is_told_nothing_more_of_it(world):
         for events in (of_table, of_job):
             [refusal] = events
             assert json.loads(refusal["data"])["status"] == 404
-    with reading(url, f"tables/{table.pk}", secret) as events:
+    with open_stream(url, f"tables/{table.pk}", secret) as events:
         assert events.response.status_code == 404
 
 
@@ -195,7 +197,7 @@ def test_who_may_not_see_the_table_has_no_stream_of_it(world):
     _, reporter = token_of(person("program", "reporter"), Role.REPORTER)
     for path in (f"tables/{table.pk}", f"jobs/{job.pk}"):
         for secret, status in ((stranger, 404), (reporter, 403), ("lake_nobodys", 401)):
-            with reading(url, path, secret) as events:
+            with open_stream(url, path, secret) as events:
                 assert events.response.status_code == status
                 events.response.read()
                 problem = events.response.json()
@@ -207,7 +209,7 @@ def test_a_job_that_names_a_hidden_table_is_told_without_its_statement(world):
     _, secret = token_of(guest)
     words = {"kind": "insert", "parameters": {"source": "SELECT * FROM sales.secret"}}
     Job.objects.filter(pk=job.pk).update(state="failed", statement="… sales.secret", **words)
-    with reading(url, f"jobs/{job.pk}", secret) as events:
+    with open_stream(url, f"jobs/{job.pk}", secret) as events:
         [told] = events
     assert json.loads(told["data"])["table"] == table.name
     assert "secret" not in told["data"]

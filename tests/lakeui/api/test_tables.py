@@ -7,37 +7,37 @@ from lakeui.jobs.models import Job
 from tests.lakeui.api.problem import problem
 
 
-def test_bytes_and_rows_are_text_so_that_javascript_keeps_them(as_, table):
-    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/").json()
+def test_bytes_and_rows_are_text_so_that_javascript_keeps_them(client_for, table):
+    body = client_for("viewer").get(f"/api/v1/tables/{table.pk}/").json()
     assert body["size_bytes"] == str(3 * 2**53)
     assert body["row_count"] == "30"
     assert body["version"] == 2
 
 
-def test_numbers_that_would_round_are_text_wherever_they_are(as_, table):
+def test_numbers_that_would_round_are_text_wherever_they_are(client_for, table):
     Commit.objects.filter(version=1).update(operation_metrics={"rows": 2**53, "few": 1})
-    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/versions/1/").json()
+    body = client_for("viewer").get(f"/api/v1/tables/{table.pk}/versions/1/").json()
     assert body["operation_metrics"] == {"rows": str(2**53), "few": 1}
 
 
-def test_times_are_rfc_3339_in_utc(as_, table):
-    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/").json()
+def test_times_are_rfc_3339_in_utc(client_for, table):
+    body = client_for("viewer").get(f"/api/v1/tables/{table.pk}/").json()
     assert body["last_commit_at"] == "2026-11-02T12:00:00Z"
 
 
-def test_what_a_writer_did_not_record_is_null(as_, table):
-    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/versions/1/").json()
+def test_what_a_writer_did_not_record_is_null(client_for, table):
+    body = client_for("viewer").get(f"/api/v1/tables/{table.pk}/versions/1/").json()
     assert (body["isolation_level"], body["read_version"], body["engine_info"]) == (None,) * 3
 
 
-def test_a_table_whose_log_was_never_read_is_pending(as_, table):
+def test_a_table_whose_log_was_never_read_is_pending(client_for, table):
     Table.objects.update(version=None)
-    [row] = as_("viewer").get("/api/v1/tables/").json()["items"]
+    [row] = client_for("viewer").get("/api/v1/tables/").json()["items"]
     assert (row["health"], row["version"]) == ("pending", None)
 
 
-def test_a_description_changes_only_what_was_seen(as_, table):
-    caller, path = as_("maintainer"), f"/api/v1/tables/{table.pk}/"
+def test_a_description_changes_only_what_was_seen(client_for, table):
+    caller, path = client_for("maintainer"), f"/api/v1/tables/{table.pk}/"
     seen = caller.get(path).headers["ETag"]
     changed = caller.patch(
         path, {"description": "Orders"}, format="json", headers={"If-Match": seen}
@@ -49,9 +49,11 @@ def test_a_description_changes_only_what_was_seen(as_, table):
     problem(caller.patch(path, {"description": "x"}, format="json"), 428, "PRECONDITION_REQUIRED")
 
 
-def test_a_job_is_accepted_with_the_place_to_look(as_, table):
+def test_a_job_is_accepted_with_the_place_to_look(client_for, table):
     body = {"kind": "optimize", "parameters": {}, "reason": "Monday"}
-    response = as_("maintainer").post(f"/api/v1/tables/{table.pk}/jobs/", body, format="json")
+    response = client_for("maintainer").post(
+        f"/api/v1/tables/{table.pk}/jobs/", body, format="json"
+    )
     job = Job.objects.get()
     assert response.status_code == 202
     assert response.headers["Location"].endswith(f"/api/v1/jobs/{job.pk}/")
@@ -59,9 +61,11 @@ def test_a_job_is_accepted_with_the_place_to_look(as_, table):
     assert (job.reason, job.requested_by.username) == ("Monday", "maintainer")
 
 
-def test_a_job_may_be_requested_in_sql(as_, table):
+def test_a_job_may_be_requested_in_sql(client_for, table):
     body = {"sql": f"OPTIMIZE {table.name}", "dry_run": True}
-    response = as_("maintainer").post(f"/api/v1/tables/{table.pk}/jobs/", body, format="json")
+    response = client_for("maintainer").post(
+        f"/api/v1/tables/{table.pk}/jobs/", body, format="json"
+    )
     assert (response.status_code, response.json()["dry_run"]) == (202, True)
 
 
@@ -80,33 +84,33 @@ def test_a_job_may_be_requested_in_sql(as_, table):
         ({"kind": "delete", "parameters": {"where": " "}}, "parameters.where"),
     ],
 )
-def test_a_request_at_fault_names_the_field(as_, table, body, field):
-    response = as_("admin").post(f"/api/v1/tables/{table.pk}/jobs/", body, format="json")
+def test_a_request_at_fault_names_the_field(client_for, table, body, field):
+    response = client_for("admin").post(f"/api/v1/tables/{table.pk}/jobs/", body, format="json")
     faults = problem(response, 422)["errors"]
     assert field in {fault["field"] for fault in faults}
     assert not Job.objects.exists()
 
 
-def test_a_job_tells_attempts_events_and_conflicts(as_, job, conflict):
-    body = as_("viewer").get(f"/api/v1/jobs/{job.pk}/").json()
+def test_a_job_tells_attempts_events_and_conflicts(client_for, job, conflict):
+    body = client_for("viewer").get(f"/api/v1/jobs/{job.pk}/").json()
     assert [row["outcome"] for row in body["attempt_rows"]] == ["conflicted"]
     assert body["conflicts"] == [conflict.pk]
-    [event] = as_("viewer").get(f"/api/v1/jobs/{job.pk}/events/").json()["items"]
+    [event] = client_for("viewer").get(f"/api/v1/jobs/{job.pk}/events/").json()["items"]
     assert event["message"] == "Queued"
 
 
-def test_a_queued_job_is_cancelled_by_who_asked_for_it(as_, job):
+def test_a_queued_job_is_cancelled_by_who_asked_for_it(client_for, job):
     Job.objects.update(state=Job.State.QUEUED)
-    response = as_("maintainer").post(f"/api/v1/jobs/{job.pk}:cancel")
+    response = client_for("maintainer").post(f"/api/v1/jobs/{job.pk}:cancel")
     assert (response.status_code, response.json()["state"]) == (202, "cancelled")
 
 
-def test_a_job_that_ended_cannot_be_cancelled(as_, job):
-    problem(as_("maintainer").post(f"/api/v1/jobs/{job.pk}:cancel"), 409, "LAKE_JOB_STATE")
+def test_a_job_that_ended_cannot_be_cancelled(client_for, job):
+    problem(client_for("maintainer").post(f"/api/v1/jobs/{job.pk}:cancel"), 409, "LAKE_JOB_STATE")
 
 
-def test_a_conflict_shows_its_facts(as_, conflict):
-    body = as_("viewer").get(f"/api/v1/conflicts/{conflict.pk}/").json()
+def test_a_conflict_shows_its_facts(client_for, conflict):
+    body = client_for("viewer").get(f"/api/v1/conflicts/{conflict.pk}/").json()
     assert body["facts"] == {"rule": "added_files"}
-    [row] = as_("viewer").get("/api/v1/conflicts/").json()["items"]
+    [row] = client_for("viewer").get("/api/v1/conflicts/").json()["items"]
     assert "facts" not in row

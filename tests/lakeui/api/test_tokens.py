@@ -16,20 +16,20 @@ def bearer(token):
 
 
 @pytest.fixture
-def make(as_):
+def make(client_for):
     def post(who="admin", **body):
         values = {"name": "ci", "role": "admin"} | body
-        return as_(who).post("/api/v1/tokens/", values, format="json")
+        return client_for(who).post("/api/v1/tokens/", values, format="json")
 
     return post
 
 
-def test_a_token_is_shown_once_and_kept_as_a_hash(make, as_):
+def test_a_token_is_shown_once_and_kept_as_a_hash(make, client_for):
     made = make().json()
     assert made["token"].startswith("lake_")
     kept = ApiToken.objects.get(public_id=made["id"])
     assert made["token"] not in (kept.digest, kept.token_key)
-    [listed] = as_("admin").get("/api/v1/tokens/").json()["items"]
+    [listed] = client_for("admin").get("/api/v1/tokens/").json()["items"]
     assert "token" not in listed
     assert listed["role"] == "admin"
 
@@ -71,16 +71,16 @@ def test_a_guest_may_have_a_token_of_the_granted_role(guest, client, table):
     assert bearer(made["token"]).get(f"/api/v1/tables/{table.pk}/").status_code == 200
 
 
-def test_a_revoked_token_is_refused(make, as_):
+def test_a_revoked_token_is_refused(make, client_for):
     made = make().json()
-    assert as_("admin").delete(f"/api/v1/tokens/{made['id']}/").status_code == 204
+    assert client_for("admin").delete(f"/api/v1/tokens/{made['id']}/").status_code == 204
     response = bearer(made["token"]).get("/api/v1/tables/")
     problem(response, 401, "AUTHENTICATION_FAILED")
     assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
-def test_nobody_revokes_anothers_token(make, as_):
-    problem(as_("maintainer").delete(f"/api/v1/tokens/{make().json()['id']}/"), 404)
+def test_nobody_revokes_anothers_token(make, client_for):
+    problem(client_for("maintainer").delete(f"/api/v1/tokens/{make().json()['id']}/"), 404)
 
 
 def test_a_token_past_its_time_is_refused_and_a_read_removes_nothing(make):

@@ -24,8 +24,10 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("method", "address", "body"), BODIES, ids=lambda word: str(word)[:40])
-def test_an_unknown_field_is_named_and_nothing_is_done(as_, table, schedule, method, address, body):
-    call = getattr(as_("admin"), method)
+def test_an_unknown_field_is_named_and_nothing_is_done(
+    client_for, table, schedule, method, address, body
+):
+    call = getattr(client_for("admin"), method)
     path = f"/api/v1/{address.format(table=table.pk, schedule=schedule.pk)}"
     answer = problem(call(path, {**body, "dryrun": True}, format="json"), 422, "INVALID_REQUEST")
     assert [(error["field"], error["code"]) for error in answer["errors"]] == [
@@ -45,9 +47,9 @@ def places_without_a_body(admin):
 
 @pytest.mark.parametrize("field", ["dry_run", "version"])
 def test_an_action_that_takes_no_body_is_not_done_with_one(
-    as_, table, schedule, job, conflict, field
+    client_for, table, schedule, job, conflict, field
 ):
-    admin = as_("admin")
+    admin = client_for("admin")
     search = Discovery.objects.create(root="/lake", requested_at=timezone.now(), bound=1)
     values = {"name": "ops", "kind": AlertChannel.Kind.WEBHOOK}
     channel = AlertChannel.objects.create(**values)
@@ -64,8 +66,8 @@ def test_an_action_that_takes_no_body_is_not_done_with_one(
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])
-def test_an_action_on_a_job_takes_no_parameters_and_an_empty_body(as_, job, action):
-    admin = as_("admin")
+def test_an_action_on_a_job_takes_no_parameters_and_an_empty_body(client_for, job, action):
+    admin = client_for("admin")
     answer = admin.post(f"/api/v1/jobs/{job.pk}:{action}?dry_run=true")
     assert problem(answer, 422, "INVALID_REQUEST")["errors"][0]["code"] == "unknown_parameter"
     assert admin.post(f"/api/v1/jobs/{job.pk}:{action}", {}, format="json").status_code in (
@@ -74,8 +76,8 @@ def test_an_action_on_a_job_takes_no_parameters_and_an_empty_body(as_, job, acti
     )
 
 
-def test_the_document_says_that_no_other_field_is_taken(as_):
-    schemas = as_("anonymous").get("/api/v1/schema/").json()["components"]["schemas"]
+def test_the_document_says_that_no_other_field_is_taken(client_for):
+    schemas = client_for("anonymous").get("/api/v1/schema/").json()["components"]["schemas"]
     bodies = {name: schema for name, schema in schemas.items() if name.endswith("Request")}
     assert len(bodies) > 10
     for name, body in bodies.items():
@@ -85,7 +87,9 @@ def test_the_document_says_that_no_other_field_is_taken(as_):
             assert body["additionalProperties"] is False, name
 
 
-def test_a_schedules_statement_carries_its_own_parameters(as_, table):
+def test_a_schedules_statement_carries_its_own_parameters(client_for, table):
     body = {"name": "n", "cron": "0 3 * * *", "sql": "OPTIMIZE t", "parameters": {"full": True}}
-    response = as_("admin").post(f"/api/v1/tables/{table.pk}/schedules/", body, format="json")
+    response = client_for("admin").post(
+        f"/api/v1/tables/{table.pk}/schedules/", body, format="json"
+    )
     assert [error["field"] for error in problem(response, 422)["errors"]] == ["parameters"]

@@ -15,7 +15,9 @@ ADDRESSES = sorted(
 
 
 @pytest.mark.parametrize("name", ADDRESSES)
-def test_a_parameter_that_means_nothing_is_refused(as_, table, job, conflict, schedule, name):
+def test_a_parameter_that_means_nothing_is_refused(
+    client_for, table, job, conflict, schedule, name
+):
     [route] = [candidate for candidate in urlpatterns if candidate.name == name]
     places = {
         "table_id": table.pk,
@@ -36,7 +38,7 @@ def test_a_parameter_that_means_nothing_is_refused(as_, table, job, conflict, sc
         "username": "viewer",
     }
     kwargs = {place: places[place] for place in route.pattern.converters}
-    answer = as_("admin").get(reverse(f"api:{name}", kwargs=kwargs), {"nonsense": "1"})
+    answer = client_for("admin").get(reverse(f"api:{name}", kwargs=kwargs), {"nonsense": "1"})
     if answer.status_code in (404, 405):  # nothing to be read there
         problem(answer, answer.status_code)
         return

@@ -8,16 +8,16 @@ from tests.lakeui.api.problem import problem
 
 
 @pytest.fixture
-def preview(as_):
-    def asked(query="", who="maintainer", content=b"id,code\n1,007\n2,x\n"):
+def preview(client_for):
+    def request_preview(query="", who="maintainer", content=b"id,code\n1,007\n2,x\n"):
         file = {"file": SimpleUploadedFile("rows.csv", content)}
-        sent = as_("maintainer").post("/api/v1/uploads/", file, format="multipart").json()
-        return as_(who).get(f"/api/v1/uploads/{sent['id']}/preview/{query}")
+        sent = client_for("maintainer").post("/api/v1/uploads/", file, format="multipart").json()
+        return client_for(who).get(f"/api/v1/uploads/{sent['id']}/preview/{query}")
 
-    return asked
+    return request_preview
 
 
-def test_a_table_is_made_of_what_the_preview_said(as_, preview):
+def test_a_table_is_made_of_what_the_preview_said(client_for, preview):
     said = preview("?type=code%3DINT&bad_rows=null").json()
     assert [column["type"] for column in said["columns"]] == ["BIGINT", "INT"]
     assert [(row["values"], row["fate"]) for row in said["rows"]] == [
@@ -25,7 +25,7 @@ def test_a_table_is_made_of_what_the_preview_said(as_, preview):
         (["2", "x"], "nulled"),
     ]
     body = {"name": "new.one", "create": said["parameters"]}
-    assert as_("maintainer").post("/api/v1/tables/", body, format="json").status_code == 202
+    assert client_for("maintainer").post("/api/v1/tables/", body, format="json").status_code == 202
     assert Job.objects.get().parameters["schema"]["fields"][1]["type"] == "integer"
 
 

@@ -27,16 +27,16 @@ def quick(monkeypatch):
 
 
 @pytest.fixture
-def running(table, people):
+def active_job(table, people):
     return make_job(table, people["maintainer"], state=Job.State.RUNNING)
 
 
 @pytest.fixture
-def viewer(as_):
-    return as_("viewer")
+def viewer(client_for):
+    return client_for("viewer")
 
 
-def told_later(monkeypatch, act):
+def act_at_second_look(monkeypatch, act):
     """Do something once a request waits: at its second look."""
     looks, asked = [], event_streams._ask
 
@@ -50,8 +50,8 @@ def told_later(monkeypatch, act):
     return looks
 
 
-def test_the_same_etag_is_answered_without_a_body(viewer, table, running):
-    for path in ("tables/", f"tables/{table.pk}/", f"jobs/{running.pk}/", "schema/"):
+def test_the_same_etag_is_answered_without_a_body(viewer, table, active_job):
+    for path in ("tables/", f"tables/{table.pk}/", f"jobs/{active_job.pk}/", "schema/"):
         first = viewer.get(f"/api/v1/{path}")
         again = viewer.get(f"/api/v1/{path}", headers={"If-None-Match": first["ETag"]})
         assert (again.status_code, again.content) == (304, b""), path
@@ -59,12 +59,12 @@ def test_the_same_etag_is_answered_without_a_body(viewer, table, running):
         assert other.status_code == 200
 
 
-def test_an_etag_is_another_where_the_answer_is(viewer, table, running):
+def test_an_etag_is_another_where_the_answer_is(viewer, table, active_job):
     """Also where no step and no version came: a browser has its old answer shown on 304."""
     changes = {
         f"tables/{table.pk}/": lambda: Table.objects.update(mirror_error_code="LAKE_STORAGE"),
         f"tables/{table.pk}/isolation/": lambda: Table.objects.update(deletion_vectors=True),
-        f"jobs/{running.pk}/": lambda: Job.objects.update(reason="told later"),
+        f"jobs/{active_job.pk}/": lambda: Job.objects.update(reason="told later"),
     }
     for path, change in changes.items():
         first = viewer.get(f"/api/v1/{path}")
@@ -88,33 +88,35 @@ def test_who_may_not_read_a_job_has_another_etag_of_it(client, people, guest, ta
     assert "secret" not in answer.content.decode()
 
 
-def test_a_jobs_etag_is_another_after_a_step(viewer, running):
-    before = viewer.get(f"/api/v1/jobs/{running.pk}/")["ETag"]
-    Job.objects.filter(pk=running.pk).update(progress_done=5)
-    after = viewer.get(f"/api/v1/jobs/{running.pk}/", headers={"If-None-Match": before})
+def test_a_jobs_etag_is_another_after_a_step(viewer, active_job):
+    before = viewer.get(f"/api/v1/jobs/{active_job.pk}/")["ETag"]
+    Job.objects.filter(pk=active_job.pk).update(progress_done=5)
+    after = viewer.get(f"/api/v1/jobs/{active_job.pk}/", headers={"If-None-Match": before})
     assert after.status_code == 200
     assert after["ETag"] != before
 
 
-def test_a_wait_for_a_job_ends_when_it_has_ended(viewer, running, monkeypatch):
-    ended = Job.objects.filter(pk=running.pk)
-    looks = told_later(monkeypatch, lambda: ended.update(state=Job.State.SUCCEEDED))
-    answer = viewer.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}")
+def test_a_wait_for_a_job_ends_when_it_has_ended(viewer, active_job, monkeypatch):
+    ended = Job.objects.filter(pk=active_job.pk)
+    looks = act_at_second_look(monkeypatch, lambda: ended.update(state=Job.State.SUCCEEDED))
+    answer = viewer.get(f"/api/v1/jobs/{active_job.pk}/?wait={LONG}")
     assert (answer.status_code, answer.json()["state"]) == (200, "succeeded")
     assert len(looks) == 2
 
 
-def test_with_an_etag_the_wait_ends_at_the_next_step(viewer, running, monkeypatch):
-    etag = viewer.get(f"/api/v1/jobs/{running.pk}/")["ETag"]
-    step = Job.objects.filter(pk=running.pk)
-    told_later(monkeypatch, lambda: step.update(progress_done=7))
-    answer = viewer.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}", headers={"If-None-Match": etag})
+def test_with_an_etag_the_wait_ends_at_the_next_step(viewer, active_job, monkeypatch):
+    etag = viewer.get(f"/api/v1/jobs/{active_job.pk}/")["ETag"]
+    step = Job.objects.filter(pk=active_job.pk)
+    act_at_second_look(monkeypatch, lambda: step.update(progress_done=7))
+    answer = viewer.get(
+        f"/api/v1/jobs/{active_job.pk}/?wait={LONG}", headers={"If-None-Match": etag}
+    )
     assert answer.json()["state"] == "running"
     assert answer["ETag"] != etag
 
 
 def test_a_wait_for_a_version_ends_when_the_mirror_has_it(viewer, table, monkeypatch):
-    told_later(monkeypatch, lambda: Table.objects.filter(pk=table.pk).update(version=3))
+    act_at_second_look(monkeypatch, lambda: Table.objects.filter(pk=table.pk).update(version=3))
     answer = viewer.get(f"/api/v1/tables/{table.pk}/?wait={LONG}&after_version=2")
     assert answer.json()["version"] == 3
 
@@ -129,9 +131,9 @@ def test_an_ended_job_is_not_waited_for(viewer, job):
     assert viewer.get(f"/api/v1/jobs/{job.pk}/?wait={LONG}").status_code == 200
 
 
-def test_without_news_the_answer_comes_after_the_time(viewer, table, running):
+def test_without_news_the_answer_comes_after_the_time(viewer, table, active_job):
     began = monotonic()
-    assert viewer.get(f"/api/v1/jobs/{running.pk}/?wait=1").json()["state"] == "running"
+    assert viewer.get(f"/api/v1/jobs/{active_job.pk}/?wait=1").json()["state"] == "running"
     etag = viewer.get(f"/api/v1/tables/{table.pk}/")["ETag"]
     same = viewer.get(f"/api/v1/tables/{table.pk}/?wait=1", headers={"If-None-Match": etag})
     assert same.status_code == 304
@@ -146,21 +148,21 @@ def test_a_wait_that_means_nothing_is_refused(viewer, table, query):
 
 
 def test_a_token_that_expires_during_a_wait_is_refused_at_its_end(
-    client, people, running, monkeypatch
+    client, people, active_job, monkeypatch
 ):
     token, secret = get_token_model().objects.create(
         user=people["viewer"], expiry=timedelta(hours=1), name="ci", role=Role.VIEWER
     )
     expired = get_token_model().objects.filter(pk=token.pk)
-    ended = Job.objects.filter(pk=running.pk)
+    ended = Job.objects.filter(pk=active_job.pk)
 
     def act():
         expired.update(expiry=timezone.now() - timedelta(seconds=1))
         ended.update(state=Job.State.SUCCEEDED)
 
-    told_later(monkeypatch, act)
+    act_at_second_look(monkeypatch, act)
     headers = {"Authorization": f"Bearer {secret}"}
-    problem(client.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}", headers=headers), 401)
+    problem(client.get(f"/api/v1/jobs/{active_job.pk}/?wait={LONG}", headers=headers), 401)
 
 
 def test_who_loses_the_right_to_look_during_a_wait_learns_nothing(
@@ -172,13 +174,13 @@ def test_who_loses_the_right_to_look_during_a_wait_learns_nothing(
         TableGrant.objects.all().delete()
         Table.objects.update(version=3)
 
-    told_later(monkeypatch, act)
+    act_at_second_look(monkeypatch, act)
     problem(client.get(f"/api/v1/tables/{table.pk}/?wait={LONG}&after_version=2"), 404)
 
 
 @pytest.mark.parametrize("ends", ["signs out", "is disabled", "is admin no more"])
 def test_who_signs_out_or_is_disabled_during_a_wait_learns_nothing(
-    client, people, running, monkeypatch, ends
+    client, people, active_job, monkeypatch, ends
 ):
     person = people["admin"]
     client.force_login(person)
@@ -188,8 +190,8 @@ def test_who_signs_out_or_is_disabled_during_a_wait_learns_nothing(
         "is disabled": lambda: row.update(is_active=False),
         "is admin no more": lambda: (row.update(is_superuser=False), person.groups.clear()),
     }
-    told_later(monkeypatch, lambda: (acts[ends](), Job.objects.update(state="succeeded")))
-    answer = client.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}")
+    act_at_second_look(monkeypatch, lambda: (acts[ends](), Job.objects.update(state="succeeded")))
+    answer = client.get(f"/api/v1/jobs/{active_job.pk}/?wait={LONG}")
     assert answer.status_code in (401, 404)
 
 
@@ -208,28 +210,28 @@ def test_a_database_that_goes_away_during_a_wait_ends_it_for_the_view_to_tell(er
     assert len(looks) == 2
 
 
-def test_a_wait_counts_as_one_request(viewer, running, settings, monkeypatch):
+def test_a_wait_counts_as_one_request(viewer, active_job, settings, monkeypatch):
     settings.API_RATE_PERSON = "1/min"
-    told_later(monkeypatch, lambda: Job.objects.update(state=Job.State.SUCCEEDED))
-    assert viewer.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}").status_code == 200
-    assert viewer.get(f"/api/v1/jobs/{running.pk}/").status_code == 429
+    act_at_second_look(monkeypatch, lambda: Job.objects.update(state=Job.State.SUCCEEDED))
+    assert viewer.get(f"/api/v1/jobs/{active_job.pk}/?wait={LONG}").status_code == 200
+    assert viewer.get(f"/api/v1/jobs/{active_job.pk}/").status_code == 429
 
 
-def test_more_waits_than_a_process_holds_are_told_to_come_later(viewer, running, monkeypatch):
+def test_more_waits_than_a_process_holds_are_told_to_come_later(viewer, active_job, monkeypatch):
     monkeypatch.setattr(event_streams, "MOST_WAITING", 0)
-    answer = viewer.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}")
+    answer = viewer.get(f"/api/v1/jobs/{active_job.pk}/?wait={LONG}")
     problem(answer, 503, "TOO_MANY_WAITS")
     assert answer["Retry-After"] == "5"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_goes_away_waits_no_longer(people, running):
+def test_who_goes_away_waits_no_longer(people, active_job):
     """As uvicorn has it: the request's task is cancelled."""
     client = AsyncClient()
     client.force_login(people["viewer"])
 
     async def go_away():
-        asked = asyncio.create_task(client.get(f"/api/v1/jobs/{running.pk}/?wait={LONG}"))
+        asked = asyncio.create_task(client.get(f"/api/v1/jobs/{active_job.pk}/?wait={LONG}"))
         while not event_streams._waiting:
             await asyncio.sleep(0.01)
         asked.cancel()

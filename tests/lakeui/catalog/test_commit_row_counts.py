@@ -15,17 +15,17 @@ pytestmark = pytest.mark.django_db
 TEN = json.dumps({"numRecords": 10})
 
 
-def _marked(count: int) -> dict[str, object]:
+def _vector_fields(count: int) -> dict[str, object]:
     vector = {"storageType": "u", "pathOrInlineDv": "x" * 20, "offset": 1, "sizeInBytes": 34}
     return {"deletionVector": vector | {"cardinality": count}}
 
 
 def _add(path: str, count: int) -> dict[str, object]:
-    return {"add": add(path, rows=10)["add"] | _marked(count)}
+    return {"add": add(path, rows=10)["add"] | _vector_fields(count)}
 
 
 @pytest.fixture
-def mirrored(tmp_path, settings):
+def mirror(tmp_path, settings):
     settings.TABLE_ROOTS = [str(tmp_path)]
     new_table(tmp_path / "t")
 
@@ -38,11 +38,11 @@ def mirrored(tmp_path, settings):
     return register
 
 
-def test_files_that_come_with_a_vector_bring_their_live_rows_and_lose_none(mirrored):
-    table = mirrored(
+def test_files_that_come_with_a_vector_bring_their_live_rows_and_lose_none(mirror):
+    table = mirror(
         ("CLONE", [_add("a.parquet", 3), add("b.parquet", rows=5)]),
         ("RESTORE", [_add("c.parquet", 1), remove("b.parquet", stats=TEN)]),
-        ("DELETE", [remove("c.parquet", stats=TEN, **_marked(1)), _add("c.parquet", 4)]),
+        ("DELETE", [remove("c.parquet", stats=TEN, **_vector_fields(1)), _add("c.parquet", 4)]),
         ("COMPUTE STATS", [_add("a.parquet", 3)]),
     )
     told = list(
@@ -62,11 +62,11 @@ def test_files_that_come_with_a_vector_bring_their_live_rows_and_lose_none(mirro
     assert list(mended.values_list("rows_added", "rows_removed", "rows_deleted_by_vectors")) == told
 
 
-def test_a_replaced_table_and_files_deleted_whole_tell_the_rows_that_left(mirrored):
-    table = mirrored(
+def test_a_replaced_table_and_files_deleted_whole_tell_the_rows_that_left(mirror):
+    table = mirror(
         ("WRITE", [add("a.parquet", rows=10), add("b.parquet", rows=10)]),
         ("DELETE", [remove("a.parquet", stats=TEN)]),
-        ("CREATE OR REPLACE TABLE", [remove("b.parquet", stats=TEN, **_marked(2))]),
+        ("CREATE OR REPLACE TABLE", [remove("b.parquet", stats=TEN, **_vector_fields(2))]),
         ("DELETE", [remove("c.parquet")]),
     )
     counts = [rows_of(commit) for commit in table.commits.order_by("version")][2:]

@@ -16,7 +16,7 @@ def table(db):
     return make_table(version=3)
 
 
-def defined(table, version, *, properties=None, schema=SCHEMA, features=None):
+def define_commit(table, version, *, properties=None, schema=SCHEMA, features=None):
     """A commit whose raw lines define the table, as a writer would leave it."""
     lines = [{"commitInfo": {}}]
     if properties is not None:
@@ -35,9 +35,9 @@ def defined(table, version, *, properties=None, schema=SCHEMA, features=None):
 
 
 def test_a_protocol_upgrade_locks_out_readers_and_says_whom(table):
-    defined(table, 1, properties={}, features=["timestampNtz"])
-    defined(table, 2, features=["timestampNtz", "deletionVectors"])
-    defined(table, 3, features=["timestampNtz", "deletionVectors", "v2Checkpoint"])
+    define_commit(table, 1, properties={}, features=["timestampNtz"])
+    define_commit(table, 2, features=["timestampNtz", "deletionVectors"])
+    define_commit(table, 3, features=["timestampNtz", "deletionVectors", "v2Checkpoint"])
     comparison = difference(table, 1, 2)
     assert comparison.protocol_versions == (2,)
     assert "do not know deletionVectors can no longer read" in comparison.effects[0]
@@ -46,33 +46,33 @@ def test_a_protocol_upgrade_locks_out_readers_and_says_whom(table):
 
 def test_a_dropped_column_breaks_queries_that_name_it(table):
     fewer = SCHEMA | {"fields": [f for f in SCHEMA["fields"] if f["name"] != "channel"]}
-    defined(table, 1, properties={})
-    defined(table, 2, properties={}, schema=fewer)
-    defined(table, 3, properties={}, schema=SCHEMA)
+    define_commit(table, 1, properties={})
+    define_commit(table, 2, properties={}, schema=fewer)
+    define_commit(table, 3, properties={}, schema=SCHEMA)
     assert "Queries that name channel fail from then on." in difference(table, 1, 2).effects
     assert any("hold null in channel" in effect for effect in difference(table, 2, 3).effects)
 
 
 def test_a_property_that_matters_is_explained_and_open_writes_are_warned_of(table):
-    defined(table, 1, properties={})
-    defined(table, 2, properties={"delta.appendOnly": "true", "colour": "mauve"})
-    defined(table, 3, properties={})
+    define_commit(table, 1, properties={})
+    define_commit(table, 2, properties={"delta.appendOnly": "true", "colour": "mauve"})
+    define_commit(table, 3, properties={})
     effects = difference(table, 1, 2).effects
     assert any("DELETE, UPDATE and MERGE are refused" in effect for effect in effects)
     assert any("Writes that were open across v2" in effect for effect in effects)
 
 
 def test_a_span_that_changed_no_definition_has_no_effects(table):
-    defined(table, 1, properties={})
+    define_commit(table, 1, properties={})
     make_commit(table, 2, "OPTIMIZE", changes_data=False)
     comparison = difference(table, 1, 2)
     assert (comparison.effects, comparison.data_versions) == ((), 0)
 
 
 def test_one_version_is_compared_with_the_definition_before_it(table):
-    defined(table, 1, properties={"keep": "7 days"})
+    define_commit(table, 1, properties={"keep": "7 days"})
     make_commit(table, 2)
-    commit = defined(table, 3, properties={"keep": "14 days"})
+    commit = define_commit(table, 3, properties={"keep": "14 days"})
     [changed] = change_of(commit).changed
     assert [(line.sign, line.text) for line in changed.lines] == [
         ("-", "keep = 7 days"), ("+", "keep = 14 days"),
@@ -81,7 +81,7 @@ def test_one_version_is_compared_with_the_definition_before_it(table):
 
 
 def test_a_version_that_makes_a_clustered_table_says_by_which_columns(table):
-    made = defined(table, 0, properties={}, features=["clustering"])
+    made = define_commit(table, 0, properties={}, features=["clustering"])
     domain = {"domain": "delta.clustering", "removed": False}
     names = json.dumps({"clusteringColumns": [["order_date"], ["channel"]]})
     made.raw += json.dumps({"domainMetadata": domain | {"configuration": names}}) + "\n"
@@ -89,13 +89,13 @@ def test_a_version_that_makes_a_clustered_table_says_by_which_columns(table):
     layout = next(part for part in change_of(made).sections if part.name == "Layout")
     said = [line.text for line in layout.lines]
     assert said == ["not partitioned", "clustered by order_date, channel"]
-    defined(table, 1, properties={"colour": "mauve"})
+    define_commit(table, 1, properties={"colour": "mauve"})
     later = change_of(table.commits.get(version=1))
     assert [part.name for part in later.changed] == ["Properties"]
 
 
 def test_what_a_version_changed_is_not_guessed_where_nothing_before_it_is_kept(table):
-    change = change_of(defined(table, 2, properties={"keep": "7 days"}))
+    change = change_of(define_commit(table, 2, properties={"keep": "7 days"}))
     assert change.sections is None
     assert "is not mirrored" in change.gap
 
@@ -119,11 +119,11 @@ def test_hundreds_of_columns_may_change_in_one_version(table):
     def column(name, kind):
         return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
-    defined(table, 1, properties={}, schema=schema("integer"))
-    defined(table, 2, properties={}, schema=schema("long"))
+    define_commit(table, 1, properties={}, schema=schema("integer"))
+    define_commit(table, 2, properties={}, schema=schema("long"))
     table.version = 3
     table.save()
-    defined(table, 3, properties={}, schema=schema("string"))
+    define_commit(table, 3, properties={}, schema=schema("string"))
     [changed] = change_of(table.commits.get(version=2)).changed
     assert sum(line.sign == "+" for line in changed.lines) == 600
     [effect] = [text for text in difference(table, 1, 2).effects if "nullability" in text]

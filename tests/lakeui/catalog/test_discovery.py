@@ -60,7 +60,7 @@ def lake(tmp_path, settings):
     return root
 
 
-def below(root, after=""):
+def list_below(root, after=""):
     return list(iter_directories(open_store(str(root)), after))
 
 
@@ -68,21 +68,21 @@ def tables(directories):
     return [one.path for one in directories if one.is_table]
 
 
-def found(discovery):
+def list_found(discovery):
     return list(discovery.tables.values_list("name", flat=True))
 
 
-def requested(root, match="", naming=NAMING):
+def request_search(root, match="", naming=NAMING):
     return request_discovery(str(root), match, naming, None)
 
 
-def done(discovery):
+def refresh(discovery):
     discovery.refresh_from_db()
     return discovery
 
 
 def test_tables_are_found_and_what_is_inside_of_others_is_not(lake):
-    directories = below(lake)
+    directories = list_below(lake)
     assert tables(directories) == ["crm", "sales/2026/returns", "sales/orders"]
     assert [one.path for one in directories] == [
         "crm", "empty", "sales", "sales/2026", "sales/2026/returns", "sales/orders",
@@ -90,14 +90,14 @@ def test_tables_are_found_and_what_is_inside_of_others_is_not(lake):
 
 
 def test_a_root_that_is_a_table_is_the_one(lake):
-    assert tables(below(lake / "crm")) == [""]
+    assert tables(list_below(lake / "crm")) == [""]
 
 
 def test_a_search_goes_on_after_any_directory(lake):
-    whole = below(lake)
+    whole = list_below(lake)
     for place, directory in enumerate(whole):
-        assert below(lake, directory.path) == whole[place + 1 :]
-    assert tables(below(lake, "sales/2026/gone meanwhile")) == [
+        assert list_below(lake, directory.path) == whole[place + 1 :]
+    assert tables(list_below(lake, "sales/2026/gone meanwhile")) == [
         "sales/2026/returns",
         "sales/orders",
     ]
@@ -109,7 +109,7 @@ def test_a_directory_that_cannot_be_read_is_told_and_passed_over(lake):
     (lake / "empty").chmod(0)
     try:
         with ordinary_user(lake):
-            directories = below(lake)
+            directories = list_below(lake)
     finally:
         (lake / "empty").chmod(0o755)
     assert [one.path for one in directories if one.problem] == ["empty"]
@@ -119,31 +119,31 @@ def test_a_directory_that_cannot_be_read_is_told_and_passed_over(lake):
 def test_a_search_goes_on_after_a_directory_that_cannot_be_read(lake, settings, monkeypatch):
     is_table = discoveries._is_table
 
-    def refused(store, path):
+    def fail_in_empty(store, path):
         if path.startswith("empty"):
             msg = "Could not list it."
             raise StorageError(msg, "Check the rights.")
         return is_table(store, path)
 
-    monkeypatch.setattr(discoveries, "_is_table", refused)
+    monkeypatch.setattr(discoveries, "_is_table", fail_in_empty)
     settings.DISCOVER_MAX_DIRECTORIES = 2
-    discovery = requested(lake)
+    discovery = request_search(lake)
     for _ in range(4):
         search(discovery.pk)
-        go_on(done(discovery))
-    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+        go_on(refresh(discovery))
+    assert list_found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
 
 
 def test_a_directory_whose_name_is_not_in_utf8_is_told_and_passed_over(lake, settings):
     (lake / os.fsdecode(b"d\xff") / "_delta_log").mkdir(parents=True)
     settings.DISCOVER_MAX_DIRECTORIES = 2
-    discovery = requested(lake)
+    discovery = request_search(lake)
     for _ in range(5):
         search(discovery.pk)
-        go_on(done(discovery))
-    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+        go_on(refresh(discovery))
+    assert list_found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
     assert discovery.unreadable == 1
-    told = [one.problem for one in below(lake) if one.problem]
+    told = [one.problem for one in list_below(lake) if one.problem]
     assert told == ["The name of the directory d\N{REPLACEMENT CHARACTER} is not in UTF-8."]
 
 
@@ -172,10 +172,10 @@ def test_names_come_from_paths(path, naming, name):
 
 
 def test_a_worker_searches_and_what_is_chosen_is_registered(lake):
-    discovery = requested(lake)
+    discovery = request_search(lake)
     assert search(discovery.pk) is False
-    assert (done(discovery).is_complete, discovery.examined) == (True, 6)
-    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+    assert (refresh(discovery).is_complete, discovery.examined) == (True, 6)
+    assert list_found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
     (row,) = discovery.tables.filter(name="sales.orders")
     registered = register_found([(row.place, row.name), (str(lake / "empty"), "x")], None)
     assert [table.name for table in registered.tables] == ["sales.orders"]
@@ -184,46 +184,46 @@ def test_a_worker_searches_and_what_is_chosen_is_registered(lake):
 
 
 def test_only_paths_that_match_are_found(lake):
-    discovery = requested(lake, "sales/*", "{name}")
+    discovery = request_search(lake, "sales/*", "{name}")
     search(discovery.pk)
-    assert found(discovery) == ["returns", "orders"]
+    assert list_found(discovery) == ["returns", "orders"]
 
 
 def test_a_search_rests_at_its_bound_and_goes_on(lake, settings):
     settings.DISCOVER_MAX_DIRECTORIES = 4
-    discovery = requested(lake)
+    discovery = request_search(lake)
     assert search(discovery.pk) is False
-    assert (done(discovery).is_complete, discovery.cursor) == (False, "sales/2026")
+    assert (refresh(discovery).is_complete, discovery.cursor) == (False, "sales/2026")
     assert search(discovery.pk) is False  # it rests
     go_on(discovery)
     search(discovery.pk)
-    assert done(discovery).is_complete
-    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+    assert refresh(discovery).is_complete
+    assert list_found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
 
 
 def test_a_search_is_handed_on_in_slices(lake):
-    discovery, slices = requested(lake), 1
+    discovery, slices = request_search(lake), 1
     while search(discovery.pk, seconds=0):
         slices += 1
     assert slices > 3
-    assert done(discovery).is_complete
-    assert len(found(discovery)) == 3
+    assert refresh(discovery).is_complete
+    assert len(list_found(discovery)) == 3
 
 
 @pytest.mark.parametrize("ahead", [-2, 2], ids=["silent", "by a clock ahead"])
 def test_what_a_dead_worker_wrote_down_is_where_the_next_goes_on(lake, monkeypatch, ahead):
-    discovery = requested(lake)
+    discovery = request_search(lake)
     search(discovery.pk, seconds=0)
     Discovery.objects.update(seen_at=discovery.requested_at)  # a worker took it, and died
     assert search(discovery.pk) is False
-    assert done(discovery).finished_at is None
+    assert refresh(discovery).finished_at is None
     Discovery.objects.update(seen_at=discovery.requested_at + ahead * discoveries.PATIENCE)
     woken = []
     monkeypatch.setattr(discoveries, "wake", woken.append)
     wake_all()
     assert woken == [discovery.pk]
     search(discovery.pk)
-    assert done(discovery).is_complete
+    assert refresh(discovery).is_complete
     assert discovery.examined == 6
 
 
@@ -231,10 +231,14 @@ def test_ten_thousand_directories_without_a_table_end_in_bounded_time(tmp_path, 
     settings.TABLE_ROOTS = [str(tmp_path)]
     for number in range(10_000):
         (tmp_path / f"{number % 100:02}/{number:05}").mkdir(parents=True)
-    discovery = requested(tmp_path)
+    discovery = request_search(tmp_path)
     while search(discovery.pk):
         pass
-    assert (done(discovery).is_complete, discovery.examined, found(discovery)) == (True, 10_100, [])
+    assert (refresh(discovery).is_complete, discovery.examined, list_found(discovery)) == (
+        True,
+        10_100,
+        [],
+    )
 
 
 def test_a_root_that_nobody_allowed_or_that_is_gone_is_told(lake, settings):
@@ -246,16 +250,16 @@ def test_a_root_that_nobody_allowed_or_that_is_gone_is_told(lake, settings):
     ):
         with pytest.raises(EngineError):
             request_discovery(root, "", naming, None)
-    discovery = requested(lake)
+    discovery = request_search(lake)
     settings.TABLE_ROOTS = ["/elsewhere"]
     assert search(discovery.pk) is False
-    assert "allowed" in done(discovery).problem
+    assert "allowed" in refresh(discovery).problem
     assert discovery.finished_at is not None
 
 
 def test_only_the_latest_searches_are_kept(lake):
     for _ in range(25):
-        requested(lake)
+        request_search(lake)
     assert Discovery.objects.count() == discoveries.MOST_KEPT
 
 
@@ -275,11 +279,11 @@ def test_an_object_store_is_searched(s3_options, settings):  # noqa: F811
         client.put_object(Bucket="lake", Key=f"found/a/t1/{number:04}.parquet", Body=b"")
     settings.TABLE_ROOTS = ["s3://lake"]
     settings.TABLE_STORAGE_OPTIONS = {"s3://lake": s3_options}
-    discovery = requested("s3://lake/found")
+    discovery = request_search("s3://lake/found")
     while search(discovery.pk):
         pass
-    assert found(discovery) == ["a.t1", "b"]
-    assert done(discovery).examined == 5
+    assert list_found(discovery) == ["a.t1", "b"]
+    assert refresh(discovery).examined == 5
     assert discovery.tables.first().place == "s3://lake/found/a/t1"
 
 
@@ -313,89 +317,91 @@ def test_the_command_tells_what_was_refused(lake):
 # Again and again
 
 
-def repeated(lake, by=None, *, registers=False):
+def request_repeated_search(lake, by=None, *, registers=False):
     return request_discovery(str(lake), "", NAMING, by, every_hours=6, registers=registers)
 
 
 def test_a_search_is_repeated_when_its_hours_are_over_and_finds_what_came(lake):
-    discovery = repeated(lake)
+    discovery = request_repeated_search(lake)
     search(discovery.pk)
-    ended = done(discovery).finished_at
+    ended = refresh(discovery).finished_at
     assert repeat_due(ended + timedelta(hours=5)) == 0
     new_table(lake / "late/one")
     shutil.rmtree(lake / "crm")
     assert repeat_due(ended + timedelta(hours=6)) == 1
     assert repeat_due(ended + timedelta(hours=6)) == 0
     search(discovery.pk)
-    assert done(discovery).is_complete
-    assert found(discovery) == ["late.one", "sales.2026.returns", "sales.orders"]
+    assert refresh(discovery).is_complete
+    assert list_found(discovery) == ["late.one", "sales.2026.returns", "sales.orders"]
     assert not Table.objects.exists()
 
 
 def test_a_repeated_search_that_rests_at_its_bound_goes_on_at_once(lake, settings):
     settings.DISCOVER_MAX_DIRECTORIES = 4
-    discovery = repeated(lake)
+    discovery = request_repeated_search(lake)
     search(discovery.pk)
-    assert not done(discovery).is_complete
+    assert not refresh(discovery).is_complete
     assert repeat_due(discovery.finished_at) == 1
     search(discovery.pk)
-    assert done(discovery).is_complete
-    assert len(found(discovery)) == 3
+    assert refresh(discovery).is_complete
+    assert len(list_found(discovery)) == 3
 
 
 def test_a_round_of_a_repeated_search_is_bounded(lake, settings, monkeypatch):
     """Beyond so many bounds it goes on when its hours are over."""
     settings.DISCOVER_MAX_DIRECTORIES = 1
     monkeypatch.setattr(discoveries, "MOST_BOUNDS", 2)
-    discovery = repeated(lake)
+    discovery = request_repeated_search(lake)
     search(discovery.pk)
-    assert repeat_due(done(discovery).finished_at) == 1
+    assert repeat_due(refresh(discovery).finished_at) == 1
     search(discovery.pk)
-    assert repeat_due(done(discovery).finished_at) == 0
+    assert repeat_due(refresh(discovery).finished_at) == 0
     assert repeat_due(discovery.finished_at + timedelta(hours=6)) == 1
 
 
 def test_a_repeated_search_of_a_root_that_is_gone_waits_for_its_hours(lake):
-    discovery = repeated(lake)
+    discovery = request_repeated_search(lake)
     shutil.rmtree(lake)
     search(discovery.pk)
-    assert repeat_due(done(discovery).finished_at) == 0
+    assert repeat_due(refresh(discovery).finished_at) == 0
 
 
 def test_what_is_found_is_registered_as_who_asked_as_long_as_they_may(lake, django_user_model):
     ada = django_user_model.objects.create_superuser("ada")
     Table.objects.create(name="sales.orders", uri="/elsewhere")  # the name is taken
-    discovery = repeated(lake, ada, registers=True)
+    discovery = request_repeated_search(lake, ada, registers=True)
     search(discovery.pk)
     names = set(Table.objects.filter(registered_by=ada).values_list("name", flat=True))
     assert names == {"crm", "sales.2026.returns"}
-    assert done(discovery).problem.startswith("1 of 3 tables were not registered.")
+    assert refresh(discovery).problem.startswith("1 of 3 tables were not registered.")
     new_table(lake / "late/one")
     django_user_model.objects.update(is_superuser=False)
     repeat_due(discovery.finished_at + timedelta(hours=6))
     search(discovery.pk)
-    assert "may not register tables" in done(discovery).problem
-    assert "late.one" in found(discovery)
+    assert "may not register tables" in refresh(discovery).problem
+    assert "late.one" in list_found(discovery)
     assert not Table.objects.filter(name="late.one").exists()
 
 
 def test_what_somebody_unregistered_stays_off_the_list(lake, django_user_model):
     ada = django_user_model.objects.create_superuser("ada")
-    discovery = repeated(lake, ada, registers=True)
+    discovery = request_repeated_search(lake, ada, registers=True)
     search(discovery.pk)
     unregister_table(Table.objects.get(name="crm"), ada, "nobody needs it")
     new_table(lake / "late/one")
-    repeat_due(done(discovery).finished_at + timedelta(hours=6))
+    repeat_due(refresh(discovery).finished_at + timedelta(hours=6))
     search(discovery.pk)
     names = set(Table.objects.values_list("name", flat=True))
     assert names == {"late.one", "sales.2026.returns", "sales.orders"}
-    assert "crm" in found(discovery)
+    assert "crm" in list_found(discovery)
     [left] = discoveries.not_registered(discovery)
     assert register_found([(left.place, left.name)], ada).tables[0].name == "crm"
 
 
 def test_a_search_that_is_forgotten_meanwhile_ends(lake, django_user_model, monkeypatch):
-    discovery = repeated(lake, django_user_model.objects.create_superuser("ada"), registers=True)
+    discovery = request_repeated_search(
+        lake, django_user_model.objects.create_superuser("ada"), registers=True
+    )
     monkeypatch.setattr(discoveries, "matches", lambda *_: Discovery.objects.all().delete())
     assert not search(discovery.pk)
     connection.check_constraints()
@@ -407,22 +413,22 @@ def test_a_place_that_is_too_long_for_the_list_is_told_and_passed_over(lake):
     for letter in "abcdefghi":
         deep /= letter * 250
     new_table(deep)
-    discovery = requested(lake)
+    discovery = request_search(lake)
     assert not search(discovery.pk)
-    assert done(discovery).is_complete
+    assert refresh(discovery).is_complete
     assert discovery.problem == "The path of a table has more than 2000 characters."
-    assert found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
+    assert list_found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
     with pytest.raises(EngineError, match="more than 2000"):
         request_registration(str(deep))
 
 
 def test_repeated_searches_are_bounded_and_outlast_others(lake, settings):
     for _ in range(discoveries.MOST_REPEATED):
-        repeated(lake)
+        request_repeated_search(lake)
     with pytest.raises(EngineError, match="repeated already"):
-        repeated(lake)
+        request_repeated_search(lake)
     for _ in range(25):
-        requested(lake)
+        request_search(lake)
     assert Discovery.objects.filter(every_hours=6).count() == discoveries.MOST_REPEATED
     settings.READ_ONLY = True
     Discovery.objects.update(finished_at=discoveries.timezone.now(), is_complete=True)
@@ -437,7 +443,7 @@ def round_of(discovery):
     assert search(discovery.pk) is False
 
 
-def told(user):
+def list_attention(user):
     asked = AttentionRequest(
         user, timezone.now(), ConflictsOfDay(timezone.now(), ConflictSums()), ActiveMutes(), 50
     )
@@ -452,27 +458,27 @@ def test_what_a_repeated_search_finds_is_told_until_it_is_registered_or_dismisse
     admin = User(username="root", is_superuser=True)
     discovery = request_discovery(str(lake), "", NAMING, None, every_hours=1)
     search(discovery.pk)
-    assert told(admin) == [(str(lake), 3)]
-    assert told(User.objects.create(username="nobody")) == []
+    assert list_attention(admin) == [(str(lake), 3)]
+    assert list_attention(User.objects.create(username="nobody")) == []
     register_found([(str(lake / "crm"), "crm")], None)
-    assert told(admin) == [(str(lake), 2)], "what is registered is told no more"
+    assert list_attention(admin) == [(str(lake), 2)], "what is registered is told no more"
     unregister_table(Table.objects.get(), None)
-    assert told(admin) == [(str(lake), 2)], "nor is what was taken off"
+    assert list_attention(admin) == [(str(lake), 2)], "nor is what was taken off"
     (finding,) = AlertRound(timezone.now()).findings(AttentionCheck.NEW_TABLES, None)
     assert finding.title == f"2 new tables below {lake}"
     assert dismiss(discovery) == 2
-    assert told(admin) == []
+    assert list_attention(admin) == []
     new_table(lake / "late")
     round_of(discovery)
-    assert told(admin) == [(str(lake), 1)], "what was dismissed stays so"
+    assert list_attention(admin) == [(str(lake), 1)], "what was dismissed stays so"
     Discovery.objects.filter(pk=discovery.pk).update(
         finished_at=timezone.now() - timedelta(hours=2)
     )
     repeat_due(timezone.now())
-    assert told(admin) == [(str(lake), 1)], "while a round is under way, too"
+    assert list_attention(admin) == [(str(lake), 1)], "while a round is under way, too"
     shutil.rmtree(lake / "late")
     search(discovery.pk)
-    assert told(admin) == [], "what is gone is told no more"
+    assert list_attention(admin) == [], "what is gone is told no more"
 
 
 def test_a_search_that_registers_or_is_not_repeated_tells_nothing(lake):
@@ -481,5 +487,5 @@ def test_a_search_that_registers_or_is_not_repeated_tells_nothing(lake):
     again = request_discovery(str(lake), "", NAMING, admin, every_hours=1, registers=True)
     for discovery in (once, again):
         search(discovery.pk)
-    assert told(admin) == []
+    assert list_attention(admin) == []
     assert Table.objects.count() == 3

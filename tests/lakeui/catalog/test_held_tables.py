@@ -37,7 +37,7 @@ from tests.lakeui.catalog.any_commits import (
     write_any_commit,
 )
 from tests.lakeui.catalog.log_writer import SCHEMA, append_commit, new_table
-from tests.lakeui.catalog.mirrored_rows import mirrored_rows
+from tests.lakeui.catalog.mirrored_rows import read_mirror_rows
 from tests.shares import one_in
 
 pytestmark = pytest.mark.django_db
@@ -56,32 +56,32 @@ def anew(monkeypatch) -> list[int]:
     versions: list[int] = []
     write_anew = mirror._write_anew
 
-    def noted(table, snapshot):
+    def note_rewrite(table, snapshot):
         versions.append(snapshot.version)
         write_anew(table, snapshot)
 
-    monkeypatch.setattr(mirror, "_write_anew", noted)
+    monkeypatch.setattr(mirror, "_write_anew", note_rewrite)
     monkeypatch.setattr(mirror, "HELD_TABLES", HeldTables())
     return versions
 
 
-def rebuilt_rows(table: Table) -> list[list[object]]:
+def rebuild_rows(table: Table) -> list[list[object]]:
     """What a rebuild would write; the mirror and what is held stay as they are."""
     held, mirror.HELD_TABLES = mirror.HELD_TABLES, HeldTables()
     try:
         with transaction.atomic():
             rebuild_table(Table.objects.get(pk=table.pk))
-            rows = mirrored_rows(table)
+            rows = read_mirror_rows(table)
             transaction.set_rollback(True)
     finally:
         mirror.HELD_TABLES = held
     return rows
 
 
-def refreshed(table: Table) -> None:
+def refresh_and_compare(table: Table) -> None:
     """Refresh a table as a worker does, and compare it with a rebuild."""
     refresh_table(Table.objects.get(pk=table.pk))
-    assert mirrored_rows(table) == rebuilt_rows(table)
+    assert read_mirror_rows(table) == rebuild_rows(table)
 
 
 @pytest.fixture
@@ -144,16 +144,16 @@ READ_ANEW = {
 @pytest.mark.parametrize("what", FOLLOWED)
 def test_a_commit_of_files_is_followed(table, lake, anew, what):
     append_commit(lake / "t", 3, FOLLOWED[what])
-    refreshed(table)
+    refresh_and_compare(table)
     append_commit(lake / "t", 4, [add("z")])
-    refreshed(table)
+    refresh_and_compare(table)
     assert [version for version in anew if version > 2] == [3, 4]  # by the rebuilds
 
 
 @pytest.mark.parametrize("what", READ_ANEW)
 def test_what_commits_alone_do_not_tell_is_read_anew(table, lake, anew, what):
     append_commit(lake / "t", 3, READ_ANEW[what])
-    refreshed(table)
+    refresh_and_compare(table)
     assert anew.count(3) == 2
 
 
@@ -161,7 +161,7 @@ def test_several_commits_are_followed_at_once(table, lake, anew):
     append_commit(lake / "t", 3, [remove("a"), add("f")])
     append_commit(lake / "t", 4, [remove("f"), add("a"), remove("b", deletionVector=vector(1, 4))])
     append_commit(lake / "t", 5, [add("g", rows=None), remove("c", 3)])
-    refreshed(table)
+    refresh_and_compare(table)
     assert anew.count(5) == 1
 
 
@@ -183,7 +183,7 @@ def test_beyond_the_cap_the_first_files_by_path_are_mirrored(
     settings.MIRROR_MAX_LIVE_FILES = 3
     rebuild_table(table)
     append_commit(lake / "t", 3, actions)
-    refreshed(table)
+    refresh_and_compare(table)
     assert LiveFile.objects.count() == 3
     assert anew.count(3) == whole_readings
 
@@ -193,26 +193,26 @@ def test_a_table_that_grows_beyond_the_cap_is_followed(table, lake, anew, settin
     rebuild_table(table)
     for version, name in enumerate("ghi", 3):
         append_commit(lake / "t", version, [add(name), add(f"{name}0"), remove("e")])
-        refreshed(table)
+        refresh_and_compare(table)
     assert [anew.count(version) for version in (3, 4, 5)] == [1, 1, 1]
 
 
 def test_another_cap_is_read_anew(table, lake, anew, settings):
     settings.MIRROR_MAX_LIVE_FILES = 2
     append_commit(lake / "t", 3, [add("f")])
-    refreshed(table)
+    refresh_and_compare(table)
     assert anew.count(3) == 2
 
 
 def test_a_checkpoint_is_read_anew(table, lake, anew):
     append_commit(lake / "t", 3, [add("f")])
     checkpoint(lake / "t")
-    refreshed(table)
+    refresh_and_compare(table)
     append_commit(lake / "t", 4, [add("g")])
-    refreshed(table)
+    refresh_and_compare(table)
     append_commit(lake / "t", 5, [add("h")])
     checkpoint(lake / "t")
-    refreshed(table)
+    refresh_and_compare(table)
     assert [anew.count(version) for version in (3, 4, 5)] == [2, 1, 2]
 
 
@@ -220,7 +220,7 @@ def test_a_vacuum_is_read_anew(table, lake, anew):
     append_commit(lake / "t", 3, [], info=VACUUM_END)
     in_seven_hours = NOW_MS / 1000 + 7 * 3600
     os.utime(lake / "t/_delta_log" / f"{3:020}.json", (in_seven_hours, in_seven_hours))
-    refreshed(table)
+    refresh_and_compare(table)
     table.refresh_from_db()
     assert (table.dead_file_count, anew.count(3)) == (1, 2)
 
@@ -230,7 +230,7 @@ def test_a_table_in_the_place_of_a_held_one_is_read_anew(table, lake):
     new_table(lake / "t", configuration=KEEPS)
     for version in range(1, 5):
         append_commit(lake / "t", version, [add(f"n{version}")])
-    refreshed(table)
+    refresh_and_compare(table)
     assert LiveFile.objects.filter(path="n4").exists()
 
 
@@ -243,10 +243,10 @@ def test_a_held_table_in_whose_place_another_worker_mirrored_one_is_let_go(lake,
     append_commit(lake / "t", 1, [add("new")])
     held = mirror.HELD_TABLES
     monkeypatch.setattr(mirror, "HELD_TABLES", HeldTables())
-    refreshed(table)
+    refresh_and_compare(table)
     monkeypatch.setattr(mirror, "HELD_TABLES", held)
     append_commit(lake / "t", 2, [remove("new")])
-    refreshed(table)
+    refresh_and_compare(table)
     assert not LiveFile.objects.exists()
 
 
@@ -255,7 +255,7 @@ def test_workers_take_turns_in_following(table, lake, anew, monkeypatch):
     for version in range(3, 11):
         append_commit(lake / "t", version, [add(f"f{version}"), remove(f"f{version - 1}")])
         monkeypatch.setattr(mirror, "HELD_TABLES", workers[(version // 2) % 2])
-        refreshed(table)
+        refresh_and_compare(table)
     read_by_mirrors = [anew.count(version) - 1 for version in range(3, 11)]  # less the rebuild's
     assert read_by_mirrors == [1, 0, 0, 0, 0, 0, 0, 0]
 
@@ -275,7 +275,7 @@ def test_a_mirror_that_another_worker_moves_on_meanwhile_is_read_anew(table, lak
         return vacuumed_at(row)
 
     monkeypatch.setattr(mirror, "_last_vacuum_time", meanwhile)
-    refreshed(table)
+    refresh_and_compare(table)
     assert not turns
     assert set(LiveFile.objects.values_list("path", flat=True)) == set("bcdeg")
 
@@ -287,16 +287,16 @@ def test_a_mirror_that_is_not_what_was_held_is_read_anew(table, lake, harm):
     else:
         Table.objects.update(size_bytes=1)
     append_commit(lake / "t", 3, [remove("a")])
-    refreshed(table)
+    refresh_and_compare(table)
     assert LiveFile.objects.count() == 4
 
 
 def test_what_takes_too_much_memory_is_not_held(table, lake, anew, settings):
     settings.MIRROR_HELD_BYTES = 100
     append_commit(lake / "t", 3, [add("f")])
-    refreshed(table)  # followed, and let go
+    refresh_and_compare(table)  # followed, and let go
     append_commit(lake / "t", 4, [add("g")])
-    refreshed(table)
+    refresh_and_compare(table)
     assert (anew.count(3), anew.count(4)) == (1, 2)
 
 
@@ -333,7 +333,7 @@ def test_any_history_is_followed_to_what_a_rebuild_says(lake, settings, monkeypa
                 (lake / "t/_delta_log" / f"{0:020}.json").unlink(missing_ok=True)
         monkeypatch.setattr(mirror, "HELD_TABLES", dice.choice(workers))
         refresh_table(Table.objects.get(pk=table.pk))
-        kept_log = mirrored_rows(table), rebuilt_rows(table)
+        kept_log = read_mirror_rows(table), rebuild_rows(table)
         assert live_of(kept_log[0]) == live_of(kept_log[1]), version
 
 
@@ -357,7 +357,7 @@ def test_what_this_engine_does_is_followed(lake, anew):
         "RESTORE t TO VERSION AS OF 2",
     ):
         say(handle, statement)
-        refreshed(table)
+        refresh_and_compare(table)
     assert [anew.count(version) for version in range(2, handle.version())] == [1, 1, 1, 1]
 
 
@@ -385,5 +385,5 @@ def test_what_delta_rs_does_is_followed(lake):
         lambda: deltalake.write_deltalake(place, rows, mode="append"),
     ):
         act()
-        refreshed(table)
+        refresh_and_compare(table)
     assert Table.objects.get(pk=table.pk).version > other.version()

@@ -149,13 +149,13 @@ def guest(orders):
 
 @pytest.mark.parametrize("columns", [(), ("order_id",), ("no_such_column",)])
 def test_a_key_tells_nothing_of_a_table_that_one_may_not_see(orders, salaries, guest, columns):
-    def declared(other):
+    def declare(other):
         asked = Key(
             kind="foreign", columns=("order_id",), references=other, referenced_columns=columns
         )
         return declare_key(orders, replace(asked, name=other), guest)
 
-    hidden, absent = declared(salaries.name), declared("no.such")
+    hidden, absent = declare(salaries.name), declare("no.such")
     assert hidden.referenced_columns == absent.referenced_columns == list(columns)
     assert (hidden.referenced_table, absent.referenced_table) == (None, None)
 

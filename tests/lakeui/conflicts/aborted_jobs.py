@@ -24,7 +24,7 @@ SCHEMA = StructType((StructField("id", LONG), StructField("n", LONG)))
 UPDATE, DELETE = "UPDATE t SET n = 7 WHERE id >= 5", "DELETE FROM t WHERE id = 6"
 
 
-def aborted_job(
+def create_aborted_job(
     uri: str,
     person: User,
     mine: str = UPDATE,

@@ -36,7 +36,7 @@ def remove(path, part="a"):
     }
 
 
-def told(table, version, *actions, **info):
+def set_commit_text(table, version, *actions, **info):
     """Give a version of the mirror its commit's text."""
     lines = [json.dumps({"commitInfo": {"timestamp": 0, **info}})]
     raw = "\n".join([*lines, *(json.dumps(action) for action in actions)])
@@ -47,13 +47,13 @@ def replayable(table, part="a", **later):
     """Version 1 appends blindly to partition a; version 2, which read version 0, deletes from one."""
     table.schema, table.partition_columns = SCHEMA, ["part"]
     table.save()
-    told(table, 0, operation="CREATE TABLE")
-    told(table, 1, add("w"), operation="WRITE", readVersion=0, isBlindAppend=True)
+    set_commit_text(table, 0, operation="CREATE TABLE")
+    set_commit_text(table, 1, add("w"), operation="WRITE", readVersion=0, isBlindAppend=True)
     delete = {
         "operation": "DELETE",
         "readVersion": 0,
         "isBlindAppend": False,
         "operationParameters": {"predicate": json.dumps([f"part = '{part}'"])},
     }
-    told(table, 2, remove("f", part), add("g", part), **(delete | later))
+    set_commit_text(table, 2, remove("f", part), add("g", part), **(delete | later))
     return table

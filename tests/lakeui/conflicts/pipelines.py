@@ -34,7 +34,7 @@ class Program:
         running = run(command, self.lake, stats=False)
         return running.txn.commit(running.operation)
 
-    def resolved(self):
+    def resolve_events(self):
         """The events of a DELETE that another one overlapped with in the same file."""
         running = run(c.Delete(2, c.Range(0, 2)), self.lake, stats=False)
         self.do(c.Delete(3, c.Range(4, 5)))
@@ -49,7 +49,7 @@ class Program:
             self.event(running, "committed", 2, version=version),
         ]
 
-    def aborted(self):
+    def abort_events(self):
         """The events of a DELETE of rows that another one deleted first."""
         running = run(c.Delete(4, c.Range(3, 4)), self.lake, stats=False)
         self.do(c.Delete(5, c.Range(3, 4)))

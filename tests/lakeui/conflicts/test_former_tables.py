@@ -78,7 +78,7 @@ def conflicts(table, job):
     return aborted
 
 
-def told_of(table, conflict):
+def describe_history(table, conflict):
     """What is said to be of version 1, and of the conflict's other side."""
     table.refresh_from_db()
     conflict.refresh_from_db()
@@ -107,7 +107,7 @@ def told_of(table, conflict):
 
 
 def test_what_is_on_record_is_told_of_the_versions_that_it_is_about(table, job, conflicts):
-    assert told_of(table, conflicts) == {
+    assert describe_history(table, conflicts) == {
         "effects": (1, 1), "counts": (1, 1), "job": True, "makers": 1, "bars": 1, "beat": 1, "history": True, "what if": 2,
         "winner": (True, "first"),
     }  # fmt: skip
@@ -116,7 +116,7 @@ def test_what_is_on_record_is_told_of_the_versions_that_it_is_about(table, job, 
 def test_nothing_from_before_is_told_of_another_table_in_the_place(tmp_path, table, job, conflicts):
     write(tmp_path / "orders", SINCE, "second")
     refresh_table(table)
-    assert told_of(table, conflicts) == {
+    assert describe_history(table, conflicts) == {
         "effects": (0, 0), "counts": (0, 0), "job": False, "makers": 0, "bars": 0, "beat": 0, "history": False, "what if": 0,
         "winner": (False, ""),
     }  # fmt: skip

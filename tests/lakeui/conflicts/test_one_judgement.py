@@ -87,7 +87,7 @@ def cells_of(table: Table) -> dict[tuple[str, str], Verdict]:
     return {(cell.current, cell.winner): cell.verdict for cell in cells}
 
 
-def as_in_the_matrix(verdicts: set[Verdict]) -> Verdict:
+def choose_worst(verdicts: set[Verdict]) -> Verdict:
     """Of several pairs the worst; that an append is exempt is one way never to conflict."""
     order = (Verdict.ALWAYS, Verdict.SAME_FILES, Verdict.SAME_ROW)
     return next((verdict for verdict in order if verdict in verdicts), Verdict.NEVER)
@@ -113,8 +113,8 @@ def test_what_is_said_of_a_job_is_what_the_matrix_says(layout, level):
             for side in sides
             for kind, parameters in JOBS[winner]
         }
-        assert as_in_the_matrix(landed) == cells[current, winner], f"{current} after {winner}"
-        assert as_in_the_matrix(coming) == cells[current, winner], f"{current} after {winner}"
+        assert choose_worst(landed) == cells[current, winner], f"{current} after {winner}"
+        assert choose_worst(coming) == cells[current, winner], f"{current} after {winner}"
 
 
 @pytest.mark.django_db
@@ -130,8 +130,8 @@ def test_the_isolation_page_and_rest_show_the_matrix(layout, level):
             assert cell.verdict is Verdict.ALWAYS
             continue
         sides = [Operation(kind=KIND_OF_ROW[name]) for name in (cell.current, cell.winner)]
-        assert cell.verdict == as_in_the_matrix({forecast(build_setting(table), *sides).verdict})
-        then = as_in_the_matrix({forecast(under, *sides).verdict})
+        assert cell.verdict == choose_worst({forecast(build_setting(table), *sides).verdict})
+        then = choose_worst({forecast(under, *sides).verdict})
         assert (cell.preview or cell.verdict) == then
 
 

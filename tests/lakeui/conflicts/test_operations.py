@@ -29,15 +29,15 @@ TARGET = Target("sales", "memory://sales", parse_schema(SCHEMA), SCHEMA)
 SETTING = TableSetting(IsolationLevel.WRITE_SERIALIZABLE, vectors=True)
 
 
-def said(statement: str) -> Operation:
+def parse_operation(statement: str) -> Operation:
     return operation_of(parse_request(statement)[0], TARGET)
 
 
 def merge(source: str, on: str, rest: str = "THEN DELETE") -> Operation:
-    return said(f"MERGE INTO sales AS t USING {source} AS s ON {on} WHEN MATCHED {rest}")
+    return parse_operation(f"MERGE INTO sales AS t USING {source} AS s ON {on} WHEN MATCHED {rest}")
 
 
-DELETE_7 = said("DELETE FROM sales WHERE id = 7")
+DELETE_7 = parse_operation("DELETE FROM sales WHERE id = 7")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ DELETE_7 = said("DELETE FROM sales WHERE id = 7")
     ],
 )
 def test_a_subquery_over_the_table_itself_reads_all_of_it(statement):
-    operation = said(statement)
+    operation = parse_operation(statement)
     assert operation.reads_all
     assert forecast(SETTING, operation, DELETE_7).verdict is Verdict.ALWAYS
 
@@ -65,17 +65,19 @@ def test_a_subquery_over_the_table_itself_reads_all_of_it(statement):
     ],
 )
 def test_a_source_that_reads_the_table_reads_more_than_the_condition_says(statement):
-    operation = said(statement)
+    operation = parse_operation(statement)
     assert operation.conditions is None
     assert forecast(SETTING, operation, DELETE_7).verdict is not Verdict.NEVER
 
 
 def test_an_insert_from_its_own_table_reads_what_its_query_selects():
-    few = said("INSERT INTO sales BY NAME SELECT * FROM sales WHERE id < 3")
+    few = parse_operation("INSERT INTO sales BY NAME SELECT * FROM sales WHERE id < 3")
     assert forecast(SETTING, few, DELETE_7).verdict is Verdict.NEVER
-    joined = said("INSERT INTO sales BY NAME SELECT a.* FROM sales a JOIN x ON a.id = x.id")
+    joined = parse_operation(
+        "INSERT INTO sales BY NAME SELECT a.* FROM sales a JOIN x ON a.id = x.id"
+    )
     assert forecast(SETTING, joined, DELETE_7).verdict is Verdict.SAME_ROW
-    earlier = said("INSERT INTO sales BY NAME SELECT * FROM sales VERSION AS OF 3")
+    earlier = parse_operation("INSERT INTO sales BY NAME SELECT * FROM sales VERSION AS OF 3")
     assert earlier.kind is StatementKind.INSERT
 
 
@@ -87,19 +89,19 @@ def test_an_insert_from_its_own_table_reads_what_its_query_selects():
     ],
 )
 def test_a_condition_of_subqueries_alone_opens_every_file(statement):
-    operation = said(statement)
+    operation = parse_operation(statement)
     assert (operation.opens_all, operation.obstacle) == (True, SUBQUERY)
     assert forecast(SETTING, operation, DELETE_7).verdict is Verdict.ALWAYS
 
 
 def test_a_merge_is_understood_by_its_own_aliases():
     """The source is called as targets usually are."""
-    swapped = said(
+    swapped = parse_operation(
         "MERGE INTO sales AS target USING x AS t ON target.id = t.id AND t.id < 3"
         " WHEN MATCHED THEN DELETE"
     )
     assert forecast(SETTING, swapped, DELETE_7).verdict is not Verdict.NEVER
-    own = said(
+    own = parse_operation(
         "MERGE INTO sales AS orders USING x AS t ON orders.id = t.id AND orders.id < 3"
         " WHEN MATCHED THEN DELETE"
     )
@@ -139,17 +141,17 @@ def test_a_clause_by_source_opens_every_file_and_rows_still_decide():
     ],
 )  # fmt: skip
 def test_an_alter_that_reads_rows_or_restates_the_clustering_is_known(statement, kind):
-    assert said(statement).kind is kind
+    assert parse_operation(statement).kind is kind
 
 
 def test_vacuum_overlaps_with_nothing():
-    alter = said("ALTER TABLE sales SET TBLPROPERTIES ('a' = 'b')")
-    assert forecast(SETTING, said("VACUUM sales"), alter).verdict is Verdict.NEVER
+    alter = parse_operation("ALTER TABLE sales SET TBLPROPERTIES ('a' = 'b')")
+    assert forecast(SETTING, parse_operation("VACUUM sales"), alter).verdict is Verdict.NEVER
 
 
 def test_a_replaced_schema_is_ordered_before_no_append():
     replaced = Operation(kind=StatementKind.OVERWRITE, changes_metadata=True)
-    insert = said("INSERT INTO sales VALUES (1, 'a', null)")
+    insert = parse_operation("INSERT INTO sales VALUES (1, 'a', null)")
     assert forecast(SETTING, replaced, insert).verdict is Verdict.ALWAYS
     kept = Operation(kind=StatementKind.OVERWRITE)
     assert forecast(SETTING, kept, insert).verdict is Verdict.EXEMPT
@@ -160,7 +162,7 @@ def test_a_restore_past_a_change_of_metadata_stops_every_write():
     table = make_table(name="sales", schema=json.loads(SCHEMA))
     Commit.objects.filter(table=table, version=1).update(changes_metadata=True)
     target = Target.from_table(table)
-    insert = said("INSERT INTO sales VALUES (1, 'a', null)")
+    insert = parse_operation("INSERT INTO sales VALUES (1, 'a', null)")
     before, after = {"version": 0}, {"version": 1}
     for point, verdict in (
         (before, Verdict.ALWAYS),

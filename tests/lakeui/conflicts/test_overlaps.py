@@ -175,7 +175,7 @@ def test_a_page_of_commits_knows_which_of_them_are_out_of_order(table, django_as
         assert find_out_of_order_among(table, [c for c in commits if c.version < 10]) == {}
 
 
-def in_window(table):
+def place_in_window(table):
     """The replayable history of `histories`, with the columns that a mirror writes beside it."""
     table.commits.update(committed_at=timezone.now(), changes_data=True)
     table.commits.filter(version=1).update(is_blind_append=True, files_added=1, read_version=0)
@@ -184,15 +184,15 @@ def in_window(table):
 
 
 def test_a_delete_of_another_partition_passed_nothing_over():
-    near = in_window(replayable(small_table()))
-    far = in_window(replayable(small_table("other"), part="b"))
+    near = place_in_window(replayable(small_table()))
+    far = place_in_window(replayable(small_table("other"), part="b"))
     [order] = find_out_of_order(near, overlaps_of(near)).versions
     assert (order.version, order.appends, order.is_known) == (2, (1,), True)
     assert find_out_of_order(far, overlaps_of(far)).versions == ()
 
 
 def test_a_commit_that_is_not_kept_whole_is_said_not_to_be_looked_at():
-    table = in_window(replayable(small_table()))
+    table = place_in_window(replayable(small_table()))
     table.commits.filter(version=1).update(raw_bytes=10**6)
     out_of_order = find_out_of_order(table, overlaps_of(table))
     assert (out_of_order.versions, out_of_order.unread) == ((), 1)
@@ -212,7 +212,7 @@ def foretold(table, properties):
 
 
 def test_a_stricter_level_counts_what_passed_an_append_over():
-    table = in_window(replayable(small_table()))
+    table = place_in_window(replayable(small_table()))
     effect = foretold(table, {LEVEL: "Serializable"})
     assert (effect.more, effect.now, effect.then, effect.open) == ({"DELETE": 1}, 0, 1, 0)
     assert (effect.append_overlaps, effect.out_of_order) == (1, (2,))
@@ -233,7 +233,7 @@ def test_without_vectors_what_rows_resolved_would_lose(table):
 
 
 def test_a_write_is_counted_once_however_often_it_would_lose():
-    table = in_window(replayable(small_table(row_level_eligible=True, deletion_vectors=True)))
+    table = place_in_window(replayable(small_table(row_level_eligible=True, deletion_vectors=True)))
     Table.objects.update(
         partition_columns=[], properties={VECTORS: "true"},
         reader_features=["deletionVectors"], writer_features=["deletionVectors"],

@@ -35,7 +35,7 @@ def spread(text, width=60):
     return [*lines, line]
 
 
-def logged(prefix):
+def prefix_lines(prefix):
     return lambda text: "\n".join(prefix + line for line in ["starting", *spread(text), "done"])
 
 
@@ -44,16 +44,16 @@ WAYS = {
         "26/11/20 02:25:03 ERROR MicroBatchExecution: Query items-upsert [id = 1, runId = 2] "
         f"terminated with error\n{t}"
     ),
-    "a Spark log's prefix on every line": logged("26/11/20 02:25:03 ERROR Executor - "),
-    "Airflow": logged("[2026-11-20, 02:25:03 UTC] {subprocess.py:93} INFO - "),
-    "Airflow, newer": logged("[2026-11-20T02:25:03.123+0000] {local.py:12} ERROR - "),
-    "Kubernetes": logged("2026-11-20T02:25:03.123456789Z stderr F "),
-    "Docker Compose": logged("spark-worker-1  | "),
-    "Docker Compose with times": logged("spark-1  | 2026-11-20 02:25:03,123 ERROR [main] "),
-    "GitHub Actions": logged("2026-11-20T02:25:03.1234567Z "),
-    "dbt": logged("02:25:03  "),
-    "an answered mail": logged("> "),
-    "a thread dump's brackets": logged("2026-11-20 02:25:03.001 [stream-thread-1] WARN "),
+    "a Spark log's prefix on every line": prefix_lines("26/11/20 02:25:03 ERROR Executor - "),
+    "Airflow": prefix_lines("[2026-11-20, 02:25:03 UTC] {subprocess.py:93} INFO - "),
+    "Airflow, newer": prefix_lines("[2026-11-20T02:25:03.123+0000] {local.py:12} ERROR - "),
+    "Kubernetes": prefix_lines("2026-11-20T02:25:03.123456789Z stderr F "),
+    "Docker Compose": prefix_lines("spark-worker-1  | "),
+    "Docker Compose with times": prefix_lines("spark-1  | 2026-11-20 02:25:03,123 ERROR [main] "),
+    "GitHub Actions": prefix_lines("2026-11-20T02:25:03.1234567Z "),
+    "dbt": prefix_lines("02:25:03  "),
+    "an answered mail": prefix_lines("> "),
+    "a thread dump's brackets": prefix_lines("2026-11-20 02:25:03.001 [stream-thread-1] WARN "),
     "colours": lambda t: f"\x1b[31m\x1b[1m{t.replace(' ', chr(27) + '[0m ')}\x1b[0m",
     "colours whose escape was lost": lambda t: f"[1;31m{t}[0m",
     "colours as a JSON log writes them": lambda t: json.dumps(f"\x1b[31m{t}\x1b[0m"),
@@ -64,9 +64,9 @@ WAYS = {
     .replace("=", "\\u003d").replace("'", "\\u0027"),
     "quotes coded as numbers": lambda t: t.replace('"', "\\u0022"),
     "HTML": lambda t: f"<pre><code>{html.escape(t)}</code></pre>",
-    "pytest": logged("E   "),
-    "a comment": logged("# "),
-    "syslog": logged("Nov 20 02:25:03 node-7 spark[4117]: "),
+    "pytest": prefix_lines("E   "),
+    "a comment": prefix_lines("# "),
+    "syslog": prefix_lines("Nov 20 02:25:03 node-7 spark[4117]: "),
     "Docker's own files": lambda t: "".join(
         json.dumps({"log": line + "\n", "stream": "stderr", "time": "2026-11-20T02:25:03.1Z"},
                    separators=(",", ":")) + "\n"

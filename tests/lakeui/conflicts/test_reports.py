@@ -78,7 +78,7 @@ OURS = {
 }
 
 
-def found(text):
+def parse_conflict(text):
     conflict = parse_report(text).conflict
     assert conflict is not None, parse_report(text).recognised
     return conflict
@@ -86,7 +86,7 @@ def found(text):
 
 @pytest.mark.parametrize("exception", SPARK)
 def test_delta_sparks_old_messages_are_known_with_their_winner(exception):
-    conflict = found(spark(exception))
+    conflict = parse_conflict(spark(exception))
     assert conflict.exception == exception
     assert conflict.source == "delta-spark"
     assert conflict.winner.txn_id == "0d9c7e46-1111-2222-3333-444455556666"
@@ -100,18 +100,18 @@ def test_delta_sparks_old_messages_are_known_with_their_winner(exception):
 
 @pytest.mark.parametrize("exception", SPARK)
 def test_the_sentence_alone_is_enough(exception):
-    assert found(SPARK[exception]).exception == exception
+    assert parse_conflict(SPARK[exception]).exception == exception
 
 
 @pytest.mark.parametrize("exception", SPARK)
 def test_the_class_name_alone_is_enough(exception):
-    conflict = found(f"Job aborted: {exception}")
+    conflict = parse_conflict(f"Job aborted: {exception}")
     assert (conflict.exception, conflict.winner) == (exception, None)
 
 
 def test_partition_and_file_are_read_from_the_sentence():
     append, delete = (
-        found(spark(f"Concurrent{name}Exception")) for name in ("Append", "DeleteRead")
+        parse_conflict(spark(f"Concurrent{name}Exception")) for name in ("Append", "DeleteRead")
     )
     assert append.partitions == ("date=2026-11-02",)
     assert delete.partitions == ("date=2026-11-02",)
@@ -120,19 +120,22 @@ def test_partition_and_file_are_read_from_the_sentence():
 
 def test_several_partitions_are_all_read():
     text = "Files were added to partitions [a=1, b=x], [a=2, b=y] by a concurrent update."
-    assert found(text).partitions == ("a=1, b=x", "a=2, b=y")
+    assert parse_conflict(text).partitions == ("a=1, b=x", "a=2, b=y")
 
 
 def test_the_root_of_the_table_is_no_partition():
     assert (
-        found("Files were added to the root of the table by a concurrent update.").partitions == ()
+        parse_conflict(
+            "Files were added to the root of the table by a concurrent update."
+        ).partitions
+        == ()
     )
 
 
 @pytest.mark.parametrize("code", NEW)
 @pytest.mark.parametrize("subclass", SUBCLASS_MEANINGS)
 def test_error_classes_are_known_with_sub_class_table_and_version(code, subclass):
-    conflict = found(f"[{code}.{subclass}] {NEW[code]} Please retry. SQLSTATE: 2D521")
+    conflict = parse_conflict(f"[{code}.{subclass}] {NEW[code]} Please retry. SQLSTATE: 2D521")
     assert (conflict.code, conflict.subclass) == (code, subclass)
     assert (conflict.table, conflict.winning_version) == ("main.sales.orders", 830)
     assert conflict.winner_operation == "OPTIMIZE"
@@ -142,7 +145,10 @@ def test_error_classes_are_known_with_sub_class_table_and_version(code, subclass
 
 @pytest.mark.parametrize("code", NEW)
 def test_the_new_sentence_alone_is_enough(code):
-    assert (found(NEW[code]).code, found(NEW[code]).winning_version) == (code, 830)
+    assert (parse_conflict(NEW[code]).code, parse_conflict(NEW[code]).winning_version) == (
+        code,
+        830,
+    )
 
 
 @pytest.mark.parametrize("code", RUST)
@@ -155,21 +161,21 @@ def test_the_new_sentence_alone_is_enough(code):
     ],
 )
 def test_delta_rs_messages_are_known(code, wrap):
-    conflict = found(wrap.format(RUST[code]))
+    conflict = parse_conflict(wrap.format(RUST[code]))
     assert (conflict.code, conflict.winner, conflict.table) == (code, None, None)
     assert conflict.source == "delta-rs"
 
 
 @pytest.mark.parametrize("code", OURS)
 def test_this_engines_messages_are_known_with_both_versions(code):
-    conflict = found(f"{OURS[code]} Nothing was written. Retry it.")
+    conflict = parse_conflict(f"{OURS[code]} Nothing was written. Retry it.")
     assert (conflict.code, conflict.table) == (code, "sales.orders")
     assert (conflict.winning_version, conflict.read_version) == (7, 5)
     assert conflict.source == "this engine"
 
 
 def test_this_engines_partitions_are_read():
-    assert found(OURS["DELTA_CONCURRENT_APPEND"]).partitions == (
+    assert parse_conflict(OURS["DELTA_CONCURRENT_APPEND"]).partitions == (
         "date=2026-11-02",
         "date=2026-11-03",
     )
@@ -185,7 +191,7 @@ def test_databricks_old_messages_carry_the_winners_own_version():
         "Error in SQL statement: ExecutionException: com.databricks.sql.transaction.tahoe."
         f"MetadataChangedException: {SPARK['MetadataChangedException']} Conflicting commit: {commit}"
     )
-    conflict = found(text)
+    conflict = parse_conflict(text)
     assert (conflict.winning_version, conflict.winner_operation) == (41, "SET TBLPROPERTIES")
     assert conflict.source == "Databricks"
 
@@ -209,7 +215,7 @@ def test_parameters_that_are_no_json_do_not_hide_the_winner(parameters):
         f'{{"timestamp":17,"operation":"WRITE","operationParameters":{parameters},"readVersion":4,'
         '"isBlindAppend":true,"txnId":"t-1"}'
     )
-    winner = found(spark("ConcurrentAppendException", commit)).winner
+    winner = parse_conflict(spark("ConcurrentAppendException", commit)).winner
     assert (winner.operation, winner.read_version, winner.txn_id) == ("WRITE", 4, "t-1")
     assert (winner.version, winner.isolation_level) == (None, None)
     assert winner.is_blind_append is True
@@ -218,7 +224,7 @@ def test_parameters_that_are_no_json_do_not_hide_the_winner(parameters):
 
 @pytest.mark.parametrize("kept", range(40, len(COMMIT), 23))
 def test_a_message_cut_anywhere_tells_what_it_still_holds(kept):
-    conflict = found(spark("ConcurrentAppendException", COMMIT)[: 170 + kept])
+    conflict = parse_conflict(spark("ConcurrentAppendException", COMMIT)[: 170 + kept])
     assert conflict.exception == "ConcurrentAppendException"
     assert conflict.partitions == ("date=2026-11-02",)
     if conflict.winner and conflict.winner.timestamp_ms:
@@ -246,26 +252,26 @@ WRAPPINGS = {
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize("exception", SPARK)
 def test_noise_around_it_hides_nothing(wrapping, exception):
-    conflict = found(WRAPPINGS[wrapping].format(spark(exception)))
+    conflict = parse_conflict(WRAPPINGS[wrapping].format(spark(exception)))
     assert conflict.exception == exception
     assert conflict.winner.txn_id == "0d9c7e46-1111-2222-3333-444455556666"
 
 
 def test_a_json_log_line_is_read_through_its_escapes():
     line = json.dumps({"level": "ERROR", "msg": spark("ConcurrentAppendException")})
-    assert found(line).winner.predicate == '["(id = 1)"]'
+    assert parse_conflict(line).winner.predicate == '["(id = 1)"]'
     twice = json.dumps({"log": line})
-    assert found(twice).winner.operation == "DELETE"
+    assert parse_conflict(twice).winner.operation == "DELETE"
 
 
 def test_lines_wrapped_by_a_terminal_are_put_together():
     text = spark("ConcurrentDeleteReadException").replace(" ", "\n      ")
-    assert found(text).file == "part-00000-aa.snappy.parquet"
+    assert parse_conflict(text).file == "part-00000-aa.snappy.parquet"
 
 
 def test_windows_line_ends_change_nothing():
     text = spark("ConcurrentAppendException").replace("\n", "\r\n")
-    assert found(text).winner.operation == "DELETE"
+    assert parse_conflict(text).winner.operation == "DELETE"
 
 
 def test_a_lost_race_for_versions_is_known_with_where_it_began():
@@ -275,7 +281,7 @@ def test_a_lost_race_for_versions_is_known_with_where_it_began():
         "continuously by many concurrent\ncommits.\n\nCommit started at version: 17\nCommit failed "
         "at version: 99\nNumber of actions attempted to commit: 3"
     )
-    conflict = found(text)
+    conflict = parse_conflict(text)
     assert (conflict.code, conflict.sqlstate) == ("DELTA_MAX_COMMIT_RETRIES_EXCEEDED", "40000")
     assert conflict.read_version == 17
 
@@ -285,7 +291,10 @@ def test_delta_kernels_message_is_known():
         "io.delta.kernel.exceptions.ConcurrentWriteException: Transaction has encountered a "
         "conflict and can not be committed. Query needs to be re-executed using the latest version"
     )
-    assert (found(text).code, found(text).source) == ("DELTA_CONCURRENT_WRITE", "Delta Kernel")
+    assert (parse_conflict(text).code, parse_conflict(text).source) == (
+        "DELTA_CONCURRENT_WRITE",
+        "Delta Kernel",
+    )
 
 
 def test_the_first_of_several_is_explained_and_the_others_counted():
@@ -355,17 +364,17 @@ def test_hostile_text_ends_soon(text):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
 def test_every_conflict_has_remedies_and_none_is_a_higher_level(kind):
-    remedies = found(kind.code).remedies
+    remedies = parse_conflict(kind.code).remedies
     assert remedies
     assert not any("Serializable" in remedy.action for remedy in remedies)
 
 
 def test_what_a_remedy_says_fits_where_they_met():
-    by_rows = found("[DELTA_CONCURRENT_APPEND.ROW_LEVEL_CHANGES]").remedies
-    in_partition = found(spark("ConcurrentAppendException")).remedies
+    by_rows = parse_conflict("[DELTA_CONCURRENT_APPEND.ROW_LEVEL_CHANGES]").remedies
+    in_partition = parse_conflict(spark("ConcurrentAppendException")).remedies
     assert "different rows" in by_rows[1].action
     assert "partitions in its condition" in in_partition[1].action
-    assert not found("ConcurrentTransactionException").can_retry
+    assert not parse_conflict("ConcurrentTransactionException").can_retry
 
 
 @pytest.mark.parametrize("subclass", SUBCLASS_MEANINGS)
@@ -381,7 +390,7 @@ def test_a_sub_class_that_was_parsed_says_why_files_decided(code, subclass):
 
 
 def test_the_facts_are_json():
-    facts = found(spark("ConcurrentAppendException")).as_dict()
+    facts = parse_conflict(spark("ConcurrentAppendException")).as_dict()
     assert json.loads(json.dumps(facts))["winner"]["operation"] == "DELETE"
 
 

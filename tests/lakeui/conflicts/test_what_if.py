@@ -11,7 +11,7 @@ from lakeui.conflicts.isolation.pairs import compute_matrix
 from lakeui.conflicts.replay.overlaps import WriteOutcome, pair_changes, replay
 from lakeui.conflicts.replay.recorded_history import find_out_of_order, latest_versions
 from lakeui.conflicts.replay.what_if import what_if
-from tests.lakeui.conflicts.histories import add, remove, replayable, told
+from tests.lakeui.conflicts.histories import add, remove, replayable, set_commit_text
 from tests.lakeui.people import make_conflict, make_job, make_table
 
 pytestmark = pytest.mark.django_db
@@ -206,10 +206,12 @@ def test_a_compaction_is_traced_where_vectors_are_on_and_files_decide(table):
     """A partitioned table with deletion vectors: version 2 passed an OPTIMIZE, by tracing its rows."""
     table.deletion_vectors, table.row_level_eligible = True, False
     table.save()
-    told(table, 1, add("w", data_change=False), remove("f"), operation="OPTIMIZE", readVersion=0)
+    set_commit_text(
+        table, 1, add("w", data_change=False), remove("f"), operation="OPTIMIZE", readVersion=0
+    )
     Commit.objects.filter(version=1).update(operation="OPTIMIZE", is_blind_append=False)
     delete = {"predicate": json.dumps(["part = 'a'"])}
-    told(
+    set_commit_text(
         table, 2, remove("f"), add("g"), operation="DELETE", readVersion=0, isBlindAppend=False,
         isolationLevel=RELAXED, operationParameters=delete,
     )  # fmt: skip

@@ -195,7 +195,7 @@ def test_a_committing_job_goes_on_to_commit_when_it_is_asked_to_stop(table, main
     assert (job.state, job.cancel_requested_at is not None) == (Job.State.COMMITTING, True)
 
 
-def lost_its_worker(job: Job) -> Job:
+def lose_worker(job: Job) -> Job:
     """Its worker committed, or was about to, and fell silent; the sweeper queued it again."""
     lease = leases.claim(job.pk, "light@gone")
     assert lease is not None
@@ -208,7 +208,7 @@ def lost_its_worker(job: Job) -> Job:
 
 
 def test_a_job_whose_silent_worker_may_have_committed_is_not_called_cancelled(table, maintainer):
-    job = cancel_job(lost_its_worker(optimize(table, maintainer)), maintainer)
+    job = cancel_job(lose_worker(optimize(table, maintainer)), maintainer)
     assert (job.state, job.cancel_requested_at is not None) == (Job.State.CANCELLING, True)
     next_lease = leases.claim(job.pk, "light@next")
     assert next_lease is not None
@@ -216,7 +216,7 @@ def test_a_job_whose_silent_worker_may_have_committed_is_not_called_cancelled(ta
 
 
 def test_a_retry_of_what_a_silent_worker_may_have_committed_finds_that_commit(table, maintainer):
-    job = lost_its_worker(optimize(table, maintainer))
+    job = lose_worker(optimize(table, maintainer))
     Job.objects.filter(pk=job.pk).update(state=Job.State.CANCELLED)
     job.refresh_from_db()
     again = retry_job(job, maintainer)

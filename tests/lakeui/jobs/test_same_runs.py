@@ -55,7 +55,7 @@ def run_of(table, hours_ago, *, queue=1, steps=(10, 40), lost=0, **more):
     return job
 
 
-def compared(job, now=None):
+def compare_job(job, now=None):
     attempts = list(job.attempt_rows.order_by("number"))
     stages = {attempt.pk: list(attempt.stages.all()) for attempt in attempts}
     return comparison_of(job, timeline_of(job, attempts, stages, now))
@@ -63,7 +63,7 @@ def compared(job, now=None):
 
 def test_a_run_as_long_as_usual_has_nothing_to_explain(table):
     earlier = [run_of(table, hours) for hours in (3, 2, 1)]
-    comparison = compared(run_of(table, 0.5))
+    comparison = compare_job(run_of(table, 0.5))
     assert (comparison.verdict, comparison.explains) == ("as usual", None)
     assert [run.job_id for run in comparison.runs] == [job.pk for job in earlier[::-1]]
     assert (comparison.usual_ms, comparison.more_ms) == (51_000, 0)
@@ -72,7 +72,7 @@ def test_a_run_as_long_as_usual_has_nothing_to_explain(table):
 def test_the_step_that_took_longer_explains_a_slower_run(table):
     for hours in (3, 2, 1):
         run_of(table, hours)
-    comparison = compared(run_of(table, 0.5, steps=(12, 140)))
+    comparison = compare_job(run_of(table, 0.5, steps=(12, 140)))
     assert (comparison.verdict, comparison.more_ms) == ("slower", 102_000)
     part = comparison.explains
     assert (part.name, part.this_ms, part.usual_ms) == ("write files", 140_000, 40_000)
@@ -84,21 +84,21 @@ def test_the_step_that_took_longer_explains_a_slower_run(table):
 def test_a_queue_and_a_wasted_attempt_explain_it_too(table, more, name):
     for hours in (3, 2, 1):
         run_of(table, hours)
-    comparison = compared(run_of(table, 0.5, **more))
+    comparison = compare_job(run_of(table, 0.5, **more))
     assert (comparison.verdict, comparison.explains.name) == ("slower", name)
 
 
 def test_a_faster_run_is_told_by_the_step_it_saved(table):
     for hours in (3, 2, 1):
         run_of(table, hours)
-    comparison = compared(run_of(table, 0.5, steps=(10, 5)))
+    comparison = compare_job(run_of(table, 0.5, steps=(10, 5)))
     assert (comparison.verdict, comparison.explains.more_ms) == ("faster", -35_000)
 
 
 def test_counts_are_held_against_the_median(table):
     for hours in (3, 2, 1):
         run_of(table, hours)
-    comparison = compared(run_of(table, 0.5, metrics={"numDeletedRows": "250"}))
+    comparison = compare_job(run_of(table, 0.5, metrics={"numDeletedRows": "250"}))
     rows, read, written, attempts = comparison.measures
     assert (rows.this, rows.usual, rows.times) == (250, 100, 2.5)
     assert (read.name, written.times, attempts.usual) == ("bytes_read", 1.0, 1)
@@ -119,12 +119,12 @@ def test_counts_are_held_against_the_median(table):
 )
 def test_another_statement_an_unlike_run_and_a_later_one_do_not_count(table, other):
     run_of(table, 1, **other)
-    assert compared(run_of(table, 0.5)) is None
+    assert compare_job(run_of(table, 0.5)) is None
 
 
 def test_a_run_on_another_table_does_not_count(table):
     run_of(make_table("crm.orders"), 1)
-    assert compared(run_of(table, 0.5)) is None
+    assert compare_job(run_of(table, 0.5)) is None
 
 
 def test_a_job_that_has_not_begun_is_compared_with_nothing(table):
@@ -132,7 +132,7 @@ def test_a_job_that_has_not_begun_is_compared_with_nothing(table):
     waiting = make_job(
         table, "delete", statement=STATEMENT, parameters=PARAMETERS, state=Job.State.QUEUED
     )
-    assert compared(waiting) is None
+    assert compare_job(waiting) is None
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(20, "as usual"), (300, "slower")])
@@ -143,15 +143,15 @@ def test_a_job_that_runs_is_slower_once_it_took_longer_and_never_faster(table, s
         created_at=NOW, started_at=NOW,
     )  # fmt: skip
     JobAttempt.objects.create(job=running, number=1, started_at=NOW)
-    comparison = compared(running, NOW + timedelta(seconds=seconds))
+    comparison = compare_job(running, NOW + timedelta(seconds=seconds))
     assert (comparison.verdict, comparison.measures) == (verdict, ())
 
 
 @pytest.mark.parametrize("state", [Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED])
 def test_a_run_that_did_not_succeed_is_slower_or_not_compared(table, state):
     run_of(table, 1)
-    assert compared(run_of(table, 0.5, steps=(1, 1), state=state)) is None
-    assert compared(run_of(table, 0.4, steps=(10, 90), state=state)).verdict == "slower"
+    assert compare_job(run_of(table, 0.5, steps=(1, 1), state=state)) is None
+    assert compare_job(run_of(table, 0.4, steps=(10, 90), state=state)).verdict == "slower"
 
 
 def test_an_attempt_took_as_long_in_its_cost_as_in_its_timeline(table):
@@ -172,7 +172,7 @@ def test_a_difference_below_a_second_tells_nothing(table):
         finished_at=almost.finished_at + timedelta(milliseconds=ENOUGH_TO_TELL_MS - 1)
     )
     almost.refresh_from_db()
-    assert compared(almost).verdict == "as usual"
+    assert compare_job(almost).verdict == "as usual"
 
 
 def test_damaged_metrics_and_runs_without_attempts_are_no_fault(table):
@@ -182,7 +182,7 @@ def test_damaged_metrics_and_runs_without_attempts_are_no_fault(table):
         created_at=NOW - timedelta(hours=1), started_at=NOW - timedelta(hours=1),
         finished_at=NOW - timedelta(minutes=59),
     )  # fmt: skip
-    comparison = compared(run_of(table, 0.5))
+    comparison = compare_job(run_of(table, 0.5))
     assert [run.row_count for run in comparison.runs] == [None, None]
     assert comparison.measures[0].name == "bytes_read", "no earlier run told its rows"
 

@@ -28,7 +28,7 @@ class Ticking:
         return self._now_s
 
 
-def waiting_jobs(lake, count):
+def create_waiting_jobs(lake, count):
     """Jobs that were never sent, the oldest first."""
     table = Table.objects.create(name="sales.orders", uri=str(lake / "orders"))
     job = request_job(table=table, kind="optimize", parameters={}, requested_by=None)
@@ -42,7 +42,7 @@ def waiting_jobs(lake, count):
     return [one.pk for one in jobs]
 
 
-def sent():
+def list_sent():
     return list(
         Job.objects.exclude(sent_at=None).order_by("created_at").values_list("pk", flat=True)
     )
@@ -109,24 +109,24 @@ def test_every_periodic_task_takes_turns():
 
 def test_a_sweep_sends_the_oldest_unsent_jobs_up_to_its_bound(tmp_path, settings, monkeypatch):
     settings.TABLE_ROOTS = [str(tmp_path)]
-    jobs = waiting_jobs(tmp_path, 5)
-    before = sent()
+    jobs = create_waiting_jobs(tmp_path, 5)
+    before = list_sent()
     monkeypatch.setattr(delivery, "MOST_A_SWEEP", 3)
     assert send_overdue() == 3
-    assert sent() == jobs[:3] + before
+    assert list_sent() == jobs[:3] + before
     assert send_overdue() == 2
     assert send_overdue() == 0
 
 
 def test_a_sweep_begins_nothing_after_its_time(tmp_path, settings):
     settings.TABLE_ROOTS = [str(tmp_path)]
-    waiting_jobs(tmp_path, 5)
+    create_waiting_jobs(tmp_path, 5)
     assert send_overdue(Ticking(SWEEP_BUDGET_S / 2)) == 1
 
 
 @pytest.mark.usefixtures("unreachable_broker")
 def test_a_sweep_asks_a_broker_that_is_down_once(tmp_path, settings):
     settings.TABLE_ROOTS = [str(tmp_path)]
-    waiting_jobs(tmp_path, 5)
+    create_waiting_jobs(tmp_path, 5)
     assert send_overdue() == 0
     assert JobEvent.objects.filter(message__startswith="The broker cannot be reached").count() == 1

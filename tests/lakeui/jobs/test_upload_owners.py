@@ -179,12 +179,12 @@ def test_who_runs_a_job_or_schedule_of_another_again_names_their_file(table, upl
 
 
 def test_a_file_whose_row_could_not_be_written_is_not_kept(lake, ada, settings):
-    def refusing(execute, sql, params, many, context):
+    def refuse_uploads(execute, sql, params, many, context):
         if "jobs_upload" in sql:
             raise DatabaseError
         return execute(sql, params, many, context)
 
-    with connection.execute_wrapper(refusing), pytest.raises(DatabaseError):
+    with connection.execute_wrapper(refuse_uploads), pytest.raises(DatabaseError):
         store_upload(SimpleUploadedFile("rows.csv", b"1"), ada)
     assert list(settings.UPLOAD_HOME.iterdir()) == []
 

@@ -22,7 +22,7 @@ from lakeui.jobs.code_version import code_version, source_digest
 from lakeui.jobs.models import WorkerReport
 from lakeui.local_stack import checkup
 from lakeui.local_stack.checkup import Installation, place_of
-from tests.services import ROOT, running_redis
+from tests.services import ROOT, run_redis
 
 NAMES = [name for name, _, _ in checkup._CHECKS]
 
@@ -112,7 +112,7 @@ def test_a_clock_that_is_skewed_from_the_databases_is_told_with_by_how_much():
 
 @pytest.mark.django_db
 def test_a_clock_that_is_skewed_from_the_brokers_is_told(monkeypatch):
-    with running_redis() as url:
+    with run_redis() as url:
         # where a message goes is what `broker_url` says until it is said itself: it is taken back last
         monkeypatch.setattr(checkup.app.conf, "broker_write_url", url)
         monkeypatch.setattr(checkup.app.conf, "broker_url", url)
@@ -187,7 +187,7 @@ def test_a_cluster_is_reached_by_one_of_its_masters(settings, dead):
     assert checkup.cluster_problem().startswith(f"The cluster's master {nobody} is unreachable")
     settings.SPARK_MASTER = "local[2]"
     assert checkup.cluster_problem() == ""
-    with running_redis() as url:
+    with run_redis() as url:
         alive = url.removeprefix("redis://").removesuffix("/0")
         settings.SPARK_MASTER = f"spark://{nobody},{alive}"
         assert checkup.cluster_problem() == ""
@@ -204,7 +204,7 @@ def test_the_api_of_kubernetes_is_reached_with_and_without_a_scheme(settings, de
         )
     settings.SPARK_MASTER = "k8s://https://no-such-host.invalid/below"
     assert "no-such-host.invalid:443" in checkup.cluster_problem()
-    with running_redis() as url:
+    with run_redis() as url:
         settings.SPARK_MASTER = f"k8s://http://{url.removeprefix('redis://').removesuffix('/0')}"
         assert checkup.cluster_problem() == ""
 
@@ -244,7 +244,7 @@ def test_what_is_not_set_up_is_not_said_to_work(settings, monkeypatch, tmp_path)
 
 
 @contextmanager
-def answering(status, seen):
+def run_server(status, seen):
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self):
             seen.append((self.path, self.headers.get("Authorization")))
@@ -271,7 +271,7 @@ def answering(status, seen):
 )
 def test_a_server_of_lineage_is_asked_and_gets_no_event(settings, status, words):
     settings.LINEAGE_API_KEY, seen = "lake-key", []
-    with answering(status, seen) as url:
+    with run_server(status, seen) as url:
         settings.LINEAGE_URL = url
         problem = checkup.lineage_problem()
     assert words in problem

@@ -17,7 +17,7 @@ from lakeui.catalog.registration import register_table
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from tests.lakeui.catalog.log_writer import new_table
-from tests.lakeui.local_stack.upgrades import latest, released, upgraded
+from tests.lakeui.local_stack.upgrades import latest, list_releases, upgrade_database
 from tests.services import ROOT
 from workers import jobs
 
@@ -40,10 +40,10 @@ def check_upgraded(told: dict[str, Any], release: str) -> None:
 
 
 @pytest.mark.parametrize(  # test_postgres.py takes what is first, which has them all
-    "release", [*released(), pytest.param("first", marks=pytest.mark.stress)]
+    "release", [*list_releases(), pytest.param("first", marks=pytest.mark.stress)]
 )
 def test_a_database_of_an_earlier_release_is_brought_up_to_date(tmp_path, release):
-    told = upgraded(f"sqlite:///{tmp_path / 'old.sqlite3'}", tmp_path, release)
+    told = upgrade_database(f"sqlite:///{tmp_path / 'old.sqlite3'}", tmp_path, release)
     check_upgraded(told, release)
     assert {"jobs.job", "catalog.commit", "api.apitoken"} <= told[
         "rows"
@@ -52,10 +52,10 @@ def test_a_database_of_an_earlier_release_is_brought_up_to_date(tmp_path, releas
 
 def test_every_release_has_its_migrations_written_down_and_none_of_them_is_gone():
     headings = re.findall(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.M)
-    assert sorted(headings) == sorted(released())
+    assert sorted(headings) == sorted(list_releases())
     missing = [
         f"{app} {name}"
-        for migrations in (*released().values(), latest())
+        for migrations in (*list_releases().values(), latest())
         for app, name in migrations.items()
         if not (ROOT / "lakeui" / app / "migrations" / f"{name}.py").is_file()
     ]
@@ -77,7 +77,7 @@ def _set_note(table: Table, note: str) -> Job:
     return request_job(table=table, kind="set_properties", parameters=parameters, requested_by=None)
 
 
-def _mirrored(table: Table) -> list[object]:
+def _read_mirror(table: Table) -> list[object]:
     """What the mirror has of the log, without its own keys and times."""
     commits = [
         field.attname
@@ -128,8 +128,8 @@ def test_a_mirror_that_is_lost_is_made_again_from_the_log(orders):
         statement = parse_statement(f"ALTER TABLE t SET TBLPROPERTIES ('note' = '{note}')")
         run(statement, DeltaTable.open(orders.uri), None)
     refresh_table(orders)
-    kept, uri = _mirrored(orders), orders.uri
+    kept, uri = _read_mirror(orders), orders.uri
     assert len(kept[0]) == 3
     orders.delete()
     again = register_table(uri, "sales.orders")
-    assert _mirrored(again) == kept
+    assert _read_mirror(again) == kept

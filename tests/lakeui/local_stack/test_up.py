@@ -73,7 +73,7 @@ def stack(tmp_path_factory) -> Iterator[Up]:
 
 
 @pytest.fixture
-def up(stack) -> Up:
+def stack_up(stack) -> Up:
     """It answers, and has said all that it says as it starts."""
     if stack.process.poll() is not None:
         stack.process = stack.start()
@@ -82,44 +82,44 @@ def up(stack) -> Up:
     return stack
 
 
-def test_the_link_signs_in_and_guesses_are_slowed_down_wherever_they_say_they_come_from(up):
-    link = re.search(r"(/login/\S+)", up.log.read_text())
+def test_the_link_signs_in_and_guesses_are_slowed_down_wherever_they_say_they_come_from(stack_up):
+    link = re.search(r"(/login/\S+)", stack_up.log.read_text())
     assert link is not None
-    assert up.answers(link[1])
-    assert [sign_in(up, f"203.0.113.{n}") for n in range(6)] == [400] * 5 + [429]
+    assert stack_up.answers(link[1])
+    assert [sign_in(stack_up, f"203.0.113.{n}") for n in range(6)] == [400] * 5 + [429]
 
 
-def test_a_web_server_that_died_is_started_again(up):
-    web = next(pid for pid, command in up.children().items() if "uvicorn" in command)
+def test_a_web_server_that_died_is_started_again(stack_up):
+    web = next(pid for pid, command in stack_up.children().items() if "uvicorn" in command)
     os.kill(web, signal.SIGKILL)
-    wait_until(lambda: "web ended with -9" in up.log.read_text(), "the report of its death")
-    wait_until(up.answers, "the web server to be back", 60)
+    wait_until(lambda: "web ended with -9" in stack_up.log.read_text(), "the report of its death")
+    wait_until(stack_up.answers, "the web server to be back", 60)
 
 
-def test_a_second_stack_is_refused_until_the_first_was_killed_and_is_cleared_away(up):
-    first = up.process
-    second = up.start()
+def test_a_second_stack_is_refused_until_the_first_was_killed_and_is_cleared_away(stack_up):
+    first = stack_up.process
+    second = stack_up.start()
     assert second.wait(60) == 1
-    assert "runs already" in up.log.read_text()
-    orphans = up.children()
+    assert "runs already" in stack_up.log.read_text()
+    orphans = stack_up.children()
     first.kill()
     first.wait(10)
-    up.process = up.start()
-    wait_until(lambda: "answers at" in up.log.read_text(), "the third start", 60)
+    stack_up.process = stack_up.start()
+    wait_until(lambda: "answers at" in stack_up.log.read_text(), "the third start", 60)
     assert [pid for pid in orphans if _session_of(pid) is not None] == []
-    wait_until(up.answers, "the first page", 60)
+    wait_until(stack_up.answers, "the first page", 60)
 
 
-def test_an_interrupted_stack_leaves_nothing_behind(up):
-    wait_until(lambda: "ready" in _log(up, "light-worker"), "the light worker", 60)
-    children = up.children()
+def test_an_interrupted_stack_leaves_nothing_behind(stack_up):
+    wait_until(lambda: "ready" in _log(stack_up, "light-worker"), "the light worker", 60)
+    children = stack_up.children()
     assert len(children) >= 4
-    assert open_to_others(up.home) == []
-    up.stop()
-    assert up.process.returncode == 0
-    assert "Everything has stopped." in up.log.read_text()
+    assert open_to_others(stack_up.home) == []
+    stack_up.stop()
+    assert stack_up.process.returncode == 0
+    assert "Everything has stopped." in stack_up.log.read_text()
     assert [pid for pid in children if _session_of(pid) is not None] == []
-    assert not (up.home / "run/broker_url").exists()
+    assert not (stack_up.home / "run/broker_url").exists()
 
 
 def test_interrupting_the_start_prints_no_traceback(tmp_path):

@@ -21,7 +21,7 @@ from django.test import Client  # noqa: E402
 from django.test.utils import setup_test_environment  # noqa: E402
 
 from tests.lakeui.filled_rows import fill_models  # noqa: E402
-from tests.lakeui.local_stack.upgrades import released  # noqa: E402
+from tests.lakeui.local_stack.upgrades import list_releases  # noqa: E402
 
 OF_DJANGO = [
     ("auth", "0012_alter_user_first_name_max_length"),
@@ -99,7 +99,7 @@ def differences(apps, before: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
 
 
 def main(release: str) -> dict[str, object]:
-    names = FIRST if release == "first" else released()[release]
+    names = FIRST if release == "first" else list_releases()[release]
     start = OF_DJANGO + sorted(names.items())
     executor = MigrationExecutor(connection)
     executor.migrate(start)

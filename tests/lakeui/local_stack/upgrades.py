@@ -18,13 +18,13 @@ PROGRAM = "tests.lakeui.local_stack.upgrade_program"
 APPS = ("api", "catalog", "conflicts", "jobs", "local_stack", "monitoring", "sign_on")
 
 
-def released() -> dict[str, dict[str, str]]:
+def list_releases() -> dict[str, dict[str, str]]:
     """The last migration of each app, by release."""
     releases: dict[str, dict[str, str]] = json.loads(RELEASES.read_text("utf-8"))
     return releases
 
 
-def upgraded(database_url: str, home: Path, release: str) -> dict[str, Any]:
+def upgrade_database(database_url: str, home: Path, release: str) -> dict[str, Any]:
     """What a database tells that was made as of a release, filled and migrated; in a process of its own."""
     done = subprocess.run(  # noqa: S603 - this project's own program
         [sys.executable, "-m", PROGRAM, release],
@@ -54,5 +54,5 @@ def latest() -> dict[str, str]:
 
 if __name__ == "__main__":
     RELEASES.write_text(
-        json.dumps(released() | {sys.argv[1]: latest()}, indent=2) + "\n", encoding="utf-8"
+        json.dumps(list_releases() | {sys.argv[1]: latest()}, indent=2) + "\n", encoding="utf-8"
     )

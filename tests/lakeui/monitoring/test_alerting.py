@@ -35,7 +35,7 @@ from lakeui.monitoring.checks import AttentionCheck
 from lakeui.monitoring.deliveries import LEASE
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, AlertRule, Mute
 from tests.lakeui.factories import make_conflict, make_job, make_table, make_user
-from tests.lakeui.monitoring.webhook_server import hanging_webhook, running_webhook
+from tests.lakeui.monitoring.webhook_server import run_hanging_webhook, run_webhook
 from tests.ports import port_for_later
 from workers.maintenance import forget_spent_rows
 
@@ -53,7 +53,7 @@ def local(settings):
 
 @pytest.fixture
 def webhook():
-    with running_webhook() as running:
+    with run_webhook() as running:
         yield running
 
 
@@ -71,7 +71,7 @@ def rule_on(channel, condition, **fields):
     return make_rule(values | fields)
 
 
-def failed_job(table, at=NOON, **fields):
+def create_failed_job(table, at=NOON, **fields):
     return make_job(
         table,
         state=Job.State.FAILED,
@@ -81,11 +81,11 @@ def failed_job(table, at=NOON, **fields):
     )
 
 
-def sent(webhook):
+def list_sent(webhook):
     return [json.loads(body) for body in webhook.bodies]
 
 
-def at(moment):
+def clock_at(moment):
     return lambda: moment
 
 
@@ -113,7 +113,7 @@ def test_a_check_without_words_of_its_own_is_told_by_its_label(monkeypatch):
 
 def test_a_failed_job_a_stopped_stream_and_a_quiet_mirror_are_found():
     table = make_table(mirrored_at=NOON - timedelta(minutes=16))
-    job, stream = failed_job(table), failed_job(table, kind="stream")
+    job, stream = create_failed_job(table), create_failed_job(table, kind="stream")
     look = AlertRound(NOON)
     failed = look.findings(AttentionCheck.FAILED_JOB, None)
     assert {one.job_id for one in failed} == {str(job.pk), str(stream.pk)}
@@ -165,7 +165,7 @@ def test_schedules_whose_long_names_begin_alike_are_told_apart():
 
 def test_what_is_muted_is_not_told():
     table = make_table(mirrored_at=NOON - timedelta(days=1))
-    failed_job(table)
+    create_failed_job(table)
     for check in (AttentionCheck.FAILED_JOB, AttentionCheck.MIRROR_QUIET):
         Mute.objects.create(about=check, until=NOON + HOUR)
     look = AlertRound(NOON)
@@ -178,10 +178,10 @@ def test_what_is_muted_is_not_told():
 
 def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
     table = make_table()
-    rule, job = rule_on(channel, AttentionCheck.FAILED_JOB), failed_job(table)
+    rule, job = rule_on(channel, AttentionCheck.FAILED_JOB), create_failed_job(table)
     assert [watch(NOON), watch(NOON + MINUTE), watch(NOON + HOUR)] == [1, 0, 0]
-    assert deliver(channel.pk, at(NOON)) == 1
-    (message,) = sent(webhook)
+    assert deliver(channel.pk, clock_at(NOON)) == 1
+    (message,) = list_sent(webhook)
     assert message["type"] == "alert"
     assert message["rule"] == {"id": rule.pk, "name": rule.name, "condition": "failed_job"}
     assert message["title"] == "OPTIMIZE on sales.orders failed"
@@ -193,21 +193,21 @@ def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
 def test_what_comes_within_the_groups_minutes_is_told_together(channel, webhook):
     table = make_table()
     rule_on(channel, AttentionCheck.FAILED_JOB, group_minutes=5)
-    failed_job(table)
+    create_failed_job(table)
     assert watch(NOON) == 1
     for second in range(1, 4):
-        failed_job(table)
+        create_failed_job(table)
         assert watch(NOON + second * MINUTE) == 0
     assert watch(NOON + 5 * MINUTE) == 1
-    assert deliver(channel.pk, at(NOON + 6 * MINUTE)) == 2
-    assert [message["count"] for message in sent(webhook)] == [1, 3]
-    assert sent(webhook)[1]["title"] == "A job failed: failed_job told"
+    assert deliver(channel.pk, clock_at(NOON + 6 * MINUTE)) == 2
+    assert [message["count"] for message in list_sent(webhook)] == [1, 3]
+    assert list_sent(webhook)[1]["title"] == "A job failed: failed_job told"
 
 
 def test_a_message_holds_the_first_and_counts_the_rest(channel):
     table = make_table()
     for _ in range(MOST_ITEMS + 3):
-        failed_job(table)
+        create_failed_job(table)
     rule_on(channel, AttentionCheck.FAILED_JOB)
     watch(NOON)
     content = AlertDelivery.objects.get().content
@@ -217,7 +217,7 @@ def test_a_message_holds_the_first_and_counts_the_rest(channel):
 
 def test_only_tables_whose_names_match_are_told(channel):
     for name in ("sales.orders", "crm.people"):
-        failed_job(make_table(name))
+        create_failed_job(make_table(name))
     rule_on(channel, AttentionCheck.FAILED_JOB, tables="crm.*")
     watch(NOON)
     (item,) = AlertDelivery.objects.get().content["items"]
@@ -253,7 +253,7 @@ def test_quiet_hours_hold_back_and_are_told_afterwards_in_one_message(channel):
     rule_on(channel, AttentionCheck.FAILED_JOB)
     table = make_table()
     for minutes in (0, 10):
-        failed_job(table, night)
+        create_failed_job(table, night)
         assert watch(night + minutes * MINUTE) == 0
     Job.objects.update(finished_at=night - timedelta(days=2))  # nobody's attention any more
     assert watch(night + 3 * HOUR) == 0
@@ -267,7 +267,7 @@ def test_quiet_hours_hold_back_and_are_told_afterwards_in_one_message(channel):
 def test_a_rule_can_ignore_quiet_hours(channel):
     change_channel(channel, {"quiet_from": time(0), "quiet_to": time(23, 59)})
     rule_on(channel, AttentionCheck.FAILED_JOB, ignores_quiet_hours=True)
-    failed_job(make_table())
+    create_failed_job(make_table())
     assert watch(NOON) == 1
 
 
@@ -287,7 +287,7 @@ def test_a_rule_that_cannot_be_looked_at_stops_no_other(channel):
     AlertChannel.objects.filter(pk=broken.pk).update(zone="Atlantis/Capital")
     rule_on(broken, AttentionCheck.FAILED_JOB, name="a rule before")
     rule_on(channel, AttentionCheck.FAILED_JOB, name="b rule")
-    failed_job(make_table())
+    create_failed_job(make_table())
     assert watch(NOON) == 1
     assert AlertDelivery.objects.get().channel == channel
 
@@ -298,7 +298,7 @@ def channel_target(channel):
 
 def test_a_disabled_rule_and_a_disabled_channel_tell_nothing(channel):
     rule = rule_on(channel, AttentionCheck.FAILED_JOB, enabled=False)
-    failed_job(make_table())
+    create_failed_job(make_table())
     assert watch(NOON) == 0
     change_rule(rule, {"enabled": True})
     change_channel(channel, {"enabled": False})
@@ -312,7 +312,7 @@ def test_the_outbox_of_a_channel_is_bounded_and_nothing_is_lost(channel):
     for _ in range(MOST_WAITING):
         put(channel, content, NOON)
     rule_on(channel, AttentionCheck.FAILED_JOB)
-    failed_job(make_table())
+    create_failed_job(make_table())
     assert watch(NOON) == 0
     AlertDelivery.objects.all().delete()
     assert watch(NOON + MINUTE) == 1
@@ -324,7 +324,7 @@ def test_the_outbox_of_a_channel_is_bounded_and_nothing_is_lost(channel):
 def test_a_message_is_signed_as_standard_webhooks_say(webhook):
     channel, secret = make_channel({"name": "n", "kind": "webhook", "target": webhook.url})
     delivery = send_test(channel, "ann", NOON)
-    deliver(channel.pk, at(NOON))
+    deliver(channel.pk, clock_at(NOON))
     (headers,), (body,) = webhook.sent, webhook.bodies
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = f"{delivery.pk}.{int(NOON.timestamp())}.".encode() + body
@@ -349,7 +349,7 @@ def test_what_fails_is_tried_again_later_each_time_with_one_id_and_one_body(chan
     webhook.statuses = [500, 503, 200]
     delivery, now, pauses = send_test(channel, "ann", NOON), NOON, []
     while due_channels(now):
-        deliver(channel.pk, at(now))
+        deliver(channel.pk, clock_at(now))
         delivery.refresh_from_db()
         if delivery.next_try_at:
             pauses.append((delivery.next_try_at - now).total_seconds())
@@ -364,7 +364,7 @@ def test_what_fails_is_tried_again_later_each_time_with_one_id_and_one_body(chan
 def test_a_webhook_says_when_to_try_again(channel, webhook):
     webhook.statuses, webhook.headers = [429], {"Retry-After": "900"}
     delivery = send_test(channel, "ann", NOON)
-    deliver(channel.pk, at(NOON))
+    deliver(channel.pk, clock_at(NOON))
     delivery.refresh_from_db()
     assert delivery.next_try_at == NOON + timedelta(seconds=900)
     assert delivery.error == "answered 429"
@@ -391,7 +391,7 @@ def test_a_webhook_says_when_to_try_again(channel, webhook):
 def test_a_webhook_may_say_a_date_by_its_own_clock(channel, webhook, date, asked, seconds):
     webhook.statuses, webhook.headers = [503], {"Retry-After": asked, "Date": date}
     delivery = send_test(channel, "ann", NOON)
-    deliver(channel.pk, at(NOON))
+    deliver(channel.pk, clock_at(NOON))
     delivery.refresh_from_db()
     assert delivery.next_try_at == NOON + timedelta(seconds=seconds)
 
@@ -401,7 +401,7 @@ def test_a_date_of_a_webhook_that_has_no_clock_is_by_ours(channel, webhook):
     webhook.statuses, webhook.headers = [503], {"Retry-After": asked}
     webhook.tells_date = False
     delivery = send_test(channel, "ann", NOON)
-    deliver(channel.pk, at(NOON))
+    deliver(channel.pk, clock_at(NOON))
     delivery.refresh_from_db()
     assert 30 * MINUTE < delivery.next_try_at - NOON <= 40 * MINUTE
 
@@ -409,7 +409,7 @@ def test_a_date_of_a_webhook_that_has_no_clock_is_by_ours(channel, webhook):
 def test_a_time_to_try_again_that_is_no_number_is_none(channel, webhook):
     webhook.statuses, webhook.headers = [503], {"Retry-After": "\N{SUPERSCRIPT TWO}"}
     delivery = send_test(channel, "ann", NOON)
-    deliver(channel.pk, at(NOON))
+    deliver(channel.pk, clock_at(NOON))
     delivery.refresh_from_db()
     assert (delivery.error, delivery.next_try_at) == ("answered 503", NOON + timedelta(seconds=30))
 
@@ -417,10 +417,10 @@ def test_a_time_to_try_again_that_is_no_number_is_none(channel, webhook):
 def test_a_message_that_cannot_be_made_is_given_up_too(channel):
     delivery = put(channel, {"title": "no items"}, NOON)
     AlertDelivery.objects.filter(pk=delivery.pk).update(content=["no message"])
-    deliver(channel.pk, at(NOON))
+    deliver(channel.pk, clock_at(NOON))
     delivery.refresh_from_db()
     assert delivery.error == "the message could not be made (TypeError)"
-    deliver(channel.pk, at(NOON + 25 * HOUR))
+    deliver(channel.pk, clock_at(NOON + 25 * HOUR))
     delivery.refresh_from_db()
     assert delivery.outcome == AlertDelivery.Outcome.GIVEN_UP
 
@@ -429,7 +429,7 @@ def test_what_never_arrives_is_given_up_after_a_day(channel, webhook):
     webhook.statuses = [404]
     delivery, now = send_test(channel, "ann", NOON), NOON
     while due_channels(now):
-        deliver(channel.pk, at(now))
+        deliver(channel.pk, clock_at(now))
         delivery.refresh_from_db()
         now = delivery.next_try_at or now
     assert delivery.outcome == AlertDelivery.Outcome.GIVEN_UP
@@ -442,7 +442,7 @@ def test_a_worker_that_dies_while_it_delivers_leaves_it_to_another(channel, webh
     send_test(channel, "ann", NOON)
     assert claim(channel.pk, NOON) is not None  # and this worker is never seen again
     assert claim(channel.pk, NOON + MINUTE) is None
-    assert deliver(channel.pk, at(NOON + LEASE)) == 1
+    assert deliver(channel.pk, clock_at(NOON + LEASE)) == 1
     assert len(webhook.bodies) == 1
 
 
@@ -454,10 +454,10 @@ def test_a_try_that_may_take_long_is_not_made_by_another_worker_meanwhile(channe
 
 
 def test_a_redirect_is_not_followed(channel, webhook):
-    with running_webhook() as elsewhere:
+    with run_webhook() as elsewhere:
         webhook.statuses, webhook.headers = [307], {"Location": elsewhere.url}
         delivery = send_test(channel, "ann", NOON)
-        deliver(channel.pk, at(NOON))
+        deliver(channel.pk, clock_at(NOON))
         assert elsewhere.bodies == []
     delivery.refresh_from_db()
     assert delivery.error == "answered 307: redirects are not followed"
@@ -466,29 +466,29 @@ def test_a_redirect_is_not_followed(channel, webhook):
 @pytest.mark.timeout(30)  # one that is waited for is never done
 @pytest.mark.parametrize("drip", [b"", b"H", b"HTTP/1.1 200 OK\r\nX: y\r\n"])
 def test_a_webhook_that_hangs_or_drips_is_left_after_its_time(drip):
-    with hanging_webhook(drip) as url, pytest.raises(DeliveryError):
+    with run_hanging_webhook(drip) as url, pytest.raises(DeliveryError):
         post(webhook_at(url), b"{}", {}, 0.4)
 
 
 def test_a_channel_that_fails_holds_up_no_other(channel, webhook, settings):
     settings.ALERT_TIMEOUT_SECONDS = 0.2
-    with hanging_webhook() as url:
+    with run_hanging_webhook() as url:
         dead = channel_to(url, name="dead")
         for one in (dead, channel):
             send_test(one, "ann", NOON)
-        assert deliver(dead.pk, at(NOON)) == 0
+        assert deliver(dead.pk, clock_at(NOON)) == 0
         settings.ALERT_TIMEOUT_SECONDS = 30  # the other one answers, on a busy machine too
-        assert deliver(channel.pk, at(NOON)) == 1
+        assert deliver(channel.pk, clock_at(NOON)) == 1
     assert AlertDelivery.objects.get(channel=dead).error == "no answer within 0.2 s"
 
 
 def test_slack_gets_blocks_whose_text_is_escaped(webhook):
     channel = channel_to(webhook.url, "slack")
-    failed_job(make_table("a<!channel>&b"))
+    create_failed_job(make_table("a<!channel>&b"))
     rule_on(channel, AttentionCheck.FAILED_JOB)
     watch(NOON)
-    deliver(channel.pk, at(NOON))
-    (body,) = sent(webhook)
+    deliver(channel.pk, clock_at(NOON))
+    (body,) = list_sent(webhook)
     assert body["text"] == "OPTIMIZE on a&lt;!channel&gt;&amp;b failed"
     assert [block["type"] for block in body["blocks"]] == ["header", "section"]
     assert "|OPTIMIZE on a&lt;!channel&gt;&amp;b failed>" in body["blocks"][1]["text"]["text"]
@@ -498,11 +498,11 @@ def test_slack_gets_blocks_whose_text_is_escaped(webhook):
 def test_teams_gets_an_adaptive_card(webhook):
     channel = channel_to(webhook.url, "teams")
     for _ in range(20):
-        failed_job(make_table(f"[x](https://evil.example){Job.objects.count()}"))
+        create_failed_job(make_table(f"[x](https://evil.example){Job.objects.count()}"))
     rule_on(channel, AttentionCheck.FAILED_JOB)
     watch(NOON)
-    deliver(channel.pk, at(NOON))
-    (body,) = sent(webhook)
+    deliver(channel.pk, clock_at(NOON))
+    (body,) = list_sent(webhook)
     (attachment,) = body["attachments"]
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
     texts = [block["text"] for block in attachment["content"]["body"]]
@@ -511,7 +511,7 @@ def test_teams_gets_an_adaptive_card(webhook):
     assert len(webhook.bodies[0]) < 28 * 1024
 
 
-def test_people_get_a_mail(settings, unused_port):
+def test_people_get_a_mail(settings, free_port_number):
     kept = []
 
     class Handler:
@@ -519,20 +519,20 @@ def test_people_get_a_mail(settings, unused_port):
             kept.append(envelope)
             return "250 kept" if len(kept) > 1 else "451 later"
 
-    controller = Controller(Handler(), hostname="127.0.0.1", port=unused_port)
+    controller = Controller(Handler(), hostname="127.0.0.1", port=free_port_number)
     controller.start()
     settings.EMAIL_URL = "set"
     settings.EMAIL_BACKEND = "lakeui.monitoring.alerting.mail.BoundedBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", unused_port
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port_number
     settings.DEFAULT_FROM_EMAIL = "The lake <alerts@lake.example>"
     try:
         channel = channel_to("ann@example.org; bob@example.org", "email")
-        failed_job(make_table("sales.orders\r\nBcc: eve@example.org"))
+        create_failed_job(make_table("sales.orders\r\nBcc: eve@example.org"))
         rule_on(channel, AttentionCheck.FAILED_JOB)
         watch(NOON)
-        assert deliver(channel.pk, at(NOON)) == 0
+        assert deliver(channel.pk, clock_at(NOON)) == 0
         assert AlertDelivery.objects.get().error == "the mail server answered 451"
-        assert deliver(channel.pk, at(NOON + MINUTE)) == 1
+        assert deliver(channel.pk, clock_at(NOON + MINUTE)) == 1
     finally:
         controller.stop()
     first, second = (envelope.content.decode() for envelope in kept)
@@ -544,7 +544,7 @@ def test_people_get_a_mail(settings, unused_port):
 
 
 def test_a_recipient_whom_the_mail_server_refuses_is_told_though_others_got_it(
-    settings, unused_port
+    settings, free_port_number
 ):
     class Handler:
         async def handle_RCPT(self, _server, _session, envelope, address, _options):  # noqa: N802
@@ -553,15 +553,15 @@ def test_a_recipient_whom_the_mail_server_refuses_is_told_though_others_got_it(
             envelope.rcpt_tos.append(address)
             return "250 ok"
 
-    controller = Controller(Handler(), hostname="127.0.0.1", port=unused_port)
+    controller = Controller(Handler(), hostname="127.0.0.1", port=free_port_number)
     controller.start()
     settings.EMAIL_URL = "set"
     settings.EMAIL_BACKEND = "lakeui.monitoring.alerting.mail.BoundedBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", unused_port
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port_number
     try:
         channel = channel_to("ann@example.org, bob@example.org", "email")
         delivery = send_test(channel, "ann", NOON)
-        assert deliver(channel.pk, at(NOON)) == 1
+        assert deliver(channel.pk, clock_at(NOON)) == 1
     finally:
         controller.stop()
     delivery.refresh_from_db()
@@ -575,14 +575,14 @@ def test_a_mail_server_that_is_away_is_tried_again(settings, dead):
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", dead
     channel = channel_to("ann@example.org", "email")
     delivery = send_test(channel, "ann", NOON)
-    assert deliver(channel.pk, at(NOON)) == 0
+    assert deliver(channel.pk, clock_at(NOON)) == 0
     delivery.refresh_from_db()
     assert delivery.error == "the mail server is unreachable (ConnectionRefusedError)"
     assert delivery.next_try_at > NOON
 
 
 @pytest.fixture
-def unused_port():
+def free_port_number():
     return port_for_later()
 
 
@@ -635,7 +635,7 @@ def test_the_setting_allows_a_network_or_a_name(settings, entry):
 def test_a_target_is_checked_again_when_it_is_called(channel, webhook, settings):
     settings.ALERT_WEBHOOK_HOSTS = []  # as where a name resolves to another address by now
     delivery = send_test(channel, "ann", NOON)
-    deliver(channel.pk, at(NOON))
+    deliver(channel.pk, clock_at(NOON))
     delivery.refresh_from_db()
     assert "where alerts are not sent" in delivery.error
     assert webhook.bodies == []
@@ -698,7 +698,7 @@ def test_the_database_the_trail_and_the_log_hold_no_secret(webhook, caplog):
     channel, secret = make_channel({"name": "n", "kind": "webhook", "target": webhook.url})
     webhook.statuses = [500]
     send_test(channel, "ann", NOON)
-    deliver(channel.pk, at(NOON))
+    deliver(channel.pk, clock_at(NOON))
     row = AlertChannel.objects.values().get()
     kept = [*map(str, row.values()), caplog.text, *map(str, LogEntry.objects.values())]
     kept += map(str, AlertDelivery.objects.values())
@@ -712,7 +712,7 @@ def test_the_database_the_trail_and_the_log_hold_no_secret(webhook, caplog):
 def test_another_secret_key_leaves_a_channel_that_says_so(channel, settings):
     delivery = send_test(channel, "ann", NOON)
     settings.SECRET_KEY = "another key, of thirty-two characters"
-    deliver(channel.pk, at(NOON))
+    deliver(channel.pk, clock_at(NOON))
     delivery.refresh_from_db()
     assert "sealed by another SECRET_KEY" in delivery.error
 

@@ -31,7 +31,7 @@ TLS_RECORD = b"\x16\x03\x03\x40\x00"  # a handshake of 16 KiB
 
 
 @pytest.fixture(autouse=True)
-def of_this_machine(settings):
+def local_mail_settings(settings):
     settings.EMAIL_URL = "set"
     settings.EMAIL_BACKEND = "lakeui.monitoring.alerting.mail.BoundedBackend"
     settings.EMAIL_HOST = "127.0.0.1"
@@ -115,7 +115,7 @@ def test_a_server_that_drips_its_handshake_is_cut_too(channel, settings):
 
 def test_a_conversation_leaves_no_thread_and_no_line_behind(channel, settings):
     settings.ALERT_TIMEOUT_SECONDS = 30
-    with serving(settings):
+    with run_mail_server(settings):
         send_test(channel, "ann", NOON)
         before = set(threading.enumerate())
         assert deliver(channel.pk, lambda: NOON) == 1
@@ -145,7 +145,7 @@ class Handler:
 
 
 @contextmanager
-def serving(settings, **options):
+def run_mail_server(settings, **options):
     handler = Handler()
     controller = Controller(handler, hostname="127.0.0.1", port=port_for_later(), **options)
     controller.start()
@@ -164,7 +164,7 @@ AUTH = {"authenticator": _knows_ann, "auth_require_tls": False}
 
 
 def test_a_mail_server_that_takes_messages_works_and_gets_none(settings):
-    with serving(settings) as handler:
+    with run_mail_server(settings) as handler:
         assert mail_problem() == ""
     assert handler.kept == []
 
@@ -179,7 +179,7 @@ def test_without_a_mail_server_there_is_nothing_to_check(settings):
 )
 def test_a_login_is_tried(settings, password, words):
     settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "ann", password
-    with serving(settings, **AUTH):
+    with run_mail_server(settings, **AUTH):
         problem = mail_problem()
     assert words in problem
     assert bool(problem) == bool(words)
@@ -188,16 +188,16 @@ def test_a_login_is_tried(settings, password, words):
 
 def test_what_the_settings_ask_for_and_the_server_lacks_is_named(settings):
     settings.EMAIL_USE_TLS = True
-    with serving(settings):
+    with run_mail_server(settings):
         assert "lacks what EMAIL_URL asks for: STARTTLS" in mail_problem()
     settings.EMAIL_USE_TLS, settings.EMAIL_USE_SSL = False, True
-    with serving(settings):
+    with run_mail_server(settings):
         assert "does not speak TLS as EMAIL_URL has it" in mail_problem()
 
 
 def test_a_sender_that_is_refused_is_named(settings):
     settings.DEFAULT_FROM_EMAIL = "Lake <lake@evil.example>"
-    with serving(settings):
+    with run_mail_server(settings):
         assert "refuses the sender Lake <lake@evil.example> (550)" in mail_problem()
 
 

@@ -190,7 +190,7 @@ def test_jobs_are_counted_by_how_long_they_waited_and_ran():
 
 def test_names_are_as_promtool_wants_them():
     """Its rules: base units, help, and suffixes that belong to a type."""
-    exported_metrics()
+    list_exported_metrics()
     faults = []
     for family in text_string_to_metric_families(exposition().decode()):
         name = family.name
@@ -210,7 +210,7 @@ def test_names_are_as_promtool_wants_them():
     assert faults == []
 
 
-def known_metrics():
+def list_documented_metrics():
     text = (DOCS / "README.md").read_text("utf-8")
     names = set(re.findall(r"`(lakeui_\w+)`", text))
     for line in re.findall(r"^\| (`lakeui_table_.*?) \|", text, re.MULTILINE):
@@ -220,7 +220,7 @@ def known_metrics():
     return names
 
 
-def exported_metrics():
+def list_exported_metrics():
     moments = {f"last_{what}_at": NOON for what in ("commit", "optimize", "vacuum")}
     table = make_table(mirror_error_code="X", **moments)
     job = make_job(table)
@@ -236,7 +236,7 @@ def exported_metrics():
 
 
 def test_the_documented_metrics_are_those_that_are_exported():
-    assert known_metrics() == exported_metrics()
+    assert list_documented_metrics() == list_exported_metrics()
 
 
 def test_alert_rules_and_panels_use_metrics_that_exist():
@@ -245,7 +245,7 @@ def test_alert_rules_and_panels_use_metrics_that_exist():
     expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
     expressions += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     used = {name for text in expressions for name in re.findall(r"\blakeui_\w+", text)}
-    assert {name.removesuffix("_bucket") for name in used} <= exported_metrics()
+    assert {name.removesuffix("_bucket") for name in used} <= list_exported_metrics()
 
 
 def test_every_alert_says_what_to_do():

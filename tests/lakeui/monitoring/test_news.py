@@ -16,14 +16,14 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def since():
+def two_hours_ago():
     return timezone.now() - timedelta(hours=2)
 
 
 @pytest.fixture
-def lake(since):
+def lake(two_hours_ago):
     """One table that changed and lost, one that only lost, one whose job failed, one that sleeps."""
-    recent, old = since + timedelta(hours=1), since - timedelta(days=3)
+    recent, old = two_hours_ago + timedelta(hours=1), two_hours_ago - timedelta(days=3)
     names = {"sales.orders": recent, "sales.returns": old, "crm.customers": None, "crm.old": old}
     made = {name: make_table(name, last_commit_at=at) for name, at in names.items()}
     for name in ("sales.orders", "sales.returns"):
@@ -33,22 +33,22 @@ def lake(since):
     return made
 
 
-def test_a_table_with_news_of_two_kinds_counts_once(lake, since):
-    told = news(make_user("viewer", Role.VIEWER), since, 8)
+def test_a_table_with_news_of_two_kinds_counts_once(lake, two_hours_ago):
+    told = news(make_user("viewer", Role.VIEWER), two_hours_ago, 8)
     assert (told.table_count, told.tables_with_aborts) == (3, 2)
     assert {row.table.name for row in told.first} == {*lake} - {"crm.old"}
     said = {row.table.name: (row.aborted, row.failed_jobs) for row in told.first}
     assert said == {"sales.orders": (1, 0), "sales.returns": (1, 0), "crm.customers": (0, 1)}
 
 
-def test_those_that_failed_or_lost_most_come_first_and_all_are_counted(lake, since):
+def test_those_that_failed_or_lost_most_come_first_and_all_are_counted(lake, two_hours_ago):
     for _ in range(2):
         make_conflict(
             lake["sales.returns"],
             kind=Conflict.Kind.ABORTED,
-            occurred_at=since + timedelta(hours=1),
+            occurred_at=two_hours_ago + timedelta(hours=1),
         )
-    told = news(make_user("viewer", Role.VIEWER), since, 2)
+    told = news(make_user("viewer", Role.VIEWER), two_hours_ago, 2)
     assert [row.table.name for row in told.first] == ["crm.customers", "sales.returns"]
     assert [row.aborted for row in told.first] == [0, 3]
     assert (told.table_count, told.tables_with_aborts) == (3, 2)

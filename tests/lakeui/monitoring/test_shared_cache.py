@@ -11,14 +11,14 @@ from rest_framework.request import Request
 from lakeui.api.throttles import AnonymousThrottle
 from lakeui.monitoring.password_tries import PAUSE, PasswordTries
 from lakeui.monitoring.shared_cache import SharedCache
-from tests.services import running_redis
+from tests.services import run_redis
 
 NOBODY = "redis://127.0.0.1:1/0"
 
 
 @pytest.fixture(scope="module")
 def redis_url():
-    with running_redis() as url:
+    with run_redis() as url:
         yield url
 
 
@@ -29,7 +29,7 @@ def cache(redis_url):
     return shared
 
 
-def asking(cache, rate="3/min"):
+def try_request(cache, rate="3/min"):
     """Another web process's look at a request, and whether it lets it in."""
 
     class Throttle(AnonymousThrottle):
@@ -45,15 +45,17 @@ def asking(cache, rate="3/min"):
 
 def test_processes_that_share_a_cache_let_in_no_more_than_the_rate(redis_url, cache):
     with ThreadPoolExecutor(8) as processes:
-        let_in = list(processes.map(lambda _: asking(SharedCache(redis_url, {}))[1], range(16)))
+        let_in = list(
+            processes.map(lambda _: try_request(SharedCache(redis_url, {}))[1], range(16))
+        )
     assert let_in.count(True) == 3
-    refused, _ = asking(cache)
+    refused, _ = try_request(cache)
     assert 0 < refused.wait() <= 60
 
 
 def test_without_redis_everybody_is_let_in_and_the_log_says_so(caplog):
     gone = SharedCache(NOBODY, {})
-    assert all(asking(gone, "1/min")[1] for _ in range(3))
+    assert all(try_request(gone, "1/min")[1] for _ in range(3))
     assert caplog.text.count("is unreachable") == 1
 
 

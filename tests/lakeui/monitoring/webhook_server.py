@@ -24,7 +24,7 @@ class Webhook:
 
 
 @contextmanager
-def running_webhook() -> Iterator[Webhook]:
+def run_webhook() -> Iterator[Webhook]:
     webhook = Webhook()
 
     class Handler(BaseHTTPRequestHandler):
@@ -55,7 +55,7 @@ def running_webhook() -> Iterator[Webhook]:
 
 
 @contextmanager
-def hanging_webhook(drip: bytes = b"") -> Iterator[str]:
+def run_hanging_webhook(drip: bytes = b"") -> Iterator[str]:
     """Takes every line and never answers whole: nothing, or one piece again and again."""
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:

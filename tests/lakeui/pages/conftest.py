@@ -88,10 +88,10 @@ def people(db):
 
 
 @pytest.fixture
-def as_(people):
-    def signed_in(name):
+def client_for(people):
+    def sign_in(name):
         client = Client()
         client.force_login(people[name])
         return client
 
-    return signed_in
+    return sign_in

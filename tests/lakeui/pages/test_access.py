@@ -32,16 +32,16 @@ LISTS = (
 
 
 @pytest.mark.parametrize("who", ["owner", "viewer"])
-def test_whoever_may_look_sees_every_page(as_, lake, who):
-    assert _statuses(as_(who), lake, [*ABOUT_ONE, *LISTS]) == {200: [*ABOUT_ONE, *LISTS]}
+def test_whoever_may_look_sees_every_page(client_for, lake, who):
+    assert _statuses(client_for(who), lake, [*ABOUT_ONE, *LISTS]) == {200: [*ABOUT_ONE, *LISTS]}
 
 
-def test_a_stranger_does_not_learn_that_a_page_exists(as_, lake):
-    assert _statuses(as_("stranger"), lake, ABOUT_ONE) == {404: [*ABOUT_ONE]}
+def test_a_stranger_does_not_learn_that_a_page_exists(client_for, lake):
+    assert _statuses(client_for("stranger"), lake, ABOUT_ONE) == {404: [*ABOUT_ONE]}
 
 
-def test_a_strangers_lists_are_empty(as_, lake):
-    client = as_("stranger")
+def test_a_strangers_lists_are_empty(client_for, lake):
+    client = client_for("stranger")
     for name in LISTS:
         body = client.get(lake.paths()[name]).content.decode()
         assert f"/tables/{lake.table.pk}/" not in body, name
@@ -63,54 +63,56 @@ def _statuses(client, lake, names):
     return answers
 
 
-def test_a_grant_on_one_table_shows_that_table_alone(as_, lake, people):
+def test_a_grant_on_one_table_shows_that_table_alone(client_for, lake, people):
     other = SmallLake("crm.customers")
     grant(people["stranger"], lake.table, Role.VIEWER)
-    client = as_("stranger")
+    client = client_for("stranger")
     assert client.get(lake.paths()["history"]).status_code == 200
     assert client.get(other.paths()["history"]).status_code == 404
     assert "crm.customers" not in client.get("/tables/").content.decode()
 
 
-def test_what_a_viewer_may_not_do_is_not_offered(as_, lake):
-    table = as_("viewer").get(lake.paths()["table"]).content.decode()
-    job = as_("viewer").get(lake.paths()["job"]).content.decode()
+def test_what_a_viewer_may_not_do_is_not_offered(client_for, lake):
+    table = client_for("viewer").get(lake.paths()["table"]).content.decode()
+    job = client_for("viewer").get(lake.paths()["job"]).content.decode()
     assert "New job" not in table
     assert "Cancel this job" not in job
 
 
-def test_what_an_owner_may_do_is_offered(as_, lake):
-    table = as_("owner").get(lake.paths()["table"]).content.decode()
-    job = as_("owner").get(lake.paths()["job"]).content.decode()
+def test_what_an_owner_may_do_is_offered(client_for, lake):
+    table = client_for("owner").get(lake.paths()["table"]).content.decode()
+    job = client_for("owner").get(lake.paths()["job"]).content.decode()
     assert "New job" in table
     assert "Cancel this job" in job
 
 
 @pytest.mark.parametrize("path", ["/tables/register/", "/tables/upload/", "/tables/clone/"])
-def test_new_tables_need_a_maintainer_and_the_page_says_so(as_, path):
-    response = as_("operator").get(path)
+def test_new_tables_need_a_maintainer_and_the_page_says_so(client_for, path):
+    response = client_for("operator").get(path)
     assert response.status_code == 403
     assert "role maintainer" in response.content.decode()
 
 
-def test_a_viewer_cannot_open_the_form_of_a_job(as_, lake):
-    response = as_("viewer").get(f"/jobs/new/?table={lake.table.pk}")
+def test_a_viewer_cannot_open_the_form_of_a_job(client_for, lake):
+    response = client_for("viewer").get(f"/jobs/new/?table={lake.table.pk}")
     assert response.status_code == 403
     assert "role operator" in response.content.decode()
 
 
-def test_a_viewer_who_posts_anyway_changes_nothing(as_, lake):
-    client = as_("viewer")
+def test_a_viewer_who_posts_anyway_changes_nothing(client_for, lake):
+    client = client_for("viewer")
     client.post(f"/jobs/{lake.job.pk}/cancel/")
     lake.job.refresh_from_db()
     assert lake.job.cancel_requested_at is None
     assert client.post(f"/tables/{lake.table.pk}/refresh/").status_code == 403
 
 
-def test_acts_on_a_job_are_not_done_by_a_link(as_, lake):
-    assert as_("owner").get(f"/jobs/{lake.job.pk}/cancel/").status_code == 405
+def test_acts_on_a_job_are_not_done_by_a_link(client_for, lake):
+    assert client_for("owner").get(f"/jobs/{lake.job.pk}/cancel/").status_code == 405
     count = Job.objects.count()
-    assert as_("owner").get(f"/jobs/{lake.job.pk}/rerun/").status_code == 302  # to the job's page
+    assert (
+        client_for("owner").get(f"/jobs/{lake.job.pk}/rerun/").status_code == 302
+    )  # to the job's page
     assert Job.objects.count() == count
 
 
@@ -130,8 +132,8 @@ def busy_lake(lake, people):
 
 
 @pytest.mark.parametrize("who", ["viewer", "operator"])
-def test_no_link_leads_where_a_person_may_not_go(as_, busy_lake, who):
-    client, seen = as_(who), {}
+def test_no_link_leads_where_a_person_may_not_go(client_for, busy_lake, who):
+    client, seen = client_for(who), {}
     for name in [*ABOUT_ONE, *LISTS, "attention"]:
         response = client.get(busy_lake.paths()[name])
         for link in re.findall(r'<a [^>]*?href="(/[^"#]+)', response.content.decode()):
@@ -144,16 +146,16 @@ def test_no_link_leads_where_a_person_may_not_go(as_, busy_lake, who):
     assert refused == set()
 
 
-def test_a_dry_run_is_offered_to_who_may_ask_for_it(as_, busy_lake, settings):
+def test_a_dry_run_is_offered_to_who_may_ask_for_it(client_for, busy_lake, settings):
     def offers(who):
-        return "Dry run" in as_(who).get("/attention/").content.decode()
+        return "Dry run" in client_for(who).get("/attention/").content.decode()
 
     assert [offers("viewer"), offers("operator"), offers("owner")] == [False, False, True]
     settings.READ_ONLY = True
     assert not offers("owner")
 
 
-def test_a_plan_is_run_by_who_may_run_it(as_, busy_lake):
+def test_a_plan_is_run_by_who_may_run_it(client_for, busy_lake):
     page = f"/jobs/{busy_lake.job.pk}/"
-    assert "Run it" not in as_("viewer").get(page).content.decode()
-    assert "Run it" in as_("owner").get(page).content.decode()
+    assert "Run it" not in client_for("viewer").get(page).content.decode()
+    assert "Run it" in client_for("owner").get(page).content.decode()

@@ -20,11 +20,11 @@ CHANNEL = {"channel-name": "ops", "channel-kind": "webhook", "channel-target": H
 
 
 @pytest.fixture
-def admin(as_):
-    return as_("owner")
+def admin(client_for):
+    return client_for("owner")
 
 
-def made(admin):
+def create_channel(admin):
     response = admin.post("/monitoring/alerts/channels/", CHANNEL)
     return response, AlertChannel.objects.get()
 
@@ -41,7 +41,7 @@ def rule_of(channel, **fields):
 
 
 def test_the_secret_is_shown_once_and_the_target_never(admin):
-    response, channel = made(admin)
+    response, channel = create_channel(admin)
     secret = unseal(channel.sealed_secret)
     assert secret in response.content.decode()
     assert "no-store" in response["Cache-Control"]
@@ -57,7 +57,7 @@ def test_the_secret_is_shown_once_and_the_target_never(admin):
 
 
 def test_a_channel_is_changed_and_keeps_its_target_where_none_is_entered(admin):
-    _, channel = made(admin)
+    _, channel = create_channel(admin)
     sealed = channel.sealed_target
     values = {"channel-name": "night", "channel-zone": "Europe/Berlin", "channel-enabled": "on"}
     quiet = {"channel-quiet_from": "22:00", "channel-quiet_to": "06:00", "channel-target": ""}
@@ -82,7 +82,7 @@ def test_a_metadata_address_is_told_beside_its_field(admin):
 
 
 def test_a_rule_is_made_changed_and_removed(admin):
-    _, channel = made(admin)
+    _, channel = create_channel(admin)
     assert admin.post("/monitoring/alerts/rules/", rule_of(channel)).status_code == 302
     rule = AlertRule.objects.get()
     wasted = rule_of(channel, **{"rule-condition": "wasted", "rule-threshold": "20"})
@@ -98,7 +98,7 @@ def test_a_rule_is_made_changed_and_removed(admin):
 
 
 def test_the_test_button_puts_a_message_into_the_outbox(admin, unreachable_broker):
-    _, channel = made(admin)
+    _, channel = create_channel(admin)
     admin.post(f"/monitoring/alerts/channels/{channel.pk}/act/", {"act": "test"})
     assert AlertDelivery.objects.get().is_test
     body = admin.get("/monitoring/alerts/").content.decode()
@@ -117,7 +117,7 @@ def test_a_message_that_not_every_recipient_got_is_delivered_and_says_who(admin)
 
 
 def test_maintainers_read_and_admins_alone_change(admin, lake):
-    _, channel = made(admin)
+    _, channel = create_channel(admin)
     maintainer = PageClient()
     maintainer.force_login(make_user("maintainer", Role.MAINTAINER))
     body = maintainer.get("/monitoring/alerts/").content.decode()
@@ -134,8 +134,8 @@ def test_maintainers_read_and_admins_alone_change(admin, lake):
 
 
 @pytest.mark.parametrize("who", ["operator", "viewer", "stranger"])
-def test_others_do_not_see_it(as_, who):
-    assert as_(who).get("/monitoring/alerts/").status_code == 403
+def test_others_do_not_see_it(client_for, who):
+    assert client_for(who).get("/monitoring/alerts/").status_code == 403
 
 
 def test_nothing_changes_where_the_installation_is_read_only(admin, settings):

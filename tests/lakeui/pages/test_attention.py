@@ -23,39 +23,39 @@ def body_of(client, path="/attention/"):
     return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
 
 
-def test_rows_that_outlived_an_erasure_are_told_until_it_ran_again(as_):
+def test_rows_that_outlived_an_erasure_are_told_until_it_ran_again(client_for):
     table = make_table()
     row = Erasure.objects.create(
         table=table, append_version=9, delete_version=10, predicate="`customer_id` = 7",
         delete_writer="gdpr-eraser", rows_at_most=5120, at=timezone.now(),
     )  # fmt: skip
-    body = body_of(as_("viewer"))
+    body = body_of(client_for("viewer"))
     assert "Up to 5,120 rows may have outlived an erasure in sales.orders" in body
     assert "v9 appended them while gdpr-eraser was deleting customer_id = 7;" in body
     assert "orders that append after v10" in body
     Erasure.objects.filter(pk=row.pk).update(settled_by=12)
-    assert "Nothing needs attention" in body_of(as_("viewer"))
+    assert "Nothing needs attention" in body_of(client_for("viewer"))
 
 
-def test_an_unreachable_table_says_since_when_and_how_often_it_was_tried(as_):
+def test_an_unreachable_table_says_since_when_and_how_often_it_was_tried(client_for):
     began = timezone.now() - timedelta(hours=3)
     make_table(
         "ml.features", mirror_error_code="LAKE_STORAGE_ERROR", mirror_error="403 Forbidden.",
         mirror_failed_at=began, mirror_tries=38, mirrored_at=began,
     )  # fmt: skip
-    body = body_of(as_("viewer"))
+    body = body_of(client_for("viewer"))
     assert "Storage of ml.features is unreachable" in body
     assert "38 tries. Pages show version 12 as mirrored 3 h ago." in body
     assert "Try now" not in body
-    assert "Try now" in body_of(as_("owner"))
+    assert "Try now" in body_of(client_for("owner"))
 
 
-def test_many_aborted_writes_say_what_would_pass_at_row_level(as_):
+def test_many_aborted_writes_say_what_would_pass_at_row_level(client_for):
     table = make_table("sales.items", row_level_eligible=False, row_level_reason="partitioned")
     for number in range(3):
         make_conflict(table, occurred_at=timezone.now() - timedelta(hours=number))
     make_conflict(table, rule="metadata_changed", occurred_at=timezone.now() - timedelta(days=9))
-    body = body_of(as_("viewer"))
+    body = body_of(client_for("viewer"))
     assert "3 writes aborted in 24 h on sales.items" in body
     assert (
         "No row-level concurrency: partitioned. 0 of the 4 in 30 days would pass at row level"
@@ -64,7 +64,7 @@ def test_many_aborted_writes_say_what_would_pass_at_row_level(as_):
     assert "Row-level eligibility" in body
 
 
-def test_what_rows_would_have_let_pass_is_counted_from_what_is_recorded(as_):
+def test_what_rows_would_have_let_pass_is_counted_from_what_is_recorded(client_for):
     table = make_table("sales.items", row_level_eligible=False, row_level_reason="partitioned")
     for version in range(3):
         make_commit(table, version, "DELETE", predicate="order_id = 2")
@@ -72,10 +72,10 @@ def test_what_rows_would_have_let_pass_is_counted_from_what_is_recorded(as_):
             table, current_operation="UPDATE", winner_operation="DELETE", row_count=None, subclass="",
             current_predicate="order_id = 1", winning_version=version,
         )  # fmt: skip
-    assert "3 of the 3 in 30 days would pass at row level." in body_of(as_("viewer"))
+    assert "3 of the 3 in 30 days would pass at row level." in body_of(client_for("viewer"))
 
 
-def test_one_metadata_change_that_cost_two_writes_is_told_once(as_):
+def test_one_metadata_change_that_cost_two_writes_is_told_once(client_for):
     table = make_table()
     for operation in ("MERGE", "OPTIMIZE"):
         make_conflict(
@@ -84,14 +84,14 @@ def test_one_metadata_change_that_cost_two_writes_is_told_once(as_):
             wasted_bytes=2**30,
         )  # fmt: skip
     make_conflict(table, rule="metadata_changed", winning_version=4)
-    response = as_("viewer").get("/attention/").content.decode()
+    response = client_for("viewer").get("/attention/").content.decode()
     assert f"/tables/{table.pk}/concurrency/?last=12" in response
-    body = body_of(as_("viewer"))
+    body = body_of(client_for("viewer"))
     assert body.count("One SET TBLPROPERTIES cost 2 writes") == 1
     assert (
         "v9 by schema-bot was committed while a MERGE and an OPTIMIZE ran: 2 min and 2 GiB" in body
     )
-    items = as_("viewer").get("/api/v1/attention/").json()["items"]
+    items = client_for("viewer").get("/api/v1/attention/").json()["items"]
     facts = next(item["facts"] for item in items if item["check_name"] == "metadata_cost")
     assert (facts["aborted"], facts["aborted_operations"]) == (2, ["MERGE", "OPTIMIZE"])
     assert (facts["lost"], facts["losers"]) == (2, ["MERGE", "OPTIMIZE"]), "deprecated names"
@@ -116,37 +116,39 @@ def test_hours_without_a_commit_may_lie_around_midnight():
     assert quiet_hours([table.pk], timezone.now()) == {table.pk: (19, 6)}
 
 
-def test_a_failed_job_that_was_run_again_is_told_no_more(as_):
+def test_a_failed_job_that_was_run_again_is_told_no_more(client_for):
     table = make_table()
     ended = {"state": Job.State.FAILED, "finished_at": timezone.now()}
     failed = make_job(table, "append", error_message="4 rows do not fit.", **ended)
-    assert "APPEND failed in sales.orders 4 rows do not fit." in body_of(as_("viewer"))
+    assert "APPEND failed in sales.orders 4 rows do not fit." in body_of(client_for("viewer"))
     make_job(table, "append", retry_of=failed)
-    assert "Nothing needs attention" in body_of(as_("viewer"))
+    assert "Nothing needs attention" in body_of(client_for("viewer"))
 
 
-def test_an_unknown_outcome_is_not_listed_as_a_failure(as_):
+def test_an_unknown_outcome_is_not_listed_as_a_failure(client_for):
     make_job(
         make_table(), "merge", state=Job.State.FAILED, finished_at=timezone.now() - timedelta(days=3),
         error_code="LAKE_COMMIT_OUTCOME_UNKNOWN",
     )  # fmt: skip
-    body = body_of(as_("viewer"))
+    body = body_of(client_for("viewer"))
     assert "Outcome of MERGE unknown" in body
     assert "MERGE failed" not in body
 
 
-def test_a_schedule_whose_last_job_was_aborted_is_told_with_when_it_is_due_again(as_, people):
+def test_a_schedule_whose_last_job_was_aborted_is_told_with_when_it_is_due_again(
+    client_for, people
+):
     table = make_table()
     job = make_job(table, "merge", state=Job.State.CONFLICTED, error_message="Version 9 landed.")
     Schedule.objects.create(
         name="nightly", table=table, cron="0 2 * * *", kind="merge", owner=people["owner"],
         last_job=job, last_fired_at=timezone.now(), next_due_at=timezone.now() + timedelta(hours=1),
     )  # fmt: skip
-    body = body_of(as_("viewer"))
+    body = body_of(client_for("viewer"))
     assert "Schedule nightly fails on sales.orders Version 9 landed. It is due again at" in body
 
 
-def test_jobs_that_wait_long_and_workers_that_fell_silent_are_told(as_):
+def test_jobs_that_wait_long_and_workers_that_fell_silent_are_told(client_for):
     long_ago = timezone.now() - timedelta(hours=1)
     table = make_table()
     make_job(table, "optimize", state=Job.State.QUEUED, created_at=long_ago)
@@ -154,33 +156,33 @@ def test_jobs_that_wait_long_and_workers_that_fell_silent_are_told(as_):
         table, "delete", state=Job.State.RUNNING, worker="spark-2", started_at=long_ago,
         heartbeat_at=long_ago, lease_expires_at=long_ago,
     )  # fmt: skip
-    body = body_of(as_("viewer"))
+    body = body_of(client_for("viewer"))
     assert "1 job waits for a worker" in body
     assert "The worker of DELETE fell silent" in body
 
 
-def test_small_files_say_when_they_were_packed_last(as_):
+def test_small_files_say_when_they_were_packed_last(client_for):
     packed = timezone.now() - timedelta(days=11)
     make_table("web.events", file_count=100, small_file_count=80, last_optimize_at=packed)
-    assert "80 of 100 files, last OPTIMIZE 11 d ago." in body_of(as_("viewer"))
+    assert "80 of 100 files, last OPTIMIZE 11 d ago." in body_of(client_for("viewer"))
 
 
 @pytest.mark.parametrize(("count", "said"), [(1, "1 file that only"), (2, "2 files that only")])
-def test_files_that_vacuum_would_delete_are_counted_in_words(as_, count, said):
+def test_files_that_vacuum_would_delete_are_counted_in_words(client_for, count, said):
     due = {
         "vacuum_from": timezone.now() - timedelta(hours=1),
         "size_bytes": 1000,
         "dead_bytes": 900,
     }
     make_table("web.events", dead_file_count=count, **due)
-    assert f"{said} older versions need." in body_of(as_("viewer"))
+    assert f"{said} older versions need." in body_of(client_for("viewer"))
 
 
-def test_a_check_muted_for_one_table_still_tells_of_the_others(as_):
+def test_a_check_muted_for_one_table_still_tells_of_the_others(client_for):
     first, second = (
         make_table(name, file_count=100, small_file_count=80) for name in ("web.a", "web.b")
     )
-    client = as_("owner")
+    client = client_for("owner")
     posted = {"check": "small_files", "table": first.pk, "days": "7", "reason": "packed on Monday"}
     assert client.post("/attention/mute/", posted).status_code == 302
     body = body_of(client)
@@ -196,12 +198,12 @@ def test_a_check_muted_for_one_table_still_tells_of_the_others(as_):
     assert second.mutes.count() == 0
 
 
-def test_a_check_muted_for_all_tells_nothing_until_then(as_):
+def test_a_check_muted_for_all_tells_nothing_until_then(client_for):
     make_table("web.a", file_count=100, small_file_count=80)
-    as_("owner").post("/attention/mute/", {"check": "small_files", "days": "1"})
-    assert "Nothing needs attention" in body_of(as_("viewer"))
+    client_for("owner").post("/attention/mute/", {"check": "small_files", "days": "1"})
+    assert "Nothing needs attention" in body_of(client_for("viewer"))
     Mute.objects.update(until=timezone.now() - timedelta(seconds=1))
-    assert "80 % of its files are small" in body_of(as_("viewer"))
+    assert "80 % of its files are small" in body_of(client_for("viewer"))
 
 
 @pytest.mark.parametrize(
@@ -215,29 +217,29 @@ def test_a_check_muted_for_all_tells_nothing_until_then(as_):
         ("owner", {"check": "small_files", "days": "7", "table": "99"}, 404),
     ],
 )
-def test_muting_takes_a_maintainer_and_a_check_there_is(as_, who, posted, status):
-    assert as_(who).post("/attention/mute/", posted).status_code == status
+def test_muting_takes_a_maintainer_and_a_check_there_is(client_for, who, posted, status):
+    assert client_for(who).post("/attention/mute/", posted).status_code == status
     assert not Mute.objects.exists()
 
 
-def test_nothing_is_muted_while_read_only(as_, settings):
+def test_nothing_is_muted_while_read_only(client_for, settings):
     settings.READ_ONLY = True
     posted = {"check": "small_files", "days": "7"}
-    assert as_("owner").post("/attention/mute/", posted).status_code == 403
+    assert client_for("owner").post("/attention/mute/", posted).status_code == 403
 
 
-def test_a_stranger_learns_of_no_table(as_):
+def test_a_stranger_learns_of_no_table(client_for):
     table = make_table("secret.salaries", file_count=100, small_file_count=80)
     for number in range(3):
         make_conflict(table, winning_version=number)
-    assert "secret.salaries" not in body_of(as_("stranger"))
-    answer = as_("stranger").get("/api/v1/attention/").json()
+    assert "secret.salaries" not in body_of(client_for("stranger"))
+    answer = client_for("stranger").get("/api/v1/attention/").json()
     assert answer["items"] == []
 
 
-def test_rest_tells_the_same_and_mutes_the_same(as_):
+def test_rest_tells_the_same_and_mutes_the_same(client_for):
     table = make_table("web.a", file_count=100, small_file_count=80)
-    client = as_("owner")
+    client = client_for("owner")
     answer = client.get("/api/v1/attention/").json()
     (item,) = answer["items"]
     assert answer["matters"] == [item], "its deprecated name"
@@ -261,7 +263,7 @@ def test_rest_tells_the_same_and_mutes_the_same(as_):
     assert client.get("/api/v1/attention/").json()["count"] == 1
 
 
-def test_a_healthy_lake_needs_nobody(as_):
+def test_a_healthy_lake_needs_nobody(client_for):
     make_table()
     Table.objects.create(name="not.yet", uri="memory://not-yet")
-    assert "Nothing needs attention" in body_of(as_("viewer"), "/")
+    assert "Nothing needs attention" in body_of(client_for("viewer"), "/")

@@ -47,8 +47,8 @@ def test_hours_are_of_the_last_day_and_of_what_was_lost(costs):
     assert {pair for pair, _ in hours} == {"MERGE × DELETE"}
 
 
-def test_the_list_shows_cost_by_hour_or_by_partition_as_its_address_says(as_, costs):
-    client = as_("viewer")
+def test_the_list_shows_cost_by_hour_or_by_partition_as_its_address_says(client_for, costs):
+    client = client_for("viewer")
     assert "Cost of conflicts by hour" in client.get("/conflicts/").content.decode()
     body = client.get("/conflicts/?heat=partition").content.decode()
     assert "Cost of conflicts by partition" in body
@@ -56,22 +56,22 @@ def test_the_list_shows_cost_by_hour_or_by_partition_as_its_address_says(as_, co
     assert client.get("/conflicts/?heat=colour").status_code == 404
 
 
-def test_costs_are_narrowed_as_the_list_is(as_, costs):
-    client = as_("viewer")
+def test_costs_are_narrowed_as_the_list_is(client_for, costs):
+    client = client_for("viewer")
     assert client.get("/api/v1/conflicts/costs/").json()["pairs"][0]["aborted"] == 2
     narrowed = client.get("/api/v1/conflicts/costs/?pair=UPDATE,DELETE").json()
     assert (narrowed["pairs"], narrowed["hours"], narrowed["partitions"]) == ([], [], [])
-    assert as_("stranger").get("/api/v1/conflicts/costs/").json()["pairs"] == []
+    assert client_for("stranger").get("/api/v1/conflicts/costs/").json()["pairs"] == []
 
 
-def test_the_twin_of_costs_has_hours_and_partitions(as_, costs):
-    body = as_("viewer").get("/api/v1/conflicts/costs/").json()
+def test_the_twin_of_costs_has_hours_and_partitions(client_for, costs):
+    body = client_for("viewer").get("/api/v1/conflicts/costs/").json()
     assert [hour["wasted_ms"] for hour in body["hours"]] == ["120000", "0"]
     assert body["partitions"][0]["partition"] == "day=2026-11-19"
     assert body["partitions_are_cut"] is False
 
 
-def test_the_link_to_all_pairs_leads_to_what_the_list_holds(as_, costs):
-    client = as_("viewer")
+def test_the_link_to_all_pairs_leads_to_what_the_list_holds(client_for, costs):
+    client = client_for("viewer")
     twin = client.get("/conflicts/?heat=partition&page=1&operation=MERGE").context["costs_twin"]
     assert [pair["loser"] for pair in client.get(twin).json()["pairs"]] == ["MERGE"]

@@ -18,7 +18,7 @@ from lakeui.conflicts.models import Conflict, ConflictRows, ConflictTrials
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.models import Job
 from lakeui.pages.conflicts.set_words import set_words
-from tests.lakeui.conflicts.aborted_jobs import aborted_job
+from tests.lakeui.conflicts.aborted_jobs import create_aborted_job
 from tests.lakeui.factories import grant, make_conflict, make_job, make_table, make_user
 from tests.lakeui.page_client import PageClient as Client
 from tests.lakeui.story_decision import story_decision
@@ -28,9 +28,9 @@ ANSWER = {"why": "no check finds a conflict", "winning_version": None, "rows": 1
 
 
 @pytest.fixture
-def aborted(people, tmp_path, settings) -> Conflict:
+def conflict_of_job(people, tmp_path, settings) -> Conflict:
     settings.TABLE_ROOTS = [str(tmp_path)]
-    return aborted_job(str(tmp_path / "orders"), people["owner"])
+    return create_aborted_job(str(tmp_path / "orders"), people["owner"])
 
 
 def _page(client, conflict, query="") -> str:
@@ -41,7 +41,7 @@ def _rerun(client, conflict, confirm="sales.orders", **fields):
     return client.post(f"/conflicts/{conflict.pk}/rerun/", {"confirm": confirm, **fields})
 
 
-def _answered(conflict, **verdicts) -> ConflictTrials:
+def _create_trials(conflict, **verdicts) -> ConflictTrials:
     now = timezone.now()
     answers = {fix: ANSWER | {"verdict": verdict} for fix, verdict in verdicts.items()}
     return ConflictTrials.objects.create(
@@ -49,9 +49,11 @@ def _answered(conflict, **verdicts) -> ConflictTrials:
     )
 
 
-def test_a_fix_that_was_tried_says_whether_it_would_have_landed(as_, aborted):
-    _answered(aborted, as_it_was="conflict", retry="passes", deletion_vectors="conflict")
-    response = as_("viewer").get(f"/conflicts/{aborted.pk}/")
+def test_a_fix_that_was_tried_says_whether_it_would_have_landed(client_for, conflict_of_job):
+    _create_trials(
+        conflict_of_job, as_it_was="conflict", retry="passes", deletion_vectors="conflict"
+    )
+    response = client_for("viewer").get(f"/conflicts/{conflict_of_job.pk}/")
     verdicts = {act.advice.kind: act.verdict for act in response.context["acts"]}
     assert (verdicts["retry"], verdicts["deletion_vectors"]) == ("passes", "aborted")
     body = response.content.decode()
@@ -61,23 +63,23 @@ def test_a_fix_that_was_tried_says_whether_it_would_have_landed(as_, aborted):
     assert "the write was aborted again" in body
 
 
-def test_a_copy_that_did_not_conflict_says_that_nothing_could_be_tried(as_, aborted):
-    _answered(aborted, as_it_was="passes", retry="undecidable")
-    assert "Nothing could be tried:" in _page(as_("viewer"), aborted)
+def test_a_copy_that_did_not_conflict_says_that_nothing_could_be_tried(client_for, conflict_of_job):
+    _create_trials(conflict_of_job, as_it_was="passes", retry="undecidable")
+    assert "Nothing could be tried:" in _page(client_for("viewer"), conflict_of_job)
 
 
-def test_a_write_that_needs_spark_is_told_so_and_offers_no_other_trial(as_, aborted):
+def test_a_write_that_needs_spark_is_told_so_and_offers_no_other_trial(client_for, conflict_of_job):
     why = "MERGE needs Spark here, and trials run without it"
-    trials = _answered(aborted, as_it_was="undecidable")
-    client = as_("viewer")
-    assert "Try again" in _page(client, aborted)
+    trials = _create_trials(conflict_of_job, as_it_was="undecidable")
+    client = client_for("viewer")
+    assert "Try again" in _page(client, conflict_of_job)
     trials.answers["as_it_was"] |= {"why": why, "needs_spark": True}
     trials.save()
-    body = _page(client, aborted)
+    body = _page(client, conflict_of_job)
     assert why in body
     assert "Try again" not in body
     assert 'id="id_condition"' not in body
-    (answer,) = client.get(f"/api/v1/conflicts/{aborted.pk}/trials/").json()["answers"]
+    (answer,) = client.get(f"/api/v1/conflicts/{conflict_of_job.pk}/trials/").json()["answers"]
     assert answer["needs_spark"] is True
 
 
@@ -88,8 +90,8 @@ def test_a_write_that_needs_spark_is_told_so_and_offers_no_other_trial(as_, abor
         "the WRITE of v3 needs Spark to run again",
     ],
 )
-def test_an_answer_from_before_the_field_says_that_it_needs_spark(as_, aborted, why):
-    trials = _answered(aborted, as_it_was="undecidable", retry="passes")
+def test_an_answer_from_before_the_field_says_that_it_needs_spark(client_for, conflict_of_job, why):
+    trials = _create_trials(conflict_of_job, as_it_was="undecidable", retry="passes")
     trials.answers["as_it_was"] |= {"why": why}
     trials.save()
     migration = import_module("lakeui.conflicts.migrations.0015_trials_that_need_spark")
@@ -97,14 +99,14 @@ def test_an_answer_from_before_the_field_says_that_it_needs_spark(as_, aborted, 
     trials.refresh_from_db()
     assert trials.answers["as_it_was"]["needs_spark"] is True
     assert "needs_spark" not in trials.answers["retry"]
-    body = _page(as_("viewer"), aborted)
+    body = _page(client_for("viewer"), conflict_of_job)
     assert why in body
     assert "Try again" not in body
 
 
-def test_asking_for_trials_waits_for_a_worker_and_a_get_asks_none(as_, aborted):
-    client = as_("viewer")
-    address = f"/conflicts/{aborted.pk}/trials/"
+def test_asking_for_trials_waits_for_a_worker_and_a_get_asks_none(client_for, conflict_of_job):
+    client = client_for("viewer")
+    address = f"/conflicts/{conflict_of_job.pk}/trials/"
     assert client.get(address).status_code == 302
     assert not ConflictTrials.objects.exists()
     assert client.post(address, {"condition": "id >= 10"}).status_code == 302
@@ -116,136 +118,143 @@ def test_asking_for_trials_waits_for_a_worker_and_a_get_asks_none(as_, aborted):
     assert client.get(address, headers=HTMX).status_code == 286
 
 
-def test_a_condition_that_does_not_parse_is_refused_in_words(as_, aborted):
-    client = as_("viewer")
-    client.post(f"/conflicts/{aborted.pk}/trials/", {"condition": "id >="})
+def test_a_condition_that_does_not_parse_is_refused_in_words(client_for, conflict_of_job):
+    client = client_for("viewer")
+    client.post(f"/conflicts/{conflict_of_job.pk}/trials/", {"condition": "id >="})
     assert not ConflictTrials.objects.exists()
-    assert 'class="notice' in _page(client, aborted)
+    assert 'class="notice' in _page(client, conflict_of_job)
 
 
 @pytest.mark.parametrize("path", ["trials/", "rerun/"])
-def test_a_stranger_sees_neither(as_, aborted, path):
-    client = as_("stranger")
-    assert client.get(f"/conflicts/{aborted.pk}/{path}", headers=HTMX).status_code == 404
-    assert client.post(f"/conflicts/{aborted.pk}/{path}").status_code == 404
+def test_a_stranger_sees_neither(client_for, conflict_of_job, path):
+    client = client_for("stranger")
+    assert client.get(f"/conflicts/{conflict_of_job.pk}/{path}", headers=HTMX).status_code == 404
+    assert client.post(f"/conflicts/{conflict_of_job.pk}/{path}").status_code == 404
     assert client.get(f"/conflicts/999999/{path}").status_code == 404
 
 
-def test_a_job_runs_again_in_place_and_its_outcome_shows_there(as_, aborted):
-    client = as_("owner")
-    assert "What it would overlap" in _page(client, aborted)
-    assert "Would overlap with" in _page(client, aborted, "?fix=retry")
-    assert _rerun(client, aborted).url == f"{reverse('conflict', args=[aborted.pk])}#rerun"
-    again = Job.objects.get(retry_of=aborted.job_id)
-    assert again.parameters == aborted.job.parameters
-    body = _page(client, aborted)
+def test_a_job_runs_again_in_place_and_its_outcome_shows_there(client_for, conflict_of_job):
+    client = client_for("owner")
+    assert "What it would overlap" in _page(client, conflict_of_job)
+    assert "Would overlap with" in _page(client, conflict_of_job, "?fix=retry")
+    assert (
+        _rerun(client, conflict_of_job).url
+        == f"{reverse('conflict', args=[conflict_of_job.pk])}#rerun"
+    )
+    again = Job.objects.get(retry_of=conflict_of_job.job_id)
+    assert again.parameters == conflict_of_job.job.parameters
+    body = _page(client, conflict_of_job)
     assert f'sse-connect="{reverse("job-stream", args=[again.pk])}"' in body
     assert "It waits for a worker" in body
     Job.objects.filter(pk=again.pk).update(
         state=Job.State.SUCCEEDED, committed_version=3, finished_at=timezone.now()
     )
-    done = client.get(f"/conflicts/{aborted.pk}/rerun/", headers=HTMX)
+    done = client.get(f"/conflicts/{conflict_of_job.pk}/rerun/", headers=HTMX)
     assert done.status_code == 286
     assert "It has committed as" in " ".join(done.content.decode().split())
     assert "<form" not in done.content.decode()
 
 
-def test_one_rule_says_of_both_pages_that_a_request_runs_again(as_, aborted, people):
-    retried = retry_job(aborted.job, people["owner"])
+def test_one_rule_says_of_both_pages_that_a_request_runs_again(client_for, conflict_of_job, people):
+    retried = retry_job(conflict_of_job.job, people["owner"])
     Job.objects.filter(pk=retried.pk).update(state=Job.State.FAILED)
     retried.refresh_from_db()
     retry_job(retried, people["owner"])  # a rerun of the rerun
-    page = as_("owner").get(f"/conflicts/{aborted.pk}/")
+    page = client_for("owner").get(f"/conflicts/{conflict_of_job.pk}/")
     assert page.context["reruns"].obstacle == "It runs again now."
     with pytest.raises(RequestError, match="It runs again now"):
-        rerun_conflict(aborted, people["owner"])
-    assert Job.objects.filter(retry_of=aborted.job).count() == 1
+        rerun_conflict(conflict_of_job, people["owner"])
+    assert Job.objects.filter(retry_of=conflict_of_job.job).count() == 1
 
 
-def test_a_rerun_that_is_aborted_again_leads_to_its_conflict_and_can_run_once_more(as_, aborted):
-    client = as_("owner")
-    _rerun(client, aborted)
-    again = Job.objects.get(retry_of=aborted.job_id)
+def test_a_rerun_that_is_aborted_again_leads_to_its_conflict_and_can_run_once_more(
+    client_for, conflict_of_job
+):
+    client = client_for("owner")
+    _rerun(client, conflict_of_job)
+    again = Job.objects.get(retry_of=conflict_of_job.job_id)
     Job.objects.filter(pk=again.pk).update(state=Job.State.CONFLICTED)
-    lost = make_conflict(aborted.table, job=again, winning_version=9)
-    body = _page(client, aborted)
+    lost = make_conflict(conflict_of_job.table, job=again, winning_version=9)
+    body = _page(client, conflict_of_job)
     assert "It was aborted again" in body
     assert f'href="/conflicts/{lost.pk}/"' in body
     assert 'name="fix" value="retry"' in body
 
 
-def test_what_can_change_rows_asks_for_the_name_as_everywhere(as_, aborted):
-    client = as_("owner")
-    assert 'id="id_rerun_confirm"' not in _page(client, aborted, "?fix=retry")
-    aborted.job.parameters.pop("where")
-    aborted.job.save()
-    assert 'id="id_rerun_confirm"' in _page(client, aborted, "?fix=retry")
-    _rerun(client, aborted, confirm="orders")
-    assert not Job.objects.filter(retry_of=aborted.job_id).exists()
-    _rerun(client, aborted)
-    assert Job.objects.filter(retry_of=aborted.job_id).exists()
+def test_what_can_change_rows_asks_for_the_name_as_everywhere(client_for, conflict_of_job):
+    client = client_for("owner")
+    assert 'id="id_rerun_confirm"' not in _page(client, conflict_of_job, "?fix=retry")
+    conflict_of_job.job.parameters.pop("where")
+    conflict_of_job.job.save()
+    assert 'id="id_rerun_confirm"' in _page(client, conflict_of_job, "?fix=retry")
+    _rerun(client, conflict_of_job, confirm="orders")
+    assert not Job.objects.filter(retry_of=conflict_of_job.job_id).exists()
+    _rerun(client, conflict_of_job)
+    assert Job.objects.filter(retry_of=conflict_of_job.job_id).exists()
 
 
-def test_a_condition_is_added_by_and(as_, aborted):
-    client = as_("owner")
-    _rerun(client, aborted, fix="condition", condition="id >= 10", reason="TICKET-7")
-    again = Job.objects.get(retry_of=aborted.job_id)
+def test_a_condition_is_added_by_and(client_for, conflict_of_job):
+    client = client_for("owner")
+    _rerun(client, conflict_of_job, fix="condition", condition="id >= 10", reason="TICKET-7")
+    again = Job.objects.get(retry_of=conflict_of_job.job_id)
     assert again.parameters["where"] == "(id >= 5) AND (id >= 10)"
     assert again.reason == "TICKET-7"
 
 
 @pytest.mark.parametrize("widens", ["TRUE) OR (TRUE", "id >= 10) OR (id < 10", "TRUE -- "])
-def test_a_condition_that_would_widen_the_write_is_none(as_, aborted, widens):
-    client = as_("owner")
-    _rerun(client, aborted, fix="condition", condition=widens)
-    assert not Job.objects.filter(retry_of=aborted.job_id).exists()
+def test_a_condition_that_would_widen_the_write_is_none(client_for, conflict_of_job, widens):
+    client = client_for("owner")
+    _rerun(client, conflict_of_job, fix="condition", condition=widens)
+    assert not Job.objects.filter(retry_of=conflict_of_job.job_id).exists()
     body = {"fix": "condition", "condition": widens, "confirm": "sales.orders"}
-    address = f"/api/v1/conflicts/{aborted.pk}/rerun/"
+    address = f"/api/v1/conflicts/{conflict_of_job.pk}/rerun/"
     assert client.post(address, body, content_type="application/json").status_code == 422
-    page = client.get(f"/conflicts/{aborted.pk}/", {"fix": "condition", "condition": widens})
+    page = client.get(
+        f"/conflicts/{conflict_of_job.pk}/", {"fix": "condition", "condition": widens}
+    )
     assert [way.fix for way in page.context["reruns"].ways] == ["retry", "deletion_vectors"]
 
 
-def test_what_a_rerun_names_is_for_who_may_see_those_tables(aborted):
+def test_what_a_rerun_names_is_for_who_may_see_those_tables(conflict_of_job):
     hidden = make_table("secret.payroll")
     reader = make_user("reader")
-    grant(reader, aborted.table, Role.VIEWER)
+    grant(reader, conflict_of_job.table, Role.VIEWER)
     with_source = {"source": {"table": hidden.name}, "on": "s.id = t.id"}
     again = make_job(
-        aborted.table, "merge", state=Job.State.FAILED, parameters=with_source,
-        retry_of=aborted.job, error_message="secret.payroll has no column salary",
+        conflict_of_job.table, "merge", state=Job.State.FAILED, parameters=with_source,
+        retry_of=conflict_of_job.job, error_message="secret.payroll has no column salary",
         statement="MERGE INTO sales.orders USING secret.payroll s ON s.id = t.id",
     )  # fmt: skip
     client = Client()
     client.force_login(reader)
-    body = _page(client, aborted)
+    body = _page(client, conflict_of_job)
     assert reverse("job", args=[again.pk]) in body
     assert "secret.payroll" not in body
 
 
-def test_a_fix_of_the_table_says_so_and_comes_first(as_, aborted):
-    client = as_("owner")
-    body = _page(client, aborted, "?fix=deletion_vectors")
+def test_a_fix_of_the_table_says_so_and_comes_first(client_for, conflict_of_job):
+    client = client_for("owner")
+    body = _page(client, conflict_of_job, "?fix=deletion_vectors")
     assert "This changes the table" in body
-    _rerun(client, aborted, fix="deletion_vectors", confirm="")
-    again = Job.objects.get(retry_of=aborted.job_id)
+    _rerun(client, conflict_of_job, fix="deletion_vectors", confirm="")
+    again = Job.objects.get(retry_of=conflict_of_job.job_id)
     kinds = [step["kind"] for step in again.parameters["steps"]]
     assert (again.kind, kinds) == ("script", ["set_properties", "update"])
 
 
 @pytest.mark.parametrize("fix", ["layout", "", "narrow", "condition"])
-def test_what_is_no_fix_of_this_write_runs_nothing_else(as_, aborted, fix):
-    _rerun(as_("owner"), aborted, fix=fix)
-    runs = Job.objects.filter(retry_of=aborted.job_id)
+def test_what_is_no_fix_of_this_write_runs_nothing_else(client_for, conflict_of_job, fix):
+    _rerun(client_for("owner"), conflict_of_job, fix=fix)
+    runs = Job.objects.filter(retry_of=conflict_of_job.job_id)
     assert runs.count() == (1 if not fix else 0)
 
 
-def test_who_may_not_write_sees_the_ways_and_runs_none(as_, aborted):
-    client = as_("viewer")
-    body = _page(client, aborted, "?fix=retry")
+def test_who_may_not_write_sees_the_ways_and_runs_none(client_for, conflict_of_job):
+    client = client_for("viewer")
+    body = _page(client, conflict_of_job, "?fix=retry")
     assert "Your role does not allow" in body
-    _rerun(client, aborted)
-    assert not Job.objects.filter(retry_of=aborted.job_id).exists()
+    _rerun(client, conflict_of_job)
+    assert not Job.objects.filter(retry_of=conflict_of_job.job_id).exists()
 
 
 @pytest.mark.parametrize(
@@ -255,16 +264,16 @@ def test_who_may_not_write_sees_the_ways_and_runs_none(as_, aborted):
         ({"table": None}, "It was no job of this installation"),
     ],
 )
-def test_what_cannot_run_again_from_here_says_why(as_, aborted, changed, said):
-    Conflict.objects.filter(pk=aborted.pk).update(**changed)
-    assert said in _page(as_("owner"), aborted)
-    _rerun(as_("owner"), aborted)
+def test_what_cannot_run_again_from_here_says_why(client_for, conflict_of_job, changed, said):
+    Conflict.objects.filter(pk=conflict_of_job.pk).update(**changed)
+    assert said in _page(client_for("owner"), conflict_of_job)
+    _rerun(client_for("owner"), conflict_of_job)
     assert not Job.objects.exclude(retry_of=None).exists()
 
 
-def test_a_job_that_has_not_ended_is_not_run_beside_itself(as_, aborted):
-    Job.objects.filter(pk=aborted.job_id).update(state=Job.State.RUNNING)
-    assert "it tries again by itself" in _page(as_("owner"), aborted)
+def test_a_job_that_has_not_ended_is_not_run_beside_itself(client_for, conflict_of_job):
+    Job.objects.filter(pk=conflict_of_job.job_id).update(state=Job.State.RUNNING)
+    assert "it tries again by itself" in _page(client_for("owner"), conflict_of_job)
 
 
 def test_the_numbers_are_said_in_words(lake):
@@ -312,32 +321,32 @@ def test_huge_and_missing_numbers_read_as_sentences_too(lake):
     assert set_words(lake.conflict, None) == ()
 
 
-def test_rest_tells_the_ways_and_runs_one(as_, aborted):
-    client = as_("owner")
-    address = f"/api/v1/conflicts/{aborted.pk}/rerun/"
+def test_rest_tells_the_ways_and_runs_one(client_for, conflict_of_job):
+    client = client_for("owner")
+    address = f"/api/v1/conflicts/{conflict_of_job.pk}/rerun/"
     ways = client.get(address).json()["ways"]
     assert [way["fix"] for way in ways] == ["retry", "deletion_vectors"]
     assert not any(way["asks_name"] for way in ways)
-    condition = aborted.job.parameters.pop("where")
-    aborted.job.save()
+    condition = conflict_of_job.job.parameters.pop("where")
+    conflict_of_job.job.save()
     refused = client.post(address, {"fix": "retry"}, content_type="application/json")
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "confirm")
-    aborted.job.parameters["where"] = condition
-    aborted.job.save()
+    conflict_of_job.job.parameters["where"] = condition
+    conflict_of_job.job.save()
     named = {"fix": "retry", "confirm": "sales.orders"}
     done = client.post(address, named, content_type="application/json")
     assert (done.status_code, done.json()["kind"]) == (202, "update")
     assert client.get(address).json()["job_ids"] == [done.json()["id"]]
 
 
-def test_rest_tells_what_was_tried(as_, aborted):
-    client = as_("viewer")
-    address = f"/api/v1/conflicts/{aborted.pk}/trials/"
+def test_rest_tells_what_was_tried(client_for, conflict_of_job):
+    client = client_for("viewer")
+    address = f"/api/v1/conflicts/{conflict_of_job.pk}/trials/"
     assert client.get(address).status_code == 404
     assert client.post(address, {"fix": 1}, content_type="application/json").status_code == 422
     assert client.post(address, {}, content_type="application/json").status_code == 202
     ConflictTrials.objects.all().delete()
-    _answered(aborted, as_it_was="conflict", retry="passes")
+    _create_trials(conflict_of_job, as_it_was="conflict", retry="passes")
     answers = client.get(address).json()["answers"]
     assert [(answer["fix"], answer["verdict"], answer["rows"]) for answer in answers] == [
         ("as_it_was", "conflict", "14"),
@@ -346,26 +355,26 @@ def test_rest_tells_what_was_tried(as_, aborted):
 
 
 def test_without_a_broker_earlier_answers_stay_and_nobody_is_made_to_wait(
-    as_, aborted, unreachable_broker
+    client_for, conflict_of_job, unreachable_broker
 ):
-    client, address = as_("viewer"), f"/api/v1/conflicts/{aborted.pk}/trials/"
+    client, address = client_for("viewer"), f"/api/v1/conflicts/{conflict_of_job.pk}/trials/"
     asked = {"condition": "id >= 10"}
     for _ in range(2):
         refused = client.post(address, asked, content_type="application/json")
         assert (refused.status_code, ConflictTrials.objects.count()) == (503, 0)
-    _answered(aborted, as_it_was="conflict", retry="passes")
+    _create_trials(conflict_of_job, as_it_was="conflict", retry="passes")
     assert client.post(address, asked, content_type="application/json").status_code == 503
     kept = client.get(address).json()
     assert (kept["state"], kept["condition"], len(kept["answers"])) == ("read", "", 2)
-    page = client.post(f"/conflicts/{aborted.pk}/trials/", asked, follow=True).text
+    page = client.post(f"/conflicts/{conflict_of_job.pk}/trials/", asked, follow=True).text
     assert "Tried: it would have landed." in page
     assert "so no worker was asked" in page
 
 
-def test_without_a_broker_no_rows_are_waited_for(as_, aborted, unreachable_broker):
-    client, table = as_("viewer"), f"/tables/{aborted.table_id}/"
-    aborted.facts |= {"files": [{"path": "a.parquet", "rows": [5], "version": 1}]}
-    aborted.save()
+def test_without_a_broker_no_rows_are_waited_for(client_for, conflict_of_job, unreachable_broker):
+    client, table = client_for("viewer"), f"/tables/{conflict_of_job.table_id}/"
+    conflict_of_job.facts |= {"files": [{"path": "a.parquet", "rows": [5], "version": 1}]}
+    conflict_of_job.save()
     for path in ("preview/", "diff/0...1/rows/"):
         for _ in range(2):
             assert (
@@ -376,7 +385,7 @@ def test_without_a_broker_no_rows_are_waited_for(as_, aborted, unreachable_broke
     for _ in range(2):
         assert (
             client.post(
-                f"/api/v1/conflicts/{aborted.pk}/rows/", content_type="application/json"
+                f"/api/v1/conflicts/{conflict_of_job.pk}/rows/", content_type="application/json"
             ).status_code
             == 503
         )

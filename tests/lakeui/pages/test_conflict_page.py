@@ -53,7 +53,7 @@ SAID = {
 
 
 @pytest.fixture
-def told(lake):
+def conflict_with_decision(lake):
     """The small lake's conflict with how it was decided."""
     lake.conflict.facts |= {"decision": asdict(story_decision())}
     lake.conflict.save()
@@ -65,26 +65,33 @@ def _page(client, conflict) -> str:
 
 
 @pytest.mark.parametrize("claim", SAID)
-def test_the_page_tells(as_, told, claim):
-    body = _page(as_("viewer"), told)
+def test_the_page_tells(client_for, conflict_with_decision, claim):
+    body = _page(client_for("viewer"), conflict_with_decision)
     for text in SAID[claim]:
         assert text in body
 
 
-def test_facts_that_were_not_recorded_are_named_as_such(as_, lake):
-    body = _page(as_("viewer"), lake.conflict)
+def test_facts_that_were_not_recorded_are_named_as_such(client_for, lake):
+    body = _page(client_for("viewer"), lake.conflict)
     assert "not recorded of this one" in body
     assert "Which other rows each side changed was not recorded" in body
     assert "4,118" not in body
 
 
-def test_rows_are_read_when_asked_and_shown_with_what_each_side_did(as_, told):
-    assert "Read the rows" in _page(as_("viewer"), told)
-    told.job.kind, told.job.parameters = "update", {"assignments": {"discount": "0.15"}}
-    told.job.save()
+def test_rows_are_read_when_asked_and_shown_with_what_each_side_did(
+    client_for, conflict_with_decision
+):
+    assert "Read the rows" in _page(client_for("viewer"), conflict_with_decision)
+    conflict_with_decision.job.kind, conflict_with_decision.job.parameters = (
+        "update",
+        {"assignments": {"discount": "0.15"}},
+    )
+    conflict_with_decision.job.save()
     now = timezone.now()
-    ConflictRows.objects.create(conflict=told, asked_at=now, read_at=now, **story_rows())
-    body = _page(as_("viewer"), told)
+    ConflictRows.objects.create(
+        conflict=conflict_with_decision, asked_at=now, read_at=now, **story_rows()
+    )
+    body = _page(client_for("viewer"), conflict_with_decision)
     assert "discount 0.10 → 0.15" in body
     assert "deleted, customer_id = 81204" in body
     assert "1,007,318" in body
@@ -107,16 +114,18 @@ def _facts(row_count: int | None) -> ConflictFacts:
         (None, ("Two writes of the same rows, at least 100", "a sample of 50")),
     ],
 )
-def test_every_row_is_counted_and_a_record_of_a_sample_says_at_least(as_, lake, row_count, said):
+def test_every_row_is_counted_and_a_record_of_a_sample_says_at_least(
+    client_for, lake, row_count, said
+):
     error = ConcurrentDeleteReadException(_facts(row_count))
     lost = record_aborted(error, table=lake.table, origin=AttemptOrigin(attempt=1))
-    body = _page(as_("viewer"), lost)
+    body = _page(client_for("viewer"), lost)
     for text in said:
         assert text in body
-    (listed, *_) = as_("viewer").get("/api/v1/conflicts/").json()["items"]
+    (listed, *_) = client_for("viewer").get("/api/v1/conflicts/").json()["items"]
     assert listed["row_count_is_minimum"] is (row_count is None)
     assert int(listed["row_count"]) == (row_count or 100)
-    body = as_("viewer").get("/conflicts/").content.decode()
+    body = client_for("viewer").get("/conflicts/").content.decode()
     assert "at row level:" in body
     assert ("≥" in body) is (row_count is None)
 
@@ -137,14 +146,14 @@ def test_conflicts_recorded_before_from_samples_are_marked_as_such(lake):
         ({"read_at": timezone.now()}, "No such rows"),
     ],
 )
-def test_every_state_of_reading_rows_is_told(as_, told, fields, said):
-    ConflictRows.objects.create(conflict=told, asked_at=timezone.now(), **fields)
-    assert said in _page(as_("viewer"), told)
+def test_every_state_of_reading_rows_is_told(client_for, conflict_with_decision, fields, said):
+    ConflictRows.objects.create(conflict=conflict_with_decision, asked_at=timezone.now(), **fields)
+    assert said in _page(client_for("viewer"), conflict_with_decision)
 
 
-def test_the_fragment_stops_asking_once_the_rows_are_there(as_, told):
-    rows = ConflictRows.objects.create(conflict=told, asked_at=timezone.now())
-    client, address = as_("viewer"), f"/conflicts/{told.pk}/"
+def test_the_fragment_stops_asking_once_the_rows_are_there(client_for, conflict_with_decision):
+    rows = ConflictRows.objects.create(conflict=conflict_with_decision, asked_at=timezone.now())
+    client, address = client_for("viewer"), f"/conflicts/{conflict_with_decision.pk}/"
     assert client.get(address, headers={"HX-Request": "true"}).status_code == 200
     rows.read_at = timezone.now()
     rows.save()
@@ -153,36 +162,39 @@ def test_the_fragment_stops_asking_once_the_rows_are_there(as_, told):
     assert "<html" not in answer.content.decode()
 
 
-def test_an_aborted_write_that_was_run_again_shows_its_version(as_, lake):
+def test_an_aborted_write_that_was_run_again_shows_its_version(client_for, lake):
     address, lost = f"/api/v1/conflicts/{lake.conflict.pk}/", lake.conflict.job
-    assert as_("viewer").get(address).json()["landed"] is None
+    assert client_for("viewer").get(address).json()["landed"] is None
     again = make_job(lake.table, "optimize", state="conflicted", retry_of=lost)
     last = make_job(
         lake.table, "optimize", state="succeeded", retry_of=again, committed_version=14,
         finished_at=timezone.now(),
     )  # fmt: skip
-    body = _page(as_("viewer"), lake.conflict)
+    body = _page(client_for("viewer"), lake.conflict)
     assert "run again as v14" in body
     assert "Run again…" not in body
     assert f"/jobs/{last.pk}/" in body
     expected = {"version": 14, "job_id": str(last.pk), "is_same_job": False}
-    assert as_("viewer").get(address).json()["landed"] == expected
+    assert client_for("viewer").get(address).json()["landed"] == expected
 
 
-def test_a_stranger_learns_nothing_of_it(as_, told):
-    assert as_("stranger").get(f"/conflicts/{told.pk}/").status_code == 404
-    assert as_("stranger").post(f"/conflicts/{told.pk}/rows/").status_code == 404
+def test_a_stranger_learns_nothing_of_it(client_for, conflict_with_decision):
+    assert client_for("stranger").get(f"/conflicts/{conflict_with_decision.pk}/").status_code == 404
+    assert (
+        client_for("stranger").post(f"/conflicts/{conflict_with_decision.pk}/rows/").status_code
+        == 404
+    )
 
 
-def test_the_twin_has_what_the_page_shows(as_, told):
-    body = as_("viewer").get(f"/api/v1/conflicts/{told.pk}/").json()
+def test_the_twin_has_what_the_page_shows(client_for, conflict_with_decision):
+    body = client_for("viewer").get(f"/api/v1/conflicts/{conflict_with_decision.pk}/").json()
     assert body["facts"]["decision"]["shared_files"][0]["common_rows"] == list(MET)
     assert body["current"]["changes"]["rows_changed"] == "812406"
     assert body["advice"][0]["kind"] == "retry"
-    assert body["alike"][0]["id"] == told.pk
+    assert body["alike"][0]["id"] == conflict_with_decision.pk
 
 
-def test_a_resolved_conflict_is_drawn_with_joints(as_, lake):
+def test_a_resolved_conflict_is_drawn_with_joints(client_for, lake):
     decision = story_decision()
     passed = tuple(
         replace(shared_file, common_count=0, common_rows=())
@@ -192,7 +204,7 @@ def test_a_resolved_conflict_is_drawn_with_joints(as_, lake):
     resolved = make_conflict(
         lake.table, kind=Conflict.Kind.RESOLVED, winning_version=3, row_count=212, facts=facts
     )
-    body = _page(as_("viewer"), resolved)
+    body = _page(client_for("viewer"), resolved)
     assert "both committed" in body
     assert "= 0 rows" in body
     chart = draw_overlap(replace(decision, shared_files=passed), ())
@@ -236,7 +248,7 @@ def test_rows_that_both_touch_are_crossed_where_they_lie():
     assert draw_overlap(_decision(), ()) is None
 
 
-def test_a_reported_conflict_shows_what_its_message_told(as_, lake):
+def test_a_reported_conflict_shows_what_its_message_told(client_for, lake):
     text = (
         "io.delta.exceptions.ConcurrentAppendException: Files were added to partition "
         "[day=2026-11-19] by a concurrent update. Please try the operation again.\nConflicting "
@@ -246,14 +258,17 @@ def test_a_reported_conflict_shows_what_its_message_told(as_, lake):
     linked = explain_report(text, Table.objects.all(), lake.table)
     recorded = record_report(linked, None)
     assert recorded is not None
-    body = _page(as_("viewer"), recorded)
+    body = _page(client_for("viewer"), recorded)
     assert "ConcurrentAppendException" in body
     assert "not a job of this installation" in body
-    assert as_("viewer").get(f"/api/v1/conflicts/{recorded.pk}/").json()["current"]["job"] is None
+    assert (
+        client_for("viewer").get(f"/api/v1/conflicts/{recorded.pk}/").json()["current"]["job"]
+        is None
+    )
 
 
 @pytest.mark.parametrize("rule", [check.rule for check in CHECKS])
-def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, people, lake, rule):
+def test_a_loss_by_every_rule_is_recorded_and_has_a_page(client_for, people, lake, rule):
     row = next(row for row in ROWS if row.check == rule and row.conflicts)
     conflict = find_conflict(row.overlap)
     assert conflict is not None
@@ -265,7 +280,7 @@ def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, people, lake, rule
     )
     recorded.refresh_from_db()
     assert both_sides(recorded, Reader(people["viewer"])).decision == decision
-    body = _page(as_("viewer"), recorded)
+    body = _page(client_for("viewer"), recorded)
     number = [check.rule for check in CHECKS].index(rule) + 1
     assert f"Check {number} of 7" in body
     assert body.count('class="hit"') == 1

@@ -19,52 +19,55 @@ def root(tmp_path, settings):
 
 
 @pytest.fixture
-def found(as_, lake, root):
-    as_("owner").post(PATH, {"root": str(root), "match": "", "naming": "{name}"})
+def discovery(client_for, lake, root):
+    client_for("owner").post(PATH, {"root": str(root), "match": "", "naming": "{name}"})
     discovery = Discovery.objects.get()
     search(discovery.pk)
     return discovery
 
 
-def test_a_search_is_shown_while_it_runs_and_when_it_ended(as_, lake, root):
-    answer = as_("owner").post(PATH, {"root": str(root), "naming": "{name}"})
+def test_a_search_is_shown_while_it_runs_and_when_it_ended(client_for, lake, root):
+    answer = client_for("owner").post(PATH, {"root": str(root), "naming": "{name}"})
     discovery = Discovery.objects.get()
     assert answer["Location"] == f"{PATH}?run={discovery.pk}"
-    assert 'hx-trigger="every 2s"' in as_("owner").get(answer["Location"]).content.decode()
+    assert 'hx-trigger="every 2s"' in client_for("owner").get(answer["Location"]).content.decode()
     search(discovery.pk)
-    body = as_("owner").get(answer["Location"]).content.decode()
+    body = client_for("owner").get(answer["Location"]).content.decode()
     assert "hx-trigger" not in body.split('id="discovery"')[1].split("</section>")[0]
     assert all(name in body for name in ("orders", "returns", "people"))
     assert Table.objects.count() == 1  # the small lake's
 
 
-def test_what_is_chosen_is_registered_and_then_all(as_, found):
-    owner, row = as_("owner"), found.tables.get(name="orders")
-    act = f"{PATH}{found.pk}/act/"
+def test_what_is_chosen_is_registered_and_then_all(client_for, discovery):
+    owner, row = client_for("owner"), discovery.tables.get(name="orders")
+    act = f"{PATH}{discovery.pk}/act/"
     owner.post(act, {"act": "register", "chosen": [row.pk]})
     assert Table.objects.filter(name="orders").exists()
     assert not Table.objects.filter(name="people").exists()
     owner.post(act, {"act": "register-all"})
     assert Table.objects.filter(name__in=["orders", "returns", "people"]).count() == 3
-    assert "Register all" not in owner.get(f"{PATH}?run={found.pk}").content.decode()
+    assert "Register all" not in owner.get(f"{PATH}?run={discovery.pk}").content.decode()
 
 
-def test_a_root_that_nobody_allowed_is_told_beside_its_field(as_, lake, root):
-    answer = as_("owner").post(PATH, {"root": "/etc", "naming": "{name}"})
+def test_a_root_that_nobody_allowed_is_told_beside_its_field(client_for, lake, root):
+    answer = client_for("owner").post(PATH, {"root": "/etc", "naming": "{name}"})
     assert answer.status_code == 400
     assert "TABLE_ROOTS" in answer.content.decode()
 
 
 @pytest.mark.parametrize("who", ["operator", "viewer", "stranger"])
-def test_others_neither_search_nor_register(as_, found, who):
-    assert as_(who).get(PATH).status_code == 403
-    assert as_(who).post(PATH, {"root": "/", "naming": "{name}"}).status_code == 403
-    assert as_(who).post(f"{PATH}{found.pk}/act/", {"act": "register-all"}).status_code == 403
+def test_others_neither_search_nor_register(client_for, discovery, who):
+    assert client_for(who).get(PATH).status_code == 403
+    assert client_for(who).post(PATH, {"root": "/", "naming": "{name}"}).status_code == 403
+    assert (
+        client_for(who).post(f"{PATH}{discovery.pk}/act/", {"act": "register-all"}).status_code
+        == 403
+    )
 
 
-def test_rest_shows_and_registers_what_was_discovered(as_, found):
-    owner = as_("owner")
-    base = f"/api/v1/discoveries/{found.pk}"
+def test_rest_shows_and_registers_what_was_discovered(client_for, discovery):
+    owner = client_for("owner")
+    base = f"/api/v1/discoveries/{discovery.pk}"
     shown = owner.get(f"{base}/").json()
     assert (shown["found"], shown["is_complete"], shown["examined"]) == (3, True, 3)
     rows = owner.get(f"{base}/tables/").json()["items"]
@@ -80,24 +83,24 @@ def test_rest_shows_and_registers_what_was_discovered(as_, found):
     assert rest["refused"][0]["code"] == "DELTA_TABLE_ALREADY_EXISTS"
 
 
-def needing(client):
+def list_new_tables(client):
     items = client.get("/api/v1/attention/").json()["items"]
     return [item["facts"]["new_tables"] for item in items if item["check_name"] == "new_tables"]
 
 
 @pytest.mark.parametrize("by_rest", [False, True])
 def test_what_a_repeated_search_finds_needs_attention_until_it_is_dismissed(
-    as_, lake, root, by_rest
+    client_for, lake, root, by_rest
 ):
-    owner = as_("owner")
+    owner = client_for("owner")
     owner.post(PATH, {"root": str(root), "match": "", "naming": "{name}", "every_hours": 2})
     discovery = Discovery.objects.get()
     search(discovery.pk)
     page, shown = owner.get("/attention/").content.decode(), f"{PATH}?run={discovery.pk}"
     assert f"3 new tables below {root}" in page
     assert shown in page
-    assert needing(owner) == [3]
-    assert needing(as_("viewer")) == []
+    assert list_new_tables(owner) == [3]
+    assert list_new_tables(client_for("viewer")) == []
     assert 'value="dismiss"' in owner.get(shown).content.decode()
     address = f"/api/v1/discoveries/{discovery.pk}"
     assert owner.get(f"{address}/").json()["needing_attention"] == 3
@@ -110,5 +113,5 @@ def test_what_a_repeated_search_finds_needs_attention_until_it_is_dismissed(
         )
     else:
         owner.post(f"{PATH}{discovery.pk}/act/", {"act": "dismiss"})
-    assert needing(owner) == []
+    assert list_new_tables(owner) == []
     assert 'value="dismiss"' not in owner.get(shown).content.decode()

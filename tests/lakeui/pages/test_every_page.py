@@ -85,8 +85,8 @@ def _paths(lake):
 
 
 @pytest.mark.parametrize("name", [*NAMES, *MORE])
-def test_a_page_keeps_the_strict_policy_and_has_unique_ids_and_one_title(as_, lake, name):
-    response = as_("owner").get(_paths(lake)[name])
+def test_a_page_keeps_the_strict_policy_and_has_unique_ids_and_one_title(client_for, lake, name):
+    response = client_for("owner").get(_paths(lake)[name])
     policy = response["Content-Security-Policy"]
     assert "script-src 'self'" in policy
     assert "unsafe" not in policy
@@ -100,16 +100,16 @@ def test_a_page_keeps_the_strict_policy_and_has_unique_ids_and_one_title(as_, la
 
 
 @pytest.mark.parametrize("state", [{"version": None}, {"mirror_error_code": "LAKE_STORAGE_ERROR"}])
-def test_a_notice_of_a_table_holds_its_button(as_, lake, state):
+def test_a_notice_of_a_table_holds_its_button(client_for, lake, state):
     Table.objects.update(**state)
     markup = _Markup()
-    markup.feed(_body(as_("owner"), lake, "table"))
+    markup.feed(_body(client_for("owner"), lake, "table"))
     assert markup.faults == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_page_asks_as_often_however_much_there_is(as_, lake, name):
-    client = as_("owner")
+def test_a_page_asks_as_often_however_much_there_is(client_for, lake, name):
+    client = client_for("owner")
     path = lake.paths()[name]
     client.get(path)
     with CaptureQueriesContext(connection) as few:
@@ -127,8 +127,8 @@ WITHOUT_TWIN = {"row diff", "preview", "explain"}
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_TWIN])
-def test_its_json_twin_asks_as_often_however_much_there_is(as_, lake, name):
-    client = as_("owner")
+def test_its_json_twin_asks_as_often_however_much_there_is(client_for, lake, name):
+    client = client_for("owner")
     twin = re.search(r'href="([^"]+)" title="This page as JSON"', _body(client, lake, name))
     assert twin is not None
     address = html.unescape(twin[1])
@@ -191,9 +191,9 @@ def _body(client, lake, name):
         ("/sessions/00000000-0000-0000-0000-000000000000/end/", 405),
     ],
 )
-def test_bad_input_is_told_and_nothing_breaks(as_, lake, path, status):
+def test_bad_input_is_told_and_nothing_breaks(client_for, lake, path, status):
     address = path.format(table=lake.table.pk, job=lake.job.pk)
-    assert as_("owner").get(address).status_code == status
+    assert client_for("owner").get(address).status_code == status
 
 
 def test_no_template_holds_what_the_policy_blocks():
@@ -276,8 +276,8 @@ def test_every_page_is_among_those_that_are_tested():
 @pytest.mark.parametrize(
     "route", [r for r in urlpatterns if r.name not in NOT_PAGES], ids=lambda r: r.name
 )
-def test_every_page_has_a_json_twin_or_says_how_to_do_the_same_over_rest(as_, lake, route):
-    client = as_("owner")
+def test_every_page_has_a_json_twin_or_says_how_to_do_the_same_over_rest(client_for, lake, route):
+    client = client_for("owner")
     Preview.objects.create(table=lake.table, version=3, asked_at=timezone.now())
     Preview.objects.create(table=lake.table, older_version=1, version=3, asked_at=timezone.now())
     people = {"owner": User.objects.get(username="owner"), "table": lake.table}
@@ -300,8 +300,8 @@ def test_every_page_has_a_json_twin_or_says_how_to_do_the_same_over_rest(as_, la
 
 @pytest.mark.parametrize("file_format", ["csv", "json"])
 @pytest.mark.parametrize("name", LISTS)
-def test_every_list_exports_what_is_filtered_without_a_cap(as_, lake, name, file_format):
-    client, path = as_("owner"), LISTS[name].format(table=lake.table.pk)
+def test_every_list_exports_what_is_filtered_without_a_cap(client_for, lake, name, file_format):
+    client, path = client_for("owner"), LISTS[name].format(table=lake.table.pk)
     assert f"export={file_format}" in client.get(path).content.decode()
     together = "&" if "?" in path else "?"
     answer = client.get(f"{path}{together}export={file_format}")

@@ -19,9 +19,9 @@ from tests.lakeui.factories import make_conflict
 ADDRESS = "/conflicts/exceptions/"
 
 
-def test_the_page_rest_and_the_guide_say_the_same_of_each_exception(as_, db):
-    body = re.sub(r"\s+", " ", as_("viewer").get(ADDRESS).content.decode())
-    told = as_("viewer").get(f"/api/v1{ADDRESS}").json()
+def test_the_page_rest_and_the_guide_say_the_same_of_each_exception(client_for, db):
+    body = re.sub(r"\s+", " ", client_for("viewer").get(ADDRESS).content.decode())
+    told = client_for("viewer").get(f"/api/v1{ADDRESS}").json()
     docs = Path("docs/semantics.md").read_text("utf-8")
     assert [entry["name"] for entry in told["exceptions"]] == [guide.name for guide in GUIDES]
     for guide, entry in zip(GUIDES, told["exceptions"], strict=True):
@@ -46,7 +46,7 @@ def test_every_check_raises_an_exception_of_the_guide():
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.rule)
-def test_a_conflict_page_says_what_decided_and_links_its_exception(as_, lake, check):
+def test_a_conflict_page_says_what_decided_and_links_its_exception(client_for, lake, check):
     is_of_files = check.rule in FILE_RULES
     raised = GUIDE_OF_CODE[check.error.code].raised
     subclass = str(raised[0]) if is_of_files else ""
@@ -54,28 +54,30 @@ def test_a_conflict_page_says_what_decided_and_links_its_exception(as_, lake, ch
         lake.table, rule=check.rule, exception=check.error.__name__, code=check.error.code,
         subclass=subclass, row_count=None, file_count=int(is_of_files), winning_version=3,
     )  # fmt: skip
-    body = re.sub(r"\s+", " ", as_("viewer").get(f"/conflicts/{conflict.pk}/").content.decode())
+    body = re.sub(
+        r"\s+", " ", client_for("viewer").get(f"/conflicts/{conflict.pk}/").content.decode()
+    )
     assert f'{ADDRESS}#{check.error.__name__}"' in body
     codes = set(re.findall(rf"{check.error.code}\.([A-Z_]+)", body))
     assert codes == ({subclass} if is_of_files else set())
     assert ("Files alone decided" in body) <= is_of_files
-    told = as_("viewer").get(f"/api/v1/conflicts/{conflict.pk}/").json()
+    told = client_for("viewer").get(f"/api/v1/conflicts/{conflict.pk}/").json()
     assert (told["subclass"] or "") == subclass
 
 
-def test_two_that_created_or_replaced_one_table_are_said_to(as_, lake):
+def test_two_that_created_or_replaced_one_table_are_said_to(client_for, lake):
     facts = {"rule": Rule.PROTOCOL_CHANGED, "exception": "ProtocolChangedException", "code": "DELTA_PROTOCOL_CHANGED", "row_count": None}  # fmt: skip
     created = make_conflict(lake.table, subclass="WRITE_TO_EMPTY_DIRECTORY", **facts)
     replaced = make_conflict(lake.table, subclass="", current_operation="CREATE OR REPLACE TABLE", winner_operation="CLONE", **facts)  # fmt: skip
     for conflict, headline in ((created, "created"), (replaced, "replaced")):
-        body = as_("viewer").get(f"/conflicts/{conflict.pk}/").content.decode()
+        body = client_for("viewer").get(f"/conflicts/{conflict.pk}/").content.decode()
         assert f"Two writes {headline} one table" in body
 
 
-def test_an_aborted_transaction_of_databricks_is_explained(as_, db):
+def test_an_aborted_transaction_of_databricks_is_explained(client_for, db):
     text = (
         "[MULTI_STATEMENT_TRANSACTION_ROLLBACK_REQUIRED_AFTER_ABORT] The transaction was aborted."
     )
     assert "roll it back" in parse_report(text).recognised[0]
-    body = as_("viewer").post("/conflicts/explain/", {"text": text}).content.decode()
+    body = client_for("viewer").post("/conflicts/explain/", {"text": text}).content.decode()
     assert "roll it back" in body

@@ -29,12 +29,12 @@ def text(lake):
     return TEXT.format(txn=commit.txn_id)
 
 
-def explained(client, text, **more):
+def post_text(client, text, **more):
     return client.post(PATH, {"text": text, **more}).content.decode()
 
 
-def test_facts_are_marked_in_the_text_and_listed_under_the_same_numbers(as_, text):
-    body = explained(as_("viewer"), text)
+def test_facts_are_marked_in_the_text_and_listed_under_the_same_numbers(client_for, text):
+    body = post_text(client_for("viewer"), text)
     marked = re.findall(r"<mark>(.*?)</mark><sup\s*>(\d+)</sup>", body)
     assert marked[0] == ("ConcurrentAppendException", "1")
     assert ("order_date=2026-11-19", "2") in marked
@@ -46,8 +46,10 @@ def test_facts_are_marked_in_the_text_and_listed_under_the_same_numbers(as_, tex
     assert "operation, read version, condition" in listed
 
 
-def test_the_verdict_says_what_happened_with_the_winner_found_by_its_transaction(as_, lake, text):
-    body = explained(as_("viewer"), text)
+def test_the_verdict_says_what_happened_with_the_winner_found_by_its_transaction(
+    client_for, lake, text
+):
+    body = post_text(client_for("viewer"), text)
     assert "New data that a write should have read" in body
     assert f'href="/tables/{lake.table.pk}/history/2/">v2</a>' in body
     assert "found by its transaction id" in body
@@ -58,11 +60,13 @@ def test_the_verdict_says_what_happened_with_the_winner_found_by_its_transaction
     assert "The stream resumes from its checkpoint" in body
 
 
-def test_the_partition_of_the_message_is_in_the_remedy(as_, text):
-    assert "<code>order_date = &#x27;2026-11-19&#x27;</code>" in explained(as_("viewer"), text)
+def test_the_partition_of_the_message_is_in_the_remedy(client_for, text):
+    assert "<code>order_date = &#x27;2026-11-19&#x27;</code>" in post_text(
+        client_for("viewer"), text
+    )
 
 
-def test_what_rows_would_have_made_of_the_pair_is_counted(as_, lake, text):
+def test_what_rows_would_have_made_of_the_pair_is_counted(client_for, lake, text):
     lake.table.partition_columns, lake.table.clustering_columns = ["order_date"], []
     lake.table.row_level_eligible = False
     lake.table.row_level_reason = "the table is partitioned by order_date"
@@ -72,7 +76,7 @@ def test_what_rows_would_have_made_of_the_pair_is_counted(as_, lake, text):
     make_conflict(lake.table, **common, occurred_at=timezone.now() - timedelta(days=3))
     job = make_job(lake.table, "optimize")
     make_conflict(lake.table, **common, current_operation="OPTIMIZE", job=job)
-    body = explained(as_("viewer"), text)
+    body = post_text(client_for("viewer"), text)
     assert (
         "30 days: 1 of 2 aborted writes of this pair would have passed; of 1 what is recorded"
         in body
@@ -81,26 +85,26 @@ def test_what_rows_would_have_made_of_the_pair_is_counted(as_, lake, text):
     assert "partition, not rows: the table is partitioned by order_date" in body
 
 
-def test_the_latest_loss_of_the_lake_is_a_sample_with_its_winner_found(as_, lake):
-    body = as_("viewer").get(PATH, {"sample": "here"}).content.decode()
+def test_the_latest_loss_of_the_lake_is_a_sample_with_its_winner_found(client_for, lake):
+    body = client_for("viewer").get(PATH, {"sample": "here"}).content.decode()
     assert "Files that a write had read were removed" in body
     assert "found by its transaction id" in body
     Conflict.objects.all().delete()
     assert (
         "No write was aborted here yet"
-        in as_("viewer").get(PATH, {"sample": "here"}).content.decode()
+        in client_for("viewer").get(PATH, {"sample": "here"}).content.decode()
     )
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda message: message.key)
-def test_each_sample_is_explained_by_its_link(as_, lake, sample):
-    body = as_("viewer").get(PATH, {"sample": sample.key}).content.decode()
+def test_each_sample_is_explained_by_its_link(client_for, lake, sample):
+    body = client_for("viewer").get(PATH, {"sample": sample.key}).content.decode()
     assert "What was recognised" in body
     assert "<mark>" in body
 
 
-def test_a_report_is_kept_with_what_its_reporter_adds(as_, lake, text):
-    answer = as_("operator").post(
+def test_a_report_is_kept_with_what_its_reporter_adds(client_for, lake, text):
+    answer = client_for("operator").post(
         PATH, {"text": text, "step": "record", "read_version": "v1", "operation": "merge"}
     )
     kept = Conflict.objects.get(kind="reported")
@@ -109,20 +113,20 @@ def test_a_report_is_kept_with_what_its_reporter_adds(as_, lake, text):
     assert (kept.table, kept.winning_version) == (lake.table, 2)
 
 
-def test_a_read_version_that_is_none_is_left_out(as_, text):
-    as_("operator").post(PATH, {"text": text, "step": "record", "read_version": "one"})
+def test_a_read_version_that_is_none_is_left_out(client_for, text):
+    client_for("operator").post(PATH, {"text": text, "step": "record", "read_version": "one"})
     assert Conflict.objects.get(kind="reported").read_version is None
 
 
-def test_a_viewer_may_explain_and_not_keep(as_, lake, text):
-    client = as_("viewer")
-    assert "Record conflict" not in explained(client, text)
+def test_a_viewer_may_explain_and_not_keep(client_for, lake, text):
+    client = client_for("viewer")
+    assert "Record conflict" not in post_text(client, text)
     client.post(PATH, {"text": text, "step": "record"})
     assert not Conflict.objects.filter(kind="reported").exists()
 
 
-def test_a_stranger_learns_nothing_of_the_table(as_, lake, text):
-    body = explained(as_("stranger"), text)
+def test_a_stranger_learns_nothing_of_the_table(client_for, lake, text):
+    body = post_text(client_for("stranger"), text)
     assert "not in the mirror" in body
     assert lake.table.name not in body
 
@@ -139,20 +143,22 @@ def test_a_stranger_learns_nothing_of_the_table(as_, lake, text):
         ),
     ],
 )
-def test_text_without_a_conflict_is_answered_as_such(as_, lake, pasted, status, words):
-    response = as_("viewer").post(PATH, {"text": pasted})
+def test_text_without_a_conflict_is_answered_as_such(client_for, lake, pasted, status, words):
+    response = client_for("viewer").post(PATH, {"text": pasted})
     assert response.status_code == status
     assert words in response.content.decode()
 
 
-def test_what_is_pasted_is_never_markup(as_, lake):
-    body = explained(as_("viewer"), "<b onload=x>ConcurrentAppendException</b><script>1</script>")
+def test_what_is_pasted_is_never_markup(client_for, lake):
+    body = post_text(
+        client_for("viewer"), "<b onload=x>ConcurrentAppendException</b><script>1</script>"
+    )
     assert "<script>1" not in body
     assert "<b onload" not in body
 
 
-def test_a_megabyte_around_the_message_is_shortened(as_, text):
-    body = explained(as_("viewer"), "x " * 200_000 + text + " y" * 200_000)
+def test_a_megabyte_around_the_message_is_shortened(client_for, text):
+    body = post_text(client_for("viewer"), "x " * 200_000 + text + " y" * 200_000)
     shown = body[body.index("<pre") : body.index("</pre>")]
     assert "<mark>ConcurrentAppendException</mark>" in shown
     assert len(shown) < 8_000

@@ -23,21 +23,21 @@ def page(person):
     return client
 
 
-def done(person):
+def list_done(person):
     return [step.done for step in first_steps(person)]
 
 
 def test_each_step_is_ticked_once_it_is_done_and_all_are_gone_then(first):
-    assert done(first) == [False, False, False]
+    assert list_done(first) == [False, False, False]
     table = make_table("a.b", version=None)
-    assert done(first) == [False, False, False]  # a job is still to create it
+    assert list_done(first) == [False, False, False]  # a job is still to create it
     table.version = 0
     table.save()
-    assert done(first) == [True, False, False]
+    assert list_done(first) == [True, False, False]
     Schedule.objects.create(table=table, name="n", kind="optimize", cron="0 2 * * *", owner=first)
-    assert done(first) == [True, True, False]
+    assert list_done(first) == [True, True, False]
     make_user("second", Role.VIEWER)
-    assert done(first) == []
+    assert list_done(first) == []
 
 
 def test_the_overview_leads_to_each_step(first):

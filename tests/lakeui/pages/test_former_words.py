@@ -39,12 +39,12 @@ def test_a_mute_of_the_former_check_stays_one():
 
 
 @pytest.mark.parametrize(("word", "former"), [("aborted", "escaped"), ("resolved", "absorbed")])
-def test_the_filter_of_conflicts_takes_the_former_words_too(as_, word, former):
+def test_the_filter_of_conflicts_takes_the_former_words_too(client_for, word, former):
     table = make_table()
     for kind in ("aborted", "resolved", "reported"):
         make_conflict(table, kind=kind)
     answers = [
-        as_("viewer").get("/api/v1/conflicts/", {"kind": kind}).json()["items"]
+        client_for("viewer").get("/api/v1/conflicts/", {"kind": kind}).json()["items"]
         for kind in (word, former)
     ]
     assert answers[0] == answers[1]
@@ -52,19 +52,21 @@ def test_the_filter_of_conflicts_takes_the_former_words_too(as_, word, former):
 
 
 @pytest.mark.parametrize("address", ["/tables/{}/concurrency/", "/api/v1/tables/{}/concurrency/"])
-def test_the_filter_of_the_swim_lane_takes_the_former_word_too(as_, address):
+def test_the_filter_of_the_swim_lane_takes_the_former_word_too(client_for, address):
     path = address.format(make_table().pk)
-    assert as_("viewer").get(path, {"outcome": "absorbed"}).status_code == 200
-    assert as_("viewer").get(path, {"outcome": "resolved"}).status_code == 200
-    assert as_("viewer").get(path, {"outcome": "no such"}).status_code in (404, 422)
+    assert client_for("viewer").get(path, {"outcome": "absorbed"}).status_code == 200
+    assert client_for("viewer").get(path, {"outcome": "resolved"}).status_code == 200
+    assert client_for("viewer").get(path, {"outcome": "no such"}).status_code in (404, 422)
 
 
-def test_a_check_is_muted_by_its_former_name_too(as_):
+def test_a_check_is_muted_by_its_former_name_too(client_for):
     body = {
         "check_name": "escaped",
         "until": (timezone.now() + timedelta(days=1)).isoformat(),
         "reason": "known",
     }
-    answer = as_("owner").post("/api/v1/attention/mutes/", body, content_type="application/json")
+    answer = client_for("owner").post(
+        "/api/v1/attention/mutes/", body, content_type="application/json"
+    )
     assert answer.status_code in (200, 201), answer.content
     assert Mute.objects.get().about == "aborted"

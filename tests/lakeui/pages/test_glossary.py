@@ -18,16 +18,16 @@ def test_the_page_has_the_terms_of_the_guide():
     assert len(ANCHORS) == len(TERMS)
 
 
-def test_every_term_has_a_place_on_the_page(as_):
-    body = as_("viewer").get("/glossary/").content.decode()
+def test_every_term_has_a_place_on_the_page(client_for):
+    body = client_for("viewer").get("/glossary/").content.decode()
     for anchor in ANCHORS:
         assert f'id="{anchor}"' in body
     assert "<code>WriteSerializable</code>" in body
 
 
 @pytest.mark.parametrize("page", ["overview", "table", "version", "conflict", "conflicts", "job"])
-def test_pages_link_the_terms_that_they_use(as_, lake, page):
-    body = as_("viewer").get(lake.paths()[page]).content.decode()
+def test_pages_link_the_terms_that_they_use(client_for, lake, page):
+    body = client_for("viewer").get(lake.paths()[page]).content.decode()
     places = re.findall(r'class="term" href="/glossary/#([^"]+)"', body)
     assert places
     assert set(places) <= ANCHORS

@@ -42,8 +42,8 @@ def _form(client, table, sql: str, **fields):
 
 
 @pytest.mark.parametrize("sql", GUARDED)
-def test_what_removes_rows_says_so_and_is_run_by_the_typed_name_alone(as_, table, sql):
-    client = as_("owner")
+def test_what_removes_rows_says_so_and_is_run_by_the_typed_name_alone(client_for, table, sql):
+    client = client_for("owner")
     body = _form(client, table, sql, step="check").content.decode()
     assert "Rows or history may be gone" in body
     assert GUARDED[sql] in body
@@ -57,18 +57,18 @@ def test_what_removes_rows_says_so_and_is_run_by_the_typed_name_alone(as_, table
 
 
 @pytest.mark.parametrize("sql", FREE)
-def test_what_removes_nothing_is_not_guarded(as_, table, sql):
-    body = _form(as_("owner"), table, sql, step="check").content.decode()
+def test_what_removes_nothing_is_not_guarded(client_for, table, sql):
+    body = _form(client_for("owner"), table, sql, step="check").content.decode()
     assert "may be gone" not in body
     assert "data-runs" in body
     assert "data-asks-name" not in body
 
 
 @pytest.mark.parametrize(("rows", "asks"), [(1, False), (2, True)])
-def test_a_dry_run_that_counted_many_rows_asks_for_the_name(as_, table, rows, asks):
+def test_a_dry_run_that_counted_many_rows_asks_for_the_name(client_for, table, rows, asks):
     plan = {"summary": "Rows would be deleted.", "rows": rows, "rows_are_counted": True}
     sql = "DELETE FROM t WHERE order_id = 1"
-    client = as_("owner")
+    client = client_for("owner")
     statement = _form(client, table, sql, step="check").context["understood"].statement
     finished = {"state": Job.State.SUCCEEDED, "finished_at": table.registered_at}
     make_job(table, "delete", statement=statement, dry_run=True, plan=plan, **finished)
@@ -94,8 +94,10 @@ def test_every_command_says_whether_it_removes_rows():
         ("VACUUM t", False),
     ],
 )
-def test_a_vacuum_below_the_retention_is_refused_where_it_is_typed(as_, table, sql, is_refused):
-    client, jobs = as_("owner"), Job.objects.count()
+def test_a_vacuum_below_the_retention_is_refused_where_it_is_typed(
+    client_for, table, sql, is_refused
+):
+    client, jobs = client_for("owner"), Job.objects.count()
     body = _form(client, table, sql, step="check").content.decode()
     assert ("DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT" in body) is is_refused
     address = f"/api/v1/tables/{table.pk}/jobs/"
@@ -105,18 +107,20 @@ def test_a_vacuum_below_the_retention_is_refused_where_it_is_typed(as_, table, s
     assert Job.objects.count() - jobs == (not is_refused)
 
 
-def test_the_tables_own_retention_counts(as_, table):
+def test_the_tables_own_retention_counts(client_for, table):
     table.properties = {"delta.deletedFileRetentionDuration": "interval 10 days"}
     table.save()
-    body = _form(as_("owner"), table, "VACUUM t RETAIN 200 HOURS", step="check").content.decode()
+    body = _form(
+        client_for("owner"), table, "VACUUM t RETAIN 200 HOURS", step="check"
+    ).content.decode()
     assert "less than the 240 the table retains" in body
 
 
-def test_a_restore_tells_of_rows_written_since_and_of_those_deleted_since(as_, table):
+def test_a_restore_tells_of_rows_written_since_and_of_those_deleted_since(client_for, table):
     make_commit(table, 4, "DELETE", rows_added=30, rows_deleted_by_vectors=1)
     table.version = 4
     table.save()
-    body = _form(as_("owner"), table, "RESTORE TABLE t TO VERSION AS OF 3", step="check")
+    body = _form(client_for("owner"), table, "RESTORE TABLE t TO VERSION AS OF 3", step="check")
     text = body.content.decode()
     for words in (
         "Undoes 1 version, v4",
@@ -126,7 +130,7 @@ def test_a_restore_tells_of_rows_written_since_and_of_those_deleted_since(as_, t
         assert words in text
 
 
-def test_a_dry_run_that_failed_wasted_nothing(as_, table):
+def test_a_dry_run_that_failed_wasted_nothing(client_for, table):
     now = table.commits.get(version=3).committed_at
     spans = {"started_at": now, "finished_at": now}
     for dry_run in (True, False):
@@ -134,5 +138,5 @@ def test_a_dry_run_that_failed_wasted_nothing(as_, table):
         JobAttempt.objects.create(
             job=job, number=1, outcome=JobAttempt.Outcome.FAILED, bytes_written=5, **spans
         )
-        cost = as_("owner").get(f"/jobs/{job.pk}/").context["cost"]
+        cost = client_for("owner").get(f"/jobs/{job.pk}/").context["cost"]
         assert (cost.wasted.attempts, cost.useful.attempts) == (int(not dry_run), int(dry_run))

@@ -26,14 +26,14 @@ def page(lake):
     return f"/tables/{lake.table.pk}/isolation/"
 
 
-def test_a_cell_counts_overlaps_and_not_conflicts_alone(as_, page):
-    body = as_("viewer").get(page).content.decode()
+def test_a_cell_counts_overlaps_and_not_conflicts_alone(client_for, page):
+    body = client_for("viewer").get(page).content.decode()
     assert "2 overlaps" in body
     assert "In all: 3 overlaps, 0 resolved, 1 aborted" in body
 
 
-def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(as_, page, lake):
-    client = as_("viewer")
+def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(client_for, page, lake):
+    client = client_for("viewer")
     body = client.get(page, {"cell": "UPDATE|DELETE"}).content.decode()
     assert "price-fixer was aborted by" in body
     assert "the same 3 rows of 1 file" in body
@@ -49,38 +49,38 @@ def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(as_, page, lak
     ]
 
 
-def test_a_snapshot_that_never_existed_is_told_by_the_later_writes_condition(as_, page):
-    body = as_("viewer").get(page).content.decode()
+def test_a_snapshot_that_never_existed_is_told_by_the_later_writes_condition(client_for, page):
+    body = client_for("viewer").get(page).content.decode()
     assert ">customer_id = 81204</code> would have removed" in body
     assert "≤ 40" in body
-    shown = as_("viewer").get(page, {"show": "reordered"}).content.decode()
+    shown = client_for("viewer").get(page, {"show": "reordered"}).content.decode()
     assert "1 to 1 of 1" in shown
-    lines = as_("viewer").get(page, {"show": "reordered", "export": "csv"}).streaming_content
+    lines = client_for("viewer").get(page, {"show": "reordered", "export": "csv"}).streaming_content
     rows = list(csv.DictReader(b"".join(lines).decode().splitlines()))
     assert [(row["version"], row["append_versions"]) for row in rows] == [("6", "4 5")]
-    strict = as_("viewer").get(page, {"level": "Serializable"}).content.decode()
+    strict = client_for("viewer").get(page, {"level": "Serializable"}).content.decode()
     assert "1 reordered version would not" in strict
 
 
 @pytest.mark.usefixtures("page")
-def test_history_and_the_version_mark_what_is_out_of_order(as_, lake):
-    client, below = as_("viewer"), f"/tables/{lake.table.pk}/history/"
+def test_history_and_the_version_mark_what_is_out_of_order(client_for, lake):
+    client, below = client_for("viewer"), f"/tables/{lake.table.pk}/history/"
     body = client.get(below).content.decode()
     assert re.findall(r'href="[^"]*/history/(\d+)/#out-of-order"', body) == ["6"]
     assert 'id="out-of-order"' in client.get(f"{below}6/").content.decode()
     assert 'id="out-of-order"' not in client.get(f"{below}5/").content.decode()
 
 
-def test_a_cell_behind_an_append_tells_the_caveat_on_fresh_data(as_, page):
-    body = as_("viewer").get(page, {"cell": "UPDATE|INSERT"}).content.decode()
+def test_a_cell_behind_an_append_tells_the_caveat_on_fresh_data(client_for, page):
+    body = client_for("viewer").get(page, {"cell": "UPDATE|INSERT"}).content.decode()
     assert "no other write has read the append" in body
     assert "in either order" not in body
 
 
-def test_the_preview_says_what_would_be_committed_and_who_would_notice(as_, page, lake):
+def test_the_preview_says_what_would_be_committed_and_who_would_notice(client_for, page, lake):
     make_job(lake.table, "stream", parameters={"source_table": lake.table.name, "stream_name": "orders-to-search"})  # fmt: skip
     query = {"level": "Serializable", "clustering": "customer_id"}
-    body = as_("viewer").get(page, query).content.decode()
+    body = client_for("viewer").get(page, query).content.decode()
     assert "delta.isolationLevel = Serializable" in body
     assert "clusteringColumns = customer_id" in body
     assert "1 running job would be aborted" in body
@@ -89,16 +89,16 @@ def test_the_preview_says_what_would_be_committed_and_who_would_notice(as_, page
     assert "Of 2 overlaps with appends" in body
 
 
-def test_clustering_alone_lets_every_open_write_land(as_, page):
-    body = as_("viewer").get(page, {"clustering": "order_date"}).content.decode()
+def test_clustering_alone_lets_every_open_write_land(client_for, page):
+    body = client_for("viewer").get(page, {"clustering": "order_date"}).content.decode()
     assert "No open write would be aborted" in body
     assert "running job would be aborted" not in body
     assert "No row moves until OPTIMIZE runs" in body
     assert "CLUSTER BY (order_date, customer_id)" in body
 
 
-def test_settings_are_set_from_the_page_with_a_reason_and_the_tables_name(as_, page, lake):
-    client, address = as_("owner"), f"{page}?level=Serializable"
+def test_settings_are_set_from_the_page_with_a_reason_and_the_tables_name(client_for, page, lake):
+    client, address = client_for("owner"), f"{page}?level=Serializable"
     refused = client.post(address, {"reason": "T-1", "confirm": "another"})
     assert refused.status_code == 400
     assert "Type sales.orders to confirm" in refused.content.decode()
@@ -111,19 +111,19 @@ def test_settings_are_set_from_the_page_with_a_reason_and_the_tables_name(as_, p
     )
 
 
-def test_two_changes_are_one_job_that_a_worker_understands(as_, page):
+def test_two_changes_are_one_job_that_a_worker_understands(client_for, page):
     address = f"{page}?row_tracking=false&clustering="
-    as_("owner").post(address, {"confirm": "sales.orders"})
+    client_for("owner").post(address, {"confirm": "sales.orders"})
     job = Job.objects.get(kind="script")
     assert "UNSET" not in job.statement
     assert Command.from_parameters(job.kind, job.parameters).steps[1].columns == ()
 
 
-def test_a_viewer_cannot_set_and_is_told_who_can(as_, page):
+def test_a_viewer_cannot_set_and_is_told_who_can(client_for, page):
     address = f"{page}?level=Serializable"
-    assert "needs the role maintainer" in as_("viewer").get(address).content.decode()
-    assert as_("viewer").post(address, {"confirm": "sales.orders"}).status_code == 403
-    assert as_("stranger").post(address, {"confirm": "sales.orders"}).status_code == 404
+    assert "needs the role maintainer" in client_for("viewer").get(address).content.decode()
+    assert client_for("viewer").post(address, {"confirm": "sales.orders"}).status_code == 403
+    assert client_for("stranger").post(address, {"confirm": "sales.orders"}).status_code == 404
     assert not Job.objects.filter(kind="set_properties").exists()
 
 
@@ -134,14 +134,14 @@ def test_a_viewer_cannot_set_and_is_told_who_can(as_, page):
         ("clustering=order_id,order_id", "at most 4 columns, each once"),
     ],
 )
-def test_columns_that_cannot_be_are_told(as_, page, query, said):
-    assert said in as_("owner").get(f"{page}?{query}").content.decode()
-    as_("owner").post(f"{page}?{query}", {"confirm": "sales.orders"})
+def test_columns_that_cannot_be_are_told(client_for, page, query, said):
+    assert said in client_for("owner").get(f"{page}?{query}").content.decode()
+    client_for("owner").post(f"{page}?{query}", {"confirm": "sales.orders"})
     assert not Job.objects.filter(kind="alter_cluster_by").exists()
 
 
-def test_the_twin_is_of_the_list_that_is_shown(as_, page):
-    client = as_("viewer")
+def test_the_twin_is_of_the_list_that_is_shown(client_for, page):
+    client = client_for("viewer")
     for query, count in (("show=reordered", 1), ("cell=DELETE|INSERT&show=overlaps", 2)):
         body = client.get(f"{page}?{query}").content.decode()
         twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)[1]
@@ -149,5 +149,5 @@ def test_the_twin_is_of_the_list_that_is_shown(as_, page):
 
 
 @pytest.mark.parametrize("query", ["show=reordered&page=9", "cell=DELETE|INSERT&show=overlaps&page=x", "row_tracking=maybe"])  # fmt: skip
-def test_pages_and_switches_that_are_none_are_not_found(as_, page, query):
-    assert as_("viewer").get(f"{page}?{query}").status_code == 404
+def test_pages_and_switches_that_are_none_are_not_found(client_for, page, query):
+    assert client_for("viewer").get(f"{page}?{query}").status_code == 404

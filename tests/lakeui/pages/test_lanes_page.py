@@ -74,8 +74,8 @@ def test_the_window_on_the_strip_lies_where_the_versions_landed():
     assert strip.window_x < tick.cross_x < strip.window_x + 2
 
 
-def test_chart_and_table_take_the_same_filters_and_the_counts_stay(as_, lake, path):
-    body = _body(as_("viewer"), path, outcome="aborted")
+def test_chart_and_table_take_the_same_filters_and_the_counts_stay(client_for, lake, path):
+    body = _body(client_for("viewer"), path, outcome="aborted")
     assert len(_rows(body)) == 1
     assert body.count("aborted by v3") >= 1
     assert "Aborted <small>1</small></a>" in body
@@ -85,8 +85,8 @@ def test_chart_and_table_take_the_same_filters_and_the_counts_stay(as_, lake, pa
 
 
 @pytest.mark.parametrize(("former", "now"), [("lost", "aborted"), ("absorbed", "resolved")])
-def test_an_outcome_in_a_word_of_version_0_1_narrows_the_same(as_, lake, path, former, now):
-    client = as_("viewer")
+def test_an_outcome_in_a_word_of_version_0_1_narrows_the_same(client_for, lake, path, former, now):
+    client = client_for("viewer")
     assert f"outcome <b>{now}</b>" in _body(client, path, outcome=former)
     twin = f"/api/v1{path}"
     answers = [client.get(twin, {"outcome": word}).json() for word in (former, now)]
@@ -95,8 +95,8 @@ def test_an_outcome_in_a_word_of_version_0_1_narrows_the_same(as_, lake, path, f
 
 
 @pytest.mark.parametrize("across", ["", "time"])
-def test_a_narrowed_chart_keeps_the_times_of_all_versions(as_, lake, path, across):
-    client = as_("viewer")
+def test_a_narrowed_chart_keeps_the_times_of_all_versions(client_for, lake, path, across):
+    client = client_for("viewer")
     times = [
         re.findall(r'<text class="t-mono mid[^>]*>([^<]*\d\d:\d\d)<', _body(client, path, **query))
         for query in ({"x": across}, {"outcome": "aborted", "x": across})
@@ -105,19 +105,19 @@ def test_a_narrowed_chart_keeps_the_times_of_all_versions(as_, lake, path, acros
     assert times[0] == times[1]
 
 
-def test_a_filter_that_nothing_matches_leads_back(as_, path):
-    body = _body(as_("viewer"), path, writer="nobody")
+def test_a_filter_that_nothing_matches_leads_back(client_for, path):
+    body = _body(client_for("viewer"), path, writer="nobody")
     assert "None of these transactions matches" in body
     assert 'class="pager"' in body
 
 
 @pytest.mark.parametrize("query", [{"outcome": "splendid"}, {"page": "99"}, {"export": "xlsx"}])
-def test_what_there_is_not_is_not_found(as_, path, query):
-    assert as_("viewer").get(path, query).status_code == 404
+def test_what_there_is_not_is_not_found(client_for, path, query):
+    assert client_for("viewer").get(path, query).status_code == 404
 
 
-def test_each_filter_of_the_lanes_can_be_removed(as_, lake, path):
-    client = as_("viewer")
+def test_each_filter_of_the_lanes_can_be_removed(client_for, lake, path):
+    client = client_for("viewer")
     answer = client.get(path, {"export": "csv", "outcome": "aborted"})
     [row] = csv.DictReader(b"".join(answer.streaming_content).decode().splitlines())
     assert (row["outcome"], row["winning_version"]) == ("aborted", "3")
@@ -126,29 +126,29 @@ def test_each_filter_of_the_lanes_can_be_removed(as_, lake, path):
     assert [line["outcome"] for line in rows][:2] == ["running", "aborted"]
 
 
-def test_running_ones_stand_on_top_with_what_they_would_meet(as_, lake, path):
-    first = _rows(_body(as_("viewer"), path))[0]
+def test_running_ones_stand_on_top_with_what_they_would_meet(client_for, lake, path):
+    first = _rows(_body(client_for("viewer"), path))[0]
     assert "running, 44 %" in first
     assert "1 version to be checked when it commits" in first
 
 
-def test_a_long_window_is_paged(as_, lake, path):
+def test_a_long_window_is_paged(client_for, lake, path):
     for version in range(4, 100):
         make_commit(lake.table, version)
     lake.table.version = 99
     lake.table.save()
-    client = as_("viewer")
+    client = client_for("viewer")
     body = _body(client, path, span=120)
     assert "1 to 60 of 102 in this window" in body
     assert len(_rows(_body(client, path, span=120, page=2))) == 42
 
 
-def test_a_link_to_an_old_transaction_opens_the_versions_around_it(as_, lake, path):
+def test_a_link_to_an_old_transaction_opens_the_versions_around_it(client_for, lake, path):
     for version in range(4, 100):
         make_commit(lake.table, version)
     lake.table.version = 99
     lake.table.save()
-    client, key = as_("viewer"), f"c-{lake.conflict.pk}"
+    client, key = client_for("viewer"), f"c-{lake.conflict.pk}"
     answer = client.get(path, {"pick": key}, follow=True)
     assert answer.redirect_chain == [(f"{path}?pick={key}&last=13", 302)]
     body = answer.content.decode()
@@ -159,13 +159,13 @@ def test_a_link_to_an_old_transaction_opens_the_versions_around_it(as_, lake, pa
     assert f"{key} is none of the transactions" in _body(client, path, pick=key, last=99)
 
 
-def test_a_bucket_of_the_strip_moves_the_window(as_, lake, path):
-    body = _body(as_("viewer"), path, by="operation")
+def test_a_bucket_of_the_strip_moves_the_window(client_for, lake, path):
+    body = _body(client_for("viewer"), path, by="operation")
     assert 'href="?by=operation&amp;last=2"' in body
 
 
-def test_a_fragment_is_sent_only_when_something_changed(as_, lake, path):
-    client = as_("viewer")
+def test_a_fragment_is_sent_only_when_something_changed(client_for, lake, path):
+    client = client_for("viewer")
     panel = _body(client, path).partition('id="lanes-now"')[2]
     assert f'hx-get="{path}"' in panel
     seen = json.loads(re.search(r"hx-headers='([^']+)'", panel)[1])
@@ -179,18 +179,18 @@ def test_a_fragment_is_sent_only_when_something_changed(as_, lake, path):
     assert "hx-get" not in _body(client, path).partition('id="lanes-now"')[2].partition(">")[0]
 
 
-def test_without_times_one_still_moves_on(as_, lake, path):
+def test_without_times_one_still_moves_on(client_for, lake, path):
     Commit.objects.filter(table=lake.table).update(committed_at=None)
-    body = _body(as_("viewer"), path, span=15, last=2)
+    body = _body(client_for("viewer"), path, span=15, last=2)
     assert "No version here has a time" in body
     assert 'data-key="next"' in body
 
 
-def test_the_what_if_links_say_what_they_would_change(as_, lake, path):
+def test_the_what_if_links_say_what_they_would_change(client_for, lake, path):
     commit = Commit.objects.get(table=lake.table, version=3)
     commit.raw = commit.raw.replace('"readVersion": 2', '"readVersion": 1')
     commit.save()
-    body = _body(as_("viewer"), path)
+    body = _body(client_for("viewer"), path)
     assert (
         f"/tables/{lake.table.pk}/what-if/?level=Serializable&amp;row_level=true&amp;span=50"
         in body
@@ -198,17 +198,17 @@ def test_the_what_if_links_say_what_they_would_change(as_, lake, path):
     assert "undecidable" in body.partition("What if")[2].partition("</span>\n</div>")[0]
 
 
-def test_a_partitioned_table_can_be_narrowed_to_a_partition(as_, lake, path):
+def test_a_partitioned_table_can_be_narrowed_to_a_partition(client_for, lake, path):
     lake.table.partition_columns = ["day"]
     lake.table.save()
     CommitFile.objects.update(partition_values={"day": "1"})
-    body = _body(as_("viewer"), path, partition="day=1")
+    body = _body(client_for("viewer"), path, partition="day=1")
     assert [re.search(r">v(\d)<", row)[1] for row in _rows(body)] == ["3"]
     assert 'name="partition"' in body
 
 
-def test_the_twin_has_what_the_page_has(as_, lake, path):
-    client = as_("viewer")
+def test_the_twin_has_what_the_page_has(client_for, lake, path):
+    client = client_for("viewer")
     lake.conflict.read_version = 1
     lake.conflict.save()
     query = {"outcome": "aborted", "pick": f"c-{lake.conflict.pk}"}
@@ -239,8 +239,8 @@ def test_a_bar_is_named_by_what_it_became():
     assert LaneBar(**given | {"outcome": "reported", "conflict_id": 7}).key == "c-7"
 
 
-def test_sums_are_of_one_writer_where_one_is_asked_for(as_, lake, path):
-    client = as_("viewer")
+def test_sums_are_of_one_writer_where_one_is_asked_for(client_for, lake, path):
+    client = client_for("viewer")
     body = _body(client, path, span=3000, writer="etl-nightly")
     assert "0 attempts aborted" in body
     twin = html.unescape(re.search(r'href="([^"]+)" title="This page as JSON"', body)[1])
@@ -255,6 +255,6 @@ def test_sums_are_of_one_writer_where_one_is_asked_for(as_, lake, path):
     ]
 
 
-def test_sums_of_a_writer_that_wrote_nothing_lead_back(as_, path):
-    body = _body(as_("viewer"), path, span=3000, writer="nobody")
+def test_sums_of_a_writer_that_wrote_nothing_lead_back(client_for, path):
+    body = _body(client_for("viewer"), path, span=3000, writer="nobody")
     assert "None of these versions matches" in body

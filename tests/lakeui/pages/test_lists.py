@@ -21,19 +21,23 @@ def text_of(response):
     return b"".join(response.streaming_content).decode()
 
 
-def test_an_export_holds_every_row_that_matches_not_one_page(as_, db):
+def test_an_export_holds_every_row_that_matches_not_one_page(client_for, db):
     for number in range(60):
         make_table(f"sales.t{number}")
     make_table("crm.customers")
     rows = list(
-        csv.DictReader(io.StringIO(text_of(as_("viewer").get("/tables/?q=sales&export=csv"))))
+        csv.DictReader(
+            io.StringIO(text_of(client_for("viewer").get("/tables/?q=sales&export=csv")))
+        )
     )
     assert len(rows) == 60
     assert {row["name"].partition(".")[0] for row in rows} == {"sales"}
 
 
-def test_an_export_as_json_is_json(as_, lake):
-    rows = json.loads(text_of(as_("viewer").get(f"/tables/{lake.table.pk}/history/?export=json")))
+def test_an_export_as_json_is_json(client_for, lake):
+    rows = json.loads(
+        text_of(client_for("viewer").get(f"/tables/{lake.table.pk}/history/?export=json"))
+    )
     assert [row["version"] for row in rows] == [3, 2, 1, 0]
 
 
@@ -45,14 +49,14 @@ def test_an_export_as_json_is_json(as_, lake):
         ("受注", "attachment; filename*=utf-8''%E5%8F%97%E6%B3%A8-history.csv"),
     ],
 )
-def test_an_export_is_a_file_of_its_tables_name_whatever_that_is(as_, db, name, sent):
+def test_an_export_is_a_file_of_its_tables_name_whatever_that_is(client_for, db, name, sent):
     table = make_table(name)
-    answer = as_("viewer").get(f"/tables/{table.pk}/history/?export=csv")
+    answer = client_for("viewer").get(f"/tables/{table.pk}/history/?export=csv")
     assert answer["Content-Disposition"] == sent
 
 
-def test_an_export_of_nothing_is_an_empty_list(as_, db):
-    assert json.loads(text_of(as_("viewer").get("/jobs/?export=json"))) == []
+def test_an_export_of_nothing_is_an_empty_list(client_for, db):
+    assert json.loads(text_of(client_for("viewer").get("/jobs/?export=json"))) == []
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", " ="])
@@ -72,47 +76,47 @@ def test_names_of_columns_run_no_formula_either():
     assert b"".join(answer) == b"'=cmd()\r\n1\r\n"
 
 
-def test_a_hostile_predicate_is_disarmed_in_the_file(as_, lake):
+def test_a_hostile_predicate_is_disarmed_in_the_file(client_for, lake):
     make_commit(lake.table, 4, "DELETE", predicate='=HYPERLINK("http://evil")')
-    body = text_of(as_("viewer").get(f"/tables/{lake.table.pk}/history/?export=csv"))
+    body = text_of(client_for("viewer").get(f"/tables/{lake.table.pk}/history/?export=csv"))
     assert "'=HYPERLINK" in body
 
 
-def test_markup_in_a_name_is_text(as_, db):
+def test_markup_in_a_name_is_text(client_for, db):
     make_table("<script>alert(1)</script>", description='"><img src=x>')
-    body = as_("viewer").get("/tables/").content.decode()
+    body = client_for("viewer").get("/tables/").content.decode()
     assert "<script>alert" not in body
     assert "&lt;script&gt;" in body
 
 
-def test_a_list_tells_its_totals_and_the_next_page_keeps_the_filter(as_, db):
+def test_a_list_tells_its_totals_and_the_next_page_keeps_the_filter(client_for, db):
     for number in range(60):
         make_table(f"sales.t{number}")
-    body = as_("viewer").get("/tables/?q=sales").content.decode()
+    body = client_for("viewer").get("/tables/?q=sales").content.decode()
     assert "1 to 50 of 60 tables" in body
     assert "?q=sales&amp;page=2" in body
 
 
-def test_an_empty_lake_names_the_next_step(as_, db):
-    assert "Register a table" in as_("owner").get("/tables/").content.decode()
-    body = as_("viewer").get("/tables/").content.decode()
+def test_an_empty_lake_names_the_next_step(client_for, db):
+    assert "Register a table" in client_for("owner").get("/tables/").content.decode()
+    body = client_for("viewer").get("/tables/").content.decode()
     assert "Register a table" not in body
     assert "Registering needs the role maintainer" in body
 
 
-def test_a_stranger_is_told_that_a_role_is_missing(as_, db):
-    assert "without a role" in as_("stranger").get("/").content.decode()
+def test_a_stranger_is_told_that_a_role_is_missing(client_for, db):
+    assert "without a role" in client_for("stranger").get("/").content.decode()
 
 
-def test_filtered_away_reads_unlike_nothing_yet(as_, lake):
-    client = as_("viewer")
+def test_filtered_away_reads_unlike_nothing_yet(client_for, lake):
+    client = client_for("viewer")
     assert "Nothing matches 1 filter" in client.get("/conflicts/?exception=Nope").content.decode()
     lake.table.conflicts.all().delete()
     assert "No conflicts yet" in client.get("/conflicts/").content.decode()
 
 
-def test_a_removed_filter_leaves_the_others(as_, lake):
-    body = as_("viewer").get("/jobs/?state=failed&kind=vacuum").content.decode()
+def test_a_removed_filter_leaves_the_others(client_for, lake):
+    body = client_for("viewer").get("/jobs/?state=failed&kind=vacuum").content.decode()
     assert "?kind=vacuum" in body
     assert "?state=failed" in body
 
@@ -132,58 +136,60 @@ def test_a_removed_filter_leaves_the_others(as_, lake):
         ("/audit/?thing=tablegrant&act=0", ["Thing <b>role on a table</b>", "Act <b>made</b>"]),
     ],
 )
-def test_a_person_reads_what_is_narrowed_and_nothing_of_parameters(as_, lake, address, said):
-    body = as_("owner").get(address.format(table=lake.table.pk)).content.decode()
+def test_a_person_reads_what_is_narrowed_and_nothing_of_parameters(client_for, lake, address, said):
+    body = client_for("owner").get(address.format(table=lake.table.pk)).content.decode()
     shown = " ".join(body.partition("Narrowed by")[2].partition("Clear")[0].split())
     assert all(f"{text}<" in shown for text in said), shown
     assert "deprecated" not in body
 
 
-def test_the_history_puts_a_lost_attempt_above_the_version_it_lost_to(as_, lake):
-    body = as_("viewer").get(f"/tables/{lake.table.pk}/history/").content.decode()
+def test_the_history_puts_a_lost_attempt_above_the_version_it_lost_to(client_for, lake):
+    body = client_for("viewer").get(f"/tables/{lake.table.pk}/history/").content.decode()
     rows = body.partition("data-rows")[2]
     assert rows.index("is-lost") < rows.index(">v3</a>") < rows.index(">v2</a>")
 
 
-def test_lost_attempts_can_be_left_out(as_, lake):
-    body = as_("viewer").get(f"/tables/{lake.table.pk}/history/?aborted=off").content.decode()
+def test_lost_attempts_can_be_left_out(client_for, lake):
+    body = (
+        client_for("viewer").get(f"/tables/{lake.table.pk}/history/?aborted=off").content.decode()
+    )
     assert "is-lost" not in body
-    former = as_("viewer").get(f"/tables/{lake.table.pk}/history/?lost=off").content.decode()
+    former = client_for("viewer").get(f"/tables/{lake.table.pk}/history/?lost=off").content.decode()
     assert "is-lost" not in former
 
 
-def test_a_table_that_does_not_answer_says_how_old_it_is(as_, lake):
+def test_a_table_that_does_not_answer_says_how_old_it_is(client_for, lake):
     Table.objects.update(mirror_error_code="LAKE_STORAGE_ERROR", mirror_error="403 Forbidden.")
-    body = as_("viewer").get(f"/tables/{lake.table.pk}/").content.decode()
+    body = client_for("viewer").get(f"/tables/{lake.table.pk}/").content.decode()
     assert "is unreachable" in body
     assert "What you see is version 3 as mirrored" in body
     assert "Try now" not in body
-    assert "Try now" in as_("owner").get(f"/tables/{lake.table.pk}/").content.decode()
+    assert "Try now" in client_for("owner").get(f"/tables/{lake.table.pk}/").content.decode()
 
 
-def test_a_table_that_was_never_read_says_so(as_, db):
+def test_a_table_that_was_never_read_says_so(client_for, db):
     table = Table.objects.create(name="new.one", uri="memory://new")
     for path in ("", "history/"):
-        body = as_("viewer").get(f"/tables/{table.pk}/{path}").content.decode()
+        body = client_for("viewer").get(f"/tables/{table.pk}/{path}").content.decode()
         assert "Not created yet" in body
 
 
-def test_what_a_writer_left_out_is_not_guessed(as_, lake):
+def test_what_a_writer_left_out_is_not_guessed(client_for, lake):
     make_commit(
         lake.table, 4, "WRITE", user_name="", read_version=None, isolation_level="",
         is_blind_append=None, txn_id="", committed_at=None,
     )  # fmt: skip
-    body = as_("viewer").get(f"/tables/{lake.table.pk}/history/4/").content.decode()
+    body = client_for("viewer").get(f"/tables/{lake.table.pk}/history/4/").content.decode()
     assert body.count("not recorded") >= 6
 
 
-def test_a_conflict_of_no_known_table_has_a_page(as_, db):
+def test_a_conflict_of_no_known_table_has_a_page(client_for, db):
     conflict = make_conflict(None, kind="reported", facts={})
-    assert as_("viewer").get(f"/conflicts/{conflict.pk}/").status_code == 200
+    assert client_for("viewer").get(f"/conflicts/{conflict.pk}/").status_code == 200
 
 
-def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(as_, lake):
-    body = as_("viewer").get(f"/conflicts/{lake.conflict.pk}/").content.decode()
+def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(client_for, lake):
+    body = client_for("viewer").get(f"/conflicts/{lake.conflict.pk}/").content.decode()
     for said in (
         "price-fixer was aborted", "gdpr-eraser won", "Check 6 of 7", "227,904", "1,007,318",
         "&#x27;open&#x27;", "(81204, 90311, 117560)", "How to avoid it",
@@ -192,10 +198,10 @@ def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(as_, lake):
         assert said in body, said
 
 
-def test_a_resolved_conflict_says_that_both_writes_committed(as_, lake):
+def test_a_resolved_conflict_says_that_both_writes_committed(client_for, lake):
     facts = {"how": "by row map", "files": ["p", "q"], "rows": {"p": [3, 1204]}}
     resolved = make_conflict(lake.table, kind="resolved", facts=facts)
-    body = as_("viewer").get(f"/conflicts/{resolved.pk}/").content.decode()
+    body = client_for("viewer").get(f"/conflicts/{resolved.pk}/").content.decode()
     assert "both committed" in body
     assert "by row map" in body
     assert re.findall(r'<span class="mono">([\d,]+)</span>', body) == ["3", "1,204"]
@@ -205,32 +211,32 @@ def test_a_resolved_conflict_says_that_both_writes_committed(as_, lake):
     ("text", "place"),
     [("sales.orders", "/tables/{table}/"), ("orders v2", "/tables/{table}/history/2/"), ("{job}", "/jobs/{job}/")],
 )  # fmt: skip
-def test_a_search_for_one_thing_goes_there(as_, lake, text, place):
+def test_a_search_for_one_thing_goes_there(client_for, lake, text, place):
     named = {"table": lake.table.pk, "job": lake.job.pk}
-    response = as_("viewer").get("/search/", {"q": text.format(**named)})
+    response = client_for("viewer").get("/search/", {"q": text.format(**named)})
     assert response.status_code == 302
     assert response["Location"] == place.format(**named)
 
 
-def test_a_search_that_finds_nothing_says_so(as_, lake):
-    assert "Nothing found" in as_("viewer").get("/search/?q=zzzz").content.decode()
+def test_a_search_that_finds_nothing_says_so(client_for, lake):
+    assert "Nothing found" in client_for("viewer").get("/search/?q=zzzz").content.decode()
 
 
-def test_the_overview_names_what_needs_attention(as_, lake):
+def test_the_overview_names_what_needs_attention(client_for, lake):
     failed = {"state": "failed", "finished_at": timezone.now()}
     make_job(lake.table, "append", error_message="4 rows do not fit.", **failed)
     make_table("web.events", file_count=100, small_file_count=80)
     yesterday = timezone.now() - timedelta(days=1)
     make_table("web.visits", size_bytes=100, dead_bytes=2048, vacuum_from=yesterday)
-    body = as_("viewer").get("/").content.decode()
+    body = client_for("viewer").get("/").content.decode()
     assert "APPEND failed" in body
     assert "4 rows do not fit." in body
     assert "80 % of its files are small" in body
     assert "2 KiB lie in files it no longer names" in body
 
 
-def test_a_schedule_says_its_words_and_its_next_five_runs(as_, lake):
-    client = as_("owner")
+def test_a_schedule_says_its_words_and_its_next_five_runs(client_for, lake):
+    client = client_for("owner")
     form = client.get(f"/schedules/new/?table={lake.table.pk}").text
     assert "Every day at 03:00 UTC" in form
     assert form.count("<time") >= 5
@@ -239,7 +245,7 @@ def test_a_schedule_says_its_words_and_its_next_five_runs(as_, lake):
     assert "Mondays to Fridays at 02:00 UTC" in typed
     assert "This is not a schedule yet" in client.get("/schedules/new/?cron=0+2", headers=htmx).text
     assert client.get("/schedules/new/?cron=", headers=htmx).status_code == 200
-    assert as_("viewer").get("/schedules/new/?cron=0+2", headers=htmx).status_code == 403
+    assert client_for("viewer").get("/schedules/new/?cron=0+2", headers=htmx).status_code == 403
     owner = User.objects.get(username="owner")
     Schedule.objects.create(
         name="n", cron="0 3 * * *", kind="optimize", owner=owner, table=lake.table,

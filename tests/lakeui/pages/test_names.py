@@ -39,7 +39,7 @@ ADDRESSES = {
 PARTS = {"job log"}
 
 
-def _named(address: str) -> str:
+def _page_name(address: str) -> str:
     path = urlsplit(address).path
     if path in ADDRESSES:
         return ADDRESSES[path]
@@ -55,9 +55,9 @@ def _module(path: str) -> str:
 
 
 @pytest.mark.parametrize("page", sorted({*PAGES} - PARTS))
-def test_an_address_its_view_its_template_and_its_json_go_by_one_name(as_, lake, page):
-    name, path = _named(PAGES[page]), lake.paths()[page]
-    response = as_("owner").get(path)
+def test_an_address_its_view_its_template_and_its_json_go_by_one_name(client_for, lake, page):
+    name, path = _page_name(PAGES[page]), lake.paths()[page]
+    response = client_for("owner").get(path)
     shown = response.templates[0].name.removesuffix(".html")
     assert _module(urlsplit(path).path) == name
     assert shown == name or shown in OF_A_LIST

@@ -16,8 +16,8 @@ def options(client, text="", **more):
 
 
 @pytest.mark.parametrize("who", ["owner", "operator", "viewer", "stranger"])
-def test_every_address_that_is_offered_opens(as_, lake, who):
-    client = as_(who)
+def test_every_address_that_is_offered_opens(client_for, lake, who):
+    client = client_for(who)
     offered = {}
     for text in ("", "a", "e", "table", "of", "settings", "new", "sales", "delta.", "optimize"):
         offered |= options(client, text, table=lake.table.pk)
@@ -30,38 +30,40 @@ def test_every_address_that_is_offered_opens(as_, lake, who):
     assert refused == {}
 
 
-def test_pages_and_actions_of_the_open_table_come_first(as_, lake):
-    offered = options(as_("owner"), "", table=lake.table.pk)
+def test_pages_and_actions_of_the_open_table_come_first(client_for, lake):
+    offered = options(client_for("owner"), "", table=lake.table.pk)
     assert next(iter(offered)) == "Summary of sales.orders"
-    found = options(as_("owner"), "sales.orders vacuum", table=lake.table.pk)
+    found = options(client_for("owner"), "sales.orders vacuum", table=lake.table.pk)
     assert found["Vacuum sales.orders"] == f"/jobs/new/?table={lake.table.pk}&kind=vacuum"
-    setting = options(as_("owner"), "isolationlevel", table=lake.table.pk)
+    setting = options(client_for("owner"), "isolationlevel", table=lake.table.pk)
     assert setting["delta.isolationLevel of sales.orders"].endswith("/isolation/")
 
 
-def test_nothing_is_offered_that_the_person_may_not_do(as_, lake, settings):
-    assert "New job" not in options(as_("viewer"), "new")
-    assert "Register a table" not in options(as_("operator"), "register")
-    assert "Audit log" not in options(as_("viewer"), "audit")
-    assert options(as_("stranger"), "", table=lake.table.pk) == options(as_("stranger"), "")
+def test_nothing_is_offered_that_the_person_may_not_do(client_for, lake, settings):
+    assert "New job" not in options(client_for("viewer"), "new")
+    assert "Register a table" not in options(client_for("operator"), "register")
+    assert "Audit log" not in options(client_for("viewer"), "audit")
+    assert options(client_for("stranger"), "", table=lake.table.pk) == options(
+        client_for("stranger"), ""
+    )
     settings.READ_ONLY = True
-    assert "New job" not in options(as_("owner"), "new")
+    assert "New job" not in options(client_for("owner"), "new")
 
 
 @pytest.mark.parametrize("text", ["\0", "%", "' OR 1=1", "x" * 300, "v" + "9" * 40])
-def test_odd_texts_are_searched_for_like_any(as_, lake, text):
-    assert as_("owner").get("/search/", {"q": text, "table": "9" * 40}, headers=HTMX).status_code in (200, 400)  # fmt: skip
+def test_odd_texts_are_searched_for_like_any(client_for, lake, text):
+    assert client_for("owner").get("/search/", {"q": text, "table": "9" * 40}, headers=HTMX).status_code in (200, 400)  # fmt: skip
 
 
-def test_the_search_page_finds_pages_too_and_nothing_is_told_without_a_match(as_, lake):
-    client = as_("owner")
+def test_the_search_page_finds_pages_too_and_nothing_is_told_without_a_match(client_for, lake):
+    client = client_for("owner")
     assert 'href="/monitoring/">Monitoring</a></td>' in client.get("/search/?q=monitoring").text
     assert "Nothing found" in client.get("/search/?q=nothing-is-called-so").text
     fragment = client.get("/search/?q=nothing-is-called-so", headers=HTMX).text
     assert 'aria-disabled="true"' in fragment
 
 
-def test_an_exact_name_does_not_lead_the_palette_away(as_, lake):
-    answer = as_("owner").get("/search/?q=sales.orders", headers=HTMX)
+def test_an_exact_name_does_not_lead_the_palette_away(client_for, lake):
+    answer = client_for("owner").get("/search/?q=sales.orders", headers=HTMX)
     assert answer.status_code == 200
     assert f'href="/tables/{lake.table.pk}/"' in answer.text

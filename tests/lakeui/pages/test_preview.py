@@ -19,13 +19,13 @@ def address(lake):
     return f"/tables/{lake.table.pk}/preview/"
 
 
-def _previewed(lake, **fields):
+def _create_preview(lake, **fields):
     now = timezone.now()
     return Preview.objects.create(**{"table": lake.table, "version": 3, "asked_at": now} | fields)
 
 
-def test_asking_leaves_a_request_and_the_page_waits(as_, lake, address):
-    client = as_("viewer")
+def test_asking_leaves_a_request_and_the_page_waits(client_for, lake, address):
+    client = client_for("viewer")
     response = client.post(address, {"version": "2"}, follow=True)
     assert response.redirect_chain == [(f"{address}?version=2", 302)]
     assert "A worker is reading" in response.text
@@ -33,19 +33,19 @@ def test_asking_leaves_a_request_and_the_page_waits(as_, lake, address):
     assert client.get(f"{address}?version=2", headers=HTMX).status_code == 200
 
 
-def test_the_page_leads_to_its_json_once_there_is_any(as_, lake, address):
-    client = as_("viewer")
+def test_the_page_leads_to_its_json_once_there_is_any(client_for, lake, address):
+    client = client_for("viewer")
     twin = f"/api/v1{address}?version=3"
     assert twin not in client.get(f"{address}?version=3").text
-    _previewed(lake, read_at=timezone.now())
+    _create_preview(lake, read_at=timezone.now())
     assert twin in client.get(f"{address}?version=3").text
     assert client.get(twin).status_code == 200
 
 
-def test_rows_show_with_their_age_and_polling_ends(as_, lake, address):
+def test_rows_show_with_their_age_and_polling_ends(client_for, lake, address):
     columns = [{"name": "id", "type": "long"}, {"name": "<b>", "type": "string"}]
-    _previewed(lake, read_at=timezone.now(), columns=columns, rows=[["41", None]])
-    response = as_("viewer").get(address, headers=HTMX)
+    _create_preview(lake, read_at=timezone.now(), columns=columns, rows=[["41", None]])
+    response = client_for("viewer").get(address, headers=HTMX)
     assert response.status_code == 286
     assert "&lt;b&gt;" in response.text
     assert "41" in response.text
@@ -62,48 +62,50 @@ def test_rows_show_with_their_age_and_polling_ends(as_, lake, address):
         ({"read_at": timezone.now()}, "This version holds none"),
     ],
 )
-def test_each_way_it_can_end_is_told(as_, lake, address, fields, said):
-    _previewed(lake, **fields)
-    response = as_("viewer").get(address)
+def test_each_way_it_can_end_is_told(client_for, lake, address, fields, said):
+    _create_preview(lake, **fields)
+    response = client_for("viewer").get(address)
     assert said in response.text
     assert "hx-get" not in response.text.split('id="preview"')[1][:200]
 
 
-def test_a_stranger_can_ask_for_nothing(as_, lake, address):
-    assert as_("stranger").post(address, {"version": "3"}).status_code == 404
+def test_a_stranger_can_ask_for_nothing(client_for, lake, address):
+    assert client_for("stranger").post(address, {"version": "3"}).status_code == 404
     assert not Preview.objects.exists()
 
 
-def test_rows_that_deletion_vectors_hide_are_counted(as_, lake, address):
-    _previewed(
+def test_rows_that_deletion_vectors_hide_are_counted(client_for, lake, address):
+    _create_preview(
         lake, read_at=timezone.now(), columns=[{"name": "id", "type": "long"}], rows=[["41"]],
         row_count=900, file_count=3, marked_rows=7,
     )  # fmt: skip
-    body = as_("viewer").get(address).text
+    body = client_for("viewer").get(address).text
     assert "of 900 in 3 files" in body
     assert "7 rows that deletion vectors hide are left out" in body
 
 
-def test_the_rows_that_were_read_can_be_taken_away(as_, lake, address):
+def test_the_rows_that_were_read_can_be_taken_away(client_for, lake, address):
     columns = [{"name": "id", "type": "long"}, {"name": "note", "type": "string"}]
-    _previewed(lake, read_at=timezone.now(), columns=columns, rows=[["41", "=1+1"], ["42", None]])
-    answer = as_("viewer").get(f"{address}?version=3&export=csv")
+    _create_preview(
+        lake, read_at=timezone.now(), columns=columns, rows=[["41", "=1+1"], ["42", None]]
+    )
+    answer = client_for("viewer").get(f"{address}?version=3&export=csv")
     lines = b"".join(answer.streaming_content).decode().splitlines()
     assert lines == ["id,note", "41,'=1+1", "42,"]
 
 
-def test_a_vacuum_after_a_version_is_told_before_it_is_read(as_, lake, address):
+def test_a_vacuum_after_a_version_is_told_before_it_is_read(client_for, lake, address):
     make_commit(lake.table, 4, "VACUUM END")
     lake.table.version = 4
     lake.table.save()
-    assert "A VACUUM ran later" in as_("viewer").get(f"{address}?version=2").text
-    assert "A VACUUM ran later" not in as_("viewer").get(f"{address}?version=4").text
+    assert "A VACUUM ran later" in client_for("viewer").get(f"{address}?version=2").text
+    assert "A VACUUM ran later" not in client_for("viewer").get(f"{address}?version=4").text
 
 
-def test_rows_of_a_condition_are_read_and_kept_apart(as_, lake, address):
-    client = as_("viewer")
+def test_rows_of_a_condition_are_read_and_kept_apart(client_for, lake, address):
+    client = client_for("viewer")
     query = "version=3&where=id+%3D+41+AND+name+%3C%3E+%27a%26b%27"
-    _previewed(lake, read_at=timezone.now(), columns=[], rows=[["all"]])
+    _create_preview(lake, read_at=timezone.now(), columns=[], rows=[["all"]])
     response = client.post(address, {"version": "3", "where": " id = 41 AND name <> 'a&b' "})
     assert response.headers["Location"] == f"{address}?{query}"
     asked = Preview.objects.get(where="id = 41 AND name <> 'a&b'")
@@ -117,8 +119,8 @@ def test_rows_of_a_condition_are_read_and_kept_apart(as_, lake, address):
     assert "all" in client.get(f"{address}?version=3").text
 
 
-def test_a_condition_that_nobody_would_write_is_not_found(as_, address):
-    assert as_("viewer").get(address, {"where": "x" * 2001}).status_code == 404
+def test_a_condition_that_nobody_would_write_is_not_found(client_for, address):
+    assert client_for("viewer").get(address, {"where": "x" * 2001}).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -132,23 +134,23 @@ def test_a_condition_that_nobody_would_write_is_not_found(as_, address):
         ("DESC {}", "schema/"),
     ],
 )  # fmt: skip
-def test_a_statement_that_reads_leads_to_the_page_with_its_answer(as_, lake, sql, page):
+def test_a_statement_that_reads_leads_to_the_page_with_its_answer(client_for, lake, sql, page):
     text = sql.replace("{}", lake.table.name)
-    response = as_("owner").get("/jobs/new/", {"table": lake.table.pk, "sql": text})
+    response = client_for("owner").get("/jobs/new/", {"table": lake.table.pk, "sql": text})
     assert f'href="/tables/{lake.table.pk}/{page}">Look there</a>' in response.text.replace(
         "&#x27;", "'"
     )
 
 
-def test_no_link_leads_to_a_table_that_is_not_theirs_or_not_there(as_, lake):
+def test_no_link_leads_to_a_table_that_is_not_theirs_or_not_there(client_for, lake):
     sql = "SELECT * FROM another.one"
-    response = as_("owner").get("/jobs/new/", {"table": lake.table.pk, "sql": sql})
+    response = client_for("owner").get("/jobs/new/", {"table": lake.table.pk, "sql": sql})
     assert "only write" in response.text
     assert "Look there" not in response.text
 
 
-def test_columns_are_chosen_and_the_page_sorts_what_was_read(as_, lake, address):
-    client = as_("viewer")
+def test_columns_are_chosen_and_the_page_sorts_what_was_read(client_for, lake, address):
+    client = client_for("viewer")
     form = {"version": "3", "columns": "name, `a,b`", "where": ""}
     response = client.post(address, form)
     assert response.headers["Location"] == f"{address}?version=3&columns=name%2C+%60a%2Cb%60"
@@ -168,10 +170,10 @@ def test_columns_are_chosen_and_the_page_sorts_what_was_read(as_, lake, address)
     assert 'aria-sort="descending"' in client.get(f"{page}&sort=-id").text
 
 
-def test_the_profile_of_a_column_is_asked_for_beside_the_rows(as_, lake, address):
-    client = as_("viewer")
+def test_the_profile_of_a_column_is_asked_for_beside_the_rows(client_for, lake, address):
+    client = client_for("viewer")
     columns = [{"name": "id", "type": "long"}]
-    _previewed(lake, read_at=timezone.now(), columns=columns, rows=[["41"]])
+    _create_preview(lake, read_at=timezone.now(), columns=columns, rows=[["41"]])
     assert 'name="profile" value="id"' in client.get(f"{address}?version=3").text
     response = client.post(address, {"version": "3", "profile": "id"}, follow=True)
     assert response.redirect_chain == [(f"{address}?version=3&profile=id", 302)]
@@ -185,9 +187,9 @@ def test_the_profile_of_a_column_is_asked_for_beside_the_rows(as_, lake, address
         assert said in page.text
 
 
-def test_a_form_says_what_is_wanted_and_not_the_address_it_was_sent_from(as_, lake, address):
+def test_a_form_says_what_is_wanted_and_not_the_address_it_was_sent_from(client_for, lake, address):
     """Another version, another column's profile, and no condition any more."""
-    client, before = as_("viewer"), f"{address}?version=3&where=id+%3D+41&profile=id&sort=id"
+    client, before = client_for("viewer"), f"{address}?version=3&where=id+%3D+41&profile=id&sort=id"
     form = {"version": "2", "where": "", "columns": "", "sort": "id"}
     response = client.post(before, form | {"profile": ["id", "name"]})  # the last is the button's
     assert response.headers["Location"] == f"{address}?version=2&profile=name&sort=id"
@@ -198,23 +200,27 @@ def test_a_form_says_what_is_wanted_and_not_the_address_it_was_sent_from(as_, la
     assert (asked.version, asked.where) == (2, "")
 
 
-def test_a_condition_that_does_not_parse_is_told_where_it_was_typed(as_, lake, address):
+def test_a_condition_that_does_not_parse_is_told_where_it_was_typed(client_for, lake, address):
     lake.table.schema = json.loads(StructType((StructField("id", LONG),)).to_json())
     lake.table.save()
-    page = as_("viewer").post(address, {"version": "3", "where": "id = = 3"}, follow=True)
+    page = client_for("viewer").post(address, {"version": "3", "where": "id = = 3"}, follow=True)
     assert "The condition was not understood" in page.text
     assert 'value="id = = 3"' in page.text
     assert not Preview.objects.exists()
-    later = as_("viewer").post(address, {"version": "3", "where": "gone_column = 3"}, follow=True)
+    later = client_for("viewer").post(
+        address, {"version": "3", "where": "gone_column = 3"}, follow=True
+    )
     assert "A worker is reading" in later.text
 
 
-def test_columns_that_begin_with_a_sign_are_sorted_by_the_links_at_their_heads(as_, lake, address):
+def test_columns_that_begin_with_a_sign_are_sorted_by_the_links_at_their_heads(
+    client_for, lake, address
+):
     names = ["x", "-x", "+x"]
     columns = [{"name": name, "type": "long"} for name in names]
     rows = [["1", "3", "2"], ["2", "1", "3"], ["3", "2", "1"]]
-    _previewed(lake, columns=columns, rows=rows, read_at=timezone.now())
-    client = as_("viewer")
+    _create_preview(lake, columns=columns, rows=rows, read_at=timezone.now())
+    client = client_for("viewer")
     for place in range(3):
         page = client.get(address).context["columns"]
         for order in (["1", "2", "3"], ["3", "2", "1"]):

@@ -10,8 +10,8 @@ from tests.lakeui.factories import make_user
 from tests.lakeui.page_client import PageClient as Client
 
 
-def test_a_theme_is_kept_and_drawn(as_, lake):
-    client = as_("viewer")
+def test_a_theme_is_kept_and_drawn(client_for, lake):
+    client = client_for("viewer")
     client.post("/preferences/", {"theme": "dark"})
     assert 'data-theme="dark"' in client.get("/tables/").content.decode()
 
@@ -35,8 +35,8 @@ def test_a_page_says_its_theme_by_an_attribute_and_shows_it_by_a_switch_alone():
     assert themed == {'<html lang="en" data-theme="{{ frame.', switch, pressed}
 
 
-def test_a_zone_governs_what_is_shown_and_what_is_read(as_, lake):
-    client = as_("viewer")
+def test_a_zone_governs_what_is_shown_and_what_is_read(client_for, lake):
+    client = client_for("viewer")
     client.post("/preferences/", {"zone": "local", "zone_name": "Asia/Tokyo"})
     body = client.get("/jobs/").content.decode()
     assert "Requested, JST" in body
@@ -45,16 +45,16 @@ def test_a_zone_governs_what_is_shown_and_what_is_read(as_, lake):
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "../../etc/passwd", "", "A" * 500])
-def test_a_zone_that_is_none_is_not_kept(as_, lake, name):
-    client = as_("viewer")
+def test_a_zone_that_is_none_is_not_kept(client_for, lake, name):
+    client = client_for("viewer")
     client.post("/preferences/", {"zone": "local", "zone_name": name})
     assert "zone" not in client.cookies
     client.cookies["zone"] = "Mars/Olympus"
     assert "Requested, UTC" in client.get("/jobs/").content.decode()
 
 
-def test_preferences_lead_back_but_never_away(as_, lake):
-    client = as_("viewer")
+def test_preferences_lead_back_but_never_away(client_for, lake):
+    client = client_for("viewer")
     assert (
         client.post("/preferences/", {"next": "/jobs/?state=failed"})["Location"]
         == "/jobs/?state=failed"
@@ -63,8 +63,8 @@ def test_preferences_lead_back_but_never_away(as_, lake):
     assert client.post("/preferences/", {"next": "//evil.example/"})["Location"] == "/"
 
 
-def test_a_watched_table_is_in_the_sidebar_until_it_is_not(as_, lake):
-    client = as_("viewer")
+def test_a_watched_table_is_in_the_sidebar_until_it_is_not(client_for, lake):
+    client = client_for("viewer")
     client.post("/preferences/", {"watch": lake.table.pk})
     assert "Watched tables" in client.get("/jobs/").content.decode()
     client.post("/preferences/", {"watch": lake.table.pk})
@@ -72,8 +72,8 @@ def test_a_watched_table_is_in_the_sidebar_until_it_is_not(as_, lake):
 
 
 @pytest.mark.parametrize("cookie", ["x.y", "9" * 400, "1.1.1", "\x00"])
-def test_a_watch_list_that_was_tampered_with_shows_nothing(as_, lake, cookie):
-    client = as_("stranger")
+def test_a_watch_list_that_was_tampered_with_shows_nothing(client_for, lake, cookie):
+    client = client_for("stranger")
     client.cookies["watched"] = cookie
     body = client.get("/jobs/").content.decode()
     assert "sales.orders" not in body

@@ -27,22 +27,22 @@ def address(lake):
     return f"/tables/{lake.table.pk}/diff/1...3/rows/"
 
 
-def compared(lake, **fields):
+def create_comparison(lake, **fields):
     now = timezone.now()
     given = {"table": lake.table, "older_version": 1, "version": 3, "asked_at": now, "read_at": now}
     read = {"columns": COLUMNS, "rows": ROWS, "answer": ANSWER, "file_count": 2}
     return Preview.objects.create(**given | read | fields)
 
 
-def test_the_pages_of_versions_lead_to_the_rows_that_differ(as_, lake, address):
-    client, table = as_("viewer"), f"/tables/{lake.table.pk}/"
+def test_the_pages_of_versions_lead_to_the_rows_that_differ(client_for, lake, address):
+    client, table = client_for("viewer"), f"/tables/{lake.table.pk}/"
     assert address in client.get(f"{table}diff/1...3/").text
     assert f"{table}diff/2...3/rows/" in client.get(f"{table}history/3/").text
     assert f"{table}diff/2...3/rows/" in client.get(f"{table}history/?open=3").text
 
 
-def test_asking_leaves_a_request_and_the_page_waits(as_, lake, address):
-    client = as_("viewer")
+def test_asking_leaves_a_request_and_the_page_waits(client_for, lake, address):
+    client = client_for("viewer")
     assert "Not compared yet" in client.get(address).text
     form = {"keys": "id, name", "where": "id > 1"}
     response = client.post(address, form, follow=True)
@@ -54,17 +54,17 @@ def test_asking_leaves_a_request_and_the_page_waits(as_, lake, address):
     assert client.get(where, headers=HTMX).status_code == 200
 
 
-def test_keys_and_a_condition_can_be_taken_away_again(as_, address):
+def test_keys_and_a_condition_can_be_taken_away_again(client_for, address):
     form = {"keys": "", "where": ""}
-    response = as_("viewer").post(f"{address}?keys=id&where=id+%3E+1", form)
+    response = client_for("viewer").post(f"{address}?keys=id&where=id+%3E+1", form)
     assert response.headers["Location"] == f"{address}?keys="
     asked = Preview.objects.get()
     assert (asked.keys, asked.where) == ([], "")
 
 
-def test_old_and_new_values_stand_side_by_side(as_, lake, address):
-    compared(lake)
-    page = as_("viewer").get(address, headers=HTMX)
+def test_old_and_new_values_stand_side_by_side(client_for, lake, address):
+    create_comparison(lake)
+    page = client_for("viewer").get(address, headers=HTMX)
     assert page.status_code == 286
     text = " ".join(page.text.split())
     assert "<del>a</del>" in text
@@ -74,27 +74,27 @@ def test_old_and_new_values_stand_side_by_side(as_, lake, address):
     assert "2 files that the versions do not share" in text
 
 
-def test_one_kind_of_change_is_shown_alone(as_, lake, address):
-    compared(lake)
-    text = as_("viewer").get(f"{address}?show=removed").text
+def test_one_kind_of_change_is_shown_alone(client_for, lake, address):
+    create_comparison(lake)
+    text = client_for("viewer").get(f"{address}?show=removed").text
     assert "− removed" in text
     assert "+ added" not in text
     assert 'aria-current="true">Removed' in " ".join(text.split())
 
 
-def test_rows_are_paged_and_a_cut_list_says_so(as_, lake, address):
+def test_rows_are_paged_and_a_cut_list_says_so(client_for, lake, address):
     rows = [dict(ROWS[2], after=[str(n), None]) for n in range(120)]
     answer = ANSWER | {"removed": 0, "changed": 0, "added": 4000, "is_whole": False}
-    compared(lake, rows=rows, answer=answer)
-    text = " ".join(as_("viewer").get(f"{address}?page=3").text.split())
+    create_comparison(lake, rows=rows, answer=answer)
+    text = " ".join(client_for("viewer").get(f"{address}?page=3").text.split())
     assert "101 to 120 of 120 listed" in text
     assert "Only the first 120 rows are listed: reading stopped at the limit" in text
     assert "4,000" in text
 
 
-def test_guesses_and_columns_that_were_not_compared_are_told(as_, lake, address):
-    compared(lake, answer=ANSWER | {"repeated_keys": True, "dropped_columns": ["old"]})
-    text = as_("viewer").get(address).text
+def test_guesses_and_columns_that_were_not_compared_are_told(client_for, lake, address):
+    create_comparison(lake, answer=ANSWER | {"repeated_keys": True, "dropped_columns": ["old"]})
+    text = client_for("viewer").get(address).text
     assert "share a key" in text
     assert "<code>old</code>" in text
 
@@ -107,24 +107,26 @@ def test_guesses_and_columns_that_were_not_compared_are_told(as_, lake, address)
         ("LAKE_READ_LIMIT", "The rows were"),
     ],
 )
-def test_each_way_it_can_fail_is_told(as_, lake, address, code, said):
-    compared(lake, error_code=code, error_message="Why it is so.", answer={}, rows=[])
-    text = as_("viewer").get(address).text
+def test_each_way_it_can_fail_is_told(client_for, lake, address, code, said):
+    create_comparison(lake, error_code=code, error_message="Why it is so.", answer={}, rows=[])
+    text = client_for("viewer").get(address).text
     assert said in text
     assert "Why it is so." in text
 
 
-def test_a_primary_key_that_was_declared_is_the_key_until_another_is_given(as_, lake, address):
+def test_a_primary_key_that_was_declared_is_the_key_until_another_is_given(
+    client_for, lake, address
+):
     TableKey.objects.create(table=lake.table, kind="primary", name="pk", columns=["id"])
-    assert 'value="id"' in as_("viewer").get(address).text
-    compared(lake, keys=["id"])
-    assert "<del>" in as_("viewer").get(address).text
-    assert "Not compared yet" in as_("viewer").get(f"{address}?keys=").text
+    assert 'value="id"' in client_for("viewer").get(address).text
+    create_comparison(lake, keys=["id"])
+    assert "<del>" in client_for("viewer").get(address).text
+    assert "Not compared yet" in client_for("viewer").get(f"{address}?keys=").text
 
 
-def test_listed_rows_are_exported_with_what_changed_them(as_, lake, address):
-    compared(lake)
-    answer = as_("viewer").get(f"{address}?export=csv")
+def test_listed_rows_are_exported_with_what_changed_them(client_for, lake, address):
+    create_comparison(lake)
+    answer = client_for("viewer").get(f"{address}?export=csv")
     lines = b"".join(answer.streaming_content).decode().splitlines()
     assert lines == [
         "_change,_side,id,name", "changed,before,1,a", "changed,after,1,<b>",
@@ -132,18 +134,18 @@ def test_listed_rows_are_exported_with_what_changed_them(as_, lake, address):
     ]  # fmt: skip
 
 
-def test_a_stranger_can_ask_for_nothing(as_, lake, address):
-    assert as_("stranger").post(address, {"keys": "id"}).status_code == 404
+def test_a_stranger_can_ask_for_nothing(client_for, lake, address):
+    assert client_for("stranger").post(address, {"keys": "id"}).status_code == 404
     assert not Preview.objects.exists()
 
 
-def test_over_rest_the_same_rows_are_asked_for_and_read(as_, lake):
-    client, address = as_("viewer"), f"/api/v1/tables/{lake.table.pk}/diff/1...3/rows/"
+def test_over_rest_the_same_rows_are_asked_for_and_read(client_for, lake):
+    client, address = client_for("viewer"), f"/api/v1/tables/{lake.table.pk}/diff/1...3/rows/"
     assert client.get(address).status_code == 404
     asked = client.post(f"{address}?keys=id&where=id+%3E+1", content_type="application/json")
     assert (asked.status_code, asked.json()["state"]) == (202, "waiting")
     assert asked.json()["counts"] is None
-    compared(lake)
+    create_comparison(lake)
     answer = client.get(address).json()
     told = {name: str(n) for name, n in ANSWER.items() if name in ("changed", "removed", "added")}
     assert answer["counts"] == ANSWER | told  # 64-bit numbers are texts
@@ -158,8 +160,8 @@ def test_over_rest_the_same_rows_are_asked_for_and_read(as_, lake):
     )
 
 
-def test_a_profile_and_columns_are_asked_for_over_rest(as_, lake):
-    client, address = as_("viewer"), f"/api/v1/tables/{lake.table.pk}/preview/"
+def test_a_profile_and_columns_are_asked_for_over_rest(client_for, lake):
+    client, address = client_for("viewer"), f"/api/v1/tables/{lake.table.pk}/preview/"
     asked = client.post(f"{address}?profile=id", content_type="application/json").json()
     assert asked["profile"] is None
     sums = {"rows": 9, "nulls": 1, "distinct": None, "least": None, "greatest": None, "is_whole": True}  # fmt: skip
@@ -173,13 +175,17 @@ def test_a_profile_and_columns_are_asked_for_over_rest(as_, lake):
     assert Preview.objects.get(profiled="").wanted == ["id", "name"]
 
 
-def test_a_version_that_vacuum_took_files_from_is_still_linked(as_, lake, address):
+def test_a_version_that_vacuum_took_files_from_is_still_linked(client_for, lake, address):
     make_commit(lake.table, 4, "VACUUM END")
-    assert as_("viewer").get(address).status_code == 200
+    assert client_for("viewer").get(address).status_code == 200
 
 
-def test_a_column_called_as_ours_is_exported_beside_ours(as_, lake, address):
-    compared(lake, columns=[COLUMNS[0], {"name": "_change", "type": "string"}], rows=ROWS[1:])
-    rows = json.loads(b"".join(as_("viewer").get(f"{address}?export=json").streaming_content))
+def test_a_column_called_as_ours_is_exported_beside_ours(client_for, lake, address):
+    create_comparison(
+        lake, columns=[COLUMNS[0], {"name": "_change", "type": "string"}], rows=ROWS[1:]
+    )
+    rows = json.loads(
+        b"".join(client_for("viewer").get(f"{address}?export=json").streaming_content)
+    )
     assert [row["__change"] for row in rows] == ["removed", "added"]
     assert [row["_change"] for row in rows] == [None, "=1+1"]

@@ -26,7 +26,7 @@ MAPPED = {
 }
 
 
-def _defining(schema, **properties):
+def _metadata_line(schema, **properties):
     metadata = {
         "id": "x",
         "format": {"provider": "parquet", "options": {}},
@@ -47,21 +47,21 @@ def table(lake):
     lake.table.version = 5
     lake.table.save()
     for version, properties in ((4, {}), (5, {"delta.appendOnly": "true"})):
-        raw = _defining(SCHEMA, **properties)
+        raw = _metadata_line(SCHEMA, **properties)
         make_commit(lake.table, version, "SET TBLPROPERTIES", changes_metadata=True, raw=raw)
     return lake.table
 
 
-def test_the_page_says_all_that_the_log_says_of_a_column(as_, table):
-    body = as_("viewer").get(f"/tables/{table.pk}/schema/").content.decode()
+def test_the_page_says_all_that_the_log_says_of_a_column(client_for, table):
+    body = client_for("viewer").get(f"/tables/{table.pk}/schema/").content.decode()
     for said in ("in cents", "col-4f1", "a * 2", "total &gt; 0", "from 1 by 2", "discount &gt;= 0"):
         assert said in body
     assert 'class="depth-1"><code title="lines.sku">sku</code>' in body
     assert "Declare a key" not in body
 
 
-def test_the_rest_twin_holds_the_same(as_, table):
-    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/schema/").json()
+def test_the_rest_twin_holds_the_same(client_for, table):
+    body = client_for("viewer").get(f"/api/v1/tables/{table.pk}/schema/").json()
     [total] = [column for column in body["columns"] if column["path"] == "total"]
     assert (total["mapping_id"], total["physical_name"]) == (7, "col-4f1")
     assert (total["generated"], total["default"]) == ("a * 2", "0")
@@ -69,8 +69,8 @@ def test_the_rest_twin_holds_the_same(as_, table):
     assert body["constraints"] == [{"name": "positive", "condition": "discount >= 0"}]
 
 
-def test_changes_are_told_where_both_sides_are_kept_and_not_guessed_elsewhere(as_, table):
-    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/schema/").json()
+def test_changes_are_told_where_both_sides_are_kept_and_not_guessed_elsewhere(client_for, table):
+    body = client_for("viewer").get(f"/api/v1/tables/{table.pk}/schema/").json()
     newest, first = body["changes"]
     assert newest["version"] == 5
     came = [
@@ -80,8 +80,8 @@ def test_changes_are_told_where_both_sides_are_kept_and_not_guessed_elsewhere(as
     assert first["sections"] is None
 
 
-def test_a_maintainer_declares_and_removes_a_key_and_both_are_on_record(as_, people, table):
-    client, page = as_("owner"), f"/tables/{table.pk}/schema/"
+def test_a_maintainer_declares_and_removes_a_key_and_both_are_on_record(client_for, people, table):
+    client, page = client_for("owner"), f"/tables/{table.pk}/schema/"
     answer = client.post(page, {"kind": "primary", "columns": "order_id"})
     assert answer.status_code == 302
     body = client.get(page).content.decode()
@@ -99,28 +99,30 @@ def test_a_maintainer_declares_and_removes_a_key_and_both_are_on_record(as_, peo
     assert "key" in client.get("/audit/?thing=tablekey").content.decode()
 
 
-def test_a_fault_is_shown_at_its_field(as_, table):
-    answer = as_("owner").post(f"/tables/{table.pk}/schema/", {"sql": "PRIMARY KEY (nowhere)"})
+def test_a_fault_is_shown_at_its_field(client_for, table):
+    answer = client_for("owner").post(
+        f"/tables/{table.pk}/schema/", {"sql": "PRIMARY KEY (nowhere)"}
+    )
     assert answer.status_code == 400
     assert 'id="id_columns_error"' in answer.content.decode()
 
 
 @pytest.mark.parametrize("who", ["viewer", "operator"])
-def test_people_without_the_right_cannot_declare_keys(as_, table, who):
-    answer = as_(who).post(f"/tables/{table.pk}/schema/", {"columns": "order_id"})
+def test_people_without_the_right_cannot_declare_keys(client_for, table, who):
+    answer = client_for(who).post(f"/tables/{table.pk}/schema/", {"columns": "order_id"})
     assert answer.status_code == 403
     assert not TableKey.objects.exists()
 
 
-def test_nothing_is_declared_while_read_only(as_, table, settings):
+def test_nothing_is_declared_while_read_only(client_for, table, settings):
     settings.READ_ONLY = True
-    answer = as_("owner").post(f"/tables/{table.pk}/schema/", {"columns": "order_id"})
+    answer = client_for("owner").post(f"/tables/{table.pk}/schema/", {"columns": "order_id"})
     assert answer.status_code == 403
     assert not TableKey.objects.exists()
 
 
-def test_keys_come_and_go_over_rest(as_, table):
-    client, path = as_("owner"), f"/api/v1/tables/{table.pk}/keys/"
+def test_keys_come_and_go_over_rest(client_for, table):
+    client, path = client_for("owner"), f"/api/v1/tables/{table.pk}/keys/"
     body = {"sql": "CONSTRAINT c FOREIGN KEY (customer_id) REFERENCES crm.customers"}
     made = client.post(path, body, content_type="application/json")
     assert made.status_code == 201
@@ -131,15 +133,15 @@ def test_keys_come_and_go_over_rest(as_, table):
     assert client.get(path).json()["items"] == []
 
 
-def test_columns_export_as_csv(as_, table):
-    answer = as_("viewer").get(f"/tables/{table.pk}/schema/?export=csv")
+def test_columns_export_as_csv(client_for, table):
+    answer = client_for("viewer").get(f"/tables/{table.pk}/schema/?export=csv")
     lines = b"".join(answer.streaming_content).decode().splitlines()
     assert lines[0].startswith("path,type,nullable")
     assert any(line.startswith("lines.sku,string,False") for line in lines)
 
 
-def test_a_change_of_settings_is_set_back_by_a_job(as_, table):
-    client = as_("owner")
+def test_a_change_of_settings_is_set_back_by_a_job(client_for, table):
+    client = client_for("owner")
     body = client.get(f"/tables/{table.pk}/isolation/").content.decode()
     assert "Settings over time" in body
     assert "delta.appendOnly" in body
@@ -165,11 +167,11 @@ def test_a_change_of_settings_is_set_back_by_a_job(as_, table):
     assert wrong.get().parameters["keys"] == ["delta.appendOnly"]
 
 
-def test_what_the_protocol_does_not_take_back_is_said(as_, table):
-    raw = _defining(SCHEMA, **{"delta.columnMapping.mode": "name"})
+def test_what_the_protocol_does_not_take_back_is_said(client_for, table):
+    raw = _metadata_line(SCHEMA, **{"delta.columnMapping.mode": "name"})
     make_commit(table, 6, "SET TBLPROPERTIES", changes_metadata=True, raw=raw)
     table.version = 6
     table.save()
-    newest = as_("viewer").get(f"/api/v1/tables/{table.pk}/isolation/").json()["history"][0]
+    newest = client_for("viewer").get(f"/api/v1/tables/{table.pk}/isolation/").json()["history"][0]
     assert "column mapping is not switched off" in newest["obstacle"]
     assert all("columnMapping" not in json.dumps(change) for change in newest["revert"])

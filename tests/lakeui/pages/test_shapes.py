@@ -42,7 +42,7 @@ def chart(*bars):
     return SwimChart(**nothing, **sizes, bars=bars, min_width_class="")
 
 
-def drawn(markup):
+def check_markup(markup):
     """It is well formed, and of the shapes that charts are made of alone."""
     root = ET.fromstring(f"<svg>{markup}</svg>")  # noqa: S314 - our own
     assert {element.tag for element in root.iter()} <= {
@@ -58,14 +58,14 @@ def test_bars_carry_hostile_words_as_words():
         bar(shape="running", begins_before=True, label=None),
         bar(shape="blind", label=BarLabel(HOSTILE, 5.0, "before", is_spare=True)),
     ]
-    root = drawn(swim_bars(chart(*bars), f"?writer={HOSTILE}&pick=", HOSTILE))
+    root = check_markup(swim_bars(chart(*bars), f"?writer={HOSTILE}&pick=", HOSTILE))
     assert [element.text for element in root.iter("title")] == [HOSTILE] * 4
     assert root[0].get("href") == f"?writer={HOSTILE}&pick={HOSTILE}#picked"
     assert [element.get("class") for element in root.iter("rect")].count("pick") == 1
 
 
 def test_a_tick_of_the_ruler_leads_to_its_version_and_names_a_hostile_operation():
-    root = drawn(ruler_ticks(draw_ruler([(3, "MERGE"), (4, HOSTILE)], [], 4), 12))
+    root = check_markup(ruler_ticks(draw_ruler([(3, "MERGE"), (4, HOSTILE)], [], 4), 12))
     assert [element.get("href") for element in root] == [
         "/tables/12/history/3/",
         "/tables/12/history/4/",
@@ -76,18 +76,18 @@ def test_a_tick_of_the_ruler_leads_to_its_version_and_names_a_hostile_operation(
 def test_a_bucket_of_the_strip_leads_to_its_versions_and_marks_what_lost():
     ticks = (StripTick(0.0, 5.0, 21.0, 7, HOSTILE, 0.5), StripTick(1.0, 26.0, 0.0, None, "", None))
     strip = LaneStrip(ticks, 0.8, 1.0, None, 1.0, "24 h", is_capped=False, base=26)
-    root = drawn(strip_ticks(strip, f"?by={HOSTILE}&last="))
+    root = check_markup(strip_ticks(strip, f"?by={HOSTILE}&last="))
     assert root.find("a").get("href") == f"?by={HOSTILE}&last=7"
     assert len(list(root.iter("path"))) == 1
 
 
 def test_heat_names_hostile_pairs_as_words():
-    root = drawn(heat_cells(draw_heat({(HOSTILE, HOUR): 90_000}, NOW)))
+    root = check_markup(heat_cells(draw_heat({(HOSTILE, HOUR): 90_000}, NOW)))
     assert [element.text.partition(", ")[0] for element in root.iter("title")] == [HOSTILE]
 
 
 @pytest.mark.parametrize("lost", [{}, {HOUR: 1}])
 def test_a_day_has_a_stick_each_busy_hour_and_a_cross_each_hour_that_lost(lost):
     commits = {HOUR: 4, HOUR - timedelta(hours=3): 1}
-    root = drawn(spark_shapes(draw_sparkline(commits, lost, NOW)))
+    root = check_markup(spark_shapes(draw_sparkline(commits, lost, NOW)))
     assert (len(list(root.iter("rect"))), len(list(root.iter("path")))) == (2, len(lost))

@@ -45,7 +45,7 @@ def step(attempt: JobAttempt, place, name, began, seconds, *stages):
     )  # fmt: skip
 
 
-def reported(**more):
+def create_report(**more):
     given = {"queue": "spark", "pid": 7, "started_at": timezone.now(), "seen_at": timezone.now()}
     given |= {"spark_application": APPLICATION, "spark_ui": SPARK_UI, "cores": 4, "busy_cores": 0}
     return WorkerReport.objects.create(name="spark@a", **given | more)
@@ -55,13 +55,13 @@ def page(client, lake):
     return client.get(f"/jobs/{lake.job.pk}/")
 
 
-def told(client, lake):
+def get_attempt(client, lake):
     (attempt,) = client.get(f"/api/v1/jobs/{lake.job.pk}/").json()["attempt_rows"]
     return attempt
 
 
-def test_each_stage_is_a_row_on_the_axis_of_its_attempt(as_, lake, attempt):
-    response = page(as_("viewer"), lake)
+def test_each_stage_is_a_row_on_the_axis_of_its_attempt(client_for, lake, attempt):
+    response = page(client_for("viewer"), lake)
     table = response.context["spark_stages"]
     assert [(row.stage.stage_id, row.step, row.took_ms) for row in table.rows] == [
         (3, "Find matches", 1000),
@@ -79,8 +79,8 @@ def test_each_stage_is_a_row_on_the_axis_of_its_attempt(as_, lake, attempt):
     ]
 
 
-def test_the_json_tells_the_same_stages(as_, lake, attempt):
-    first, second = told(as_("viewer"), lake)["stages"]
+def test_the_json_tells_the_same_stages(client_for, lake, attempt):
+    first, second = get_attempt(client_for("viewer"), lake)["stages"]
     assert (first["spark_stage_count"], second["spark_stages"]) == (2, [])
     one, two = first["spark_stages"]
     assert (one["stage_id"], one["took_ms"], one["tasks"], one["failed"]) == (3, "1000", 8, 0)
@@ -88,29 +88,31 @@ def test_the_json_tells_the_same_stages(as_, lake, attempt):
     assert (one["status"], one["shuffle_read"], one["spilled"]) == ("complete", "0", "0")
 
 
-def test_numbers_of_files_and_lines_are_not_told_as_rows(as_, lake, attempt):
+def test_numbers_of_files_and_lines_are_not_told_as_rows(client_for, lake, attempt):
     of_files = stage(5, attempt.started_at, 5, 6, bytes_read=0, rows_read=1).to_row()
     attempt.stages.filter(place=1).update(spark_stages=[of_files])
     attempt.stages.filter(place=0).update(name="infer the schema")
-    client = as_("viewer")
+    client = client_for("viewer")
     body = page(client, lake).content.decode()
     assert body.count(">not known</span>") == 3
     assert "1,234" not in body
     rows = [
-        one["rows_read"] for step in told(client, lake)["stages"] for one in step["spark_stages"]
+        one["rows_read"]
+        for step in get_attempt(client, lake)["stages"]
+        for one in step["spark_stages"]
     ]
     assert rows == [None, None, None]
 
 
-def test_many_stages_are_cut_and_it_is_said(as_, lake, attempt):
+def test_many_stages_are_cut_and_it_is_said(client_for, lake, attempt):
     rows = [stage(number, attempt.started_at, 0, 1).to_row() for number in range(40)]
     attempt.stages.update(spark_stages=rows, spark_stage_count=70)
-    body = page(as_("viewer"), lake).content.decode()
+    body = page(client_for("viewer"), lake).content.decode()
     assert "The 60 longest of 140 stages." in " ".join(body.split())
     assert body.count('class="gantt-step"') == 60
 
 
-def test_a_stage_that_runs_takes_until_now_and_one_that_waits_has_no_bar(as_, lake, attempt):
+def test_a_stage_that_runs_takes_until_now_and_one_that_waits_has_no_bar(client_for, lake, attempt):
     Job.objects.filter(pk=lake.job.pk).update(state=Job.State.RUNNING, finished_at=None)
     JobAttempt.objects.filter(pk=attempt.pk).update(finished_at=None, outcome="running")
     waits = SparkStage(9, status="pending", tasks=5)
@@ -118,36 +120,38 @@ def test_a_stage_that_runs_takes_until_now_and_one_that_waits_has_no_bar(as_, la
     attempt.stages.filter(place=1).update(
         finished_at=None, spark_stages=[waits.to_row(), runs.to_row()], spark_stage_count=2
     )
-    rows = page(as_("viewer"), lake).context["spark_stages"].rows
+    rows = page(client_for("viewer"), lake).context["spark_stages"].rows
     running, waiting = rows[-2:]
     assert (running.stage.stage_id, running.is_open, running.took_ms >= 5000) == (8, True, True)
     assert (waiting.stage.stage_id, waiting.is_open, waiting.took_ms) == (9, False, None)
 
 
-def test_the_timeline_names_the_start_of_spark_and_counts_one_task_as_one(as_, lake, attempt):
+def test_the_timeline_names_the_start_of_spark_and_counts_one_task_as_one(
+    client_for, lake, attempt
+):
     earlier = attempt.started_at - timedelta(seconds=20)
     Job.objects.filter(pk=lake.job.pk).update(created_at=earlier)
     JobAttempt.objects.filter(pk=attempt.pk).update(
         session_from=earlier, session_until=earlier + timedelta(seconds=8)
     )
     attempt.stages.filter(place=1).update(done=1, total=1)
-    body = page(as_("viewer"), lake)
+    body = page(client_for("viewer"), lake)
     rows = {row.label: row for row in body.context["gantt"].rows}
     assert list(rows)[:3] == ["Start Spark", "Queue", "Attempt 1"]
     assert (rows["Start Spark"].took_ms, rows["Queue"].took_ms) == (8000, 12_000)
     assert rows["Write"].words == "1 task"
 
 
-def test_a_job_without_spark_has_no_such_panel(as_, lake, attempt):
+def test_a_job_without_spark_has_no_such_panel(client_for, lake, attempt):
     attempt.stages.update(spark_stages=[], spark_stage_count=0)
-    assert 'id="spark-stages"' not in page(as_("viewer"), lake).content.decode()
+    assert 'id="spark-stages"' not in page(client_for("viewer"), lake).content.decode()
 
 
 @pytest.mark.parametrize("who", ["viewer", "operator"])
-def test_only_admins_are_led_to_sparks_own_pages(as_, lake, attempt, who):
-    reported()
-    admin = as_("owner")
-    assert told(admin, lake)["spark_ui"] == f"{SPARK_UI}/jobs/"
+def test_only_admins_are_led_to_sparks_own_pages(client_for, lake, attempt, who):
+    create_report()
+    admin = client_for("owner")
+    assert get_attempt(admin, lake)["spark_ui"] == f"{SPARK_UI}/jobs/"
     body = page(admin, lake).content.decode()
     assert f'href="{SPARK_UI}/jobs/"' in body
     assert f'href="{SPARK_UI}/stages/stage/?id=4&amp;attempt=0"' in body
@@ -155,8 +159,8 @@ def test_only_admins_are_led_to_sparks_own_pages(as_, lake, attempt, who):
     (worker,) = admin.get("/api/v1/monitoring/").json()["workers"]
     assert (worker["spark_ui"], worker["spark_application"]) == (f"{SPARK_UI}/jobs/", APPLICATION)
 
-    client = as_(who)
-    assert told(client, lake)["spark_ui"] is None
+    client = client_for(who)
+    assert get_attempt(client, lake)["spark_ui"] is None
     assert SPARK_UI not in page(client, lake).content.decode()
     assert SPARK_UI not in client.get("/monitoring/").content.decode()
     (worker,) = client.get("/api/v1/monitoring/").json()["workers"]
@@ -176,23 +180,25 @@ def test_only_admins_are_led_to_sparks_own_pages(as_, lake, attempt, who):
     ],
     ids=["its worker is gone", "another's", "not served", "script", "ftp", "no host", "no address"],
 )
-def test_nobody_is_led_where_spark_does_not_serve_its_pages(as_, lake, attempt, more):
-    reported(**more)
-    client = as_("owner")
-    assert told(client, lake)["spark_ui"] is None
+def test_nobody_is_led_where_spark_does_not_serve_its_pages(client_for, lake, attempt, more):
+    create_report(**more)
+    client = client_for("owner")
+    assert get_attempt(client, lake)["spark_ui"] is None
     assert "Spark UI" not in page(client, lake).content.decode()
 
 
 def test_an_address_by_setting_holds_for_good_and_takes_the_application(
-    as_, lake, attempt, settings
+    client_for, lake, attempt, settings
 ):
     settings.SPARK_UI_URL = "https://spark.example.org/history/{application}/"
     JobAttempt.objects.update(spark_application='app"1/2')
     assert (
-        told(as_("owner"), lake)["spark_ui"]
+        get_attempt(client_for("owner"), lake)["spark_ui"]
         == "https://spark.example.org/history/app%221%2F2/jobs/"
     )
-    assert "history/app%221%2F2/stages/stage/?id=3" in page(as_("owner"), lake).content.decode()
-    assert told(as_("viewer"), lake)["spark_ui"] is None
+    assert (
+        "history/app%221%2F2/stages/stage/?id=3" in page(client_for("owner"), lake).content.decode()
+    )
+    assert get_attempt(client_for("viewer"), lake)["spark_ui"] is None
     JobAttempt.objects.update(spark_application="")
-    assert told(as_("owner"), lake)["spark_ui"] is None
+    assert get_attempt(client_for("owner"), lake)["spark_ui"] is None

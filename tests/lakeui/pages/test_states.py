@@ -20,8 +20,8 @@ def words(response):
     return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
 
 
-def test_filtered_away_says_what_each_filter_hides_and_offers_the_best_first(as_, lake):
-    response = as_("viewer").get(
+def test_filtered_away_says_what_each_filter_hides_and_offers_the_best_first(client_for, lake):
+    response = client_for("viewer").get(
         f"/tables/{lake.table.pk}/history/?operation=MERGE&user=nobody&range=30d"
     )
     body = words(response)
@@ -31,27 +31,27 @@ def test_filtered_away_says_what_each_filter_hides_and_offers_the_best_first(as_
     assert 'href="?operation=MERGE&amp;range=30d">Remove nobody' in response.content.decode()
 
 
-def test_no_conflicts_names_two_ways_to_report_one(as_):
+def test_no_conflicts_names_two_ways_to_report_one(client_for):
     make_table()
-    body = words(as_("viewer").get("/conflicts/"))
+    body = words(client_for("viewer").get("/conflicts/"))
     assert "No conflicts yet" in body
     assert "Paste an error Report from a pipeline" in body
 
 
-def test_a_version_without_a_read_version_says_which_engine_left_it_out(as_, lake):
+def test_a_version_without_a_read_version_says_which_engine_left_it_out(client_for, lake):
     commit = make_commit(
         lake.table, 4, read_version=None, isolation_level="", engine_info="delta-rs:1.6"
     )
     Table.objects.update(version=4)
-    body = words(as_("viewer").get(f"/tables/{lake.table.pk}/history/4/"))
+    body = words(client_for("viewer").get(f"/tables/{lake.table.pk}/history/4/"))
     assert "Not recorded by that engine delta-rs:1.6 wrote no read version and no isolation" in body
     Commit.objects.filter(pk=commit.pk).update(read_version=3)
-    told = words(as_("viewer").get(f"/tables/{lake.table.pk}/history/4/"))
+    told = words(client_for("viewer").get(f"/tables/{lake.table.pk}/history/4/"))
     assert "Not recorded by that engine" not in told
 
 
-def test_a_role_that_is_missing_names_who_can_give_it(as_):
-    response = as_("viewer").get("/tables/register/")
+def test_a_role_that_is_missing_names_who_can_give_it(client_for):
+    response = client_for("viewer").get("/tables/register/")
     assert response.status_code == 403
     body = words(response)
     assert "You are viewer. Nothing was changed." in body
@@ -66,25 +66,25 @@ def test_nobody_is_named_to_someone_who_is_not_signed_in():
     assert "Who can grant it" not in words(response)
 
 
-def test_an_unreachable_table_says_its_tries_and_when_the_next_is(as_, lake, settings):
+def test_an_unreachable_table_says_its_tries_and_when_the_next_is(client_for, lake, settings):
     now = timezone.now()
     Table.objects.update(
         mirror_error_code="LAKE_STORAGE_ERROR", mirror_error="403.", mirror_failed_at=now,
         mirror_tried_at=now - timedelta(seconds=2), mirror_tries=38,
     )  # fmt: skip
-    body = words(as_("owner").get(f"/tables/{lake.table.pk}/"))
+    body = words(client_for("owner").get(f"/tables/{lake.table.pk}/"))
     assert ", 38 tries. Last try" in body
     assert re.search(r"next in 1\d s", body)
     Table.objects.update(mirror_tried_at=now - timedelta(hours=1))
-    assert "the next is due" in words(as_("owner").get(f"/tables/{lake.table.pk}/"))
+    assert "the next is due" in words(client_for("owner").get(f"/tables/{lake.table.pk}/"))
 
 
-def test_a_version_that_is_gone_leads_to_what_it_did(as_, lake):
+def test_a_version_that_is_gone_leads_to_what_it_did(client_for, lake):
     Preview.objects.create(
         table=lake.table, version=1, asked_at=timezone.now(), read_at=timezone.now(),
         error_code="DELTA_VERSION_NOT_FOUND", error_message="Its log was cleaned up.",
     )  # fmt: skip
-    response = as_("viewer").get(f"/tables/{lake.table.pk}/preview/?version=1")
+    response = client_for("viewer").get(f"/tables/{lake.table.pk}/preview/?version=1")
     assert "Version 1 can no longer be read Its log was cleaned up." in words(response)
     assert f"/tables/{lake.table.pk}/history/1/" in response.content.decode()
 
@@ -96,25 +96,27 @@ def test_a_page_that_failed_gives_its_request_id_and_a_way_to_try_again(rf):
     assert "Try again" not in errors.server_error(rf.post("/jobs/new/")).content.decode()
 
 
-def test_read_only_is_said_on_every_page(as_, lake, settings):
+def test_read_only_is_said_on_every_page(client_for, lake, settings):
     settings.READ_ONLY = True
     for path in ("/", "/jobs/", f"/tables/{lake.table.pk}/"):
-        assert "Read-only. This installation runs with READ_ONLY=1" in words(as_("owner").get(path))
+        assert "Read-only. This installation runs with READ_ONLY=1" in words(
+            client_for("owner").get(path)
+        )
 
 
-def test_an_unknown_outcome_says_that_nothing_is_written_twice(as_, lake):
+def test_an_unknown_outcome_says_that_nothing_is_written_twice(client_for, lake):
     job = make_job(
         lake.table, "merge", state=Job.State.FAILED, error_code="LAKE_COMMIT_OUTCOME_UNKNOWN",
         finished_at=timezone.now(),
     )  # fmt: skip
-    body = words(as_("viewer").get(f"/jobs/{job.pk}/"))
+    body = words(client_for("viewer").get(f"/jobs/{job.pk}/"))
     assert (
         f"looks for transaction {str(job.txn_id)[:8]} in the log and will not write twice" in body
     )
 
 
-def test_what_landed_while_one_reads_is_told_and_the_page_stays(as_, lake):
-    client, table = as_("viewer"), lake.table
+def test_what_landed_while_one_reads_is_told_and_the_page_stays(client_for, lake):
+    client, table = client_for("viewer"), lake.table
     page = client.get(f"/tables/{table.pk}/history/").content.decode()
     asked = re.search(r'hx-get="(/tables/\d+/landed/\?after=3)"', page)[1]
     assert client.get(asked, headers={"hx-request": "true"}).status_code == 204
@@ -129,9 +131,12 @@ def test_what_landed_while_one_reads_is_told_and_the_page_stays(as_, lake):
 
 
 @pytest.mark.parametrize("after", ["", "x", "-1", "9" * 30])
-def test_a_page_that_does_not_say_what_it_showed_is_told_nothing(as_, lake, after):
-    assert as_("viewer").get(f"/tables/{lake.table.pk}/landed/?after={after}").status_code == 404
+def test_a_page_that_does_not_say_what_it_showed_is_told_nothing(client_for, lake, after):
+    assert (
+        client_for("viewer").get(f"/tables/{lake.table.pk}/landed/?after={after}").status_code
+        == 404
+    )
 
 
-def test_what_landed_is_nobodys_who_may_not_see_the_table(as_, lake):
-    assert as_("stranger").get(f"/tables/{lake.table.pk}/landed/?after=0").status_code == 404
+def test_what_landed_is_nobodys_who_may_not_see_the_table(client_for, lake):
+    assert client_for("stranger").get(f"/tables/{lake.table.pk}/landed/?after=0").status_code == 404

@@ -13,7 +13,7 @@ from tests.lakeui.factories import make_commit, make_job, make_table
 MIB = 1024**2
 
 
-def grown(*changes, size=1000, files=10):
+def create_grown_table(*changes, size=1000, files=10):
     """A table as it is after commits of (version, bytes added, removed, files added, removed)."""
     table = make_table(version=changes[-1][0], size_bytes=size, file_count=files)
     for version, added, removed, files_added, files_removed in changes:
@@ -25,7 +25,7 @@ def grown(*changes, size=1000, files=10):
 
 
 def test_growth_goes_back_from_what_the_table_is_now(db):
-    table = grown((1, 500, 0, 5, 0), (2, 300, 100, 4, 1), (3, 400, 0, 2, 0))
+    table = create_grown_table((1, 500, 0, 5, 0), (2, 300, 100, 4, 1), (3, 400, 0, 2, 0))
     points = growth(table).points
     assert [(p.version, p.size_bytes, p.file_count) for p in points] == [
         (1, 400, 5), (2, 600, 8), (3, 1000, 10),
@@ -33,19 +33,19 @@ def test_growth_goes_back_from_what_the_table_is_now(db):
 
 
 def test_growth_ends_where_a_version_is_missing(db):
-    table = grown((1, 500, 0, 5, 0), (3, 300, 0, 3, 0), (4, 1, 0, 1, 0))
+    table = create_grown_table((1, 500, 0, 5, 0), (3, 300, 0, 3, 0), (4, 1, 0, 1, 0))
     assert [p.version for p in growth(table).points] == [3, 4]
 
 
 def test_growth_is_estimated_where_a_removed_file_bears_no_size(db):
-    assert not growth(grown((1, 500, 5, 5, 1))).is_estimated
+    assert not growth(create_grown_table((1, 500, 5, 5, 1))).is_estimated
     table = make_table("other", version=1)
     make_commit(table, 1, files_removed=2, bytes_removed=0)
     assert growth(table).is_estimated
 
 
 def test_a_thousand_versions_are_drawn_as_a_few_points_with_the_last_among_them(db):
-    table = grown(*((v, 1, 0, 1, 0) for v in range(1, 201)), size=500, files=500)
+    table = create_grown_table(*((v, 1, 0, 1, 0) for v in range(1, 201)), size=500, files=500)
     for commit in table.commits.all():
         commit.committed_at = timezone.now() - timedelta(minutes=300 - commit.version)
         commit.save(update_fields=["committed_at"])
@@ -55,13 +55,13 @@ def test_a_thousand_versions_are_drawn_as_a_few_points_with_the_last_among_them(
     assert points.points[-1].version == 200
 
 
-def test_the_summary_says_what_a_table_needs_and_what_is_due(as_, lake):
+def test_the_summary_says_what_a_table_needs_and_what_is_due(client_for, lake):
     table = lake.table
     table.file_count, table.small_file_count, table.dead_file_count = 40, 30, 4
     table.dead_bytes, table.vacuum_from = table.size_bytes, timezone.now() - timedelta(hours=1)
     table.deleted_row_count, table.vectored_file_count, table.row_count = 5, 1, 995
     table.save()
-    body = as_("operator").get(f"/tables/{table.pk}/").content.decode()
+    body = client_for("operator").get(f"/tables/{table.pk}/").content.decode()
     needs = body.partition('id="chores"')[2].partition("</section>")[0]
     assert "30 of 40 files under" in needs
     assert "5 rows marked deleted, not gone" in needs
@@ -71,15 +71,15 @@ def test_the_summary_says_what_a_table_needs_and_what_is_due(as_, lake):
     assert "REORG%20TABLE%20sales.orders%20APPLY%20%28PURGE%29" in needs
 
 
-def test_those_who_may_not_run_jobs_get_the_statement_instead(as_, lake):
+def test_those_who_may_not_run_jobs_get_the_statement_instead(client_for, lake):
     lake.table.small_file_count = 5
     lake.table.save()
-    body = as_("viewer").get(f"/tables/{lake.table.pk}/files/").content.decode()
+    body = client_for("viewer").get(f"/tables/{lake.table.pk}/files/").content.decode()
     assert "<code>OPTIMIZE sales.orders</code>" in body
     assert "sql=OPTIMIZE" not in body
 
 
-def test_files_since_the_last_optimize_are_not_clustered_yet(as_, lake):
+def test_files_since_the_last_optimize_are_not_clustered_yet(client_for, lake):
     optimized = timezone.now() - timedelta(hours=1)
     make_commit(lake.table, 4, "OPTIMIZE", committed_at=optimized)
     for number, minutes in enumerate((90, 30, 20)):
@@ -87,14 +87,14 @@ def test_files_since_the_last_optimize_are_not_clustered_yet(as_, lake):
             table=lake.table, path=f"new-{number}", size_bytes=MIB,
             modified_at=timezone.now() - timedelta(minutes=minutes),
         )  # fmt: skip
-    body = as_("viewer").get(f"/tables/{lake.table.pk}/files/").content.decode()
+    body = client_for("viewer").get(f"/tables/{lake.table.pk}/files/").content.decode()
     assert "2 files written since the last OPTIMIZE" in body
     assert "2 files, <span" in body
 
 
-def test_a_bar_of_the_histogram_leads_to_its_files(as_, lake):
+def test_a_bar_of_the_histogram_leads_to_its_files(client_for, lake):
     LiveFile.objects.create(table=lake.table, path="large.parquet", size_bytes=100 * MIB)
-    client, address = as_("viewer"), f"/tables/{lake.table.pk}/files/"
+    client, address = client_for("viewer"), f"/tables/{lake.table.pk}/files/"
     body = client.get(address).content.decode()
     links = re.findall(r'class="bucket" href="(\?[^"#]+)#files"', body)
     assert len(links) == 2
@@ -103,7 +103,7 @@ def test_a_bar_of_the_histogram_leads_to_its_files(as_, lake):
     assert listed == [False, True]
 
 
-def test_partitions_tell_their_skew_and_lead_to_the_versions_that_touched_them(as_, lake):
+def test_partitions_tell_their_skew_and_lead_to_the_versions_that_touched_them(client_for, lake):
     lake.table.partition_columns = ["day"]
     lake.table.clustering_columns = []
     lake.table.save()
@@ -112,12 +112,14 @@ def test_partitions_tell_their_skew_and_lead_to_the_versions_that_touched_them(a
         LiveFile.objects.create(
             table=lake.table, path=day, size_bytes=size * MIB, partition_values={"day": day}
         )
-    body = as_("viewer").get(f"/tables/{lake.table.pk}/files/").content.decode()
+    body = client_for("viewer").get(f"/tables/{lake.table.pk}/files/").content.decode()
     assert "the largest holds 4.0 times the median" in body
     assert "history/?partition=day%3D1" in body
 
 
 @pytest.mark.parametrize("kind", ["optimize", "delete"])
-def test_the_summary_lists_the_latest_jobs(as_, lake, kind):
+def test_the_summary_lists_the_latest_jobs(client_for, lake, kind):
     job = make_job(lake.table, kind)
-    assert f"/jobs/{job.pk}/" in as_("viewer").get(f"/tables/{lake.table.pk}/").content.decode()
+    assert (
+        f"/jobs/{job.pk}/" in client_for("viewer").get(f"/tables/{lake.table.pk}/").content.decode()
+    )

@@ -16,8 +16,8 @@ def _secret(body):
     return match and match[1]
 
 
-def test_a_token_is_shown_once_and_opens_the_api(as_, lake):
-    client = as_("operator")
+def test_a_token_is_shown_once_and_opens_the_api(client_for, lake):
+    client = client_for("operator")
     response = client.post("/tokens/", WANTED)
     secret = _secret(response.content.decode())
     assert "no-store" in response["Cache-Control"]
@@ -29,45 +29,45 @@ def test_a_token_is_shown_once_and_opens_the_api(as_, lake):
     assert answer.status_code == 200
 
 
-def test_a_token_cannot_have_a_role_above_its_makers(as_):
-    response = as_("operator").post("/tokens/", WANTED | {"role": int(Role.ADMIN)})
+def test_a_token_cannot_have_a_role_above_its_makers(client_for):
+    response = client_for("operator").post("/tokens/", WANTED | {"role": int(Role.ADMIN)})
     assert response.status_code == 400
     assert not ApiToken.objects.exists()
 
 
-def test_a_role_on_one_table_is_enough_for_a_token(as_, lake, people):
+def test_a_role_on_one_table_is_enough_for_a_token(client_for, lake, people):
     grant(people["stranger"], lake.table, Role.OPERATOR)
-    assert _secret(as_("stranger").post("/tokens/", WANTED).content.decode())
+    assert _secret(client_for("stranger").post("/tokens/", WANTED).content.decode())
 
 
-def test_nobody_without_a_role_makes_a_token(as_):
-    assert as_("stranger").post("/tokens/", WANTED).status_code == 403
+def test_nobody_without_a_role_makes_a_token(client_for):
+    assert client_for("stranger").post("/tokens/", WANTED).status_code == 403
 
 
-def test_a_revoked_token_is_gone_and_another_persons_stays(as_):
-    as_("operator").post("/tokens/", WANTED)
+def test_a_revoked_token_is_gone_and_another_persons_stays(client_for):
+    client_for("operator").post("/tokens/", WANTED)
     address = f"/tokens/{ApiToken.objects.get().public_id}/revoke/"
-    assert as_("viewer").post(address).status_code == 404
-    assert as_("operator").post(address).status_code == 302
+    assert client_for("viewer").post(address).status_code == 404
+    assert client_for("operator").post(address).status_code == 302
     assert not ApiToken.objects.exists()
 
 
-def test_a_token_is_told_by_its_start_and_asks_before_it_is_revoked(as_):
-    secret = _secret(as_("operator").post("/tokens/", WANTED).content.decode())
-    body = as_("operator").get("/tokens/").content.decode()
+def test_a_token_is_told_by_its_start_and_asks_before_it_is_revoked(client_for):
+    secret = _secret(client_for("operator").post("/tokens/", WANTED).content.decode())
+    body = client_for("operator").get("/tokens/").content.decode()
     assert f">{secret[:12]}…</span>" in body
     assert "It cannot be undone." not in body
     asked = f"/tokens/?revoke={ApiToken.objects.get().public_id}"
-    assert "It cannot be undone." in as_("operator").get(asked).content.decode()
+    assert "It cannot be undone." in client_for("operator").get(asked).content.decode()
     for person, address in (("owner", asked), ("operator", "/tokens/?revoke=nothing")):
-        assert "It cannot be undone." not in as_(person).get(address).content.decode()
-    listed = as_("operator").get("/api/v1/tokens/").json()["items"][0]
+        assert "It cannot be undone." not in client_for(person).get(address).content.decode()
+    listed = client_for("operator").get("/api/v1/tokens/").json()["items"][0]
     assert listed["starts_with"] == secret[:12]
 
 
-def test_a_service_account_makes_a_token_that_only_reports(as_, lake, people):
+def test_a_service_account_makes_a_token_that_only_reports(client_for, lake, people):
     grant(people["stranger"], lake.table, Role.REPORTER)
-    client = as_("stranger")
+    client = client_for("stranger")
     offered = client.get("/tokens/").content.decode()
     assert f'value="{int(Role.REPORTER)}"' in offered
     assert f'value="{int(Role.VIEWER)}"' not in offered
@@ -88,7 +88,7 @@ def test_a_service_account_makes_a_token_that_only_reports(as_, lake, people):
     assert told.json()["accepted"] == 1
 
 
-def test_a_reporter_sees_no_page_of_a_table(as_, lake, people):
+def test_a_reporter_sees_no_page_of_a_table(client_for, lake, people):
     grant(people["stranger"], lake.table, Role.REPORTER)
-    assert as_("stranger").get(f"/tables/{lake.table.pk}/").status_code == 404
-    assert lake.table.name not in as_("stranger").get("/tables/").content.decode()
+    assert client_for("stranger").get(f"/tables/{lake.table.pk}/").status_code == 404
+    assert lake.table.name not in client_for("stranger").get("/tables/").content.decode()

@@ -14,12 +14,12 @@ CLICKS = b"id;code;at\n1;007;2026-01-02\n2;8;2026-01-03\n"
 
 
 @pytest.fixture
-def sent(as_, db):
+def send_file(client_for, db):
     """The address of the page that shows a file that the owner sent."""
 
     def send(name="clicks.csv", content=CLICKS):
         file = SimpleUploadedFile(name, content)
-        response = as_("owner").post("/tables/upload/", {"file": file})
+        response = client_for("owner").post("/tables/upload/", {"file": file})
         assert response.status_code == 302, response.content
         return response["Location"]
 
@@ -31,9 +31,9 @@ def load(page, **more):
             "bad_rows": "fail", **more}  # fmt: skip
 
 
-def test_a_file_is_kept_and_shown_with_its_columns_and_rows(as_, sent):
-    page = sent()
-    body = as_("owner").get(page).content.decode()
+def test_a_file_is_kept_and_shown_with_its_columns_and_rows(client_for, send_file):
+    page = send_file()
+    body = client_for("owner").get(page).content.decode()
     assert page == f"/tables/upload/{Upload.objects.get().pk}/"
     assert 'value="clicks"' in body  # a name to begin with
     for text in ("BIGINT", "DATE", "007", "2 rows"):
@@ -41,9 +41,9 @@ def test_a_file_is_kept_and_shown_with_its_columns_and_rows(as_, sent):
     assert not Job.objects.exists()
 
 
-def test_a_column_of_long_numbers_says_why_it_is_text(as_, sent):
-    page = sent("ids.csv", f"id,n\n{'1' * 39},2\n".encode())
-    client = as_("owner")
+def test_a_column_of_long_numbers_says_why_it_is_text(client_for, send_file):
+    page = send_file("ids.csv", f"id,n\n{'1' * 39},2\n".encode())
+    client = client_for("owner")
     assert "Some numbers have more digits than DOUBLE keeps" in client.get(page).content.decode()
     columns = client.get(f"/api/v1/uploads/{Upload.objects.get().pk}/preview/").json()["columns"]
     assert [(column["type"], bool(column["note"])) for column in columns] == [
@@ -52,16 +52,16 @@ def test_a_column_of_long_numbers_says_why_it_is_text(as_, sent):
     ]
 
 
-def test_a_script_is_told_where_the_page_is(as_, db):
+def test_a_script_is_told_where_the_page_is(client_for, db):
     file = SimpleUploadedFile("clicks.csv", CLICKS)
-    response = as_("owner").post("/tables/upload/", {"file": file}, HTTP_HX_REQUEST="true")
+    response = client_for("owner").post("/tables/upload/", {"file": file}, HTTP_HX_REQUEST="true")
     assert response["HX-Redirect"] == f"/tables/upload/{Upload.objects.get().pk}/"
 
 
-def test_the_job_takes_the_types_that_were_chosen(as_, sent):
-    page = sent()
+def test_the_job_takes_the_types_that_were_chosen(client_for, send_file):
+    page = send_file()
     chosen = {"column.1": "code", "inferred.1": "STRING", "type.1": "int"}
-    response = as_("owner").post(page, load(page, **chosen))
+    response = client_for("owner").post(page, load(page, **chosen))
     job = Job.objects.get()
     assert response["Location"] == f"/jobs/{job.pk}/"
     assert (job.kind, job.table.name, job.table.version) == ("create", "web.clicks", None)
@@ -70,21 +70,24 @@ def test_the_job_takes_the_types_that_were_chosen(as_, sent):
     assert job.parameters["source"]["delimiter"] == ";"
 
 
-def test_the_job_page_says_that_the_table_is_not_there_yet_until_it_is(as_, sent):
-    page = sent()
-    as_("owner").post(page, load(page))
+def test_the_job_page_says_that_the_table_is_not_there_yet_until_it_is(client_for, send_file):
+    page = send_file()
+    client_for("owner").post(page, load(page))
     job = Job.objects.get()
-    assert "web.clicks is not there yet" in as_("owner").get(f"/jobs/{job.pk}/").content.decode()
+    assert (
+        "web.clicks is not there yet"
+        in client_for("owner").get(f"/jobs/{job.pk}/").content.decode()
+    )
     Job.objects.filter(pk=job.pk).update(state=Job.State.SUCCEEDED, committed_version=0)
     job.table.version = 0
     job.table.save(update_fields=["version"])
-    assert "is not there yet" not in as_("owner").get(f"/jobs/{job.pk}/").content.decode()
+    assert "is not there yet" not in client_for("owner").get(f"/jobs/{job.pk}/").content.decode()
 
 
-def test_a_type_that_is_none_is_refused_at_its_column_before_the_job(as_, sent):
-    page = sent()
+def test_a_type_that_is_none_is_refused_at_its_column_before_the_job(client_for, send_file):
+    page = send_file()
     chosen = {"column.1": "code", "inferred.1": "STRING", "type.1": "nonsense"}
-    response = as_("owner").post(page, load(page, **chosen))
+    response = client_for("owner").post(page, load(page, **chosen))
     body = response.content.decode()
     assert response.status_code == 400
     assert 'id="problem-1"' in body
@@ -92,10 +95,10 @@ def test_a_type_that_is_none_is_refused_at_its_column_before_the_job(as_, sent):
     assert not Job.objects.exists()
 
 
-def test_looking_again_needs_no_name_and_gives_the_fragment(as_, sent):
-    page = sent()
+def test_looking_again_needs_no_name_and_gives_the_fragment(client_for, send_file):
+    page = send_file()
     asked = load(page, act="look", name="", delimiter=",")
-    response = as_("owner").post(page, asked, HTTP_HX_REQUEST="true")
+    response = client_for("owner").post(page, asked, HTTP_HX_REQUEST="true")
     body = response.content.decode()
     assert response.status_code == 200
     assert body.lstrip().startswith('<div class="stack" id="sample"')
@@ -107,9 +110,9 @@ def test_looking_again_needs_no_name_and_gives_the_fragment(as_, sent):
     [{"name": "../clicks"}, {"name": ""}, {"delimiter": "nonsense"}, {"quote": "''"},
      {"clustering_columns": "no_such"}],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_and_nothing_queued(as_, sent, fields):
-    page = sent()
-    assert as_("owner").post(page, load(page, **fields)).status_code == 400
+def test_what_cannot_be_is_refused_and_nothing_queued(client_for, send_file, fields):
+    page = send_file()
+    assert client_for("owner").post(page, load(page, **fields)).status_code == 400
     assert not Job.objects.exists()
 
 
@@ -121,58 +124,60 @@ def test_what_cannot_be_is_refused_and_nothing_queued(as_, sent, fields):
         (",".join(f"c{n}" for n in range(100_000)).encode(), "columns: 10,000 is the limit"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_why_on_its_page(as_, sent, content, said):
-    page = sent("rows.csv", content)
-    shown = as_("owner").get(page)
+def test_a_file_that_cannot_be_read_says_why_on_its_page(client_for, send_file, content, said):
+    page = send_file("rows.csv", content)
+    shown = client_for("owner").get(page)
     assert shown.status_code == 200
     assert said in shown.content.decode()
-    assert as_("owner").post(page, load(page, delimiter=",")).status_code == 400
+    assert client_for("owner").post(page, load(page, delimiter=",")).status_code == 400
     assert not Job.objects.exists()
 
 
-def test_a_file_is_for_its_sender_alone(as_, sent):
-    page = sent()
+def test_a_file_is_for_its_sender_alone(client_for, send_file):
+    page = send_file()
     other = PageClient()
     other.force_login(make_user("other", Role.MAINTAINER))
     assert other.get(page).status_code == 404
-    assert as_("operator").get(page).status_code == 403
-    assert as_("owner").get(page.replace(page[-5:-1], "0000")).status_code == 404
+    assert client_for("operator").get(page).status_code == 403
+    assert client_for("owner").get(page.replace(page[-5:-1], "0000")).status_code == 404
 
 
 @pytest.mark.parametrize("name", ["clicks.exe", ".csv", "clicks"])
-def test_a_file_of_no_format_is_refused_at_its_field(as_, db, name):
+def test_a_file_of_no_format_is_refused_at_its_field(client_for, db, name):
     file = SimpleUploadedFile(name, CLICKS)
-    assert as_("owner").post("/tables/upload/", {"file": file}).status_code == 400
+    assert client_for("owner").post("/tables/upload/", {"file": file}).status_code == 400
     assert not Upload.objects.exists()
 
 
-def test_a_wide_file_asks_for_the_types_of_its_first_columns(as_, sent):
-    page = sent(
+def test_a_wide_file_asks_for_the_types_of_its_first_columns(client_for, send_file):
+    page = send_file(
         "wide.csv", b",".join(b"c%d" % n for n in range(500)) + b"\n" + b"1," * 499 + b"1\n"
     )
-    body = as_("owner").get(page).content.decode()
+    body = client_for("owner").get(page).content.decode()
     assert 'name="type.99"' in body
     assert 'name="type.100"' not in body
     assert "400 more columns keep their types" in body
 
 
-def test_names_that_parquet_forbids_are_mapped(as_, sent):
-    page = sent("clicks.csv", b"order id;b\n1;2\n")
-    as_("owner").post(page, load(page))
+def test_names_that_parquet_forbids_are_mapped(client_for, send_file):
+    page = send_file("clicks.csv", b"order id;b\n1;2\n")
+    client_for("owner").post(page, load(page))
     assert Job.objects.get().parameters["properties"] == {"delta.columnMapping.mode": "name"}
 
 
-def test_a_parquet_file_that_unfolds_beyond_bounds_is_no_danger(as_, sent, tmp_path):
+def test_a_parquet_file_that_unfolds_beyond_bounds_is_no_danger(client_for, send_file, tmp_path):
     place = tmp_path / "bomb.parquet"
     column = pa.array([b"\0" * 400_000_000], pa.binary())
     table = pa.table({"a": column})
     pq.write_table(table, place, use_dictionary=False, compression="zstd", write_statistics=False)
     assert place.stat().st_size < 1_000_000
-    body = as_("owner").get(sent("bomb.parquet", place.read_bytes())).content.decode()
+    body = client_for("owner").get(send_file("bomb.parquet", place.read_bytes())).content.decode()
     assert "The file cannot be" in body
 
 
-def test_parquet_is_read_in_a_process_of_its_own(as_, sent, tmp_path):
+def test_parquet_is_read_in_a_process_of_its_own(client_for, send_file, tmp_path):
     pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "rows.parquet")
-    body = as_("owner").get(sent("rows.parquet", (tmp_path / "rows.parquet").read_bytes()))
+    body = client_for("owner").get(
+        send_file("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
+    )
     assert "types as the file says them" in body.content.decode()

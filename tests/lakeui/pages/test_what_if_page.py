@@ -19,23 +19,23 @@ def page(db):
     return f"/tables/{table.pk}/what-if/"
 
 
-def test_the_sums_come_first_and_name_the_change(as_, page):
-    body = as_("viewer").get(page, {"level": "Serializable"}).content.decode()
+def test_the_sums_come_first_and_name_the_change(client_for, page):
+    body = client_for("viewer").get(page, {"level": "Serializable"}).content.decode()
     assert "1 more write would be aborted" in body
     assert "Committed that would be aborted" in body
-    as_it_is = as_("viewer").get(page).content.decode()
+    as_it_is = client_for("viewer").get(page).content.decode()
     assert "1 write aborted as the table is" in as_it_is
 
 
-def test_the_list_is_narrowed_by_address(as_, page):
+def test_the_list_is_narrowed_by_address(client_for, page):
     query = {"level": "Serializable", "verdict": "changes"}
-    body = as_("viewer").get(page, query).content.decode()
+    body = client_for("viewer").get(page, query).content.decode()
     assert "gdpr-eraser" in body
     assert "price-fixer" not in body
-    aborted = as_("viewer").get(page, query | {"verdict": "", "outcome": "aborted"})
+    aborted = client_for("viewer").get(page, query | {"verdict": "", "outcome": "aborted"})
     assert "price-fixer" in aborted.content.decode()
     assert 'nowrap">gdpr-eraser' not in aborted.content.decode()
-    none = as_("viewer").get(page, query | {"operation": "MERGE"}).content.decode()
+    none = client_for("viewer").get(page, query | {"operation": "MERGE"}).content.decode()
     assert "Nothing matches" in none
 
 
@@ -43,8 +43,8 @@ def test_the_list_is_narrowed_by_address(as_, page):
     ("former", "now"),
     [("was=lost", "aborted"), ("was=landed", "committed"), ("was=absorbed", "resolved")],
 )
-def test_a_link_with_a_word_of_version_0_1_shows_the_same_rows(as_, page, former, now):
-    client = as_("viewer")
+def test_a_link_with_a_word_of_version_0_1_shows_the_same_rows(client_for, page, former, now):
+    client = client_for("viewer")
     rows = [
         b"".join(client.get(f"{page}?{query}&export=csv").streaming_content)
         for query in (former, f"outcome={now}")
@@ -60,13 +60,13 @@ def test_a_link_with_a_word_of_version_0_1_shows_the_same_rows(as_, page, former
 @pytest.mark.parametrize(
     "query", ["verdict=maybe", "outcome=gone", "was=gone", "page=9", "span=7", "export=xlsx"]
 )
-def test_what_there_is_none_of_is_not_found(as_, page, query):
-    assert as_("viewer").get(f"{page}?{query}").status_code == 404
+def test_what_there_is_none_of_is_not_found(client_for, page, query):
+    assert client_for("viewer").get(f"{page}?{query}").status_code == 404
 
 
-def test_the_export_holds_every_overlap_that_passes_the_filter(as_, page):
+def test_the_export_holds_every_overlap_that_passes_the_filter(client_for, page):
     query = {"level": "Serializable", "verdict": "conflict", "export": "json"}
-    response = as_("viewer").get(page, query)
+    response = client_for("viewer").get(page, query)
     rows = json.loads(b"".join(response.streaming_content))
     assert [(row["version"], row["outcome"], row["would_be"]) for row in rows] == [
         (2, "committed", "conflict"),
@@ -75,8 +75,8 @@ def test_the_export_holds_every_overlap_that_passes_the_filter(as_, page):
     assert [row["was"] for row in rows] == ["landed", "lost"], "its deprecated name and words"
 
 
-def test_all_four_settings_stand_side_by_side_over_rest_too(as_, page):
-    body = as_("viewer").get(f"/api/v1{page}", {"level": "Serializable"}).json()
+def test_all_four_settings_stand_side_by_side_over_rest_too(client_for, page):
+    body = client_for("viewer").get(f"/api/v1{page}", {"level": "Serializable"}).json()
     assert len(body["totals"]) == 4
     assert [(row["version"], row["outcome"]) for row in body["overlaps"]] == [
         (2, "committed"),

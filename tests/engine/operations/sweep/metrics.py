@@ -55,7 +55,7 @@ def check_metrics(commit: LogCommit) -> None:
     assert info is not None
     metrics = {name: int(value) for name, value in (info.operation_metrics or {}).items()}
     assert set(metrics) in NAMES.get(info.operation or "", ({*()},)), (info.operation, metrics)
-    counted = _counted(commit.actions, as_pairs=info.operation != "RESTORE")
+    counted = _count_changes(commit.actions, as_pairs=info.operation != "RESTORE")
     for name, value in metrics.items():
         told = counted.get(_FACTS.get(_plain(name), ""))
         assert told is None or value == told, (info.operation, name, value, told)
@@ -91,7 +91,7 @@ def _plain(name: str) -> str:
     return _MERGED.get(name, name.replace("numTargetDeletion", "numDeletion"))
 
 
-def _counted(actions: Iterable[Action], *, as_pairs: bool) -> dict[str, int]:
+def _count_changes(actions: Iterable[Action], *, as_pairs: bool) -> dict[str, int]:
     """Counts; a file that only changes its vector is none, but to RESTORE."""
     listed = list(actions)
     adds = {action.path: action for action in listed if isinstance(action, AddFile)}

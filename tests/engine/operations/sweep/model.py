@@ -72,13 +72,13 @@ class Model:
 
     def fresh(self, count: int, **fixed: Any) -> list[Row]:
         """New rows, each unlike any before."""
-        return [self._born(fixed) for _ in range(count)]
+        return [self._create_row(fixed) for _ in range(count)]
 
-    def changed(self, row: Row, **values: Any) -> Row:
+    def change_row(self, row: Row, **values: Any) -> Row:
         """The row after an update."""
         return replace(row, values=self._whole({**row.values, **values}), changed=self.step)
 
-    def moved(self, row: Row) -> Row:
+    def move_row(self, row: Row) -> Row:
         """The row as a new one: another row of the same values but for its key."""
         values = self._whole({**row.values, "u": row.values["u"] + self.copied})
         return Row(values, self._number(), self.step)
@@ -88,18 +88,18 @@ class Model:
         """What follows the key of a row that this step copies."""
         return f"+{self.step}"
 
-    def updated(
+    def update_rows(
         self, chosen: Callable[[Values], bool], **new: Callable[[Values], Any]
     ) -> list[Row]:
         """All rows, the chosen ones with new values."""
         return [
-            self.changed(row, **{name: value(row.values) for name, value in new.items()})
+            self.change_row(row, **{name: value(row.values) for name, value in new.items()})
             if chosen(row.values)
             else row
             for row in self.rows
         ]
 
-    def without(self, chosen: Callable[[Values], bool]) -> list[Row]:
+    def exclude_rows(self, chosen: Callable[[Values], bool]) -> list[Row]:
         """The rows but for the chosen ones."""
         return [row for row in self.rows if not chosen(row.values)]
 
@@ -133,14 +133,14 @@ class Model:
         self.versions[version] = kept
         self.committed.setdefault(self.step, version)
 
-    def restored(self, version: int) -> None:
+    def restore(self, version: int) -> None:
         """The table as that version had it."""
         then = self.versions[version]
         self.rows, self.names, self.types = then.rows, dict(then.names), dict(then.types)
 
-    def shown(self) -> list[tuple[Any, ...]]:
+    def show_rows(self) -> list[tuple[Any, ...]]:
         """Rows as readers give them, sorted."""
-        return in_order(tuple(row.values[name] for name in self.names) for row in self.rows)
+        return sort_rows(tuple(row.values[name] for name in self.names) for row in self.rows)
 
     def writable(self) -> list[str]:
         """First names of the columns that a source gives."""
@@ -158,7 +158,7 @@ class Model:
             columns[name] = pa.array([row.values[name] for row in listed])
         return pa.table(columns)
 
-    def _born(self, fixed: Mapping[str, Any]) -> Row:
+    def _create_row(self, fixed: Mapping[str, Any]) -> Row:
         n = self._number()
         values: Values = {
             "u": f"r{n}",
@@ -186,6 +186,6 @@ class Model:
         return self.made
 
 
-def in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def sort_rows(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Rows of any values, sorted."""
     return sorted(rows, key=repr)

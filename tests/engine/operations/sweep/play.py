@@ -20,7 +20,7 @@ from tests.engine.operations.sweep import checks
 from tests.engine.operations.sweep.bench import Bench
 from tests.engine.operations.sweep.layouts import Layout
 from tests.engine.operations.sweep.metrics import check_metrics
-from tests.engine.operations.sweep.model import Model, Row, in_order
+from tests.engine.operations.sweep.model import Model, Row, sort_rows
 from tests.engine.operations.sweep.steps import STEPS
 
 Elsewhere = Mapping[str, Callable[[str], list[dict[str, Any]]]]
@@ -94,8 +94,8 @@ class Played:
         for engine, read in self.elsewhere.items():
             if self.is_beyond(engine):
                 continue
-            rows = in_order(tuple(row[name] for name in names) for row in read(self.table.uri))
-            checks.check_same(rows, self.model.shown(), engine)
+            rows = sort_rows(tuple(row[name] for name in names) for row in read(self.table.uri))
+            checks.check_same(rows, self.model.show_rows(), engine)
 
     def is_beyond(self, engine: str) -> bool:
         """Whether another engine cannot read the table.

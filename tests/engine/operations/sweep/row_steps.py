@@ -21,7 +21,7 @@ def append(bench: Bench) -> Plan:
 def append_values(bench: Bench) -> Plan:
     model = bench.model
     new = model.fresh(3, **_no_struct(model))
-    return Plan([Append(bench.written_out(new))], [*model.rows, *new], {"numOutputRows": 3})
+    return Plan([Append(bench.values_source(new))], [*model.rows, *new], {"numOutputRows": 3})
 
 
 def append_itself(bench: Bench) -> Plan:
@@ -30,7 +30,7 @@ def append_itself(bench: Bench) -> Plan:
     columns = [f"concat(u, '{model.copied}') AS `{model.names['u']}`"]
     columns += [bench.sql(name) for name in model.writable() if name != "u"]
     source = TableSource(bench.uri, tuple(columns), "x IN (2, 3)")
-    return Plan([Append(source)], [*model.rows, *map(model.moved, chosen)])
+    return Plan([Append(source)], [*model.rows, *map(model.move_row, chosen)])
 
 
 def overwrite(bench: Bench) -> Plan:
@@ -45,8 +45,8 @@ def overwrite(bench: Bench) -> Plan:
 def replace_where(bench: Bench) -> Plan:
     model = bench.model
     new = [*model.fresh(1, x=4, **_no_struct(model)), *model.fresh(1, x=3, **_no_struct(model))]
-    left = model.without(lambda row: row["x"] >= 3)
-    command = Overwrite(bench.written_out(new), replace_where="x >= 3")
+    left = model.exclude_rows(lambda row: row["x"] >= 3)
+    command = Overwrite(bench.values_source(new), replace_where="x >= 3")
     gone = len(model.rows) - len(left)
     return Plan([command], [*left, *new], {"numDeletedRows": gone})
 
@@ -54,7 +54,7 @@ def replace_where(bench: Bench) -> Plan:
 def replace_where_partition(bench: Bench) -> Plan:
     model = bench.model
     new = model.fresh(2, p="a")
-    left = model.without(lambda row: row["p"] == "a")
+    left = model.exclude_rows(lambda row: row["p"] == "a")
     where = f"{bench.sql('p')} = 'a'"
     command = Overwrite(bench.file(model.table_of(new)), replace_where=where)
     return Plan([command], [*left, *new])
@@ -66,25 +66,25 @@ def dynamic_overwrite(bench: Bench) -> Plan:
     command = Overwrite(bench.file(model.table_of(new)), dynamic_partitions=True)
     touched = {(row.values["p"], row.values["d"]) for row in new}
     whole = model.layout.placing != "partitioned"
-    left = [] if whole else model.without(lambda row: (row["p"], row["d"]) in touched)
+    left = [] if whole else model.exclude_rows(lambda row: (row["p"], row["d"]) in touched)
     return Plan([command], [*left, *new], {"numOutputRows": 2})
 
 
 def delete(bench: Bench) -> Plan:
-    left = bench.model.without(lambda row: row["x"] % 3 == 1)
+    left = bench.model.exclude_rows(lambda row: row["x"] % 3 == 1)
     gone = len(bench.model.rows) - len(left)
     return Plan([Delete("x % 3 = 1")], left, {"numDeletedRows": gone} if gone else {})
 
 
 def delete_partition(bench: Bench) -> Plan:
-    left = bench.model.without(lambda row: row["p"] == "b%/= c")
+    left = bench.model.exclude_rows(lambda row: row["p"] == "b%/= c")
     return Plan([Delete(f"{bench.sql('p')} = 'b%/= c'")], left)
 
 
 def update(bench: Bench) -> Plan:
     model = bench.model
     changed = sum(1 for row in model.rows if row.values["x"] < 3)
-    rows = model.updated(
+    rows = model.update_rows(
         lambda row: row["x"] < 3,
         x=lambda row: row["x"] + 1,
         v=lambda row: None if row["v"] is None else row["v"] * 2,
@@ -94,7 +94,7 @@ def update(bench: Bench) -> Plan:
 
 
 def update_partition(bench: Bench) -> Plan:
-    rows = bench.model.updated(
+    rows = bench.model.update_rows(
         lambda row: row["p"] is None, p=lambda _: "a", d=lambda _: dt.date(2024, 2, 29)
     )
     values = {bench.sql("p"): "'a'", "d": "DATE '2024-02-29'"}
@@ -105,7 +105,7 @@ def update_field(bench: Bench) -> Plan:
     """A field of a struct; another column where the struct is gone."""
     if "s" not in bench.model.names:
         return update(bench)
-    rows = bench.model.updated(
+    rows = bench.model.update_rows(
         lambda row: row["s"] is not None and row["s"]["a"] % 2 == 1,
         s=lambda row: {**row["s"], "b": "new"},
     )
@@ -119,22 +119,22 @@ def merge(bench: Bench) -> Plan:
     doomed, changing = by_birth[1::4], by_birth[2::4]
     new = model.fresh(2)
     after = [
-        model.changed(row, x=row.values["x"] + 1, v=0.5)
+        model.change_row(row, x=row.values["x"] + 1, v=0.5)
         for row in changing
         if row.values["x"] is not None
     ]
     spared = [row for row in by_birth if row not in doomed and row not in changing]
     unmatched = [row for row in spared if row.values["x"] == 0]
-    stale = [model.changed(row, v=-1.0) for row in unmatched]
+    stale = [model.change_row(row, v=-1.0) for row in unmatched]
     rows = [row for row in spared if row not in unmatched] + stale + after + new
-    source = [_sourced(row, "delete") for row in doomed]
-    source += [_sourced(row, "update", v=0.5) for row in changing]
-    source += [_sourced(row, "insert") for row in new]
+    source = [_source_row(row, "delete") for row in doomed]
+    source += [_source_row(row, "update", v=0.5) for row in changing]
+    source += [_source_row(row, "insert") for row in new]
     v = bench.sql("v")
     clauses = (
         MergeClause("matched", "delete", "source.op = 'delete'"),
         MergeClause("matched", "update", assignments={"x": "target.x + 1", v: f"source.{v}"}),
-        MergeClause("not_matched", "insert", assignments=_inserted(bench)),
+        MergeClause("not_matched", "insert", assignments=_insert_assignments(bench)),
         MergeClause("not_matched_by_source", "update", "target.x = 0", {v: "-1.0"}),
     )
     command = Merge(_merge_source(bench, source), "target.u = source.u", clauses)
@@ -150,8 +150,8 @@ def merge(bench: Bench) -> Plan:
 def merge_inserts(bench: Bench) -> Plan:
     model = bench.model
     old, new = model.rows[:1], model.fresh(2)
-    source = [_sourced(row, "insert") for row in (*old, *new)]
-    clause = MergeClause("not_matched", "insert", assignments=_inserted(bench))
+    source = [_source_row(row, "insert") for row in (*old, *new)]
+    clause = MergeClause("not_matched", "insert", assignments=_insert_assignments(bench))
     command = Merge(_merge_source(bench, source), "target.u = source.u", (clause,))
     return Plan([command], [*model.rows, *new], {"numTargetRowsInserted": 2})
 
@@ -160,7 +160,7 @@ def _no_struct(model: Model) -> Values:
     return {"s": None} if "s" in model.names else {}
 
 
-def _sourced(row: Row, op: str, **values: Any) -> Row:
+def _source_row(row: Row, op: str, **values: Any) -> Row:
     number = 100_000 + row.birth  # a value for an identity column, which MERGE does not number
     return Row({**row.values, **values, "op": op, "i": number}, row.birth, row.changed)
 
@@ -169,7 +169,7 @@ def _merge_source(bench: Bench, rows: Sequence[Row]) -> FileSource:
     return bench.file(bench.model.table_of(rows, "op", "i"))
 
 
-def _inserted(bench: Bench) -> dict[str, str]:
+def _insert_assignments(bench: Bench) -> dict[str, str]:
     names = [bench.sql(name) for name in bench.model.writable()]
     names += ["i"] if bench.model.layout.identity else []
     return {name: f"source.{name}" for name in names}

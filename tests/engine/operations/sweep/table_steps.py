@@ -41,7 +41,7 @@ def restore(bench: Bench) -> Plan:
     model = bench.model
     versions = [version for version in sorted(model.versions) if version >= model.oldest]
     target = versions[-min(len(versions), 3 + model.step % 2)]
-    return Plan([Restore(version=target)], effect=lambda: model.restored(target))
+    return Plan([Restore(version=target)], effect=lambda: model.restore(target))
 
 
 def vacuum(bench: Bench) -> Plan:
