@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from engine.errors import EngineError
 from engine.snapshot.reader import ROW_INDEX
-from engine.snapshot.rows_at import read_rows_at
+from engine.snapshot.row_lookup import read_rows_at
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from engine.commands.column_sql import DEFAULT, GENERATION, IDENTITY_START
 from engine.errors import ExpressionError
-from engine.expressions.given import Given
+from engine.expressions.conditions import Given
 from engine.expressions.parse import parse_expression
 from engine.expressions.queries.binder import read_query_text
 from engine.expressions.queries.syntax import SelectSyntax

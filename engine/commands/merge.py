@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from engine.commands.after_write import OPTION, choice_option, compaction_choice
 from engine.commands.analysed_merge import (
     BY_SOURCE,
     DELETE,
@@ -25,11 +24,12 @@ from engine.commands.analysed_merge import (
 from engine.commands.command import PARSE, Command, check_source
 from engine.commands.defaults import or_default
 from engine.commands.fields import parameter, to_json, values_from_json
+from engine.commands.follow_ups import OPTION, choice_option, compaction_choice
 from engine.commands.names import column_path, name_sql, options_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.errors import ExpressionError, RequestError
-from engine.expressions.by_field import keep_fields
-from engine.expressions.given import Given, row_condition, value_of
+from engine.expressions.conditions import Given, row_condition, value_of
+from engine.expressions.field_assignment import keep_fields
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import bind_subqueries
 from engine.expressions.queries.tables import tables_in_condition

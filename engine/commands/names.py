@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from engine.expressions.given import Given
+from engine.expressions.conditions import Given
 from engine.expressions.operands import KEYWORDS, RESERVED
 from engine.expressions.render import quote_string
 

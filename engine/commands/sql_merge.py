@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from engine.commands.after_write import OPTION
 from engine.commands.analysed_merge import (
     BY_SOURCE,
     DELETE,
@@ -13,6 +12,7 @@ from engine.commands.analysed_merge import (
     UPDATE,
     UPDATE_ALL,
 )
+from engine.commands.follow_ups import OPTION
 from engine.commands.merge import Merge, MergeClause
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.commands.sql_sources import files, items, rows_of_values, source

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.commands.after_write import OPTION, choice_of
 from engine.commands.command import Command
+from engine.commands.follow_ups import OPTION, choice_of
 from engine.commands.sources import Source
 from engine.commands.sql_sources import source
 from engine.commands.statement_cursor import StatementCursor

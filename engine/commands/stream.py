@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.commands.after_write import OPTION, choice_option, compaction_choice
 from engine.commands.command import Command
 from engine.commands.fields import parameter
+from engine.commands.follow_ups import OPTION, choice_option, compaction_choice
 from engine.commands.names import options_sql, table_sql
 from engine.commands.sources import TableSource
 from engine.errors import RequestError

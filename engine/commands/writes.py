@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.commands.after_write import OPTION, choice_option, compaction_choice
 from engine.commands.command import Command, check_columns, check_source
 from engine.commands.defaults import or_default
 from engine.commands.fields import parameter
+from engine.commands.follow_ups import OPTION, choice_option, compaction_choice
 from engine.commands.names import (
     column_list,
     column_path,
@@ -17,10 +17,15 @@ from engine.commands.names import (
     table_sql,
 )
 from engine.commands.partitions import check_partition, partition_condition, partition_sql
-from engine.commands.replacing import ReplaceClause, check_matched, match_condition, render_replace
+from engine.commands.replace_clause import (
+    ReplaceClause,
+    check_matched,
+    match_condition,
+    render_replace,
+)
 from engine.commands.sources import QuerySource, RowsSource, Source
 from engine.errors import RequestError
-from engine.expressions.given import Given, row_condition, value_of
+from engine.expressions.conditions import Given, row_condition, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import bind_subqueries, parse_unbound
 from engine.expressions.queries.tables import tables_in_condition

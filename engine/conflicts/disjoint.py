@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from engine.errors import CannotEvaluateError
-from engine.expressions.possible import possible
+from engine.expressions.possible_values import possible
 from engine.expressions.ranges import UNKNOWN, ValueRange, constant
 from engine.expressions.ranges_of_values import cast_ranges
 from engine.expressions.tree import Call, Column, Expression, Literal

@@ -9,7 +9,7 @@ from engine.delta.creation import session_defaults
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle
 from engine.delta.names import path_in
-from engine.delta.opening import reachable_roots, storage_options
+from engine.delta.table_access import reachable_roots, storage_options
 from engine.errors import RequestError
 from engine.operations.convert import Conversion, convert
 from engine.operations.execution import Execution

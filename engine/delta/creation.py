@@ -29,7 +29,7 @@ from engine.delta.names import (
     path_in,
     uses_delta_spark,
 )
-from engine.delta.opening import open_table, reachable_roots, storage_options
+from engine.delta.table_access import open_table, reachable_roots, storage_options
 from engine.errors import RequestError, TableExistsError
 from engine.expressions.render import quote_string
 from engine.log.segment import list_log_files

@@ -9,7 +9,7 @@ from engine.delta.exceptions import convert_error, delta_errors
 from engine.delta.handle import Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.names import find_delta, parts_in
-from engine.delta.opening import open_table
+from engine.delta.table_access import open_table
 from engine.errors import RequestError
 from engine.spark.plain_sql import bypass_routing
 

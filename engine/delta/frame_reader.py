@@ -11,7 +11,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from engine.delta.exceptions import delta_errors
 from engine.delta.names import PROVIDERS, find_delta, parts_in
-from engine.delta.opening import open_table
+from engine.delta.table_access import open_table
 from engine.delta.table_reads import (
     TIMESTAMP,
     VERSION,

@@ -21,8 +21,8 @@ from engine.delta.frame_writes import (
     save_to_path,
 )
 from engine.delta.names import PROVIDERS, NameUnknownError, find_delta, parts_in
-from engine.delta.opening import open_table
 from engine.delta.row_statements import rename_by_position
+from engine.delta.table_access import open_table
 from engine.delta.table_reads import lower_options
 from engine.errors import RequestError
 from engine.spark.plain_sql import bypass_routing

@@ -15,7 +15,7 @@ from engine.delta.creation import (
 )
 from engine.delta.handle import AUTO_MERGE, OPTIONS, Handle
 from engine.delta.names import NameTakenError, NotADeltaTableError
-from engine.delta.opening import open_table, storage_options
+from engine.delta.table_access import open_table, storage_options
 from engine.errors import RequestError
 from engine.log.segment import list_log_files
 from engine.snapshot.snapshot import Snapshot

@@ -24,7 +24,6 @@ from engine.delta.create_statements import (
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle, session_retries
 from engine.delta.names import find_delta
-from engine.delta.opening import open_table
 from engine.delta.row_statements import (
     ROW_STATEMENTS,
     delete,
@@ -36,6 +35,7 @@ from engine.delta.row_statements import (
     update,
 )
 from engine.delta.statement_views import StatementNotRoutedError, StatementViews
+from engine.delta.table_access import open_table
 from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, is_clone
 from engine.delta.time_travel import expand_time_travel
 from engine.errors import ConflictError, StatementError

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.delta.frames import Latest, frame_of
 from engine.delta.names import NotADeltaTableError
-from engine.delta.opening import open_table, timestamp_text
+from engine.delta.table_access import open_table, timestamp_text
 from engine.delta.time_travel import split_point
 from engine.errors import RequestError
 from engine.log.history import version_at, version_from

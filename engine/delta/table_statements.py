@@ -18,7 +18,6 @@ from engine.delta.conversion import convert_files
 from engine.delta.creation import NewTableDefinition, make_table
 from engine.delta.handle import Handle
 from engine.delta.names import PROVIDERS, NotADeltaTableError, find_delta, name_sql, parts_of
-from engine.delta.opening import open_table, timestamp_text
 from engine.delta.optimize_builder import DeltaOptimizeBuilder, run_optimize
 from engine.delta.result_frames import (
     clone_frame,
@@ -33,6 +32,7 @@ from engine.delta.result_frames import (
     restore_frame,
 )
 from engine.delta.statement_views import StatementNotRoutedError
+from engine.delta.table_access import open_table, timestamp_text
 from engine.operations.execution import Execution
 from engine.operations.manifest import generate
 

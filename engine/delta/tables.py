@@ -30,10 +30,10 @@ from engine.delta.frames import frame_of
 from engine.delta.handle import Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.names import locate
-from engine.delta.opening import open_table, reachable_roots, storage_options, timestamp_text
 from engine.delta.optimize_builder import DeltaOptimizeBuilder
 from engine.delta.result_frames import detail_frame, history_frame, nothing, restore_frame
 from engine.delta.results import WriteResult
+from engine.delta.table_access import open_table, reachable_roots, storage_options, timestamp_text
 from engine.delta.table_builder import DeltaTableBuilder, IdentityGenerator
 from engine.errors import EngineError
 from engine.log.segment import list_log_files

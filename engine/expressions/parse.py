@@ -9,11 +9,11 @@ from functools import lru_cache
 
 from engine.clock import SystemClock, utc_from_ms
 from engine.errors import ExpressionError
+from engine.expressions.error_positions import note_part
 from engine.expressions.functions import FOLDED
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import tokenize
 from engine.expressions.operands import MAX_DEPTH, Nested
-from engine.expressions.places import note_part
 from engine.expressions.scope import Scope
 from engine.expressions.tree import VOID, Expression, Literal, children
 from engine.schema.types import BOOLEAN, DATE, TIMESTAMP, StructType

@@ -10,7 +10,7 @@ from engine.operations.arrow_rows import (
     write_tables,
 )
 from engine.operations.execution import Execution
-from engine.operations.incoming import read_rows_in_process, read_source_rows
+from engine.operations.insert_rows import read_rows_in_process, read_source_rows
 from engine.operations.result import OperationResult, Plan
 from engine.operations.write_rows import (
     WriteTerms,

@@ -26,7 +26,7 @@ from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.tree import Call, Expression
 from engine.expressions.types import is_complex
 from engine.operations.execution import Execution
-from engine.operations.needs_spark import NeedsSparkError
+from engine.operations.spark_requirement import NeedsSparkError
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, DataType, StructField, StructType
 from engine.snapshot.data_files import count_rows

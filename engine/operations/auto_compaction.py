@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from engine.actions.files import AddFile, RemoveFile
-from engine.commands.after_write import AS_TABLE, ON
 from engine.commands.command import Command
+from engine.commands.follow_ups import AS_TABLE, ON
 from engine.commands.merge import Merge
 from engine.commands.model import Append, Create, Delete, Optimize, Overwrite, Stream, Update
 from engine.errors import EngineError

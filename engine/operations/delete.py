@@ -9,9 +9,9 @@ from engine.actions.files import AddCDCFile
 from engine.commands.model import Delete
 from engine.expressions.render import to_sql
 from engine.expressions.tree import Expression
+from engine.operations.arrow_changes import Images, write_in_process
+from engine.operations.dry_run_counts import plan_of_matches
 from engine.operations.execution import Execution, keeps_row_ids
-from engine.operations.in_process import Images, write_in_process
-from engine.operations.planned_rows import plan_of_matches
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult
 from engine.operations.row_deletion import (

@@ -31,11 +31,11 @@ from engine.expressions.queries.binding import Tables
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
 from engine.operations.early_conflicts import EarlyConflicts
-from engine.operations.found_rows import FoundRows, KeptRows
+from engine.operations.match_cache import FoundRows, KeptRows
 from engine.operations.named_tables import NamedTables
-from engine.operations.needs_spark import NeedsSparkError
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
+from engine.operations.spark_requirement import NeedsSparkError
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot

@@ -16,22 +16,23 @@ from engine.conflicts.reads import READS_TARGET, row_obstacle, value_obstacle
 from engine.errors import CannotEvaluateError
 from engine.expressions.traits import conjunction, split_conjuncts
 from engine.expressions.tree import TRUE, Expression
-from engine.operations.arrow_rows import need_spark
-from engine.operations.execution import READ_SOURCE, Execution, keeps_row_ids, uses_deletion_vectors
-from engine.operations.frame_sources import pin_tables, register_reads
-from engine.operations.merge_in_process import (
+from engine.operations.arrow_merge import (
     MOST_SOURCE_ROWS,
     ArrowMerge,
     MergeChanges,
     merge_in_process,
 )
+from engine.operations.arrow_rows import need_spark
+from engine.operations.dry_run_counts import plan_of_merge, raise_in_process_limit, table_at_hand
+from engine.operations.execution import READ_SOURCE, Execution, keeps_row_ids, uses_deletion_vectors
+from engine.operations.frame_sources import pin_tables, register_reads
+from engine.operations.literal_rows import rows_at_hand
 from engine.operations.merge_join import Matcher, check_columns, source_bounds
 from engine.operations.merge_metrics import MergeCounts, merge_metrics, merge_parameters
 from engine.operations.merge_needs import PairColumns, choose_pair_columns
 from engine.operations.merge_ranges import Bounds, bounds_by_spark, source_ranges
 from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows, compute_source_columns
 from engine.operations.merge_terms import analyse_merge
-from engine.operations.planned_rows import plan_of_merge, raise_in_process_limit, table_at_hand
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult
 from engine.operations.row_deletion import RowDeletion, settle
@@ -43,11 +44,10 @@ from engine.operations.row_sums import (
 )
 from engine.operations.source_rows import source_rows
 from engine.operations.write_rows import WriteTerms
-from engine.operations.written_rows import rows_at_hand
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.collected import MOST_BYTES, FrameSize, collect_rows, size_of_all
+from engine.spark.collection import MOST_BYTES, FrameSize, collect_rows, size_of_all
 from engine.spark.columns import column
-from engine.spark.materialised import materialise_rows
+from engine.spark.materialisation import materialise_rows
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
 from engine.spark.row_positions import MOST_COLUMNS_ALONG, delete_positions, is_one_task
 from engine.spark.table_files import TableFiles

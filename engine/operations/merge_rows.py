@@ -48,10 +48,10 @@ from engine.spark.assignment import (
     way_to_store,
 )
 from engine.spark.broadcast import broadcast_if_small
-from engine.spark.collected import FrameSize
+from engine.spark.collection import FrameSize
 from engine.spark.columns import column, is_true, quote_column, to_column, to_spark_type
 from engine.spark.identity import number_rows
-from engine.spark.materialised import materialise_rows
+from engine.spark.materialisation import materialise_rows
 from engine.spark.own_columns import add_source_columns
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.shape import store_column

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from engine.commands.model import Optimize
-from engine.operations.active import RunningSince, nobody_runs
+from engine.operations.active_writers import RunningSince, nobody_runs
 from engine.operations.result import OperationResult
 from engine.spark.jobs import ProgressCallback
 from engine.table import DeltaTable

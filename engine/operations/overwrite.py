@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile, AddFile
 from engine.commands.model import Overwrite, QuerySource, RowsSource, Source
-from engine.commands.replacing import TARGET
+from engine.commands.replace_clause import TARGET
 from engine.errors import RequestError
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import parse_condition
@@ -18,7 +18,7 @@ from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.operations.delete import rewrite_without
 from engine.operations.execution import Execution
-from engine.operations.incoming import read_source_rows
+from engine.operations.insert_rows import read_source_rows
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import find_rows, split_by_partition

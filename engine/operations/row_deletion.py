@@ -18,10 +18,10 @@ from engine.errors import CannotEvaluateError
 from engine.expressions.evaluate import evaluate_partition
 from engine.expressions.traits import columns_of, is_asked_once, is_deterministic
 from engine.expressions.tree import TRUE, Expression
+from engine.operations.arrow_changes import find_in_process
 from engine.operations.arrow_rows import IN_PROCESS
 from engine.operations.execution import Execution, uses_deletion_vectors
-from engine.operations.found_rows import FoundRows
-from engine.operations.in_process import find_in_process
+from engine.operations.match_cache import FoundRows
 from engine.operations.query_tables import QueryTables
 from engine.operations.staged_actions import removal, replace_vector
 from engine.schema.column_mapping import physical_name
@@ -32,7 +32,7 @@ from engine.schema.partition_values import (
 )
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, is_true
-from engine.spark.materialised import materialise_rows
+from engine.spark.materialisation import materialise_rows
 from engine.spark.reader import FILE, ROW, ScanRequest, scan
 from engine.spark.row_positions import (
     FileDeletion,

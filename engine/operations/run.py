@@ -49,7 +49,7 @@ from engine.errors import (
     TableNotFoundError,
 )
 from engine.log.commits import LogCommit
-from engine.operations.active import list_active_writers, track_operation
+from engine.operations.active_writers import list_active_writers, track_operation
 from engine.operations.alter_columns import (
     add_columns,
     change_column,
@@ -63,13 +63,13 @@ from engine.operations.alter_table import (
 )
 from engine.operations.append import append
 from engine.operations.auto_compaction import follow_up
+from engine.operations.caller_rows import bind_sources
 from engine.operations.clone import clone
 from engine.operations.create import create
 from engine.operations.delete import delete
 from engine.operations.drop_feature import drop_feature
 from engine.operations.execution import AppliedBeforeError, Execution
 from engine.operations.frame_sources import version_read_by
-from engine.operations.given_rows import bind_sources
 from engine.operations.merge import merge
 from engine.operations.optimize import optimize
 from engine.operations.options import FollowUpRunner, RunKeywords, RunOptions
@@ -89,7 +89,7 @@ from engine.operations.truncate import truncate
 from engine.operations.update import update
 from engine.operations.vacuum import vacuum
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.materialised import rows_given_up
+from engine.spark.materialisation import rows_given_up
 from engine.spark.session import engine_session
 from engine.storage.base import Store
 from engine.storage.uri import is_same_place

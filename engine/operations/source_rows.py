@@ -26,12 +26,12 @@ from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Column, Expression
+from engine.operations.caller_rows import names_by_position
 from engine.operations.execution import READ_SOURCE, Execution
 from engine.operations.frame_sources import rows_of_frame
-from engine.operations.given_rows import names_by_position
+from engine.operations.literal_rows import rows_in_spark
 from engine.operations.query_tables import QueryTables
 from engine.operations.query_tables import other_files as other_files
-from engine.operations.written_rows import rows_in_spark
 from engine.schema.types import StructType
 from engine.schema.write_errors import ColumnCountError
 from engine.spark.columns import from_spark_schema, is_true, to_column

@@ -17,9 +17,9 @@ from engine.conflicts.reads import SUBQUERY
 from engine.expressions.render import to_sql
 from engine.expressions.traits import has_subquery, is_asked_once
 from engine.expressions.tree import TRUE, Expression
+from engine.operations.arrow_changes import Images, write_in_process
+from engine.operations.dry_run_counts import plan_of_matches
 from engine.operations.execution import Execution, keeps_row_ids
-from engine.operations.in_process import Images, write_in_process
-from engine.operations.planned_rows import plan_of_matches
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult
 from engine.operations.row_deletion import MATCH, ImagesAlong, RowDeletion, find_rows, mark_rows
@@ -33,7 +33,7 @@ from engine.spark.assignment import (
     split_single_evaluation,
 )
 from engine.spark.columns import column
-from engine.spark.materialised import materialise_rows
+from engine.spark.materialisation import materialise_rows
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.row_positions import MOST_COLUMNS_ALONG
 from engine.spark.table_files import TableFiles

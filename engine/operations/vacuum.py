@@ -16,7 +16,7 @@ from engine.commands.model import Vacuum
 from engine.errors import EngineError, FileMissingError, TableReplacedError
 from engine.log.commits import LogCommit, list_versions, read_commit
 from engine.log.tip import is_replaced
-from engine.operations.active import oldest_start_ms
+from engine.operations.active_writers import oldest_start_ms
 from engine.operations.execution import Execution
 from engine.operations.result import LISTED_FILES, OperationResult, Plan, PlannedFile
 from engine.operations.vacuum_plan import (

@@ -24,7 +24,7 @@ from engine.actions.statistics import (
 from engine.errors import MalformedLogError
 from engine.expressions import text_bounds
 from engine.expressions.literals import parse_date, parse_timestamp, round_to_single
-from engine.expressions.possible import Read, compile_condition
+from engine.expressions.possible_values import Read, compile_condition
 from engine.expressions.ranges import NULL, UNKNOWN, ValueRange, constant
 from engine.expressions.traits import columns_of, conjunction, is_deterministic, split_conjuncts
 from engine.expressions.tree import Column, Expression

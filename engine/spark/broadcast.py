@@ -6,7 +6,7 @@ Spark guesses the bytes of a side from its plan; here they were counted.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.spark.collected import MOST_BYTES, RESULT_LIMIT
+from engine.spark.collection import MOST_BYTES, RESULT_LIMIT
 from engine.spark.data_source_options import size_in_bytes
 
 _DEFAULT_LIMIT = "1g"

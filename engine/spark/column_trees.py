@@ -22,8 +22,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.clock import SystemClock
 from engine.errors import ExpressionError, InvalidSchemaError
 from engine.expressions import build
+from engine.expressions.conditions import GivenExpression
 from engine.expressions.functions import COMPARISONS, FOLDED
-from engine.expressions.given import GivenExpression
 from engine.expressions.parse import moments, parse_expression
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.session_terms import is_alike_everywhere

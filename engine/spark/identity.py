@@ -13,7 +13,7 @@ from engine.errors import RequestError
 from engine.schema.types import StructField, StructType
 from engine.schema.write_errors import IdentityInsertError
 from engine.spark.columns import column, to_spark_type
-from engine.spark.materialised import materialise_rows
+from engine.spark.materialisation import materialise_rows
 
 START = "delta.identity.start"
 STEP = "delta.identity.step"

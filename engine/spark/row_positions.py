@@ -19,7 +19,7 @@ from engine.actions.files import AddFile
 from engine.conflicts.row_counts import physical_rows
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
 from engine.snapshot.data_files import check_within, count_rows
-from engine.spark.collected import collect_rows
+from engine.spark.collection import collect_rows
 from engine.spark.columns import column
 from engine.spark.reader import FILE, ROW
 from engine.spark.session import default_parallelism

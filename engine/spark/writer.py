@@ -14,7 +14,7 @@ from engine.actions.files import AddCDCFile, AddFile
 from engine.errors import EngineError, StorageError
 from engine.protocol.iceberg_compat import COMPAT_TAG, COMPAT_VERSION
 from engine.schema.types import STRING, StructField, StructType
-from engine.spark.collected import collect_if_small
+from engine.spark.collection import collect_if_small
 from engine.spark.columns import column, to_spark_type
 from engine.spark.file_writer import FileTarget, write_files
 from engine.spark.jvm import get_analysed_plan

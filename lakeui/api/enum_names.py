@@ -8,7 +8,7 @@ ENUM_NAMES = {
     "CheckNameEnum": "lakeui.monitoring.checks.AttentionCheck",
     "RuleEnum": "engine.conflict_facts.Rule",
     "WriteOutcomeEnum": "lakeui.conflicts.replay.overlaps.WriteOutcome",
-    "WhatIfVerdictEnum": "engine.conflicts.recorded.JUDGED",
+    "WhatIfVerdictEnum": "engine.conflicts.record_replay.JUDGED",
     "MatrixVerdictEnum": "engine.conflicts.matrix.MATRIX_VERDICTS",
     "ForecastEnum": "engine.conflicts.forecast.FORECASTS",
     "FormerOutlookVerdictEnum": "lakeui.api.former_words.OUTLOOK_CHOICES",

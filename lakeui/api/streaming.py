@@ -11,8 +11,8 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.response import Response
 
 from lakeui import event_streams
+from lakeui.api.long_polling import refuse_to_wait
 from lakeui.api.rendering import SafeJSONRenderer
-from lakeui.api.waiting import refuse_to_wait
 from lakeui.event_streams import CONTENT_TYPE, StreamState
 
 LAST_EVENT_ID = OpenApiParameter(

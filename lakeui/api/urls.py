@@ -30,6 +30,7 @@ from lakeui.api.jobs.schedules import (
     ScheduleRun,
     TableScheduleList,
 )
+from lakeui.api.long_polling import allow_waiting
 from lakeui.api.monitoring.alerts import (
     Alerts,
     ChannelDetail,
@@ -76,7 +77,6 @@ from lakeui.api.tables.tables import TableList
 from lakeui.api.tables.uploads import UploadPreview, Uploads
 from lakeui.api.tables.version import VersionDetail, VersionFileList
 from lakeui.api.tables.what_if import WhatIfDetail
-from lakeui.api.waiting import allow_waiting
 
 app_name = "api"
 

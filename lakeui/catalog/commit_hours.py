@@ -13,9 +13,9 @@ from django.db.models import Count, QuerySet, Sum
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.hours import UtcHour, hour_named
-from lakeui.catalog.kept_sums import add_to
 from lakeui.catalog.models import Commit, CommitHour, Table
 from lakeui.catalog.new_rows import NewRow
+from lakeui.catalog.stored_sums import add_to
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from engine.commands.names import column_list, name_sql
 from lakeui.catalog.discovery_models import DiscoveredTable as DiscoveredTable
 from lakeui.catalog.discovery_models import Discovery as Discovery
 from lakeui.catalog.discovery_models import UnregisteredTable as UnregisteredTable
-from lakeui.catalog.late_json import LateJSONField
+from lakeui.catalog.lazy_json import LateJSONField
 from lakeui.catalog.roles import Role
 
 FEW_FILES = 10  # a table with fewer small files than this has nothing to compact

@@ -24,7 +24,7 @@ from engine.conflicts.eligibility import (
     table_eligibility,
 )
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.recorded import ReplaySetting
+from engine.conflicts.record_replay import ReplaySetting
 from engine.conflicts.runtimes import RuntimeVerdict, runtime_verdicts
 from engine.conflicts.sample_table import TableSetting
 from lakeui.catalog.models import Table

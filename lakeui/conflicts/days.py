@@ -13,8 +13,8 @@ from django.db import transaction
 from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
-from lakeui.catalog.kept_sums import add_sums, add_to
 from lakeui.catalog.models import Table
+from lakeui.catalog.stored_sums import add_sums, add_to
 from lakeui.conflicts.costs import AS_FOUND
 from lakeui.conflicts.models import Conflict, ConflictDay
 

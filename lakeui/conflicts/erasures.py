@@ -12,7 +12,7 @@ from django.db.models import F, Q
 
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.isolation.overlaps import overlaps_of
-from lakeui.conflicts.isolation.reordered import find_out_of_order, rows_of_versions
+from lakeui.conflicts.isolation.reordering import find_out_of_order, rows_of_versions
 from lakeui.conflicts.models import Erasure, OrderLook
 from lakeui.conflicts.statements.kinds import DELETE
 

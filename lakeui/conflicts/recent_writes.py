@@ -11,8 +11,8 @@ from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from engine.conflicts.runtimes import RUNTIMES
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.redaction import may_read_text
 from lakeui.conflicts.statements.clients import WriterClient, client_of

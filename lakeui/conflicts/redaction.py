@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from copy import copy
 
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.models import Conflict
 
 _HOLDS_QUERY = re.compile(r"\bSELECT\b", re.IGNORECASE)

@@ -8,7 +8,7 @@ from django.utils import timezone
 from engine.commands.model import Command, Create, Script
 from engine.errors import RequestError
 from lakeui.catalog.access import action_for_kind, may
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.command_rules import check_allowed, check_command, check_sources, command_of
 from lakeui.jobs.errors import JobStateError, NotPermittedError
 from lakeui.jobs.events import log_event

@@ -16,8 +16,8 @@ from engine.errors import EngineError, RequestError
 from engine.protocol.properties import TableProperties
 from engine.schema.types import parse_schema
 from lakeui.catalog.access import action_for_kind, may
+from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import table_called
 from lakeui.catalog.roots import check_source_uri, check_table_uri
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job

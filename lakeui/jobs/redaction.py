@@ -3,7 +3,7 @@
 from copy import copy
 from typing import TypeVar
 
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.models import Job, Schedule
 

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.clocks import CLOCKS_DIFFER
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.command_rules import statement_of
 from lakeui.jobs.job_rows import check_retries, check_time_limit
 from lakeui.jobs.models import Job, Schedule

@@ -19,7 +19,7 @@ from engine.errors import RequestError
 from engine.storage.uri import local_path
 from lakeui.catalog.access import may
 from lakeui.catalog.models import LiveFile, Table
-from lakeui.conflicts.unregistering import unregister_table
+from lakeui.conflicts.unregistration import unregister_table
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job, Schedule
 from lakeui.local_stack.demo import ACCOUNTS, STEPS

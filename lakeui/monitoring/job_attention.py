@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from django.db.models import Exists, F, OuterRef, Q
 
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.filters import visible_jobs, visible_schedules
 from lakeui.jobs.models import Job
 from lakeui.jobs.redaction import redact_job, redact_schedule

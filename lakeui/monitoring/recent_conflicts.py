@@ -9,8 +9,8 @@ from django.db.models import Count, QuerySet, Sum
 
 from lakeui.catalog.access import Person, role_of
 from lakeui.catalog.hours import UtcHour, hour_named
-from lakeui.catalog.kept_sums import add_sums
 from lakeui.catalog.models import Table
+from lakeui.catalog.stored_sums import add_sums
 from lakeui.conflicts.costs import AS_FOUND
 from lakeui.conflicts.days import sums_since
 from lakeui.conflicts.filters import visible_conflicts

@@ -10,9 +10,9 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Commit, Table
-from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict

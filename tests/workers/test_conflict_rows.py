@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from engine.schema.types import LONG, StructField, StructType
-from engine.snapshot.rows_at import read_rows_at
+from engine.snapshot.row_lookup import read_rows_at
 from engine.storage.uri import open_store
 from lakeui.catalog.models import Table
 from lakeui.catalog.previews import PATIENCE

@@ -8,8 +8,8 @@ from engine.commands.sql import parse_statement
 from engine.conflict_facts import RemedyKind
 from engine.errors import ExpressionError, RequestError
 from engine.storage.local import LocalStore
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.trials import ask_for_trials, trials_view
 from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict, ConflictTrials

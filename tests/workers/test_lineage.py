@@ -21,7 +21,7 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog.registration import register_table
 from lakeui.conflicts.models import Pipeline, PipelineTransaction
-from lakeui.conflicts.unregistering import unregister_table
+from lakeui.conflicts.unregistration import unregister_table
 from lakeui.jobs.cancel_retry import cancel_job, retry_job
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.requests import request_job

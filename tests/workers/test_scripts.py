@@ -15,9 +15,9 @@ from lakeui.jobs import leases
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.events import log_event
-from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.requests import check_request, request_job
+from lakeui.jobs.version_jobs import job_of_version
 from tests.lakeui.catalog.log_writer import new_table
 from workers.job_run import run_attempt
 

@@ -11,7 +11,7 @@ from engine.delta.exceptions import (
     DeltaConcurrentModificationException,
     MetadataChangedException,
     ProtocolChangedException,
-    captured,
+    jvm_exceptions,
 )
 
 __all__ = [
@@ -25,4 +25,4 @@ __all__ = [
     "ProtocolChangedException",
 ]
 
-captured.install()
+jvm_exceptions.install()

@@ -1,6 +1,6 @@
 """The exceptions of `delta.exceptions`. Importing them has PySpark raise them for what delta-spark raises."""
 
-import engine.delta.exceptions.captured  # noqa: F401 - has PySpark raise them
+import engine.delta.exceptions.jvm_exceptions  # noqa: F401 - has PySpark raise them
 from engine.delta.exceptions.base import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,

@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 
 from lakeui.api.fields import ObjectField
-from lakeui.api.of_table import require
+from lakeui.api.table_views import require
 from lakeui.monitoring.filters import ACTS, THINGS, AuditFilter, trail
 
 

@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.generics import DestroyAPIView, ListAPIView
 
 from lakeui.api.caller import caller
-from lakeui.api.of_table import require
+from lakeui.api.table_views import require
 from lakeui.sign_on.models import BrowserSession
 from lakeui.sign_on.sessions import end, endable_sessions, live_sessions
 

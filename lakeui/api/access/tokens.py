@@ -15,8 +15,8 @@ from lakeui.api.caller import caller
 from lakeui.api.errors import TokenMakesNone
 from lakeui.api.fields import RoleField
 from lakeui.api.models import ApiToken
-from lakeui.api.of_table import require
 from lakeui.api.serializers.request import RequestSerializer
+from lakeui.api.table_views import require
 from lakeui.catalog.access import highest_role
 from lakeui.sign_on.tokens import revocable_tokens, tokens_of
 

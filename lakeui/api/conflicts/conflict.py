@@ -14,7 +14,7 @@ from lakeui.api.serializers.conflict_sides import (
     SideSerializer,
     SimilarConflictSerializer,
 )
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.conflict_detail.advice import advice
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
 from lakeui.conflicts.conflict_detail.later_commit import LaterCommit, find_later_commit

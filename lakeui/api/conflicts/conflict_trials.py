@@ -15,7 +15,7 @@ from engine.conflict_facts import Verdict
 from engine.errors import StorageError
 from lakeui.api.fields import Int64Field, RowsStateField
 from lakeui.api.serializers.request import RequestSerializer
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.previews import PREVIEW_CONDITION
 from lakeui.conflicts.conflict_detail.trials import ask_for_trials, trials_view
 from lakeui.conflicts.filters import visible_conflicts

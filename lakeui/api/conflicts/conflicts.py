@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from engine.conflict_facts import Rule
 from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
-from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.conflict_costs import ConflictCostsSerializer
-from lakeui.catalog.named_tables import Reader
+from lakeui.api.table_views import TableScopedView
+from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, prepare_list, visible_conflicts
 from lakeui.conflicts.models import Conflict

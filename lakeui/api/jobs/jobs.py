@@ -13,7 +13,7 @@ from rest_framework.reverse import reverse
 from lakeui.api.caller import caller
 from lakeui.api.filtering import parse_query, refuse_all, refuse_unknown
 from lakeui.api.idempotency import answer_once
-from lakeui.api.of_table import TableScopedView
+from lakeui.api.long_polling import IF_NONE_MATCH, WaitSerializer, hold
 from lakeui.api.preconditions import digest_of, etag_of, has_state
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import (
@@ -24,8 +24,8 @@ from lakeui.api.serializers.jobs import (
 )
 from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecastSerializer
 from lakeui.api.streaming import ENDED, LAST_EVENT_ID, EventStreamRenderer, stream_of, tell
-from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold
-from lakeui.catalog.named_tables import Reader
+from lakeui.api.table_views import TableScopedView
+from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.cancel_retry import cancel_job, retry_job
 from lakeui.jobs.filters import JobFilter, visible_jobs
 from lakeui.jobs.models import Job, JobEvent

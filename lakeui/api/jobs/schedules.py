@@ -16,12 +16,12 @@ from lakeui.api.fields import ObjectField, RecordedField
 from lakeui.api.filtering import refuse_all, refuse_unknown
 from lakeui.api.idempotency import answer_once
 from lakeui.api.jobs.jobs import accept_job
-from lakeui.api.of_table import TableScopedView, require
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.serializers.request import CommandRequestSerializer, RequestSerializer
+from lakeui.api.table_views import TableScopedView, require
 from lakeui.catalog.access import action_for_kind
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.cron_words import cron_in_words
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Job, Schedule

@@ -12,7 +12,6 @@ from rest_framework.response import Response
 
 from lakeui.api.caller import caller
 from lakeui.api.filtering import refuse_all, refuse_unknown
-from lakeui.api.of_table import require
 from lakeui.api.serializers.alerts import (
     AlertsSerializer,
     ChannelChangeSerializer,
@@ -24,6 +23,7 @@ from lakeui.api.serializers.alerts import (
     RuleRequestSerializer,
     RuleSerializer,
 )
+from lakeui.api.table_views import require
 from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS
 from lakeui.monitoring.alerting.channels import (
     change_channel,

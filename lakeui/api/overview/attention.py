@@ -12,13 +12,13 @@ from rest_framework.response import Response
 from lakeui.api.caller import caller
 from lakeui.api.filtering import refuse_unknown
 from lakeui.api.idempotency import answer_once
-from lakeui.api.of_table import require
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.attention import (
     AttentionSerializer,
     MuteRequestSerializer,
     MuteSerializer,
 )
+from lakeui.api.table_views import require
 from lakeui.catalog.access import visible_tables
 from lakeui.conflicts.models import normalise_outcome
 from lakeui.monitoring.attention import attention

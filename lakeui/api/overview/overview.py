@@ -18,12 +18,12 @@ from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.first_steps import FirstStepKind, first_steps
-from lakeui.monitoring.leading import table_counts
 from lakeui.monitoring.mutes import group_mutes, mutes_now
 from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
 from lakeui.monitoring.recent_conflicts import day_of
-from lakeui.monitoring.running import list_running_jobs
+from lakeui.monitoring.running_jobs import list_running_jobs
+from lakeui.monitoring.table_ranking import table_counts
 
 
 class OverviewRequestSerializer(serializers.Serializer[Any]):

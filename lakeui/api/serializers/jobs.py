@@ -17,7 +17,7 @@ from lakeui.api.serializers.runs import (
     RerunSerializer,
     RunCostSerializer,
 )
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage
 from lakeui.jobs.redaction import redact_job
 from lakeui.jobs.run_costs import RunCost, cost_of

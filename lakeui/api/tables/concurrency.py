@@ -8,13 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.filtering import parse_query
-from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.concurrency import (
     ConcurrencyRequestSerializer,
     LaneSumsRequestSerializer,
     LaneSumsSerializer,
     SwimLaneSerializer,
 )
+from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.models import Table
 from lakeui.conflicts.lanes.narrowing import LaneFilter, filter_lane
 from lakeui.conflicts.lanes.navigator import navigator

@@ -5,10 +5,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.filtering import refuse_unknown
-from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.definitions import (
     DifferenceSerializer,
 )
+from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.differences import difference
 
 

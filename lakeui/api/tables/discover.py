@@ -13,8 +13,8 @@ from rest_framework.reverse import reverse
 from lakeui.api.caller import caller
 from lakeui.api.fields import RecordedField
 from lakeui.api.filtering import refuse_all, refuse_unknown
-from lakeui.api.of_table import require
 from lakeui.api.serializers.request import RequestSerializer
+from lakeui.api.table_views import require
 from lakeui.catalog.discovery import (
     MOST_HOURS,
     MOST_REGISTERED,

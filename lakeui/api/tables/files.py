@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 
 from lakeui.api.fields import Int64Field, ObjectField
-from lakeui.api.of_table import TableScopedView
+from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.filters import LiveFileFilter
 from lakeui.catalog.models import LiveFile
 

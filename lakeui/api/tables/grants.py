@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import RoleField
-from lakeui.api.of_table import TableScopedView, require
 from lakeui.api.serializers.request import RequestSerializer
+from lakeui.api.table_views import TableScopedView, require
 from lakeui.catalog.models import TableGrant
 
 

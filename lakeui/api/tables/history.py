@@ -13,7 +13,6 @@ from rest_framework.response import Response
 
 from lakeui.api.fields import Int64Field, ObjectField
 from lakeui.api.filtering import refuse_unknown
-from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.history import (
     GrowthSerializer,
     TimelineRequestSerializer,
@@ -22,6 +21,7 @@ from lakeui.api.serializers.history import (
 from lakeui.api.serializers.versions import (
     VersionSerializer,
 )
+from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.chores import chores
 from lakeui.catalog.file_layout import file_layout, measure_unclustered, size_bins
 from lakeui.catalog.growth import growth

@@ -13,7 +13,6 @@ from lakeui.api.caller import caller
 from lakeui.api.filtering import parse_query
 from lakeui.api.idempotency import answer_once
 from lakeui.api.jobs.jobs import accept_job
-from lakeui.api.of_table import TableScopedView, require
 from lakeui.api.preconditions import check_if_match, etag_of, state_of
 from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
 from lakeui.api.sequence_paging import SequencePaging
@@ -29,11 +28,12 @@ from lakeui.api.serializers.isolation import (
     SettingsSerializer,
 )
 from lakeui.api.serializers.jobs import JobDetailSerializer
+from lakeui.api.table_views import TableScopedView, require
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import build_setting
 from lakeui.conflicts.isolation.effect import LevelEffect, effect_of
 from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
-from lakeui.conflicts.isolation.observed import ObservedPair, list_observed_pairs
+from lakeui.conflicts.isolation.observed_pairs import ObservedPair, list_observed_pairs
 from lakeui.conflicts.isolation.overlap_rows import overlap_rows
 from lakeui.conflicts.isolation.overlaps import (
     CountedOverlap,
@@ -50,14 +50,14 @@ from lakeui.conflicts.isolation.proposal import (
     proposal_of,
     propose_setting,
 )
-from lakeui.conflicts.isolation.reordered import (
+from lakeui.conflicts.isolation.reordering import (
     OutOfOrderVersion,
     find_out_of_order,
     rows_of_versions,
 )
 from lakeui.conflicts.isolation.settings_history import settings_history
-from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.requests import request_job
+from lakeui.jobs.stream_readers import streams_reading
 
 _HISTORY = 20
 _MAX_OVERLAPS = 10_000

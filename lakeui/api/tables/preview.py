@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from engine.errors import StorageError
 from lakeui.api.fields import Int64Field, RecordedField, RowsStateField
 from lakeui.api.filtering import parse_query, refuse_body
-from lakeui.api.of_table import TableScopedView
+from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.models import Preview, Table
 from lakeui.catalog.previews import (
     PREVIEW_CONDITION,

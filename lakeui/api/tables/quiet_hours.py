@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from lakeui.api.fields import Int64Field
 from lakeui.api.filtering import refuse_unknown
-from lakeui.api.of_table import TableScopedView
+from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.quiet_hours import QuietHours, quiet_hours
 
 

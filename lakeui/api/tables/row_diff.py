@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from engine.snapshot.row_difference import ComparedBy
 from lakeui.api.fields import Int64Field
 from lakeui.api.filtering import parse_query, refuse_body
-from lakeui.api.of_table import TableScopedView
+from lakeui.api.table_views import TableScopedView
 from lakeui.api.tables.preview import (
     AnswerSerializer,
     PreviewColumnSerializer,

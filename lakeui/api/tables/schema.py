@@ -14,7 +14,6 @@ from engine.schema.column_mapping import column_mapping_mode
 from lakeui.api.caller import caller
 from lakeui.api.filtering import parse_query, refuse_unknown
 from lakeui.api.idempotency import answer_once
-from lakeui.api.of_table import TableScopedView, require
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.sequence_paging import SequencePaging
 from lakeui.api.serializers.definitions import (
@@ -24,6 +23,7 @@ from lakeui.api.serializers.definitions import (
     KeySerializer,
     TableSchemaSerializer,
 )
+from lakeui.api.table_views import TableScopedView, require
 from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.differences import definition_changes
 from lakeui.catalog.keys import Key, declare_key, parse_key, redact_keys

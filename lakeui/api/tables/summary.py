@@ -12,18 +12,18 @@ from rest_framework.response import Response
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
 from lakeui.api.filtering import parse_query, refuse_unknown
-from lakeui.api.of_table import TableScopedView, require
+from lakeui.api.long_polling import IF_NONE_MATCH, WaitSerializer, hold
 from lakeui.api.preconditions import check_if_match, digest_of, etag_of, has_state, state_of
 from lakeui.api.schema import IF_MATCH
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.streaming import LAST_EVENT_ID, EventStreamRenderer, stream_of, tell
+from lakeui.api.table_views import TableScopedView, require
 from lakeui.api.tables.schema import COLUMNS_SHOWN
-from lakeui.api.waiting import IF_NONE_MATCH, WaitSerializer, hold
 from lakeui.catalog.health import Health
 from lakeui.catalog.models import Table, TableSync
 from lakeui.catalog.schema_rows import schema_head, top_fields
 from lakeui.catalog.syncs import sync_of
-from lakeui.conflicts.unregistering import unregister_table
+from lakeui.conflicts.unregistration import unregister_table
 
 
 class TableSerializer(serializers.ModelSerializer[Table]):

@@ -14,10 +14,10 @@ from rest_framework.reverse import reverse
 from lakeui.api.caller import caller
 from lakeui.api.idempotency import answer_once
 from lakeui.api.jobs.jobs import accept_job
-from lakeui.api.of_table import require, tables_with_health
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.serializers.request import RequestSerializer
+from lakeui.api.table_views import require, tables_with_health
 from lakeui.api.tables.summary import TableDetailSerializer, TableSerializer
 from lakeui.catalog.filters import TableFilter
 from lakeui.catalog.models import Table

@@ -5,18 +5,18 @@ from typing import Any
 from django.db.models import QuerySet
 from rest_framework.generics import ListAPIView, RetrieveAPIView, get_object_or_404
 
-from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.versions import (
     VersionDetailSerializer,
     VersionFileSerializer,
 )
+from lakeui.api.table_views import TableScopedView
 from lakeui.api.tables.history import count_conflicts
 from lakeui.catalog.differences import change_of
 from lakeui.catalog.models import Commit, CommitFile
 from lakeui.conflicts.version_effects import effects_of
 from lakeui.jobs.filters import visible_jobs
-from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.stopped_streams import streams_stopped_by
+from lakeui.jobs.version_jobs import job_of_version
 
 
 class VersionDetail(TableScopedView, RetrieveAPIView[Commit]):

@@ -9,12 +9,12 @@ from rest_framework.response import Response
 
 from engine.conflict_facts import Rule
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.recorded import JUDGED
+from engine.conflicts.record_replay import JUDGED
 from lakeui.api.fields import FormerWordField, Int64Field, RecordedChoiceField, RecordedField
 from lakeui.api.filtering import parse_query
-from lakeui.api.of_table import TableScopedView
 from lakeui.api.serializers.concurrency import SwimLaneRequestSerializer
 from lakeui.api.serializers.isolation import LEVELS
+from lakeui.api.table_views import TableScopedView
 from lakeui.conflicts.replay.overlaps import FORMER_WORDS, WriteOutcome, pair_changes, replay
 from lakeui.conflicts.replay.recorded_history import clamp_range, latest_versions
 from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS

@@ -10,14 +10,14 @@ from django.db.models.fields.json import KeyTextTransform
 
 from engine.conflict_facts import Decision, SideChanges
 from lakeui.catalog import log_values
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.former_tables import is_former
 from lakeui.catalog.models import Commit
-from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.redaction import redact_conflict
 from lakeui.conflicts.statements.text import statement_text
-from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job, JobAttempt
+from lakeui.jobs.version_jobs import job_of_version
 
 RESOLVED_SHOWN = 3
 

@@ -13,7 +13,7 @@ from engine.conflict_facts import RemedyKind
 from engine.conflicts.remedy_trials import CHANGES
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import Person, action_for_kind, may
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.previews import check_condition
 from lakeui.conflicts.assessment import VECTORS_COST
 from lakeui.conflicts.conflict_detail.both_sides import decision_of

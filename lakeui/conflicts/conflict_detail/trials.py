@@ -17,8 +17,8 @@ from engine.conflict_facts import RemedyKind, TrialChange, TrialOutcome, Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.remedy_trials import AS_IT_WAS, CHANGES, ELSEWHERE, SERIALIZABLE, WHY_NOT
 from engine.errors import EngineError, RequestError
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.former_tables import filter_current_table
-from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.previews import PREVIEW_CONDITION, check_condition, is_waiting, send_or_undo
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.conflict_detail.narrowing import find_narrowing

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.conflict_facts import Verdict
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.assessment import TableEligibility, assess_eligibility, eligibility_of
 from lakeui.conflicts.eligibility.conditions import (
     Speed,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from engine.conflict_facts import Rule, Verdict
-from engine.conflicts.recorded import ReplaySetting, judge_conflict
+from engine.conflicts.record_replay import ReplaySetting, judge_conflict
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import eligible_setting, level_of
 from lakeui.conflicts.models import Conflict

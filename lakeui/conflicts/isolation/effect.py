@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.candidates import counts_appends
 from engine.conflicts.forecast import Operation
-from engine.conflicts.recorded import (
+from engine.conflicts.record_replay import (
     Judgement,
     RecordedConflict,
     ReplaySetting,
@@ -19,10 +19,10 @@ from engine.conflicts.recorded import (
 )
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import level_of, replay_setting
-from lakeui.conflicts.isolation.observed import ObservedPair
+from lakeui.conflicts.isolation.observed_pairs import ObservedPair
 from lakeui.conflicts.isolation.overlaps import DEFAULT_DAYS, Overlaps
 from lakeui.conflicts.isolation.proposal import LEVEL, Proposal, eligible_under
-from lakeui.conflicts.isolation.reordered import OutOfOrderVersion, OutOfOrderVersions
+from lakeui.conflicts.isolation.reordering import OutOfOrderVersion, OutOfOrderVersions
 from lakeui.conflicts.models import Conflict, rule_named
 from lakeui.conflicts.statements.kinds import (
     DELETE,

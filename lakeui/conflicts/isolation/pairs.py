@@ -11,7 +11,7 @@ from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import StatementKind
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import build_setting
-from lakeui.conflicts.isolation.observed import ObservedPair
+from lakeui.conflicts.isolation.observed_pairs import ObservedPair
 from lakeui.conflicts.isolation.overlaps import Overlaps
 from lakeui.conflicts.statements.kinds import (
     DELETE,

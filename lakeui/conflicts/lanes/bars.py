@@ -12,12 +12,12 @@ from engine.conflicts.statements import COMPACTIONS
 from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
-from lakeui.conflicts.lanes.landed import CommittedVersions
+from lakeui.conflicts.lanes.committed_versions import CommittedVersions
 from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_aborted, would_overlap
 from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.statements.kinds import kind_of_operation
-from lakeui.jobs.made_versions import VersionJob, write_ms
 from lakeui.jobs.spans import span_ms
+from lakeui.jobs.version_jobs import VersionJob, write_ms
 
 NOT_RECORDED = "not recorded"
 OURS = "lakeui"  # of an attempt of ours, which has not said its version

@@ -26,7 +26,7 @@ from lakeui.conflicts.lanes.bars import (
     build_running_bar,
     pipelines_of,
 )
-from lakeui.conflicts.lanes.landed import load_versions_around
+from lakeui.conflicts.lanes.committed_versions import load_versions_around
 from lakeui.conflicts.lanes.words import Properties, describe_resolution, properties_of
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import (
@@ -35,8 +35,8 @@ from lakeui.conflicts.replay.recorded_history import (
     load_recorded_history,
 )
 from lakeui.conflicts.version_effects import conflicts_of
-from lakeui.jobs.made_versions import makers_of, scripts_elsewhere
 from lakeui.jobs.models import JobAttempt
+from lakeui.jobs.version_jobs import makers_of, scripts_elsewhere
 from lakeui.jobs.writers import active_writers
 
 DEFAULT_VERSIONS = 100

@@ -26,7 +26,7 @@ from lakeui.conflicts.replay.what_if import (
     load_recorded_conflicts,
     what_if,
 )
-from lakeui.jobs.made_versions import makers_of, write_ms
+from lakeui.jobs.version_jobs import makers_of, write_ms
 
 LEVELS = (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE)
 SETTINGS = tuple((level, by_rows) for level in LEVELS for by_rows in (True, False))

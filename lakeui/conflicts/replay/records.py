@@ -9,7 +9,7 @@ from django.db.models.fields.json import KeyTransform
 from engine.conflict_facts import Rule
 from engine.conflicts.checker import RULE_OF_ERROR
 from engine.conflicts.forecast import Operation
-from engine.conflicts.recorded import RecordedConflict
+from engine.conflicts.record_replay import RecordedConflict
 from engine.conflicts.statements import StatementKind
 from lakeui.catalog.former_tables import is_former
 from lakeui.catalog.models import Table

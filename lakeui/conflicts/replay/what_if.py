@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.recorded import (
+from engine.conflicts.record_replay import (
     RecordedConflict,
     ReplaySetting,
     judge_commit,

@@ -51,8 +51,8 @@ from engine.expressions.tree import Expression
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.types import StructType, parse_schema
 from engine.snapshot.timestamps import timestamp_to_ms
+from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.models import Commit, Table
-from lakeui.catalog.named_tables import table_called
 from lakeui.conflicts.statements.clients import THIS_ENGINE, client_of
 from lakeui.conflicts.statements.conditions import (
     Names,

@@ -17,8 +17,8 @@ from kombu.exceptions import OperationalError
 from engine.errors import RequestError
 from lakeui.celery import app
 from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS
+from lakeui.monitoring.alerting.encryption import seal
 from lakeui.monitoring.alerting.messages import SECRET_PREFIX
-from lakeui.monitoring.alerting.sealed import seal
 from lakeui.monitoring.alerting.watch import message, put
 from lakeui.monitoring.alerting.webhooks import check_webhook, webhook_at
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule

@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from engine.errors import RequestError
 from lakeui.monitoring import deliveries
+from lakeui.monitoring.alerting.encryption import unseal
 from lakeui.monitoring.alerting.mail import send
 from lakeui.monitoring.alerting.messages import headers_of, json_of, mail_of
-from lakeui.monitoring.alerting.sealed import unseal
 from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at
 from lakeui.monitoring.models import AlertChannel, AlertDelivery
 

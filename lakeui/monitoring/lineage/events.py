@@ -24,8 +24,8 @@ from openlineage.client.serde import Serde
 
 from engine.commands.model import Clone, Command, Script
 from engine.errors import EngineError
+from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import table_called
 from lakeui.conflicts.models import PipelineTransaction
 from lakeui.jobs.command_rules import source_uris
 from lakeui.jobs.models import Job, JobEvent

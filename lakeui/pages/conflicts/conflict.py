@@ -15,8 +15,8 @@ from django.views.decorators.cache import never_cache
 from engine.conflict_facts import Decision, Rule, Subclass, Verdict, WinnerVerdicts
 from engine.conflicts.checker import CHECK_OF, CHECKS, FILE_RULES
 from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import CommitFile
-from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides, is_of_former_table
 from lakeui.conflicts.conflict_detail.later_commit import find_later_commit
 from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts

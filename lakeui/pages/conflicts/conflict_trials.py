@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from kombu.exceptions import OperationalError
 
 from engine.errors import EngineError
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
 from lakeui.conflicts.conflict_detail.later_commit import find_later_commit
 from lakeui.conflicts.conflict_detail.similar import similar_conflicts

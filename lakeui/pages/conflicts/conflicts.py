@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from engine.conflicts.checker import CHECKS
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, prepare_list, visible_conflicts
 from lakeui.conflicts.models import Conflict, normalise_outcome

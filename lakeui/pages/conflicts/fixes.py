@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.access import may
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.conflict_detail.advice import PASSES, ConflictAdvice, advice
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
 from lakeui.conflicts.conflict_detail.later_commit import LaterCommit

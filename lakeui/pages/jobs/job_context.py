@@ -16,7 +16,7 @@ from engine.commands.model import Create
 from engine.errors import EngineError
 from engine.protocol.properties import TableProperties
 from lakeui.catalog.access import action_for_kind, may
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport

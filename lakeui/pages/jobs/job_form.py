@@ -19,8 +19,8 @@ from engine.commands.model import COMMANDS, Command
 from engine.commands.names import name_sql, table_sql
 from engine.commands.sql import parse_request
 from engine.errors import EngineError, OnlyReadsError, RequestError, StatementError
+from engine.expressions.error_positions import place_in
 from engine.expressions.functions import FOLDED, FUNCTIONS
-from engine.expressions.places import place_in
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from engine.commands.model import COMMANDS
 from engine.errors import EngineError
 from lakeui.catalog.access import may
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.cancel_retry import cancel_job, rerun_job
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.errors import NotPermittedError

@@ -16,9 +16,9 @@ from django.views.decorators.http import require_POST
 
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import action_for_kind, may, tables_where
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.quiet_hours import quiet_hours
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule

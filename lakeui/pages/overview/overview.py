@@ -12,7 +12,6 @@ from django.utils import timezone
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.first_steps import first_steps
-from lakeui.monitoring.leading import SHOWS, SORTS, list_leading_tables, many_aborted, table_counts
 from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
 from lakeui.monitoring.recent_conflicts import (
@@ -21,7 +20,14 @@ from lakeui.monitoring.recent_conflicts import (
     day_of,
     sums_of_day,
 )
-from lakeui.monitoring.running import list_running_jobs
+from lakeui.monitoring.running_jobs import list_running_jobs
+from lakeui.monitoring.table_ranking import (
+    SHOWS,
+    SORTS,
+    list_leading_tables,
+    many_aborted,
+    table_counts,
+)
 from lakeui.pages.access.preferences import hides_first_steps
 from lakeui.pages.charts.heat import draw_heat
 from lakeui.pages.charts.partition_heat import draw_partition_heat

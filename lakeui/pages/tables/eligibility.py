@@ -10,12 +10,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.eligibility.lines import ConditionLine
 from lakeui.conflicts.eligibility.report import EligibilityReport, eligibility_report
 from lakeui.conflicts.eligibility.runtime_matrix import RuntimeCell, RuntimeColumn
-from lakeui.jobs.reading_streams import streams_reading
+from lakeui.jobs.stream_readers import streams_reading
 from lakeui.jobs.throughput import throughput_of
 from lakeui.pages.table_head import table_head, visible_table
 

@@ -20,9 +20,9 @@ from lakeui.conflicts.commit_timeline import RANGES, commit_timeline, usual_rang
 from lakeui.conflicts.filters import VersionFilter
 from lakeui.conflicts.version_effects import VersionEffects, effects_of
 from lakeui.jobs.filters import visible_jobs
-from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job
 from lakeui.jobs.stopped_streams import streams_stopped_by
+from lakeui.jobs.version_jobs import job_of_version
 from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.exports import export
 from lakeui.pages.listing import ListPage

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from django.db.models import Q
 from django.http import HttpRequest
 
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Commit, Table
-from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.row_counts import RowCounts, rows_of
-from lakeui.conflicts.isolation.reordered import OutOfOrderVersion, find_out_of_order_among
+from lakeui.conflicts.isolation.reordering import OutOfOrderVersion, find_out_of_order_among
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.redaction import may_read_condition
 from lakeui.conflicts.version_effects import (

@@ -23,7 +23,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import top_names
 from lakeui.conflicts.isolation.effect import effect_of
 from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
-from lakeui.conflicts.isolation.observed import ObservedPair, list_observed_pairs
+from lakeui.conflicts.isolation.observed_pairs import ObservedPair, list_observed_pairs
 from lakeui.conflicts.isolation.overlap_rows import OverlapRow, overlap_rows
 from lakeui.conflicts.isolation.overlaps import (
     DEFAULT_DAYS,
@@ -41,7 +41,7 @@ from lakeui.conflicts.isolation.proposal import (
     proposal_of,
     propose_setting,
 )
-from lakeui.conflicts.isolation.reordered import (
+from lakeui.conflicts.isolation.reordering import (
     OutOfOrderRow,
     OutOfOrderVersions,
     find_out_of_order,
@@ -50,8 +50,8 @@ from lakeui.conflicts.isolation.reordered import (
 from lakeui.conflicts.isolation.settings_history import settings_history
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.statements.kinds import DELETE, INSERT, MERGE, UPDATE, statement_kind
-from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.requests import request_job
+from lakeui.jobs.stream_readers import streams_reading
 from lakeui.pages.exports import export
 from lakeui.pages.table_head import table_head, visible_table
 

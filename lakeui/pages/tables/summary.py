@@ -21,7 +21,7 @@ from lakeui.catalog.keys import redact_keys
 from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.unregistering import right_to_unregister
+from lakeui.conflicts.unregistration import right_to_unregister
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.writers import jobs_changing

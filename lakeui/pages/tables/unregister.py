@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from engine.errors import EngineError
 from lakeui.catalog.access import ACTIONS, may
 from lakeui.catalog.models import Table
-from lakeui.conflicts.unregistering import count_records, right_to_unregister, unregister_table
+from lakeui.conflicts.unregistration import count_records, right_to_unregister, unregister_table
 from lakeui.pages.table_head import visible_table
 
 

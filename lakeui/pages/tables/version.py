@@ -17,11 +17,11 @@ from lakeui.catalog.access import may
 from lakeui.catalog.differences import change_of
 from lakeui.catalog.models import Commit, CommitFile, Table
 from lakeui.catalog.row_counts import rows_of
-from lakeui.conflicts.isolation.reordered import find_out_of_order_among
+from lakeui.conflicts.isolation.reordering import find_out_of_order_among
 from lakeui.conflicts.version_effects import effects_of
 from lakeui.jobs.filters import visible_jobs
-from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.stopped_streams import streams_stopped_by
+from lakeui.jobs.version_jobs import job_of_version
 from lakeui.pages.operations import rows_text, what_of
 from lakeui.pages.table_head import table_head, visible_table
 

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.recorded import JUDGED
+from engine.conflicts.record_replay import JUDGED
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import PROMISES
 from lakeui.conflicts.models import outcome_of

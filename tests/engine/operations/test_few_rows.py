@@ -27,7 +27,7 @@ from engine.operations.run import run
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.reader import ROW_INDEX, read_file
 from engine.spark import row_positions, writer
-from engine.spark.collected import FrameSize, collect_if_small, collect_rows, size_of_all
+from engine.spark.collection import FrameSize, collect_if_small, collect_rows, size_of_all
 from engine.spark.writer import few_rows
 from engine.storage.uri import open_store
 from engine.table import DeltaTable

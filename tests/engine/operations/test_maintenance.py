@@ -19,7 +19,7 @@ from engine.errors import (
     RetentionTooShortError,
     UnsupportedFeatureError,
 )
-from engine.operations.active import track_operation
+from engine.operations.active_writers import track_operation
 from engine.operations.staged_actions import removal, replace_vector
 from engine.schema.column_mapping import ID_KEY
 from engine.schema.write_errors import ColumnMappingRestoreError

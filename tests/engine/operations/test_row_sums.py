@@ -14,7 +14,7 @@ import pytest
 from engine.commands.analysed_merge import DELETE, INSERT, MATCHED, NOT_MATCHED, AnalysedClause
 from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
 from engine.expressions.tree import TRUE
-from engine.operations import arrow_rows, cluster, delete, merge, merge_in_process, optimize, update
+from engine.operations import arrow_merge, arrow_rows, cluster, delete, merge, optimize, update
 from engine.operations.row_deletion import RowDeletion
 from engine.operations.row_sums import RowSumError, check_clauses, check_inserted
 from engine.spark.file_writer import write_files
@@ -100,8 +100,8 @@ def test_a_merge_that_leaves_a_row_it_replaced_is_not_committed(do_lightly, tmp_
             bitmap.remove(bitmap.min())
         return merge_bitmaps(vectors, bitmaps)
 
-    merge_bitmaps = merge_in_process.merge_bitmaps
-    monkeypatch.setattr(merge_in_process, "merge_bitmaps", forgetful)
+    merge_bitmaps = arrow_merge.merge_bitmaps
+    monkeypatch.setattr(arrow_merge, "merge_bitmaps", forgetful)
     _is_refused(do_lightly, table, MERGE)
 
 

@@ -10,7 +10,7 @@ from engine.conflicts.checker import CHECKS
 from engine.conflicts.decision import WINNERS_KEPT
 from engine.conflicts.row_resolution import ROWS_DRAWN
 from engine.errors import ConflictError, ConflictFacts
-from engine.snapshot.rows_at import read_rows_at
+from engine.snapshot.row_lookup import read_rows_at
 from engine.table import DeltaTable
 from tests.engine.made_tables import stage
 from tests.stateful import commands as c

@@ -9,7 +9,7 @@ from engine.actions.commit_info import CommitInfo
 from engine.clock import SystemClock
 from engine.commands.maintenance import Vacuum
 from engine.errors import EngineError
-from engine.operations.active import track_operation
+from engine.operations.active_writers import track_operation
 from engine.operations.run import run
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from engine.commands.sql import parse_statement
-from lakeui.catalog.named_tables import Reader, names_others
+from lakeui.catalog.command_tables import Reader, names_others
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.command_rules import statement_of
 from lakeui.jobs.errors import NotPermittedError

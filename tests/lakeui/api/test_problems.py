@@ -9,7 +9,7 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 
 from engine import errors as engine_errors
-from engine.delta.exceptions import captured
+from engine.delta.exceptions import jvm_exceptions
 from lakeui.api.problems import handle_exception, problem_of
 from lakeui.jobs import errors as job_errors
 from tests.lakeui.api.problem import problem
@@ -72,7 +72,7 @@ def test_every_engine_error_has_a_status():
     def descendants(kind):
         return {kind}.union(*map(descendants, kind.__subclasses__()))
 
-    converted = set(captured._made.values())  # these exist with an error of Spark's alone
+    converted = set(jvm_exceptions._made.values())  # these exist with an error of Spark's alone
     for kind in descendants(engine_errors.EngineError) - converted:
         bare = kind.__new__(kind)
         bare.what, bare.remedy, bare.conflict = "It failed.", "", FACTS

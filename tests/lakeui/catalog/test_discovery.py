@@ -30,7 +30,7 @@ from lakeui.catalog.discovery import (
 from lakeui.catalog.models import Discovery, Table
 from lakeui.catalog.registration import request_registration
 from lakeui.catalog.unregistered_tables import dismiss
-from lakeui.conflicts.unregistering import unregister_table
+from lakeui.conflicts.unregistration import unregister_table
 from lakeui.monitoring.alerting.findings import AlertRound
 from lakeui.monitoring.attention_items import AttentionRequest
 from lakeui.monitoring.checks import AttentionCheck

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from engine.commands.sql import parse_statement
 from engine.expressions.parse import parse_condition
 from engine.schema.types import parse_schema
-from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.advice import advice
 from lakeui.conflicts.conflict_detail.both_sides import BothSides, both_sides

@@ -8,7 +8,7 @@ import pytest
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.days import OperationPair, count_out, recount, sums_since
 from lakeui.conflicts.models import Conflict, ConflictDay
-from lakeui.conflicts.unregistering import unregister_table
+from lakeui.conflicts.unregistration import unregister_table
 from lakeui.monitoring.recent_conflicts import conflict_sums
 from tests.lakeui.people import make_conflict, make_table, person
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.mirror import refresh_table
-from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.registration import register_table
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
@@ -18,8 +18,8 @@ from lakeui.conflicts.version_effects import (
     count_resolved_by_version,
     effects_of,
 )
-from lakeui.jobs.made_versions import job_of_version, makers_of
 from lakeui.jobs.models import Job, JobAttempt
+from lakeui.jobs.version_jobs import job_of_version, makers_of
 from tests.lakeui.catalog.log_writer import FULL_INFO, add, append_commit, new_table
 from tests.lakeui.factories import make_conflict, make_user
 from tests.lakeui.page_client import PageClient

@@ -15,7 +15,7 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.registration import register_table
 from lakeui.conflicts.assessment import build_setting
 from lakeui.conflicts.isolation.effect import effect_of
-from lakeui.conflicts.isolation.observed import list_observed_pairs
+from lakeui.conflicts.isolation.observed_pairs import list_observed_pairs
 from lakeui.conflicts.isolation.overlap_rows import overlap_rows
 from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, overlaps_of
 from lakeui.conflicts.isolation.pairs import table_matrix
@@ -27,7 +27,7 @@ from lakeui.conflicts.isolation.proposal import (
     proposal_of,
     propose_setting,
 )
-from lakeui.conflicts.isolation.reordered import (
+from lakeui.conflicts.isolation.reordering import (
     find_out_of_order,
     find_out_of_order_among,
     rows_of_versions,

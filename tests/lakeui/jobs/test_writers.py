@@ -10,7 +10,7 @@ from engine.commands.model import COMMANDS
 from engine.errors import RequestError
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.unregistering import unregister_table
+from lakeui.conflicts.unregistration import unregister_table
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.filters import JobFilter
 from lakeui.jobs.models import Job, Schedule

@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from lakeui.catalog.roles import Role
 from lakeui.monitoring.alerting.channels import send_test
-from lakeui.monitoring.alerting.sealed import unseal
+from lakeui.monitoring.alerting.encryption import unseal
 from lakeui.monitoring.deliveries import record_delivery
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
 from tests.lakeui.factories import make_user

@@ -23,8 +23,8 @@ from engine.conflict_facts import (
 from engine.conflicts.checker import CHECKS, find_conflict
 from engine.conflicts.decision import decision_of, stop_at_rule
 from engine.errors import ConcurrentDeleteReadException
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.conflicts.recording import AttemptOrigin, record_aborted

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from engine.errors import EngineError
+from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import table_called
-from lakeui.conflicts.unregistering import RecordCounts, unregister_table
+from lakeui.conflicts.unregistration import RecordCounts, unregister_table
 
 
 class Command(BaseCommand):

@@ -13,8 +13,8 @@ from engine.commands.model import Script
 from engine.commands.script import step_table
 from engine.commands.sql import parse_request
 from engine.errors import EngineError
+from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.models import Table
-from lakeui.catalog.named_tables import table_called
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 

@@ -12,7 +12,7 @@ from pyspark.errors.exceptions.connect import AnalysisException
 
 from engine import errors
 from engine.delta.connect import exceptions
-from engine.delta.exceptions import captured as conversion
+from engine.delta.exceptions import jvm_exceptions as conversion
 from tests.engine.delta.test_exceptions import CONFLICTS
 
 GENERAL = "io.delta.exceptions.DeltaConcurrentModificationException"
@@ -88,10 +88,10 @@ def test_the_names_of_another_package_stay(monkeypatch):
     [
         (
             "import pyspark.util, engine.delta, sys;"
-            "module = sys.modules['engine.delta.exceptions.captured'];"
+            "module = sys.modules['engine.delta.exceptions.jvm_exceptions'];"
             "convert = pyspark.errors.exceptions.captured.convert_exception;"
             "print(module._delta_exception_patched, convert.__module__)",
-            "True engine.delta.exceptions.captured",
+            "True engine.delta.exceptions.jvm_exceptions",
         ),
         (
             "import engine.delta, sys; print('pyspark' in sys.modules);"

@@ -17,8 +17,8 @@ from engine.expressions.parse import parse_value
 from engine.expressions.tree import INTERVAL, VOID, Call, Column, Expression, Literal
 from engine.expressions.types import common_type, sql_name
 from engine.operations.arrow_rows import evaluate_as, need_spark
+from engine.operations.caller_rows import convert_rows, names_by_position
 from engine.operations.execution import Execution
-from engine.operations.given_rows import convert_rows, names_by_position
 from engine.schema.arrow import to_arrow_type
 from engine.schema.assignment import is_storable, plan_storage
 from engine.schema.types import STRING, ArrayType, DataType, MapType, StructField, StructType

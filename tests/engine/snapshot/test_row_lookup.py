@@ -10,7 +10,7 @@ from engine.deletion_vectors.files import write_deletion_vectors
 from engine.errors import DataFileError
 from engine.schema.types import LONG, StructField, StructType
 from engine.snapshot.reader import ROW_INDEX
-from engine.snapshot.rows_at import read_rows_at
+from engine.snapshot.row_lookup import read_rows_at
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.made_tables import WITH_VECTORS, write_commit, write_first, write_rows

@@ -14,10 +14,10 @@ from engine.commands.analysed_merge import DELETE
 from engine.commands.sources import Source, TableSource
 from engine.expressions.traits import is_asked_once
 from engine.expressions.tree import Expression
+from engine.operations.arrow_changes import find_matching_positions
+from engine.operations.arrow_merge import ArrowMerge, MergeRowsByArrow
 from engine.operations.arrow_rows import FOR_SPARK
 from engine.operations.execution import Execution
-from engine.operations.in_process import find_matching_positions
-from engine.operations.merge_in_process import ArrowMerge, MergeRowsByArrow
 from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.row_deletion import split_by_partition
 from engine.schema.types import StructType

@@ -11,9 +11,9 @@ from engine.errors import RequestError
 from engine.expressions.tree import Expression
 from engine.operations.arrow_rows import evaluate_as
 from engine.operations.execution import Execution
+from engine.operations.literal_rows import rows_at_hand
 from engine.operations.source_rows import source_rows
 from engine.operations.write_rows import WriteTerms
-from engine.operations.written_rows import rows_at_hand
 from engine.schema.arrow import to_arrow_type
 from engine.schema.types import StructField, StructType
 from engine.spark.columns import to_column

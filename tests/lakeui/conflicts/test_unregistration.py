@@ -14,7 +14,7 @@ from lakeui.catalog.models import Commit, CommitHour, LiveFile, Table
 from lakeui.catalog.registration import register_table
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.unregistering import count_records, unregister_table
+from lakeui.conflicts.unregistration import count_records, unregister_table
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job, JobEvent
 from tests.lakeui.catalog.log_writer import add, append_commit, new_table

@@ -18,10 +18,10 @@ from engine.protocol.properties import TableProperties
 from engine.storage.local import LocalStore
 from engine.table import DeltaTable
 from lakeui.catalog import mirror
-from lakeui.catalog.held_tables import HeldTables
 from lakeui.catalog.mirror import rebuild_table, refresh_table
 from lakeui.catalog.models import LiveFile, Table
 from lakeui.catalog.registration import register_table
+from lakeui.catalog.table_cache import HeldTables
 from tests.lakeui.catalog.any_commits import (
     CDC,
     DOMAIN,
