@@ -79,7 +79,7 @@ def test_every_phase_of_a_transaction_is_reported(table, spool):
         write(table, c.Delete(3, c.Range(4, 5)))
         gives_way.txn.commit("DELETE")
         loses = begin(table, c.Delete(4, c.Range(3, 4)), observer)
-        write(table, c.Delete(5, c.Range(3, 4)))
+        write(table, c.Update(5, c.Range(3, 4), x=99))
         with pytest.raises(ConflictError):
             loses.txn.commit("DELETE")
         assert box.flush(30)
@@ -116,7 +116,7 @@ def reports(spool):
 def test_attempts_at_one_command_are_told_as_one_run(table, reports):
     with report_transaction(None, table.uri) as observer:
         loses = begin(table, c.Delete(4, c.Range(3, 4)), observer)
-        write(table, c.Delete(5, c.Range(3, 4)))
+        write(table, c.Update(5, c.Range(3, 4), x=99))
         with pytest.raises(ConflictError):
             loses.txn.commit("DELETE")
         write(table, c.Delete(6, c.Range(0, 1)), observer)
