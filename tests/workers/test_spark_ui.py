@@ -17,7 +17,7 @@ django.setup()
 from workers import spark_session
 spark_session.start()
 told = spark_session.cluster()
-since, until = spark_session.started()
+since, until = spark_session.start_times()
 is_told = told.application == spark_session.application() != "" and since < until
 said = {"ui": told.ui, "is_told": is_told}
 if told.ui:
@@ -27,7 +27,7 @@ if told.ui:
         said["elsewhere"] = outside.connect_ex(("127.0.0.2", urlsplit(told.ui).port))
     with urllib.request.urlopen(told.ui + "/executors/threadDump/?executorId=driver") as answer:
         said["threads"] = "Thread dump" in answer.read().decode()
-spark_session._Held.archive = None  # no JVM comes after it that would use its classes
+spark_session._SessionHolder.archive = None  # no JVM comes after it that would use its classes
 spark_session.stop()
 os.write(3, json.dumps(said).encode())
 """

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from lakeui.api import streaming
+from lakeui import event_streams
 from lakeui.api.command_schemas import REQUESTS
 from lakeui.api.models import ApiToken
 from lakeui.catalog.models import Discovery, Preview, TableKey
@@ -66,7 +66,7 @@ def one_connection(db):
 @pytest.fixture
 def lake(one_connection, monkeypatch) -> dict[str, Any]:
     """What addresses can name, each with all that can hang on it."""
-    monkeypatch.setattr(streaming, "LONGEST_S", 0)
+    monkeypatch.setattr(event_streams, "LONGEST_S", 0)
     owner, now = person("owner", "admin"), timezone.now()
     table = replayable(make_table())
     table.commits.filter(version=1).update(operation="WRITE", is_blind_append=True)
