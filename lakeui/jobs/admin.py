@@ -4,7 +4,16 @@ from auditlog.registry import auditlog
 from django.contrib import admin
 
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
-from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, Upload, WorkerReport
+from lakeui.jobs.models import (
+    Job,
+    JobAttempt,
+    JobEvent,
+    JobStage,
+    PeriodicTurn,
+    Schedule,
+    Upload,
+    WorkerReport,
+)
 
 auditlog.register(
     Job,
@@ -123,3 +132,10 @@ class UploadAdmin(ReadOnlyAdmin):
     search_fields = ["name", "owner__username"]
     date_hierarchy = "sent_at"
     list_select_related = ["owner"]
+
+
+@admin.register(PeriodicTurn)
+class PeriodicTurnAdmin(ReadOnlyAdmin):
+    list_display = ["name", "holder", "expires_at"]
+    list_filter = ["expires_at"]
+    search_fields = ["name"]

@@ -62,7 +62,7 @@ _REFLECT = [
 ]
 _SUBQUERIES = [
     "id = (SELECT 1)",
-    "id IN (SELECT id FROM t)",
+    "id IN (SELECT id FROM elsewhere)",
     "EXISTS (SELECT 1)",
     "NOT EXISTS (SELECT 1 FROM secret)",
     "(SELECT max(id) FROM secret) = 1",
@@ -454,7 +454,7 @@ _MALFORMED = [
     "[1, 2] = arr",
     "(1, 2) = (1, 2, 3)",
     "(id, name) IN ((1, 'a'), 2)",
-    "(id, name) IN (SELECT id FROM t)",
+    "(id, name) IN (SELECT id FROM elsewhere)",
     "ARRAY() = arr",
     "STRUCT(1) = st",
     "named_struct(name, 1) = st",

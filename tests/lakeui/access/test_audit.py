@@ -44,7 +44,7 @@ def token_client(ann):
     return APIClient(headers={"Authorization": f"Bearer {secret}"})
 
 
-@pytest.mark.parametrize("how", ["by_session", "by_token"])
+@pytest.mark.parametrize("how", ["session_client", "token_client"])
 def test_a_job_is_on_record_with_who_asked_and_why(request, table, ann, how):
     caller = request.getfixturevalue(how)
     response = caller.post(f"/api/v1/tables/{table.pk}/jobs/", OPTIMIZE, format="json")
@@ -55,7 +55,7 @@ def test_a_job_is_on_record_with_who_asked_and_why(request, table, ann, how):
     assert entry.remote_addr == "127.0.0.1"
 
 
-@pytest.mark.parametrize("how", ["by_session", "by_token"])
+@pytest.mark.parametrize("how", ["session_client", "token_client"])
 def test_a_refusal_is_in_the_audit_trail(request, table, ann, how):
     caller = request.getfixturevalue(how)
     path = f"/api/v1/tables/{table.pk}/jobs/"

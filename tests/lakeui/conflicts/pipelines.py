@@ -50,9 +50,9 @@ class Program:
         ]
 
     def abort_events(self):
-        """The events of a DELETE of rows that another one deleted first."""
+        """The events of a DELETE of rows that an UPDATE changed first."""
         running = run(c.Delete(4, c.Range(3, 4)), self.lake, stats=False)
-        self.do(c.Delete(5, c.Range(3, 4)))
+        self.do(c.Update(5, c.Range(3, 4), x=99))
         with pytest.raises(ConflictError) as raised:
             running.txn.commit("DELETE")
         refresh_table(self.table)
