@@ -23,7 +23,7 @@ from knox.models import get_token_model
 from engine.commands.sql import parse_request
 from engine.schema.types import LONG, StructField, StructType
 from engine.storage.uri import open_store
-from lakeui.api import long_polling
+from lakeui import event_streams
 from lakeui.catalog.registration import register_table
 from lakeui.catalog.roles import Role
 from lakeui.jobs.models import Job
@@ -89,15 +89,15 @@ def installation(lake, settings, live_server, monkeypatch):
     rows = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
     write_commit(store, 1, write_rows(store, "a.parquet", rows))
     register_table(str(lake / "lake/orders"), "sales.orders")
-    asked = long_polling._asked
+    asked = event_streams._ask
 
     def look(is_news):
         for job in Job.objects.filter(state=Job.State.QUEUED):
             jobs.run_job.apply(args=[str(job.pk)])
         return asked(is_news)
 
-    monkeypatch.setattr(long_polling, "PAUSE_S", 0.01)
-    monkeypatch.setattr(long_polling, "_asked", look)
+    monkeypatch.setattr(event_streams, "PAUSE_S", 0.01)
+    monkeypatch.setattr(event_streams, "_ask", look)
     ada = User.objects.create_superuser("ada")
     _, token = get_token_model().objects.create(
         user=ada, expiry=timedelta(hours=1), name="ci", role=Role.ADMIN

@@ -12,7 +12,7 @@ from django.core.cache import cache
 from django.core.wsgi import get_wsgi_application
 
 from engine.table import DeltaTable
-from lakeui.api import long_polling
+from lakeui import event_streams
 from lakeui.catalog.models import Table
 from lakeui.client import (
     ApiError,
@@ -67,7 +67,7 @@ class _Stumbling(httpx.BaseTransport):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     cache.clear()
-    monkeypatch.setattr(long_polling, "PAUSE_S", 0.01)
+    monkeypatch.setattr(event_streams, "PAUSE_S", 0.01)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def client(token):
 @pytest.fixture
 def work_queue(monkeypatch):
     """Whatever is queued is done once a request waits for it: at its second look."""
-    looks, asked = [], long_polling._asked
+    looks, asked = [], event_streams._ask
 
     def look(is_news):
         looks.append(1)
@@ -88,7 +88,7 @@ def work_queue(monkeypatch):
                 jobs.run_job.apply(args=[str(job.pk)])
         return asked(is_news)
 
-    monkeypatch.setattr(long_polling, "_asked", look)
+    monkeypatch.setattr(event_streams, "_ask", look)
 
 
 @pytest.mark.usefixtures("work_queue")

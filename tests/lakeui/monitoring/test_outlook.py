@@ -128,8 +128,8 @@ def test_schedules_that_are_due_count_in_the_outlook_of_a_job(
 
 def test_what_is_on_record_of_a_pair_stands_beside_the_forecast():
     table = table_of()
-    make_conflict(table, current_operation="DELETE", winner_operation="DELETE", file_count=3)
-    [landed] = outlook(table, "delete", ONE_ROW, landed="DELETE", predicate="").landed
+    make_conflict(table, current_operation="DELETE", winner_operation="UPDATE", file_count=3)
+    [landed] = outlook(table, "delete", ONE_ROW, landed="UPDATE", predicate="").landed
     assert (landed.verdict, landed.record.aborted, landed.record.files) == (Verdict.SAME_ROW, 1, 3)
 
 
