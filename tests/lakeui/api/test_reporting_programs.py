@@ -66,7 +66,7 @@ def write_with_conflicts(program, box):
     program.do(c.Delete(3, c.Range(4, 5)))
     gives_way.txn.commit("DELETE")
     loses = observe_delete(program.lake, box, c.Delete(4, c.Range(3, 4)))
-    program.do(c.Delete(5, c.Range(3, 4)))
+    program.do(c.Update(5, c.Range(3, 4), x=99))
     with pytest.raises(ConflictError):
         loses.txn.commit("DELETE")
 
@@ -82,7 +82,7 @@ def test_a_programs_conflicts_are_there_with_both_sides(live_server, program, to
     assert kinds() == ["aborted", "resolved"]
     lost = Conflict.objects.get(kind="aborted")
     assert lost.exception == "ConcurrentDeleteReadException"
-    assert (lost.current_operation, lost.winner_operation) == ("DELETE", "DELETE")
+    assert (lost.current_operation, lost.winner_operation) == ("DELETE", "UPDATE")
     assert lost.transaction.statement == "DELETE FROM orders"
     assert lost.transaction.started_at <= lost.occurred_at
     assert Pipeline.objects.get().name == WRITER["application"]

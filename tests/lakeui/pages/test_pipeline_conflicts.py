@@ -141,7 +141,7 @@ def test_its_losses_count_where_a_report_of_the_pair_is_explained(reader, abort)
     text = (
         f"ConcurrentDeleteReadException: This transaction attempted to read one or more files that "
         f'were deleted by a concurrent update. Conflicting commit: {{"version":{abort.winning_version},'
-        f'"operation":"DELETE","txnId":"{abort.facts["winner"]["txn_id"]}"}}'
+        f'"operation":"UPDATE","txnId":"{abort.facts["winner"]["txn_id"]}"}}'
     )
     told = reader.post(
         "/api/v1/conflicts/explain/", {"text": text}, content_type="application/json"
