@@ -153,20 +153,6 @@ class UnsupportedFeatureError(EngineError):
         )
 
 
-class UnsupportedTypeError(EngineError):
-    """Columns of types that other engines have and this one lacks, named."""
-
-    code = "DELTA_UNSUPPORTED_DATA_TYPES"
-    sqlstate = "0AKDC"
-
-    def __init__(self, types: Iterable[str]) -> None:
-        self.types = list(types)
-        super().__init__(
-            f"This engine neither reads nor writes {', '.join(self.types)}.",
-            "Read the other columns alone, or use an engine that supports the type.",
-        )
-
-
 class DataFileError(EngineError):
     """A data or deletion-vector file that the log names is missing or damaged."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.errors import InvalidSchemaError, UnsupportedTypeError
+from engine.errors import EngineError, InvalidSchemaError
 from engine.schema.types import (
     ArrayType,
     DataType,
@@ -35,6 +35,20 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "variant": VARIANT_STORAGE,
     "void": pa.null(),
 }
+
+
+class UnsupportedTypeError(EngineError):
+    """Columns of types that other engines have and this one lacks, named."""
+
+    code = "DELTA_UNSUPPORTED_DATA_TYPES"
+    sqlstate = "0AKDC"
+
+    def __init__(self, types: Iterable[str]) -> None:
+        self.types = list(types)
+        super().__init__(
+            f"This engine neither reads nor writes {', '.join(self.types)}.",
+            "Read the other columns alone, or use an engine that supports the type.",
+        )
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:

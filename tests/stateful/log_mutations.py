@@ -137,8 +137,8 @@ LOG_RULES = (
     Mutation(
         "a version with change files also tells its changed files",
         FEED,
-        "            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS)\n        return\n",
-        "            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS)\n",
+        "            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS, batch_bytes)\n        return\n",
+        "            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS, batch_bytes)\n",
     ),
     Mutation(
         "files that moved without a change of data are in the change feed",
@@ -173,9 +173,9 @@ LOG_RULES = (
     ),
     Mutation(
         "bounds of times are exact",
-        "snapshot/data_skipping.py",
-        "return _moved(bound, _MILLISECOND)",
-        "return bound",
+        "actions/statistics.py",
+        "return _shift_time(moment, error + _MILLISECOND)",
+        "return moment",
     ),
     Mutation(
         "bounds of decimals are exact",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from engine.conflicts.matrix import MATRIX_VERDICTS
@@ -57,7 +57,7 @@ class UndecidedSerializer(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
-@extend_schema_serializer(deprecate_fields=["appends_met", "reordered"])
+@extend_schema_serializer(deprecate_fields=["appends_met"])
 class ForecastSerializer(serializers.Serializer[Any]):
     """The last 30 days under the other settings. `more` is certain, by kind; `then` at least so many."""
 
@@ -77,12 +77,6 @@ class ForecastSerializer(serializers.Serializer[Any]):
         allow_null=True,
         help_text="Out-of-order versions that would not exist; null: the level stays.",
     )
-    reordered = serializers.SerializerMethodField()
-
-    @extend_schema_field(serializers.IntegerField(allow_null=True))
-    def get_reordered(self, effect: Any) -> int | None:
-        """How many of them there are."""
-        return None if effect.out_of_order is None else len(effect.out_of_order)
 
 
 @extend_schema_serializer(deprecate_fields=["losing_jobs"])

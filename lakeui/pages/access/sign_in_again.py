@@ -1,7 +1,7 @@
 """Lead a page whose session has ended to the sign-in page, and back to where it was."""
 
 from collections.abc import Callable
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -23,7 +23,8 @@ class SignInAgainMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self._get_response(request)
         is_fragment = bool(request.headers.get("HX-Request"))
-        if not (_leads_to_sign_in(response) and (is_fragment or request.method == "POST")):
+        is_asked_here = is_fragment or request.method == "POST"
+        if not (is_asked_here and _needs_sign_in(request, response)):
             return response
         header = "HX-Current-URL" if is_fragment else "Referer"
         address = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': _page(request, header)})}"
@@ -33,9 +34,13 @@ class SignInAgainMiddleware:
         return HttpResponse(status=204, headers={"HX-Redirect": address})
 
 
-def _leads_to_sign_in(response: HttpResponse) -> bool:
-    place = urlsplit(response.get("Location", "")).path
-    return response.status_code == 302 and place == resolve_url(settings.LOGIN_URL)
+def _needs_sign_in(request: HttpRequest, response: HttpResponse) -> bool:
+    """Return whether a view refused the request for want of a signed-in person."""
+    place = urlsplit(response.get("Location", ""))
+    if response.status_code != 302 or place.path != resolve_url(settings.LOGIN_URL):
+        return False
+    following = parse_qs(place.query).get("next", [""])[0]
+    return urlsplit(following).path == request.path
 
 
 def _page(request: HttpRequest, header: str) -> str:

@@ -81,7 +81,7 @@ def test_clauses_become_steps_in_sqls_order():
         "HAVING count(*) > 1 QUALIFY rn = 1 ORDER BY id LIMIT 3"
     )
     assert shape(bind(text)) == [
-        "Limit", "Sort", "Project", "Filter", "Windows", "Filter", "Aggregate", "Filter", "Scan",
+        "LimitRows", "Sort", "Project", "Filter", "Windows", "Filter", "Aggregate", "Filter", "Scan",
     ]  # fmt: skip
 
 

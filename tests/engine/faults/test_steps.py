@@ -12,7 +12,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from tests.engine.faults.stores import AFTER, BEFORE, LOST, FaultyStore, copy_store
-from tests.engine.made_tables import add, write_commit
+from tests.engine.made_tables import write_commit, write_rows
 from tests.engine.transaction.tables import FakeClock
 
 ENABLE = "ALTER TABLE t SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
@@ -28,7 +28,7 @@ def _create_store() -> MemoryStore:
     )
     run(parse_statement(statement), DeltaTable(store), None)
     for version, rows in ((1, 3), (2, 5)):
-        write_commit(store, version, add(f"f{version}", stats=f'{{"numRecords":{rows}}}'))
+        write_commit(store, version, write_rows(store, f"f{version}", {"id": range(rows)}))
     return store
 
 

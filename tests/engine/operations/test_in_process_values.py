@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,6 +12,7 @@ from engine.errors import (
     RequestError,
     UnknownColumnError,
 )
+from engine.operations import arrow_rows
 from engine.operations.arrow_rows import RowTracking
 from engine.operations.merge_join import pair_rows
 from engine.spark.table_files import TableFiles
@@ -131,7 +131,7 @@ def test_a_wide_row_is_not_paired_without_end():
         pair_rows(target, np.zeros(1000, dtype=np.int64), source, numbers)
 
 
-def test_the_row_ids_of_a_file_of_many_rows_are_for_spark(do_lightly, empty_table):
+def test_the_row_ids_of_a_file_of_many_rows_are_for_spark(do_lightly, empty_table, monkeypatch):
     do_lightly(
         "CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
     )
@@ -140,9 +140,9 @@ def test_the_row_ids_of_a_file_of_many_rows_are_for_spark(do_lightly, empty_tabl
     (add,) = snapshot.add_files()
     table = TableFiles(empty_table.uri, snapshot.schema, properties=snapshot.properties)
     assert RowTracking.read(snapshot, table, add).ids.to_pylist() == [0, 1]
-    many = msgspec.structs.replace(add, stats='{"numRecords": 100000000}')
+    monkeypatch.setattr(arrow_rows, "_MOST_TRACKED_ROWS", 1)
     with pytest.raises(CannotEvaluateError, match="too many rows"):
-        RowTracking.read(snapshot, table, many)
+        RowTracking.read(snapshot, table, add)
 
 
 def test_keys_of_years_that_python_does_not_have_are_merged(do_lightly, empty_table):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from engine.commands.sql import parse_statement
-from engine.errors import InvalidSchemaError, UnsupportedTypeError
+from engine.errors import InvalidSchemaError
 from engine.operations.run import run
-from engine.schema.arrow import to_arrow_type
+from engine.schema.arrow import UnsupportedTypeError, to_arrow_type
 from engine.schema.types import PrimitiveType, parse_schema
 from engine.snapshot.new_table import first_actions
 from engine.spark.columns import to_spark_type
