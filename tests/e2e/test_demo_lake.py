@@ -129,7 +129,6 @@ def test_why_a_job_lost_is_found_and_it_passes_when_run_again(keyboard):
     expect(page.get_by_role("heading", name="How to avoid it")).to_be_visible()
     expect(page.get_by_text("enable deletion vectors").first).to_be_visible()
     panel = page.locator("#rerun")
-    keyboard.type("Type sales.returns to run it", "sales.returns")
     keyboard.press("Run again", within=panel)
     expect(panel.get_by_text("It has committed as")).to_be_visible(timeout=120_000)
 
@@ -140,7 +139,6 @@ def test_a_table_is_made_eligible_for_row_level_concurrency(keyboard):
     expect(page.get_by_role("heading", name="Not eligible for row-level")).to_be_visible()
     keyboard.press("Set as a job…")
     expect(page.get_by_text("The protocol is upgraded")).to_be_visible()
-    keyboard.type("Type sales.returns to run it", "sales.returns")
     keyboard.press("Run it")
     expect_commit(page)
     open_tab(keyboard, "sales.returns", "Row-level eligibility")
@@ -182,7 +180,6 @@ def test_vacuum_says_what_it_would_delete_before_it_does(keyboard):
     expect(page.get_by_text("The plan is below.")).to_be_visible(timeout=A_JOB_MS)
     expect(page.get_by_text(re.compile(r"part-\S+\.parquet")).first).to_be_visible()
     keyboard.follow("Run it")
-    keyboard.type("Type web.visits to run it", "web.visits")
     keyboard.press("Run it")
     expect_commit(page)
 

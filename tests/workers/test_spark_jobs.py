@@ -1,6 +1,7 @@
 """Jobs on rows, in Spark workers: loaded once whatever happens to the worker."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,11 +59,18 @@ def delete(table: Table, where: str, **more) -> Job:
     )
 
 
-def two_that_meet(table: Table, first: str, second: str) -> tuple[Job, Job]:
-    """Two DELETEs sent together: the first one waits with its commit until the second has read."""
+def two_that_meet(
+    table: Table, first: str, second: str, send: Callable[..., Job] = delete
+) -> tuple[Job, Job]:
+    """A DELETE and another write sent together, which commits after the DELETE has."""
     with transaction.atomic():
         winner = delete(table, first)
-        return winner, delete(table, second, commit_after=winner)
+        return winner, send(table, second, commit_after=winner)
+
+
+def update(table: Table, where: str, **more) -> Job:
+    parameters = {"assignments": {"country": "'FR'"}, "where": where}
+    return request_job(table=table, kind="update", parameters=parameters, requested_by=None, **more)
 
 
 def empty_table(place: Path, name: str) -> Table:
@@ -189,7 +197,7 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     compacts_what_a_write_leaves(lake / "lake/small", rows)
     copies_in_a_stream(table, empty_table(lake / "lake/copy", "sales.copy"))
 
-    winner, same_rows = two_that_meet(table, "country = 'DE'", "id = 3")
+    winner, same_rows = two_that_meet(table, "country = 'DE'", "id = 3", update)
     expect_success(winner)
     lost = wait_for_end(same_rows)
     assert (lost.state, lost.error_code) == (
