@@ -40,17 +40,24 @@ def clock(moment: datetime | None) -> SafeString:
     )
 
 
-def clock_short(moment: datetime) -> SafeString:
-    """When something is due: the time of day, with its day where that is not today."""
+def clock_short(moment: datetime | None) -> SafeString:
+    """Format a moment to the minute, for narrow columns; the title has it whole."""
+    if moment is None:
+        return NOT_RECORDED
     local, today = timezone.localtime(moment), timezone.localtime()
-    day = "" if local.date() == today.date() else f"{local.day} {local:%b} "
+    if local.date() == today.date():
+        text = f"{local:%H:%M}"
+    elif local.year == today.year:
+        text = f"{local.day} {local:%b %H:%M}"
+    else:
+        text = f"{local.day} {local:%b %Y}"
     return format_html(
         '<time class="mono" datetime="{}" title="{} {}, {}">{}</time>',
         _rfc3339(moment),
         clock_text(moment),
         local.tzname(),
         units.format_ago(moment, timezone.now()),
-        f"{day}{local:%H:%M}",
+        text,
     )
 
 

@@ -82,6 +82,7 @@ def test_a_head_is_one_row_and_the_lake_fits_beside_the_sidebar(overview_page, s
     tops = "facts => facts.map(fact => fact.getBoundingClientRect().top)"
     assert len(set(overview_page.locator(".facts-table > div").evaluate_all(tops))) == 1
     overview_page.goto("/")
+    overview_page.evaluate(YESTERDAY)
     lake = overview_page.locator(".scroll[aria-labelledby=tables]")
     assert lake.evaluate("each => each.scrollWidth <= each.clientWidth")
 
