@@ -7,8 +7,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from lakeui.catalog import units
 from lakeui.jobs.spans import span_ms
-from lakeui.pages import units
 
 NOT_RECORDED = format_html('<span class="none">{}</span>', "not recorded")
 
@@ -21,7 +21,7 @@ def when(moment: datetime | None, nothing: str = "not recorded") -> SafeString:
         '<span class="when"><time datetime="{}" title="{}">{} {}</time><small>{}</small></span>',
         _rfc3339(moment),
         _rfc3339(moment),
-        clock_text(moment),
+        units.clock_text(moment),
         timezone.localtime(moment).tzname(),
         units.format_ago(moment, timezone.now()),
     )
@@ -36,7 +36,7 @@ def clock(moment: datetime | None) -> SafeString:
         _rfc3339(moment),
         _rfc3339(moment),
         units.format_ago(moment, timezone.now()),
-        clock_text(moment),
+        units.clock_text(moment),
     )
 
 
@@ -54,7 +54,7 @@ def clock_short(moment: datetime | None) -> SafeString:
     return format_html(
         '<time class="mono" datetime="{}" title="{} {}, {}">{}</time>',
         _rfc3339(moment),
-        clock_text(moment),
+        units.clock_text(moment),
         local.tzname(),
         units.format_ago(moment, timezone.now()),
         text,
@@ -94,7 +94,7 @@ def ago(moment: datetime | None, nothing: str = "never") -> SafeString:
     return format_html(
         '<time datetime="{}" title="{} {}">{}</time>',
         _rfc3339(moment),
-        clock_text(moment),
+        units.clock_text(moment),
         timezone.localtime(moment).tzname(),
         units.format_ago(moment, timezone.now()),
     )
@@ -103,7 +103,7 @@ def ago(moment: datetime | None, nothing: str = "never") -> SafeString:
 def old(moment: datetime) -> SafeString:
     """How old what is shown is, the absolute time in its title: 2 s old."""
     text = units.format_ago(moment, timezone.now()).removesuffix(" ago")
-    title = f"{clock_text(moment)} {timezone.localtime(moment).tzname()}"
+    title = f"{units.clock_text(moment)} {timezone.localtime(moment).tzname()}"
     said = text if text == "just now" else f"{text} old"
     return format_html('<time datetime="{}" title="{}">{}</time>', _rfc3339(moment), title, said)
 
@@ -113,16 +113,6 @@ def format_span(later: datetime | None, earlier: datetime | None) -> str:
     if earlier is None:
         return ""
     return units.format_duration(span_ms(earlier, later or timezone.now()))
-
-
-def clock_text(moment: datetime) -> str:
-    """02:31:02 today, 19 Nov 02:31:02 this year, 19 Nov 2025 02:31 before."""
-    local, today = timezone.localtime(moment), timezone.localtime()
-    if local.date() == today.date():
-        return local.strftime("%H:%M:%S")
-    if local.year == today.year:
-        return f"{local.day} {local:%b %H:%M:%S}"
-    return f"{local.day} {local:%b %Y %H:%M}"
 
 
 def _rfc3339(moment: datetime) -> str:

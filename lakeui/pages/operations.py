@@ -8,7 +8,7 @@ from engine.words import count_noun
 from lakeui.catalog.families import FAMILIES, family_of
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import RowCounts
-from lakeui.pages.units import MINUS, format_count
+from lakeui.catalog.units import MINUS, format_count
 
 __all__ = ["FAMILIES", "family_of", "name_of", "rows_text", "short_rows", "tick_height", "what_of"]
 _SHORTEN = 100_000

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from lakeui.pages.units import format_duration
+from lakeui.catalog.units import format_duration
 
 HOURS, _ROW = 24, 24
 _MAX_ROWS = 8

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from lakeui.catalog.file_layout import SizeBin, size_bins
-from lakeui.pages.units import format_bytes
+from lakeui.catalog.units import format_bytes
 
 _HEIGHT, _BASE, _LOWEST = 168, 192, 2
 

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
+from lakeui.catalog.units import format_duration
 from lakeui.conflicts.lanes.navigator import BUCKETS, DAY, Navigator
-from lakeui.pages.units import format_duration
 
 _BASE, _HEIGHT, _LEAST = 26, 21, 2.0
 _STEP = 100 / BUCKETS

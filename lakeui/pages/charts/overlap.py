@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.conflict_facts import Decision, SharedFile, SideFile
+from lakeui.catalog.units import format_count
 from lakeui.pages.file_names import file_head
-from lakeui.pages.units import format_count
 
 _LABELS_APART = 14.0  # per cent, so that labels under a strip do not touch
 _CHARACTER_PX = 7.4

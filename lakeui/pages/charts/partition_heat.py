@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakeui.catalog.units import format_duration
 from lakeui.monitoring.partition_costs import PartitionCost
 from lakeui.pages.charts.heat import format_in_unit, unit_of
-from lakeui.pages.units import format_duration
 
 _MOST_ROWS, _MOST_PAIRS = 8, 6
 

@@ -17,6 +17,7 @@ from engine.conflicts.checker import CHECK_OF, CHECKS, FILE_RULES
 from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import CommitFile
+from lakeui.catalog.units import format_count
 from lakeui.conflicts.conflict_detail.both_sides import both_sides, is_of_former_table
 from lakeui.conflicts.conflict_detail.later_commit import find_later_commit
 from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
@@ -29,7 +30,6 @@ from lakeui.pages.conflicts.conflict_rows import rows_view
 from lakeui.pages.conflicts.fixes import fixes_context
 from lakeui.pages.conflicts.set_words import set_words
 from lakeui.pages.jobs.jobs import STOP_POLLING
-from lakeui.pages.units import format_count
 
 _SIMILAR_SHOWN, _FILES_SHOWN = 8, 50
 

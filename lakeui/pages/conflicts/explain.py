@@ -16,7 +16,7 @@ from engine.clock import utc_from_ms
 from engine.conflict_facts import Remedy, RemedyKind
 from engine.conflicts.exceptions import GUIDES, SUBCLASS_MEANINGS
 from engine.errors import RequestError
-from lakeui.catalog import log_values
+from lakeui.catalog import log_values, units
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.reports.history import PairHistory, pair_history
@@ -24,7 +24,6 @@ from lakeui.conflicts.reports.links import LinkedReport, explain_report, record_
 from lakeui.conflicts.reports.marks import FactMark
 from lakeui.conflicts.reports.messages import ReportedConflict
 from lakeui.conflicts.reports.verdict import verdict_of
-from lakeui.pages import units
 from lakeui.pages.conflicts.samples import HERE, SAMPLES, sample_text
 
 OPERATIONS = ("MERGE", "UPDATE", "DELETE", "WRITE", "OPTIMIZE", "STREAMING UPDATE")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from engine.conflict_facts import Decision, Rule, SharedFile, SideChanges, SideReads
+from lakeui.catalog.units import format_count
 from lakeui.conflicts.models import Conflict
-from lakeui.pages.units import format_count
 
 _FILES_TOLD = 3
 

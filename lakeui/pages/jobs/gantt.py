@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakeui.catalog.units import format_duration
 from lakeui.jobs.models import JobAttempt
 from lakeui.jobs.spark_stages import stages_in
 from lakeui.jobs.timeline import AttemptSpan, JobTimeline, Part, PartKind
 from lakeui.pages.jobs.run_steps import label_of, tasks_in
-from lakeui.pages.units import format_duration
 
 _NARROWEST = 0.4  # of 100: what took no time can still be seen
 _TICKS = 6

@@ -17,6 +17,7 @@ from engine.errors import EngineError
 from engine.protocol.properties import TableProperties
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.command_tables import Reader
+from lakeui.catalog.units import format_bytes, format_count, format_duration
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
@@ -32,7 +33,6 @@ from lakeui.pages.jobs.plans import plan_view
 from lakeui.pages.jobs.run_comparison import compare_runs
 from lakeui.pages.jobs.run_steps import field_of, steps_of
 from lakeui.pages.jobs.stage_rows import StageTable, stage_table
-from lakeui.pages.units import format_bytes, format_count, format_duration
 
 LOG_LINES = 500
 _ATTEMPTS = 50

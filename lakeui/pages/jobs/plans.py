@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from lakeui.pages.units import format_bytes, format_count, format_duration
+from lakeui.catalog.units import format_bytes, format_count, format_duration
 
 _LONG = 20
 _SHOWN_FILES = 200

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lakeui.catalog.units import MINUS, format_bytes, format_count, format_duration
 from lakeui.jobs.models import Job
 from lakeui.jobs.same_runs import (
     AS_USUAL,
@@ -16,7 +17,6 @@ from lakeui.jobs.same_runs import (
 from lakeui.jobs.timeline import JobTimeline, PartKind
 from lakeui.pages.jobs.gantt import LABELS
 from lakeui.pages.jobs.run_steps import label_of
-from lakeui.pages.units import MINUS, format_bytes, format_count, format_duration
 
 _SHOWN_PARTS = 6
 _SHOWN_MS = 50

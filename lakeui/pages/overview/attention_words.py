@@ -8,11 +8,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
+from lakeui.catalog.short_words import plain_condition
+from lakeui.catalog.units import clock_text, format_ago, format_bytes, format_count, format_duration
 from lakeui.monitoring.attention_items import AttentionItem
 from lakeui.monitoring.checks import AttentionCheck
-from lakeui.pages.moments import clock_text
-from lakeui.pages.short_words import plain_condition
-from lakeui.pages.units import format_ago, format_bytes, format_count, format_duration
 
 _AROUND = 20  # versions of the swim-lane after the one that is shown
 

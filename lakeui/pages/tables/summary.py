@@ -20,6 +20,7 @@ from lakeui.catalog.growth import GROWTH_VERSIONS, Growth, GrowthPoint, growth
 from lakeui.catalog.keys import redact_keys
 from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import SchemaRows
+from lakeui.catalog.units import format_bytes, format_count
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.unregistration import right_to_unregister
 from lakeui.jobs.filters import visible_jobs
@@ -27,7 +28,6 @@ from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.writers import jobs_changing
 from lakeui.pages.table_head import table_head, visible_table
 from lakeui.pages.tables.history_rows import history_rows
-from lakeui.pages.units import format_bytes, format_count
 
 _COLUMNS_SHOWN, _RECENT = 60, 8
 _CONFLICTS_SHOWN, _JOBS_SHOWN = 5, 5

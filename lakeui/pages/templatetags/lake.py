@@ -18,11 +18,12 @@ from django.utils.safestring import SafeString
 
 from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.isolation import IsolationLevel
+from lakeui.catalog import short_words, units
 from lakeui.conflicts.lanes.bars import BarEnd
 from lakeui.conflicts.lanes.narrowing import LaneOutcome
 from lakeui.conflicts.replay.overlaps import WriteOutcome
 from lakeui.jobs.models import Job, JobAttempt
-from lakeui.pages import file_names, moments, operations, short_words, units
+from lakeui.pages import file_names, moments, operations
 from lakeui.pages.moments import NOT_RECORDED
 
 register = template.Library()

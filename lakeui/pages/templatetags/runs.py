@@ -8,11 +8,11 @@ from django.utils import timezone
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from lakeui.catalog import units
 from lakeui.jobs.cron_words import cron_in_words
 from lakeui.jobs.models import Job
-from lakeui.pages import units
 from lakeui.pages.jobs.run_steps import TaskField, label_of
-from lakeui.pages.moments import NOT_RECORDED, clock_text
+from lakeui.pages.moments import NOT_RECORDED
 
 register = template.Library()
 
@@ -92,7 +92,7 @@ def cron_words(cron: str) -> str:
 @register.filter
 def clock_words(moment: datetime) -> str:
     """A moment as text, for a title."""
-    return f"{clock_text(moment)} {timezone.localtime(moment).tzname()}"
+    return f"{units.clock_text(moment)} {timezone.localtime(moment).tzname()}"
 
 
 @register.simple_tag

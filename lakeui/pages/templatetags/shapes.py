@@ -10,6 +10,7 @@ from html import escape
 from django import template
 from django.utils.safestring import SafeString
 
+from lakeui.catalog.units import format_position
 from lakeui.pages.charts.heat import HeatMap, HeatMapCell
 from lakeui.pages.charts.lane_strip import LaneStrip, StripTick
 from lakeui.pages.charts.ruler import Ruler, RulerTick
@@ -17,7 +18,6 @@ from lakeui.pages.charts.sparkline import Sparkline
 from lakeui.pages.charts.swim_labels import BarLabel
 from lakeui.pages.charts.swim_shapes import DrawnBar, SwimChart
 from lakeui.pages.templatetags.lake import pages_of_versions
-from lakeui.pages.units import format_position
 
 register = template.Library()
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeui.catalog.models import Commit
+from lakeui.catalog.units import MINUS, format_ago, format_bytes, format_duration
 from lakeui.conflicts.commit_timeline import timeline_of
 from lakeui.monitoring.partition_costs import PartitionCost
 from lakeui.pages.charts.heat import draw_heat
@@ -16,7 +17,6 @@ from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.file_names import file_head
 from lakeui.pages.operations import family_of, name_of, what_of
 from lakeui.pages.templatetags.lake import short_path
-from lakeui.pages.units import MINUS, format_ago, format_bytes, format_duration
 
 NOW = datetime(2026, 11, 20, 14, 32, 7, tzinfo=UTC)
 MIB = 1024**2

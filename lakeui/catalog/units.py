@@ -1,6 +1,8 @@
-"""Numbers in words: bytes, counts, spans of time. Exact where exact fits, with its unit always."""
+"""Format bytes, counts, times and spans of time for people, always with their unit."""
 
 from datetime import datetime, timedelta
+
+from django.utils import timezone
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _HUGE = ("TiB", "PiB", "EiB")
@@ -57,6 +59,16 @@ def format_ago(moment: datetime, now: datetime) -> str:
         return f"{_coarse(elapsed)} ago"
     since_it_was_set = timedelta(minutes=1) if elapsed < -timedelta(hours=1) else timedelta(0)
     return f"in {_coarse(since_it_was_set - elapsed)}"
+
+
+def clock_text(moment: datetime) -> str:
+    """Return 02:31:02 today, 19 Nov 02:31:02 this year, 19 Nov 2025 02:31 before that."""
+    local, today = timezone.localtime(moment), timezone.localtime()
+    if local.date() == today.date():
+        return local.strftime("%H:%M:%S")
+    if local.year == today.year:
+        return f"{local.day} {local:%b %H:%M:%S}"
+    return f"{local.day} {local:%b %Y %H:%M}"
 
 
 def _coarse(span: timedelta) -> str:
