@@ -1,4 +1,4 @@
-"""Operations that are running in this process: what they stage is named by no log yet."""
+"""Register of the operations running in this process; no log names their staged files yet."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ def nobody_runs() -> int | None:
 
 @contextmanager
 def track_operation(uri: str, started_ms: int, what: str = "a write") -> Iterator[None]:
-    """An operation that may write files of a table."""
+    """Register a writing operation on a table for the duration of the block."""
     key, place = uuid.uuid4().hex, real_place(uri)
     with _lock:
         _running.setdefault(place, {})[key] = started_ms, what
@@ -30,7 +30,7 @@ def track_operation(uri: str, started_ms: int, what: str = "a write") -> Iterato
         yield
     finally:
         with _lock:
-            _running.get(place, {}).pop(key, None)  # a fork knows nothing of it
+            _running.get(place, {}).pop(key, None)  # missing in a forked child
             if not _running.get(place):
                 _running.pop(place, None)
 
@@ -43,14 +43,14 @@ def oldest_start_ms(uri: str) -> int | None:
 
 
 def list_active_writers(uri: str) -> tuple[str, ...]:
-    """The operations that are running on a table, the oldest first."""
+    """Return the operations running on a table, oldest first."""
     place = real_place(uri)
     with _lock:
         return tuple(what for _, what in sorted(_running.get(place, {}).values()))
 
 
 def _begin_anew() -> None:
-    """A fork has none of the threads that run them, nor the one that held the lock."""
+    """Reset the register in a forked child: the parent's threads and lock do not exist there."""
     global _lock
     _lock = threading.Lock()
     _running.clear()

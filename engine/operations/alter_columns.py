@@ -48,7 +48,7 @@ def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
     """Run ADD COLUMNS.
 
     Raises:
-        InvalidSchemaError: a name that is taken, or a column that cannot be null.
+        InvalidSchemaError: a name is taken, or a column is NOT NULL, generated or has a default.
         MetadataChangedException: a concurrent commit changed the metadata.
     """
     txn = execution.begin()
@@ -69,7 +69,7 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
     """Run DROP COLUMNS.
 
     Raises:
-        InvalidSchemaError: without column mapping, or a column that something depends on.
+        InvalidSchemaError: no column mapping, or a rule or the layout uses a column.
         MetadataChangedException: a concurrent commit changed the metadata.
     """
     txn = execution.begin()
@@ -89,7 +89,7 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
 
 
 def _same_clustering(snapshot: Snapshot) -> DomainMetadata:
-    """The clustering as it is, restated: it conflicts with clustering by a column that is dropped."""
+    """Restate the current clustering: concurrent clustering by a dropped column then conflicts."""
     domain = snapshot.domains.get(CLUSTERING_DOMAIN)
     return domain or build_clustering_domain(snapshot.schema, (), snapshot.mapping_mode)
 
@@ -98,8 +98,7 @@ def rename_column(command: RenameColumn, execution: Execution) -> OperationResul
     """Run RENAME COLUMN.
 
     Raises:
-        InvalidSchemaError: without column mapping, a name that is taken, or a column that a rule
-            names.
+        InvalidSchemaError: no column mapping, a name already taken, or a rule uses the column.
         MetadataChangedException: a concurrent commit changed the metadata.
     """
     txn = execution.begin()
@@ -121,8 +120,8 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     """Run ALTER COLUMN.
 
     Raises:
-        InvalidSchemaError: a type that is not wider, or type widening is not enabled.
-        InvariantViolationError: NOT NULL, and a row is null.
+        InvalidSchemaError: the new type is not wider, or type widening is not enabled.
+        InvariantViolationError: NOT NULL is requested and a row is null.
         MetadataChangedException: a concurrent commit changed the metadata.
     """
     txn = execution.begin()
@@ -142,7 +141,7 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
 
 
 def check_default_type(field: StructField) -> None:
-    """Refuse a default that the column cannot store.
+    """Refuse a default value of a type the column cannot store.
 
     Raises:
         InvalidSchemaError: it is of another type, or reads a table.
@@ -152,7 +151,7 @@ def check_default_type(field: StructField) -> None:
     given = check_default(field, text).type
     is_text_of_another = (
         given == STRING and field.type != STRING
-    )  # Spark casts none in a definition
+    )  # Spark does not cast defaults in a definition
     if is_text_of_another or not is_storable(given, field.type):
         msg = f"The default {text} is no value for {field.name}."
         raise InvalidSchemaError(msg, "Cast it.", field="new_default")
@@ -215,7 +214,7 @@ def _commit(
 def _update_configuration(
     configuration: Mapping[str, str], moved: Mapping[ColumnPath, ColumnPath]
 ) -> dict[str, str]:
-    """The configuration, naming columns as they are called now where it lists them for statistics."""
+    """Rename the columns listed for statistics in the configuration; remove dropped ones."""
     updated = dict(configuration)
     listed = _parse_column_list(updated.get(STATS_COLUMNS, ""))
     left = list(dict.fromkeys(_update_names(listed, moved)))
@@ -229,7 +228,7 @@ def _update_configuration(
 
 
 def _parse_column_list(text: str) -> list[ColumnPath]:
-    """The columns of a list; none where it cannot be read, which leaves it as it is."""
+    """Parse a list of columns; return [] if it is malformed, to leave it unchanged."""
     try:
         return list(parse_column_paths(text))
     except ValueError:
@@ -239,14 +238,14 @@ def _parse_column_list(text: str) -> list[ColumnPath]:
 def _update_names(
     paths: Sequence[ColumnPath], moved: Mapping[ColumnPath, ColumnPath]
 ) -> list[ColumnPath]:
-    """The paths as they are now, those that are gone left out."""
+    """Return the paths under their new names, without dropped columns."""
     for old, new in moved.items():
         paths = [_rename_path(path, old, new) for path in paths]
     return [path for path in paths if path]
 
 
 def _rename_path(path: ColumnPath, old: ColumnPath, new: ColumnPath) -> ColumnPath:
-    """A path under its new name, or its struct's; empty if it is gone."""
+    """Rename a path if it or its struct was renamed; return () if it was dropped."""
     head = path[: len(old)]
     if [part.lower() for part in head] != [part.lower() for part in old]:
         return path
@@ -261,7 +260,7 @@ def _check_mapped(snapshot: Snapshot, done: str) -> None:
 
 
 def _check_free(snapshot: Snapshot, path: tuple[str, ...]) -> None:
-    """Nothing is laid out by a column that goes, and no rule names it."""
+    """Refuse to drop a partition or clustering column, or a column used by a rule."""
     laid_out = [*snapshot.metadata.partition_columns, *snapshot.clustering_columns]
     if any(name.lower().split(".")[0] == path[0].lower() for name in laid_out):
         msg = f"{path[0]} is a partition or clustering column."

@@ -17,11 +17,11 @@ from engine.spark.reader import ScanRequest, scan
 
 
 def add_constraint(command: AddConstraint, execution: Execution) -> OperationResult:
-    """Run ADD CONSTRAINT: every row that is there is checked first.
+    """Run ADD CONSTRAINT after a check of every existing row.
 
     Raises:
-        InvariantViolationError: a row breaks it.
-        ConcurrentAppendException: rows came meanwhile that have not been checked.
+        InvariantViolationError: a row breaks the constraint.
+        ConcurrentAppendException: a concurrent commit added rows after the check.
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)

@@ -58,7 +58,7 @@ def append(command: Append, execution: Execution) -> OperationResult:
 def _append_in_process(
     command: Append, execution: Execution, terms: WriteTerms
 ) -> WriteOutput | None:
-    """Rows that are written out, in this process; None where Spark is to write them."""
+    """Write the given rows in this process; return None if Spark must write them."""
     if command.merge_schema or not execution.options.in_process_bytes:
         return None
     files = terms.files(execution)

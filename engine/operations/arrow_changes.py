@@ -1,7 +1,7 @@
 """Small DELETEs and UPDATEs without Spark: Arrow finds and writes the rows in this process.
 
-Arrow does only what it does exactly as Spark (`engine.expressions.evaluate`). Whatever it cannot do
-so, and whatever is large, is Spark's: that is decided before anything is written.
+Arrow evaluates only expressions with exactly Spark's result (`engine.expressions.evaluate`). Spark
+runs all others and every large statement; the choice is made before anything is written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,13 +42,13 @@ from engine.spark.writer import WriteOutput
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What an UPDATE writes: the rows that match as they will be, beside what stays of a file.
+    """The rows to write for an UPDATE or DELETE: new images, and the unchanged rows of a file.
 
     Attributes:
-        condition: which rows match.
-        assignments: what is set of them; none for a DELETE, which writes only what stays.
-        files: those whose rows are written.
-        leaves: whether the files' other rows are written too, as they are.
+        condition: selects the matching rows.
+        assignments: the new values; None for a DELETE, which writes unchanged rows only.
+        files: the files whose rows are written.
+        leaves: whether the files' unchanged rows are written too.
     """
 
     condition: Expression
@@ -65,10 +65,10 @@ def find_in_process(
     *,
     write_vectors: bool,
 ) -> list[FileDeletion] | None:
-    """The rows of files that match, their vectors written; None where Spark is to find them.
+    """Find the matching rows of files and write their vectors; return None if Spark must do it.
 
     Raises:
-        EngineError: there is no Spark to ask, and this cannot be done without.
+        EngineError: the statement needs Spark, and there is no session.
     """
     if is_asked_once(condition) or not is_small(execution, files):
         return None
@@ -85,12 +85,12 @@ def find_in_process(
 def write_in_process(
     execution: Execution, snapshot: Snapshot, images: Images, changed: Sequence[AddFile]
 ) -> tuple[WriteOutput, list[AddCDCFile]] | None:
-    """Rows of files under their new values; None where Spark is to write them.
+    """Write the changed rows of files; return None if Spark must write them.
 
     `changed` are the files whose matching rows go into the change feed, if the table has one.
 
     Raises:
-        EngineError: there is no Spark to ask, and this cannot be done without.
+        EngineError: the statement needs Spark, and there is no session.
     """
     every_file = {add.key: add for add in (*images.files, *changed)}
     if is_asked_once(images.condition) or not is_small(execution, list(every_file.values())):
@@ -105,7 +105,7 @@ def write_in_process(
         need_spark(execution, error)
         return None
     kept = keeps_row_ids(snapshot)
-    # a rewritten file stays one: its bounds are narrow
+    # keep one file per rewritten file: its bounds are narrow
     groups = rows if images.leaves else [[part for parts in rows for part in parts]]
     written, fed = write_rows_and_changes(execution, table, groups, changes, keep_row_ids=kept)
     return replace(written, images=writer.images), fed
@@ -114,10 +114,10 @@ def write_in_process(
 def find_matching_positions(
     snapshot: Snapshot, condition: Expression, files: Sequence[AddFile]
 ) -> dict[int, BitMap64]:
-    """The physical rows that match, by the numbers of the files that have any.
+    """Return the physical positions of matching rows, keyed by the index of their file.
 
     Raises:
-        EngineError: one of `FOR_SPARK`: Arrow cannot tell as Spark would.
+        EngineError: one of `FOR_SPARK`: Arrow cannot evaluate the condition as Spark does.
     """
     check_names(snapshot.schema)
     names = _names(snapshot, condition)
@@ -134,13 +134,13 @@ def find_matching_positions(
 
 
 def _names(snapshot: Snapshot, condition: Expression) -> list[str]:
-    """The columns that a condition needs, by the table's spelling."""
+    """Return the columns used by a condition, as the table spells them."""
     needed = {path[0].lower() for path in columns_of(condition)}
     return [field.name for field in snapshot.schema if field.name.lower() in needed]
 
 
 class _Images:
-    """The rows that a statement writes, all of them evaluated before the first is written.
+    """All rows of a statement, evaluated before the first one is written.
 
     `images` counts the new images among them.
     """
@@ -161,11 +161,11 @@ class _Images:
             )
 
     def rows(self) -> list[list[pa.Table]]:
-        """What goes into data files, by the file that it comes from."""
+        """Return the rows for data files, grouped by source file."""
         return [list(self._rows_of(add)) for add in self._images.files]
 
     def changes(self, files: Sequence[AddFile]) -> list[pa.Table]:
-        """What goes into the change feed: rows before, and, of an UPDATE, after."""
+        """Return the rows for the change feed: old images, and for an UPDATE the new images."""
         changes = []
         for add in files:
             for rows in self._files.read(add):

@@ -1,6 +1,6 @@
 """MERGE of few rows into few files without Spark: Arrow joins, decides and writes in this process.
 
-It does what `merge_rows` has Spark do, and leaves to Spark what `arrow_rows` says.
+It is the counterpart of `merge_rows`; `arrow_rows` decides when Spark must take over.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,12 +54,12 @@ _NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class ArrowMerge:
-    """A MERGE whose source is at hand as Arrow.
+    """A MERGE whose source is available as Arrow.
 
     Attributes:
         merge: conditions and clauses.
         source: the source's rows under its column names.
-        candidates: the target's files that may hold a row that it reads.
+        candidates: the target's files with rows the MERGE may read.
     """
 
     merge: AnalysedMerge
@@ -69,7 +69,7 @@ class ArrowMerge:
 
 @dataclass(frozen=True)
 class MergeChanges:
-    """What a MERGE changes: the files that lose rows, those written, and how often each clause.
+    """The result of a MERGE: files with deleted rows, written files, and rows per clause.
 
     `unmatched` are the source rows that no target row joins; None where they were not counted.
     `scanned` is when the rows were found, on the monotonic clock.
@@ -120,7 +120,7 @@ def merge_in_process(
 
 
 class MergeRowsByArrow:
-    """All that a MERGE writes, evaluated before any of it is written.
+    """All rows of a MERGE, evaluated before the first one is written.
 
     Raises:
         MultipleSourceRowsError: two source rows would change one target row.
@@ -152,7 +152,7 @@ class MergeRowsByArrow:
         return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
     def bitmaps(self) -> dict[int, BitMap64]:
-        """The positions of rows that are updated or deleted, by the candidates' numbers."""
+        """Return the positions of updated or deleted rows, keyed by candidate index."""
         files, positions = (
             self._target.column(name).to_numpy()[self._rows] for name in (_FILE, ROW_INDEX)
         )
@@ -162,7 +162,7 @@ class MergeRowsByArrow:
         }
 
     def data(self) -> list[pa.Table]:
-        """What goes into data files: new images, rows that stay in rewritten files, new rows."""
+        """Return the rows for data files: new images, unchanged rows, inserted rows."""
         tables = list(self._updated)
         if not self._by_vector:
             tables.append(self._others())
@@ -170,7 +170,7 @@ class MergeRowsByArrow:
         return tables
 
     def changes(self) -> list[pa.Table]:
-        """What goes into the change feed, where one is kept and rows that were there change."""
+        """Return the rows for the change feed; [] if it is off or no existing row changes."""
         if not self._snapshot.properties.enable_change_data_feed or not len(self._rows):
             return []
         tables = [mark_changes(rows, "insert") for rows in self._inserts]
@@ -202,7 +202,11 @@ class MergeRowsByArrow:
         return pa.schema(fields).empty_table()
 
     def _decide(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-        """Target rows that change, their source rows (-1: none) and clauses; source rows without a match."""
+        """Pair target and source rows and choose a clause for each pair.
+
+        Returns the changed target rows, their source rows (-1: none), their clauses, and the
+        unmatched source rows.
+        """
         merge, source = self._work.merge, self._work.source
         mine, theirs = pairs(merge.on, self._target, source)
         unmatched = np.setdiff1d(np.arange(source.num_rows), theirs)
@@ -226,7 +230,7 @@ class MergeRowsByArrow:
         return rows, sources, clauses, unmatched
 
     def _choose_clauses(self, when: str, rows: pa.Table) -> Numbers:
-        """For each row the first clause of a kind whose condition holds; conditions are tried in order."""
+        """Return for each row the first clause of a kind with a true condition, else `_NOTHING`."""
         chosen = np.full(rows.num_rows, _NOTHING, dtype=np.int64)
         left = np.arange(rows.num_rows)
         for number, clause in self._clauses_of(when):
@@ -243,7 +247,7 @@ class MergeRowsByArrow:
         return [(number, clause) for number, clause in clauses if clause.when == when]
 
     def _images(self) -> Iterator[pa.Table]:
-        """The rows that each clause updates, as they will be."""
+        """Yield the updated rows of each clause."""
         for number, clause in enumerate(self._work.merge.clauses):
             mask = self._clauses == number
             if clause.when == NOT_MATCHED or clause.action == DELETE or not mask.any():
@@ -264,7 +268,7 @@ class MergeRowsByArrow:
             yield new
 
     def _others(self) -> pa.Table:
-        """Rows of files that are rewritten which nothing is done to."""
+        """Return the unchanged rows of rewritten files."""
         files = self._target.column(_FILE).to_numpy()
         touched = np.isin(files, np.unique(files[self._rows]))
         touched[self._rows] = False

@@ -1,7 +1,7 @@
-"""Rows of small statements in Arrow: what is left to Spark, and how they become files.
+"""Rows of small statements in Arrow: when Spark must take over, and how files are written.
 
-Arrow does only what it does exactly as Spark (`engine.expressions.evaluate`). Whatever it cannot do
-so, and whatever is large, is Spark's: that is decided before anything is written.
+Arrow evaluates only expressions with exactly Spark's result (`engine.expressions.evaluate`). Spark
+runs all others and every large statement; the choice is made before anything is written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ from engine.spark.writer import CHANGE_TYPE, WriteOutput, change_target, data_ta
 from engine.storage.local import system_failure
 
 IN_PROCESS = "found in this process, without Spark"
-BATCH_ROWS = 16 * 1024  # few, for a row may be wide
+BATCH_ROWS = 16 * 1024  # few rows: a row may be wide
 _MOST_TRACKED_ROWS = 16 * 1024 * 1024
 _MOST_DECODED_BYTES = 512 * 1024 * 1024
 _BESIDE = frozenset({ROW_INDEX, ROW_ID, ROW_COMMIT_VERSION, CHANGE_TYPE})
@@ -73,7 +73,7 @@ def is_small(execution: Execution, files: Sequence[AddFile]) -> bool:
 
 
 def need_spark(execution: Execution, error: Exception) -> None:
-    """Leave it to Spark, if there is one; what Spark would refuse as well is raised as it is."""
+    """Raise the error if there is no Spark session to take over."""
     if execution.session is not None:
         return
     if isinstance(error, NeedsSparkError | SchemaMismatchError | StatementError):
@@ -93,10 +93,10 @@ class RowTracking:
 
     @classmethod
     def read(cls, snapshot: Snapshot, table: TableFiles, add: AddFile) -> "RowTracking":
-        """The row ids and row commit versions of a file.
+        """Read the row ids and row commit versions of a file.
 
         Raises:
-            CannotEvaluateError: its rows have no ids yet, or are many: a small file may hold them.
+            CannotEvaluateError: the file has no row ids yet, or too many rows for one process.
         """
         columns = (table.row_id_column, table.row_commit_version_column)
         if add.base_row_id is None or None in columns:
@@ -121,7 +121,7 @@ class RowTracking:
     def add_to(
         self, rows: pa.Table, positions: pa.ChunkedArray, changed: pa.ChunkedArray | pa.Array
     ) -> pa.Table:
-        """A changed row keeps its id and gets the commit's version, which its file says."""
+        """Append row ids and versions; a changed row keeps its id and takes a new version."""
         versions = self.versions.take(positions)
         none = pa.scalar(None, pa.int64())
         rows = rows.append_column(ROW_ID, self.ids.take(positions))
@@ -129,7 +129,7 @@ class RowTracking:
 
 
 def check_plain(schema: StructType, table: TableFiles, assignments: Assignments) -> None:
-    """Refuse what only Spark sets or writes: fields inside columns, and structs under mapped names."""
+    """Refuse assignments inside columns, and nested columns under mapped names."""
     if any(len(path) > 1 or is_complex(target_type(schema, path)) for path in assignments):
         msg = "A value inside a column is set."
         raise CannotEvaluateError(msg)
@@ -140,7 +140,7 @@ def check_plain(schema: StructType, table: TableFiles, assignments: Assignments)
 
 
 def check_names(schema: StructType) -> None:
-    """Refuse columns under the names of what is put beside rows in this process.
+    """Refuse a table whose columns have the names of columns added to rows in this process.
 
     Raises:
         CannotEvaluateError: the table has one.
@@ -152,7 +152,7 @@ def check_names(schema: StructType) -> None:
 
 
 def replace_columns(rows: pa.Table, values: Mapping[str, pa.ChunkedArray]) -> pa.Table:
-    """The rows with columns replaced."""
+    """Return the rows with some columns replaced."""
     for name, value in values.items():
         place = rows.column_names.index(name)
         rows = rows.set_column(
@@ -162,7 +162,7 @@ def replace_columns(rows: pa.Table, values: Mapping[str, pa.ChunkedArray]) -> pa
 
 
 def mark_changes(rows: pa.Table, change_type: str) -> pa.Table:
-    """The rows as changes of a type for the change feed."""
+    """Append a change type to rows, for the change feed."""
     return rows.append_column(CHANGE_TYPE, pa.repeat(pa.scalar(change_type), rows.num_rows))
 
 
@@ -198,10 +198,10 @@ def write_tables(
 def compute_assignments(
     schema: StructType, assignments: Assignments, rows: pa.Table
 ) -> dict[str, pa.ChunkedArray]:
-    """The values of assignments over rows, each in its column's type, by the columns' names.
+    """Evaluate assignments over rows; return the values by column name, in the column's type.
 
     Raises:
-        CannotEvaluateError: not exactly as Spark would.
+        CannotEvaluateError: Arrow cannot evaluate one exactly as Spark does.
     """
     return {
         path[0]: evaluate_as(target_type(schema, path), value, rows)
@@ -210,10 +210,10 @@ def compute_assignments(
 
 
 def evaluate_as(kind: DataType, value: Expression, rows: pa.Table) -> pa.ChunkedArray:
-    """A value over rows, cast to a type where it has another one.
+    """Evaluate an expression over rows and cast the result to `kind`.
 
     Raises:
-        CannotEvaluateError: not exactly as Spark would.
+        CannotEvaluateError: Arrow cannot evaluate it exactly as Spark does.
     """
     stored = value if value.type == kind else Call("cast", (value,), kind)
     return evaluate_arrow(stored, rows)
@@ -221,9 +221,9 @@ def evaluate_as(kind: DataType, value: Expression, rows: pa.Table) -> pa.Chunked
 
 @dataclass(frozen=True)
 class RuledRows:
-    """Rows of some columns completed and held to the table's rules.
+    """Rows with missing columns completed and checked against the table's rules.
 
-    Of the columns that do not come, generated ones are computed, the others get their defaults.
+    Missing generated columns are computed; other missing columns take their defaults.
     """
 
     incoming: IncomingRows
@@ -232,20 +232,20 @@ class RuledRows:
     def plan(
         cls, table: str, metadata: Metadata, schema: StructType, given: Sequence[str], now_ms: int
     ) -> "RuledRows":
-        """The rules of a table.
+        """Return the rules of a table for rows of the given columns.
 
         Raises:
-            EngineError: rules that only Spark can keep.
+            EngineError: only Spark can evaluate a rule.
         """
         fields = tuple(field for field in schema if field.name in given)
         return cls(IncomingRows.plan(table, metadata, schema, StructType(fields), now_ms))
 
     def check(self, rows: pa.Table) -> pa.Table:
-        """The table's columns of these rows, in its order.
+        """Return these rows with all of the table's columns, in its order.
 
         Raises:
-            InvariantViolationError: one breaks a rule.
-            RequestError: Arrow cannot say of one whether it does.
+            InvariantViolationError: a row breaks a rule.
+            RequestError: Arrow cannot evaluate a rule for a row.
         """
         given = rows.select(list(self.incoming.given)).combine_chunks()
         batches = given.to_batches() or [pa.RecordBatch.from_pylist([], schema=given.schema)]
@@ -253,13 +253,13 @@ class RuledRows:
 
 
 def not_generated(schema: StructType, assigned: Iterable[str]) -> list[str]:
-    """The columns whose values stay or were set: all but generated ones that were not."""
+    """List the columns with known values: all except unassigned generated ones."""
     kept = frozenset(assigned)
     return [field.name for field in schema if GENERATED not in field.metadata or field.name in kept]
 
 
 class FileRows:
-    """Live rows of a snapshot's files, read within the memory that one process may use for them."""
+    """Live rows of a snapshot's files, read within the memory limit of one process."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         check_names(snapshot.schema)
@@ -287,7 +287,7 @@ def write_rows_and_changes(
     *,
     keep_row_ids: bool,
 ) -> tuple[WriteOutput, list[AddCDCFile]]:
-    """Data files, those of each group of rows apart, and the files of the change feed."""
+    """Write data files, one set per group of rows, and the files of the change feed."""
     target, written = data_target(table, keep_row_ids=keep_row_ids), WriteOutput()
     for rows in groups:
         written += write_tables(execution, rows, target, table)

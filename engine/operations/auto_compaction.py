@@ -1,10 +1,10 @@
-"""Auto compaction: a write that leaves many small files has them joined afterwards.
+"""Auto compaction: a write with many small files in its partitions is followed by their compaction.
 
-As in delta-spark: a partition that the write added files to is compacted once it has at least
-`minNumFiles` files below `minFileSize`, half of `maxFileSize` unless that is set. It is decided by
-the command, else by the Spark setting `spark.databricks.delta.autoCompact.enabled`, else by the
+As in delta-spark, a partition with newly added files is compacted once it has at least
+`minNumFiles` files below `minFileSize`, by default half of `maxFileSize`. The settings come from
+the command, else from the Spark setting `spark.databricks.delta.autoCompact.enabled`, else from the
 table's `delta.autoOptimize.autoCompact`. The compaction is an OPTIMIZE with a commit of its own,
-validated like any other: the write has landed before, and stands whatever becomes of it.
+checked like any other; the write has committed before and stands even if the compaction fails.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ class CompactionTerms:
     def resolve(
         cls, settings: Settings, table_target_bytes: int, command: Optimize | None = None
     ) -> "CompactionTerms":
-        """The limits of a command, else of Spark's settings, else the table's and the defaults."""
+        """Resolve each limit: the command's, else Spark's setting, else the table's or default."""
         target = command.target_size_bytes if command else None
         target = target or _number(settings, "maxFileSize", table_target_bytes)
         least = command.min_files if command else None
@@ -67,9 +67,9 @@ class CompactionTerms:
 def follow_up(
     command: Command, execution: Execution, result: OperationResult, runner: FollowUpRunner
 ) -> OperationResult:
-    """The result of a write, with what was done after it where anything was requested.
+    """Run the compaction due after a write, if any, and add it to the write's result.
 
-    Nothing that goes wrong here is raised: the write has been committed.
+    Errors are recorded in the result and never raised: the write has been committed.
     """
     compaction: Optimize | None = None
     try:
@@ -79,7 +79,7 @@ def follow_up(
         if compaction is None:
             return result
         done = runner(compaction)
-    except Exception as error:  # noqa: BLE001 - the write stands, and says what came after it
+    except Exception as error:  # noqa: BLE001 - the write has committed; its result reports the error
         code = error.code if isinstance(error, EngineError) else "LAKE_INTERNAL"
         return result.add_follow_up(FollowUp(compaction, None, code, str(error)))
     return result.add_follow_up(FollowUp(compaction, done))
@@ -88,9 +88,9 @@ def follow_up(
 def compaction_after(
     command: Command, execution: Execution, versions: Iterable[int], settings: Settings
 ) -> Optimize | None:
-    """The compaction that a write, which committed these versions, is to be followed by."""
+    """Return the compaction due after a write of these versions; None if none is due."""
     if not _is_on(command, settings, execution.last_read or execution.table.snapshot()):
-        return None  # without reading the log, which most writes can do without
+        return None  # skip reading the log: most writes do not need it
     snapshot = execution.table.snapshot()
     terms = CompactionTerms.resolve(settings, execution.files_of(snapshot).target_size_bytes)
     counts = _small_files(snapshot, terms.small_bytes)
@@ -110,14 +110,14 @@ def compaction_after(
 
 
 def worth_joining(files: Iterable[AddFile], terms: CompactionTerms) -> list[AddFile]:
-    """The small files of the partitions that have enough of them."""
+    """Return the small files of partitions with at least `terms.min_files` of them."""
     small = [add for add in files if add.size < terms.small_bytes]
     counts = Counter(_partition(add.partition_values) for add in small)
     return [add for add in small if counts[_partition(add.partition_values)] >= terms.min_files]
 
 
 def settings_of(session: SparkSession | None) -> Settings:
-    """What is set of them."""
+    """Return the session's auto compaction settings, by name."""
     if session is None:
         return {}
     settings = {name: session.conf.get(f"{_SETTINGS}{name}", None) for name in _NAMES}
@@ -134,7 +134,7 @@ def _is_on(command: Command, settings: Settings, snapshot: Snapshot) -> bool:
 
 
 def _number(settings: Settings, name: str, otherwise: int) -> int:
-    """Bytes or files; what is no number above 0 counts as not set."""
+    """Parse a number of bytes or files; anything but a positive integer counts as not set."""
     digits = settings.get(name, "").strip().lower().removesuffix("b")
     return int(digits) if digits.isdecimal() and int(digits) > 0 else otherwise
 
@@ -148,7 +148,7 @@ def _small_files(snapshot: Snapshot, small_bytes: int) -> Counter[Partition]:
 
 
 def _find_touched_partitions(execution: Execution, versions: Iterable[int]) -> set[Partition]:
-    """The partitions that commits added files to; a new vector for an old file adds none."""
+    """Return the partitions with files added by commits; a new vector for an old file adds none."""
     partitions: set[Partition] = set()
     for version in versions:
         actions = read_commit(execution.table.store, version).actions
@@ -166,7 +166,7 @@ def _partition(values: Mapping[str, str | None]) -> Partition:
 
 
 def _condition(snapshot: Snapshot, partitions: Collection[Partition]) -> str | None:
-    """These partitions as a condition; None, which is all, where they take too many words."""
+    """Render partitions as a condition; return None (the whole table) if it would be too long."""
     if not snapshot.partition_columns:
         return None
     trees = [_conjunction(snapshot, dict(partition)) for partition in partitions]

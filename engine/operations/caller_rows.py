@@ -1,4 +1,4 @@
-"""Rows that the calling program gives: Arrow, pandas or polars, under a name that a statement reads."""
+"""Rows from the calling program: Arrow, pandas or polars, under a name used by a statement."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ from engine.spark.shape import check_assignable
 
 
 def bind_sources(command: Command, sources: Mapping[str, Any]) -> Command:
-    """The command with the rows of that name in the place of its source, where it names some.
+    """Replace the command's source by the program's rows of the same name, if any.
 
     Raises:
-        RequestError: it asks for more of them than all their columns and rows; or what stands under the
-            name is no table of rows, or has a column that no table can have.
+        RequestError: the statement takes only part of the rows; or the value is no table of rows,
+            or has a column of an unsupported type.
     """
     given = {name.lower(): rows for name, rows in sources.items()}
     hidden = next((name for name in sources if command.is_own_name(name)), None)
@@ -55,16 +55,16 @@ def _whole_alone(name: str) -> RequestError:
 def convert_rows(
     source: ArrowSource, target_schema: StructType | None, *, stored: bool, takes_more: bool = False
 ) -> tuple[pa.Table, StructType]:
-    """The rows in Arrow's types of the engine, and their columns.
+    """Convert the rows to the engine's Arrow types; return them with their columns.
 
     Args:
         source: the rows.
-        target_schema: the columns of the table that takes them.
-        stored: whether they are cast to these; a MERGE compares them first.
-        takes_more: whether columns beyond the table's may come by position.
+        target_schema: the columns of the target table.
+        stored: whether to cast the rows to these columns; a MERGE compares them first.
+        takes_more: whether the rows may have extra columns by position.
 
     Raises:
-        SchemaMismatchError: columns that the table does not take.
+        SchemaMismatchError: a column is not assignable to the table.
         CannotEvaluateError: only Spark can cast them.
     """
     rows = source.rows
@@ -87,10 +87,10 @@ def convert_rows(
 def names_by_position(
     target_schema: StructType, names: Sequence[str], *, takes_more: bool
 ) -> list[str]:
-    """The names under which columns go into a table by their places.
+    """Name columns after the table's columns at the same positions.
 
     Raises:
-        ColumnCountError: there are more or fewer than the table has.
+        ColumnCountError: there are more or fewer columns than the table has.
     """
     width, expected = len(names), len(target_schema)
     if width < expected or (width > expected and not takes_more):
@@ -114,7 +114,7 @@ def _cast_column(rows: pa.Table, mine: StructField, column: StructField) -> pa.C
 
 
 def _convert_to_arrow(name: str, given: object) -> pa.Table:
-    """Rows in the types that a table has: no dictionaries, no unsigned numbers, times in microseconds."""
+    """Convert rows to table types: no dictionaries, no unsigned numbers, times in microseconds."""
     try:
         rows = _table(given)
         rows.validate(full=True)
@@ -136,7 +136,7 @@ def _convert_to_arrow(name: str, given: object) -> pa.Table:
 
 
 def _table(given: object) -> pa.Table:
-    """The rows, without the places in a DataFrame of pandas that Arrow makes a column of."""
+    """Return the rows without the unnamed index columns of a pandas DataFrame."""
     if isinstance(given, pa.Table):
         return given
     rows = pa.table(_columns(given) if isinstance(given, list) else given)
@@ -146,7 +146,7 @@ def _table(given: object) -> pa.Table:
 
 
 def _columns(rows: list[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The values by their names, in the order in which they come up; null where a row has none."""
+    """Return the values by column, in order of first appearance; null where a row has none."""
     names = dict.fromkeys(chain.from_iterable(row.keys() for row in rows))
     return {name: [row.get(name) for row in rows] for name in names}
 

@@ -1,8 +1,8 @@
-"""CREATE TABLE … CLONE: a table over another one's files, or over copies of them. It needs no Spark.
+"""CREATE TABLE … CLONE: a table over another one's files, or over copies of them; without Spark.
 
-The log of a shallow clone names the files of the source by absolute paths. Nothing protects them
-there: a VACUUM of the source deletes what the source itself no longer needs. A deep clone has copies
-below its own root; they are made before its commit, which is checked against whatever landed in it meanwhile.
+The log of a shallow clone names the source's files by absolute paths. The source does not protect
+them: its VACUUM deletes every file it no longer needs. A deep clone copies the files below its own
+root before its commit, and the commit is checked against everything committed in the meantime.
 """
 
 import uuid
@@ -51,15 +51,15 @@ _ROW_COLUMNS = (
 _PROTECTION = "checkpointProtection"
 _OF_ITS_OWN = (*_TIMES, *_ROW_COLUMNS, "delta.requireCheckpointProtectionBeforeVersion")
 """Properties that speak of a table's own history and rows: a clone does not take them over."""
-_FORMATS = "delta.universalFormat.enabledFormats"  # its metadata names the source's files alone
+_FORMATS = "delta.universalFormat.enabledFormats"  # its metadata names only the source's files
 _KEPT = (*_OF_ITS_OWN, "delta.enableInCommitTimestamps")
 
 
 @dataclass(frozen=True)
 class _Change:
-    """What a clone makes of its target: what the table says, files that come, files that go.
+    """The changes a clone makes to its target: terms, added files and removed files.
 
-    `copies` are what a deep clone must copy for the files that come.
+    `copies` are the files a deep clone must copy for the added files.
     """
 
     terms: Sequence[Action]
@@ -69,7 +69,7 @@ class _Change:
 
     @property
     def copied(self) -> list[AddFile]:
-        """The files that come whose data is copied: a new deletion vector alone is not."""
+        """The added files whose data is copied, not those with only a new deletion vector."""
         paths = {quote(copy.path, safe=PATH_SAFE) for copy in self.copies}
         return [add for add in self.added if add.path in paths]
 
@@ -78,14 +78,15 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
     """Run a CLONE.
 
     Raises:
-        TableExistsError: there is a table, and the command does not allow for it.
-        TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError: the source is not there.
+        TableExistsError: the target exists, and the command does not replace it.
+        TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError: the source does not
+            exist.
         RequestError: source and target overlap.
-        InvalidPropertyError: the table that is there maps its columns in another way.
+        InvalidPropertyError: the target maps its columns in another way.
         PathOutsideRootError: the source itself has files outside every allowed root.
         DataFileError: a file to copy or to share is gone.
-        RequestError: a VACUUM of the source may be deleting them at this moment.
-        ConflictError: anything landed in the target in between.
+        RequestError: a VACUUM of the source may be deleting files now.
+        ConflictError: another transaction committed to the target.
     """
     exists = bool(list_log_files(execution.table.store))
     if exists and command.if_not_exists:
@@ -120,7 +121,7 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
 
 
 def _owner(command: Clone, execution: Execution) -> DeltaTable:
-    """The table that is cloned."""
+    """Open the table to clone."""
     target = execution.table
     table = execution.named_tables.open(command.source_table)
     ours, theirs = _real(target.uri), _real(table.uri)
@@ -162,7 +163,7 @@ def _change(source: Snapshot, current: Snapshot | None, now_ms: int, *, deep: bo
 def _plan_copies(
     files: Sequence[CopiedFile], added: Sequence[AddFile], current: Snapshot | None
 ) -> list[FileCopy]:
-    """What must be copied for the files that come, each once; what the table names is there."""
+    """List the copies to make for the added files, without files the table already has."""
     present: set[str] = set()
     if current is not None:
         root = current.table_uri
@@ -173,7 +174,7 @@ def _plan_copies(
 
 
 def _new(source: Snapshot, adds: Sequence[AddFile], now_ms: int) -> _Change:
-    """A new table: the source's terms under an id of its own."""
+    """Plan a clone into a new table: the source's terms under a new table id."""
     metadata = msgspec.structs.replace(
         source.metadata,
         id=str(uuid.uuid4()),
@@ -189,7 +190,7 @@ def _new(source: Snapshot, adds: Sequence[AddFile], now_ms: int) -> _Change:
 
 
 def _plan_replace(source: Snapshot, current: Snapshot, adds: Sequence[AddFile]) -> _Change:
-    """A table that is there: it keeps its id, its name and its features; files it has stay."""
+    """Plan a clone into an existing table: it keeps its id, name, features and shared files."""
     if current.mapping_mode != source.mapping_mode:
         msg = (
             f"{current.table_uri} maps its columns by {current.mapping_mode},"
@@ -207,7 +208,7 @@ def _plan_replace(source: Snapshot, current: Snapshot, adds: Sequence[AddFile]) 
 
 
 def _serves(have: AddFile | None, source_file: AddFile, *, tracked: bool) -> bool:
-    """Whether the file that is there already can stay as it is."""
+    """Whether an existing file can stay unchanged."""
     if have is None or (tracked and have.base_row_id is None):
         return False
     return all(
@@ -242,7 +243,7 @@ def _iter_succession_actions(source: Snapshot, current: Snapshot) -> Iterator[Ac
 
 
 def _configuration(source: Snapshot, own: Mapping[str, str]) -> dict[str, str]:
-    """The source's properties, with what the target says of its own history and rows."""
+    """Merge the source's properties with the target's own history and row properties."""
     theirs = source.metadata.configuration
     taken = {key: value for key, value in theirs.items() if key not in (*_OF_ITS_OWN, _FORMATS)}
     kept = {key: own[key] for key in _KEPT if key in own}
@@ -250,7 +251,7 @@ def _configuration(source: Snapshot, own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _drop_checkpoint_protection(protocol: Protocol) -> Protocol:
-    """Checkpoints that may not go are those of the source's history."""
+    """Remove checkpoint protection: it protects the source's history only."""
     features = [
         writer_feature
         for writer_feature in protocol.writer_features or ()
@@ -284,9 +285,9 @@ def _plan(source: Snapshot, change: _Change, *, deep: bool) -> OperationResult:
 
 
 def share_file(owner: Snapshot, add: AddFile) -> AddFile:
-    """A live file of a table, and its deletion vector, for the log of another table.
+    """Return a table's live file, with its deletion vector, as an action for another table's log.
 
-    Row ids stay behind: they count the rows of their own table.
+    Row ids are left out: they number the rows of their own table.
 
     Raises:
         PathOutsideRootError: the file lies outside the table and its allowed roots.

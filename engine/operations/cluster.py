@@ -1,7 +1,7 @@
-"""OPTIMIZE that orders rows: ZORDER BY, and the clustering columns of clustered tables.
+"""OPTIMIZE with an order of rows: ZORDER BY, and the clustering columns of clustered tables.
 
-Rows move, so only row ids can trace them. Clustered files carry the name of what clustered them,
-and are left alone until new files have come (or all of them are requested: OPTIMIZE … FULL).
+Rows move to other files, so only row ids can trace them. Clustered files are marked in the log and
+left alone until new files arrive, unless OPTIMIZE … FULL requests all of them.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _ENOUGH = 0.5
 
 
 def files_to_cluster(snapshot: Snapshot, target_bytes: int, *, full: bool) -> list[AddFile]:
-    """The files that clustering should rewrite: none where nothing new has come."""
+    """Return the files to cluster; without new files, only those with many deleted rows."""
     files = snapshot.add_files()
     if full:
         return files
@@ -62,7 +62,7 @@ def rewrite_ordered(
     """Write files' rows in order of the columns, as one commit.
 
     Raises:
-        RequestError: a column that has no order, or a partition column.
+        RequestError: a column is a partition column or has no order.
         ConflictError: a concurrent commit rewrote the same files.
     """
     names = command.zorder_by or snapshot.clustering_columns
@@ -118,7 +118,7 @@ def _write(
 
 
 def _sample(execution: Execution, table: TableFiles, files: Sequence[AddFile]) -> RankSample:
-    """The rows of some files, spread over all: of many files each holds much the same as its neighbors."""
+    """Sample rows from files spread over the table; neighboring files hold similar rows."""
     some = files[:: max(1, len(files) // _SAMPLE_FILES)]
     rows = scan(execution.spark, table, ScanRequest(some))
     counts = [live_rows(add) for add in some]

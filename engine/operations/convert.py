@@ -38,26 +38,26 @@ _THREADS = 8
 
 
 class PartitionCountError(RequestError):
-    """Directories whose names hold other partition columns than were said."""
+    """The directories name other partition columns than those given."""
 
     code = "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What is converted: the columns that directories name, and properties of the new table."""
+    """The arguments of a conversion: partition columns of the directories, and properties."""
 
     partitions: StructType = field(default_factory=StructType)
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def convert(conversion: Conversion, execution: Execution) -> OperationResult:
-    """Write version 0 of the table. A table that is there stays as it is.
+    """Write version 0 of the table; leave an existing table unchanged.
 
     Raises:
-        RequestError: there are no Parquet files, or directories that are no partitions.
-        DataFileError: a file that is not Parquet.
-        ProtocolChangedException: another writer made it a table at the same time.
+        RequestError: there are no Parquet files, or a directory is not a partition.
+        DataFileError: a file is not Parquet.
+        ProtocolChangedException: another writer created the table at the same time.
     """
     store = execution.table.store
     if list_log_files(store):
@@ -95,7 +95,7 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
 
 
 def _is_data(path: str) -> bool:
-    """Spark's rule for files that are data; a directory `_x=1` is a partition."""
+    """Whether Spark counts a file as data; a directory `_x=1` is a partition."""
     *directories, name = path.split("/")
     hidden = any(part.startswith((".", "_")) and "=" not in part for part in directories)
     return not hidden and not name.startswith((".", "_"))
@@ -104,7 +104,7 @@ def _is_data(path: str) -> bool:
 def _schema(
     execution: Execution, files: Sequence[FileStatus], partitions: StructType
 ) -> StructType:
-    """The columns of all the files, and those that directories name."""
+    """Return the columns of all files and the partition columns."""
     spark, root = execution.spark, execution.table.store.root
     options = execution.table.storage_options
     check_file_system(spark, root)
@@ -140,11 +140,11 @@ def _add(store: Store, table: TableFiles, file: FileStatus, partitions: StructTy
 
 
 def _values(path: str, partitions: StructType, root: str) -> dict[str, str | None]:
-    """The partition values that the directories of a file say.
+    """Parse the partition values in a file's directories.
 
     Raises:
         PartitionCountError: they name other columns.
-        RequestError: a value that is none of its column's type.
+        RequestError: a value is not valid for its column's type.
     """
     pairs = [part.partition("=") for part in path.split("/")[:-1]]
     texts = {unquote(name): unquote(value) for name, sign, value in pairs if sign}

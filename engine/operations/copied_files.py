@@ -1,9 +1,9 @@
-"""Files of one table as the log of a deep clone names them, and what is copied for it.
+"""Files of one table as the log of a deep clone names them, and the copies needed for them.
 
-A copy's name comes from the place, the table's id, and the size and the time that the source's log
-has of what was copied: the same name means the same content, also where a table was made anew with
-the same names of files. So a run finds what an earlier one copied, and no file of the clone's own is
-ever written over.
+A copy's name is derived from the source path, the table's id, and the size and time in the source's
+log: equal names mean equal content, even if a table was recreated with the same file names. A
+repeated run therefore finds the copies of an earlier one and never overwrites the clone's own
+files.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _DIGEST_CHARACTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class FileCopy:
-    """A file and the path below the clone that its copy gets."""
+    """A file and the path of its copy below the clone."""
 
     source: ResolvedPath
     path: str
@@ -34,16 +34,16 @@ class FileCopy:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A live file as the clone has it, and the copies that this takes."""
+    """A live file as the clone's log names it, and the copies to make for it."""
 
     add: AddFile
     copies: tuple[FileCopy, ...]
 
 
 def copy_file(owner: Snapshot, add: AddFile) -> CopiedFile:
-    """A live file of a table, and its deletion vector, for the log of its deep clone.
+    """Return a table's live file, with its deletion vector, as an action for its deep clone's log.
 
-    Row ids stay behind: they count the rows of their own table.
+    Row ids are left out: they number the rows of their own table.
 
     Raises:
         PathOutsideRootError: the file lies outside the table and its allowed roots.

@@ -66,7 +66,7 @@ def create(command: Create, execution: Execution) -> OperationResult:
 
 
 def _operation_and_parameters(command: Create) -> tuple[str, dict[str, object]]:
-    """What the log calls the commit that makes a table, and its parameters."""
+    """Return the operation and parameters of the table's first commit."""
     source = command.source
     if isinstance(source, DataFrameSource) and source.save_mode:
         partition_by = list(command.partition_columns)
@@ -113,7 +113,7 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
 
 
 def _carry_identity(action: Action, snapshot: Snapshot) -> Action:
-    """The table keeps its id and the numbers it gave, and never loses a feature."""
+    """Keep the table's id, identity values and features in its new metadata or protocol."""
     if isinstance(action, Metadata):
         schema = restore_latest_marks(parse_schema(action.schema_string), snapshot.schema)
         return msgspec.structs.replace(
@@ -166,5 +166,5 @@ def _terms(actions: list[Action]) -> WriteTerms:
 
 
 def _column_name(schema: StructType, written: str) -> str:
-    """A column's name as it was written, without the backticks around it."""
+    """Return a column's name as written, without backticks."""
     return written if schema.get(written) else ".".join(column_path(written))

@@ -1,4 +1,4 @@
-"""DELETE: rows that match a condition go; without a condition, all of them."""
+"""DELETE: removes the rows matching a condition, or all rows without one."""
 
 from dataclasses import replace
 from time import monotonic
@@ -77,13 +77,13 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
 def rewrite_without(
     execution: Execution, snapshot: Snapshot, condition: Expression | None, gone: RowDeletion
 ) -> tuple[WriteOutput, list[AddCDCFile]]:
-    """Files without the rows that go, and those rows as changes where a change feed needs them.
+    """Rewrite files without their deleted rows; return also the change files, if a feed needs them.
 
     With deletion vectors, and for whole files, readers of the feed find the rows themselves; once
     a version has change files, these must hold all of its changes.
 
     Raises:
-        RowSumError: the files would not hold every row that stays.
+        RowSumError: the files would not hold every remaining row.
     """
     if not gone.rewritten or condition is None:
         return WriteOutput(), []

@@ -1,9 +1,9 @@
-"""ALTER TABLE … DROP FEATURE: the protocol asks less of clients, once nothing speaks of the feature.
+"""ALTER TABLE … DROP FEATURE: removes a feature from the protocol once the table no longer uses it.
 
-A feature that readers must know lives on in the history: in files that were removed, in metadata of
-then. Either a checkpoint that knows nothing of it stands before it, protected (`checkpointProtection`),
-or the history that speaks of it is cut off first (TRUNCATE HISTORY). Deletion vectors that are in use
-are switched off and purged first, in commits of their own.
+Traces of a reader feature remain in the history: in removed files and in earlier metadata. Either a
+protected checkpoint (`checkpointProtection`) separates this history from later versions, or
+TRUNCATE HISTORY deletes it first. Deletion vectors in use are switched off and purged first, in
+commits of their own.
 """
 
 import logging
@@ -117,7 +117,7 @@ def _check_history(name: str, *, in_history: bool, cut: bool) -> None:
 
 
 def _checkpoint_after(execution: Execution) -> None:
-    """A checkpoint of what is left. The one before the commit is enough where this one fails."""
+    """Write a checkpoint after the drop; log a failure, since an earlier checkpoint suffices."""
     try:
         checkpoint(execution.table.snapshot(), execution.now_ms)
     except EngineError as error:
@@ -148,7 +148,7 @@ def _check_unused(snapshot: Snapshot, name: str) -> None:
 def _purge_vectors(
     command: DropFeature, execution: Execution, snapshot: Snapshot
 ) -> tuple[int, ...]:
-    """Switch deletion vectors off, and rewrite the files that have one; the versions that did it."""
+    """Switch deletion vectors off and rewrite the files with one; return the committed versions."""
     if any(add.deletion_vector for add in snapshot.add_files()) and execution.session is None:
         _ = execution.spark  # raises before anything is changed
     off = commit_properties(execution, "switch off", {_VECTORS_KEY: "false"})
@@ -157,7 +157,7 @@ def _purge_vectors(
 
 
 def _barrier(execution: Execution, snapshot: Snapshot, name: str) -> tuple[int, ...]:
-    """A version with a checkpoint, from which on the log says nothing of the feature."""
+    """Commit a version and checkpoint it, so the log no longer uses the feature from there on."""
     txn = execution.begin("before the feature goes")
     if name == "deletionVectors":
         txn.stage(*_vector_tombstones(snapshot))
@@ -168,10 +168,10 @@ def _barrier(execution: Execution, snapshot: Snapshot, name: str) -> tuple[int, 
 
 
 def _vector_tombstones(snapshot: Snapshot) -> Iterator[RemoveFile]:
-    """Vectors of removed files as removed files themselves.
+    """Yield the vectors of removed files as removed files of their own.
 
-    Clients that know no vectors would take these files for strays, and delete them while older
-    versions need them.
+    Clients without support for vectors would otherwise delete these files as unreferenced, while
+    older versions still need them.
     """
     tombstones = set(snapshot.state.tombstones.column("path").to_pylist())
     for place in sorted(
@@ -191,23 +191,23 @@ def _list_vector_tombstones(snapshot: Snapshot) -> list[RemoveFile]:
 
 
 def _file_of(remove: RemoveFile, snapshot: Snapshot) -> Iterator[str]:
-    """The file of a vector below the table, as the log spells paths; none of an inline vector."""
+    """Yield a vector's path below the table, as the log spells it; nothing for an inline vector."""
     vector = remove.deletion_vector
     if vector is None or vector.storage_type == "i":
         return
     try:
         place = locate(snapshot.table_uri, vector)
     except EngineError:
-        return  # outside the table: its owner's
+        return  # outside the table: it belongs to another table
     if place.inside:
         yield quote(place.path, safe=PATH_SAFE)
 
 
 def _cut_history(execution: Execution, name: str) -> None:
-    """Delete what may go of the log, and make sure that nothing left speaks of the feature.
+    """Delete expired log files, then check for remaining traces of the feature.
 
     Raises:
-        RequestError: versions that must stay for now do.
+        RequestError: a version within the retention period still uses the feature.
     """
     snapshot = execution.table.snapshot()
     retention_ms = snapshot.properties.drop_feature_retention_ms
@@ -230,9 +230,9 @@ def _cut_history(execution: Execution, name: str) -> None:
 
 
 def _last_trace(snapshot: Snapshot, name: str) -> int | None:
-    """The last version that the log still holds and that speaks of a feature.
+    """Return the last version in the log with a trace of a feature; None if there is none.
 
-    Files removed before the oldest state that can be read are of no use to its readers.
+    Files removed before the oldest readable version do not count: no reader needs them.
     """
     store = snapshot.store
     files = list_log_files(store)
@@ -253,7 +253,7 @@ def _last_trace(snapshot: Snapshot, name: str) -> int | None:
 
 
 def _commit(execution: Execution, name: str, *, cut: bool, protect: bool) -> OperationResult:
-    """The version that drops the feature. Whoever changed the table since it was examined conflicts."""
+    """Commit the drop; it conflicts with every change since the table was examined."""
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     _check_unused(snapshot, name)
@@ -266,7 +266,7 @@ def _commit(execution: Execution, name: str, *, cut: bool, protect: bool) -> Ope
     }
     if protect:
         protocol = upgrade(protocol, {_PROTECTION})
-        configuration[_PROTECTED] = str(snapshot.version + 1)  # the commit says which it became
+        configuration[_PROTECTED] = str(snapshot.version + 1)  # the commit sets the final version
     actions: list[Action] = [protocol]
     if configuration != snapshot.metadata.configuration:
         actions.append(msgspec.structs.replace(snapshot.metadata, configuration=configuration))

@@ -1,7 +1,7 @@
-"""How many rows a dry run of DELETE, UPDATE and MERGE would change: counted by Arrow, nothing written.
+"""Counts rows for a dry run of DELETE, UPDATE and MERGE with Arrow; writes nothing.
 
-Rows are counted where the files to be read are at most `RunOptions.count_bytes`, and where Arrow
-finds exactly the rows that Spark would. Otherwise the plan names the files alone.
+Rows are counted if the files to read total at most `RunOptions.count_bytes` and Arrow finds exactly
+the rows Spark would find. Otherwise the plan only names the files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ NOT_COUNTED = "the rows were not counted: Spark would have to read them, or they
 
 
 def raise_in_process_limit(execution: Execution) -> Execution:
-    """The run with files up to `count_bytes` read in this process."""
+    """Return the run with an in-process limit of `count_bytes`."""
     options = replace(execution.options, in_process_bytes=execution.options.count_bytes)
     return replace(execution, options=options)
 
@@ -40,9 +40,9 @@ def plan_of_matches(
     candidates: Sequence[AddFile],
     verb: str,
 ) -> Plan:
-    """What a DELETE or UPDATE would touch: `verb` is deleted or updated.
+    """Plan a DELETE or UPDATE; `verb` is "deleted" or "updated".
 
-    Files that partition values decide about are counted from their statistics.
+    Files decided by partition values alone are counted from their statistics.
     """
     whole, unsure = split_by_partition(snapshot, condition, list(candidates))
     counts = _counts(execution, snapshot, condition, unsure)
@@ -67,7 +67,7 @@ def plan_of_matches(
 def plan_of_merge(
     execution: Execution, snapshot: Snapshot, work: ArrowMerge | None
 ) -> OperationResult:
-    """What a MERGE would do; `work` is None where its source cannot be read without Spark.
+    """Plan a MERGE; `work` is None if only Spark can read the source.
 
     Raises:
         MultipleSourceRowsError: two source rows would change one target row.
@@ -95,7 +95,7 @@ def plan_of_merge(
 
 
 def table_at_hand(execution: Execution, source: Source) -> tuple[pa.Table, StructType] | None:
-    """The rows of a source that is a small table, whole; None of others."""
+    """Read a source consisting of one small table; return None for any other source."""
     if not isinstance(source, TableSource) or source.columns or source.by_position:
         return None
     _, snapshot = execution.open_named(source.table, source.version)
@@ -113,7 +113,7 @@ def _counts(
     condition: Expression | None,
     files: Sequence[AddFile],
 ) -> list[int] | None:
-    """Of each file the rows that match; None where they are not counted."""
+    """Count the matching rows of each file; return None if they are not countable."""
     if condition is None or not files:
         return [] if not files else None
     if is_asked_once(condition) or sum(add.size for add in files) > execution.options.count_bytes:

@@ -1,7 +1,7 @@
-"""While a long command runs, new commits are checked: a command that is bound to be aborted ends early.
+"""Early conflict checks: a long command is aborted as soon as its conflict is certain.
 
-It raises the conflict that its commit would have raised. Each check runs in a thread of its own,
-and nothing waits for it: the commit checks every winning commit again.
+The command raises the same conflict as its commit would. Each check runs in its own thread and
+nothing waits for it: the commit checks every winning commit again.
 """
 
 import threading
@@ -27,10 +27,10 @@ class EarlyConflicts:
         self._conflict: ConflictError | None = None
 
     def watch(self, progress: ProgressCallback) -> ProgressCallback:
-        """A progress callback that also looks for conflicts, and raises one that was found.
+        """Wrap a progress callback so it also checks for conflicts, and raises one once found.
 
         Raises (the callback):
-            ConflictError: the transaction is bound to end with it.
+            ConflictError: the transaction is certain to be aborted by it.
         """
 
         def tell(step: Progress) -> None:
@@ -45,7 +45,7 @@ class EarlyConflicts:
         return tell
 
     def tell_observer(self, conflict: ConflictError) -> None:
-        """Have the transaction's observer know that it ended."""
+        """Notify the transaction's observer of the early end."""
         self._txn.end_early(self._operation, conflict)
 
     @property
@@ -56,6 +56,6 @@ class EarlyConflicts:
         try:
             self._conflict = self._txn.find_early_conflict(self._operation, self._user_name)
         except (EngineError, OSError, *SPARK_ERRORS):
-            return  # the commit will tell
+            return  # the commit will report it
         finally:
             self._looked = monotonic()

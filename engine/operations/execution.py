@@ -1,7 +1,6 @@
-"""One run of an operation at a table: its session, its transaction, its staged files.
+"""One run of an operation on a table: its session, its transaction, its staged files.
 
-Whatever ends a run before its commit, the files it staged are removed as far as they are known;
-VACUUM finds the rest.
+A run that ends before its commit removes its known staged files; VACUUM finds the rest.
 """
 
 import uuid
@@ -53,28 +52,28 @@ READ, READ_SOURCE, COMMIT = "read the table", "read the source", "commit"
 
 
 class AppliedBeforeError(Exception):
-    """The version that a transaction reads holds what its application was about to write."""
+    """The transaction's read version already contains the application's write."""
 
 
 @dataclass
 class Execution:
-    """What an operation works with.
+    """The state of one run of an operation.
 
     Attributes:
         table: the table.
-        session: Spark, None where the caller has none.
-        options: how it is run; where a run makes several commits, a step is added to `txn_id`.
-        run_id: is in the name of every data file that the run writes before its next commit.
-        read_version: the version that its transactions are to read; None for the latest.
-        last_read: the version that its last transaction read, None where it read none.
-        is_marked: whether the application's version is in the log by a commit of this run.
-        kept_rows: which rows the attempt before this one found, where it lost.
-        found_rows: which rows this one found.
-        source_snapshots: the versions of the other tables that DataFrames read, by their places; the
+        session: the Spark session; None if the caller has none.
+        options: the caller's options; a run with several commits appends a step to `txn_id`.
+        run_id: part of the name of every data file written before the next commit.
+        read_version: the version its transactions must read; None for the latest.
+        last_read: the version read by its last transaction; None before the first.
+        is_marked: whether a commit of this run recorded the application's version.
+        kept_rows: rows found by the previous attempt, if it was aborted.
+        found_rows: rows found by this attempt.
+        source_snapshots: snapshots of other tables read by DataFrames, by table location; the
             same in every attempt.
-        is_own_name: tells whether a name in a query is the command's for its own table.
-        lost: the conflict to raise instead of a commit; set where a command is run again only to see
-            whether the table is as it asks.
+        is_own_name: whether a name in a query is the command's name for its own table.
+        lost: the conflict to raise instead of a commit; set if a command runs again only to check
+            whether the table already has the requested state.
     """
 
     table: DeltaTable
@@ -115,7 +114,7 @@ class Execution:
 
     @property
     def progress(self) -> ProgressCallback:
-        """Whom to tell how far the run is."""
+        """The callback for progress."""
         return self.options.progress or no_progress
 
     @property
@@ -127,16 +126,16 @@ class Execution:
 
     @cached_property
     def named_tables(self) -> NamedTables:
-        """The tables that the command names: each is opened once, and read at one version."""
+        """The tables named by the command; each is opened once and read at one version."""
         return NamedTables(self.table, self.options.resolve, self.is_own_name)
 
     def open_named(self, name: str, version: int | str | None) -> tuple[DeltaTable, Snapshot]:
-        """Return a table that the command names, and its snapshot at a version, a time or the latest.
+        """Return a table named by the command, and its snapshot at a version, a time or the latest.
 
-        The latest version of the command's own table is the one that its transaction reads.
+        The latest version of the command's own table is the transaction's read version.
 
         Raises:
-            EngineError: there is no table of that name, or this person may not read it.
+            EngineError: there is no table of this name, or the user may not read it.
         """
         table = self.named_tables.open(name)
         if version is None and self.last_read is not None and self.named_tables.is_target(table):
@@ -144,12 +143,12 @@ class Execution:
         return table, self.named_tables.snapshot(table, version)
 
     def begin(self, step: str = "", *, operation: str = "") -> OptimisticTransaction:
-        """A transaction on the latest version, or on the one that the command's source saw.
+        """Begin a transaction on the latest version, or on the version the command's source read.
 
-        Where the `operation` that it will commit as is named, conflicts are looked for while it runs.
+        If `operation` names the operation to commit, early conflict checks are on.
 
         Raises:
-            AppliedBeforeError: that version holds what the application is to write, by another run.
+            AppliedBeforeError: another run has already committed the application's version.
         """
         self._stage = READ
         self.progress(Progress(READ, 0, 0, "versions"))
@@ -172,10 +171,10 @@ class Execution:
         return txn
 
     def snapshot_of(self, txn: OptimisticTransaction) -> Snapshot:
-        """The version a transaction reads.
+        """Return the snapshot read by a transaction.
 
         Raises:
-            TableNotFoundError: it reads none.
+            TableNotFoundError: the table does not exist yet.
         """
         if txn.snapshot is None:
             msg = f"There is no Delta table at {self.table.uri}."
@@ -183,7 +182,7 @@ class Execution:
         return txn.snapshot
 
     def files_of(self, snapshot: Snapshot) -> TableFiles:
-        """What readers and writers of the table's files must know."""
+        """Return the description of the table's files for readers and writers."""
         return TableFiles(
             uri=snapshot.table_uri,
             schema=snapshot.schema,
@@ -199,28 +198,28 @@ class Execution:
     def condition(
         self, command: Command, snapshot: Snapshot, tables: Tables | None = None
     ) -> Expression | None:
-        """The tree of the command's condition, the time of day fixed once.
+        """Return the command's condition as a tree, with the current time fixed once.
 
-        Its subqueries read what `tables` knows.
+        Its subqueries read from `tables`.
 
         Raises:
-            NotDeterministicError: the same row would not get the same answer each time.
+            NotDeterministicError: the condition may differ between evaluations of one row.
         """
         return command.condition(snapshot.schema, now_ms=self.now_ms, tables=tables)
 
     def begin_stage(self, stage: str) -> None:
-        """Say that a stage begins which is done in this process; a cancellation is heeded here."""
+        """Report the start of an in-process stage; the caller may cancel here."""
         self._stage = stage
         self.progress(Progress(stage, 0, 1, "steps"))
 
     @contextmanager
     def translate_spark_errors(self) -> Iterator[None]:
-        """Raise what Spark raises as the engine's errors.
+        """Translate Spark's exceptions into the engine's errors.
 
-        Not while a commit is under way: whether it landed the log alone can tell.
+        During a commit they pass unchanged: only the log can tell whether it landed.
 
         Raises:
-            EngineError: what went wrong, as `spark_failure`.
+            EngineError: the translated error (`spark_failure`).
         """
         try:
             yield
@@ -231,10 +230,10 @@ class Execution:
 
     @contextmanager
     def spark_stage(self, stage: str) -> Iterator[None]:
-        """Run Spark actions as a stage that is reported and can be cancelled.
+        """Run Spark actions as a reported stage with support for cancellation.
 
         Raises:
-            EngineError: what went wrong, in the engine's words where it knows it.
+            EngineError: the error, translated if the engine knows it.
         """
         try:
             with self.watch_stage(stage):
@@ -245,7 +244,7 @@ class Execution:
 
     @contextmanager
     def watch_stage(self, stage: str) -> Iterator[None]:
-        """As `spark_stage`, with what Spark raises as it is."""
+        """Run a stage like `spark_stage`, without translating Spark's exceptions."""
         self._stage = stage
         early = self._early
         progress = early.watch(self.progress) if early else self.progress
@@ -263,7 +262,7 @@ class Execution:
             raise
 
     def report_finding(self, words: str, stage: str = "") -> None:
-        """Say what a stage found, the latest one unless it is named: "71 files hold a match"."""
+        """Report a stage's finding ("71 files hold a match"), by default of the current stage."""
         self.progress(Progress(stage or self._stage, 0, 0, detail=words))
 
     def chose(self, files: int, snapshot: Snapshot) -> None:
@@ -275,12 +274,12 @@ class Execution:
         self.report_finding(f"{count_noun(len(files), 'file')} written")
 
     def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
-        """Data files that this run wrote: they go if it fails."""
+        """Register data files written by this run, to remove them if it fails."""
         root = self.table.store.root
         self._fresh.extend(resolve_log_path(root, file.path).path for file in files)
 
     def wrote_vectors(self, vectors: Iterable[DeletionVectorDescriptor | None]) -> None:
-        """Deletion vectors that this run wrote: their files go if it fails."""
+        """Register deletion vectors written by this run, to remove their files if it fails."""
         root = self.table.store.root
         kept = {
             locate(root, vector).path for vector in vectors if vector and vector.storage_type == "u"
@@ -294,7 +293,7 @@ class Execution:
         parameters: Mapping[str, Any],
         metrics: Mapping[str, int | str],
     ) -> OperationResult:
-        """Commit what is staged; a cancellation is heeded until here.
+        """Commit the staged actions; the last point to cancel the run.
 
         Raises:
             OperationCancelledError: the caller cancelled.
@@ -321,7 +320,10 @@ class Execution:
             self._remove_staged()
         self._fresh.clear()
         self.is_marked = self.options.application is not None
-        self._committing, self.run_id = False, str(uuid.uuid4())  # what is named now is the table's
+        self._committing, self.run_id = (
+            False,
+            str(uuid.uuid4()),
+        )  # files named so far belong to the table
         return OperationResult(
             version=version if committed else None,
             metrics=dict((outcome and outcome.metrics) or metrics),
@@ -345,10 +347,10 @@ class Execution:
         metrics: Mapping[str, int | str],
         tries: int = 5,
     ) -> OperationResult:
-        """A commit that changes nothing and says what was done, on whatever landed meanwhile.
+        """Commit a record of the operation without changing data, on top of any concurrent commits.
 
         Raises:
-            ConflictError: the table's metadata or protocol changed again and again.
+            ConflictError: every attempt met a change of metadata or protocol.
         """
         txn = self.begin(step)
         try:
@@ -366,28 +368,28 @@ class Execution:
     def clean_up_on_failure(self) -> Iterator[None]:
         """Remove staged files when the run fails, unless its commit may have landed.
 
-        Only the engine's own errors say that it has not: an interrupt may come right after the put.
+        Only an engine error proves failure: an interrupt may come right after the put.
         """
         try:
             yield
         except BaseException as error:
             if isinstance(error, ConflictError) and self.found_rows is not None:
-                self.kept_rows = self.found_rows.keep_positions()  # its vectors go
+                self.kept_rows = self.found_rows.keep_positions()  # its vectors are removed
             if not self._may_have_landed(error):
                 self._remove_staged()
             raise
 
     def _may_have_landed(self, error: BaseException) -> bool:
-        told_of = error.__context__  # an observer that was told of it may raise an error of its own
+        told_of = error.__context__  # an observer may raise its own error for it
         is_unknown = isinstance(told_of, CommitOutcomeUnknownError) or isinstance(
             error, CommitOutcomeUnknownError | StorageOutcomeUnknownError
         )
         return self._committing and (is_unknown or not isinstance(error, EngineError))
 
     def _drop_unnamed(self, version: int) -> None:
-        """An earlier run's commit landed: what this run wrote again is no part of it.
+        """Remove this run's duplicate files after an earlier run's commit was recognized.
 
-        Where the commit cannot be looked at its files stay: they may be this run's own.
+        If the commit is unreadable, the files stay: they may belong to this run's own commit.
         """
         try:
             actions = read_commit(self.table.store, version).actions
@@ -412,14 +414,14 @@ class Execution:
         self._fresh.clear()
 
     def _find_unreported_files(self) -> list[str]:
-        """Files of tasks that ended before another one failed the job: nobody was told of them."""
+        """Find unreported files of tasks completed before another task failed the job."""
         if not self._is_torn:
             return []
         return [status.path for status in self.table.store.list_all() if self.run_id in status.name]
 
 
 def keeps_row_ids(snapshot: Snapshot) -> bool:
-    """Whether a rewrite must carry row ids along (the property, and the columns that hold them)."""
+    """Whether a rewrite must keep row ids (the property is on and their columns exist)."""
     properties = snapshot.properties
     return properties.row_tracking and properties.row_id_column is not None
 

@@ -1,6 +1,6 @@
-"""What a table still uses a feature for: what must be undone before the feature can be dropped.
+"""Uses of a table feature: everything to undo before the feature can be dropped.
 
-Pure: a snapshot, or one action of the log, is examined, and nothing is read.
+Pure: it examines a snapshot or one action of the log and reads nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,14 +23,14 @@ from engine.snapshot.snapshot import Snapshot
 
 
 class FeatureUse(NamedTuple):
-    """What is in the way of dropping a feature, and what to do about it."""
+    """A use of a feature that prevents dropping it, and the remedy."""
 
     what: str
     remedy: str
 
 
 def use_of(snapshot: Snapshot, feature: str) -> FeatureUse | None:
-    """What of a version uses a feature; None where nothing does."""
+    """Return a snapshot's use of a feature; None if it has none."""
     needing = _find_dependent_features(snapshot, feature)
     if needing:
         return FeatureUse(f"the feature {needing[0]} needs it", f"Drop {needing[0]} first.")
@@ -172,7 +172,7 @@ def _nothing(_snapshot: Snapshot) -> FeatureUse | None:
 
 
 def _column_use(snapshot: Snapshot, feature: str) -> FeatureUse | None:
-    """Features that columns need by what they say of themselves."""
+    """Return the use of a feature by column metadata; None if no column needs it."""
     if feature not in find_required_features(snapshot.schema, {}):
         return None
     names = [

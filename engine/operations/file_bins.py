@@ -1,4 +1,4 @@
-"""Which files are worth joining, and with which (pure)."""
+"""Choice of files to compact together (pure)."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,12 +16,12 @@ Bin = tuple[AddFile, ...]
 
 @dataclass(frozen=True, slots=True)
 class BinRule:
-    """How files are chosen.
+    """The rule for choosing files.
 
     Attributes:
-        target_size_bytes: a bin is closed before it would grow past this.
-        purge: rewrite every file that has a deletion vector (REORG … PURGE), and no other.
-        fits_iceberg: with `purge`, files that Iceberg clients could not read too.
+        target_size_bytes: the maximum size of a bin.
+        purge: rewrite exactly the files with a deletion vector (REORG … PURGE).
+        fits_iceberg: with `purge`, also rewrite files not readable by Iceberg clients.
     """
 
     target_size_bytes: int
@@ -36,10 +36,10 @@ class BinRule:
 
 
 def pack(files: Iterable[AddFile], rule: BinRule) -> list[Bin]:
-    """Bins that are worth rewriting, each of one partition, files in the order of the log.
+    """Pack files into bins for rewriting, each of one partition and in the order of the log.
 
-    Smallest first, so that what one run leaves no later run would join: any two bins together are
-    larger than the target.
+    Smallest files first, so a later run finds nothing to join: any two bins together exceed
+    the target size.
     """
     partitions: dict[tuple[tuple[str, str | None], ...], list[tuple[int, AddFile]]] = {}
     for order, add in enumerate(files):
@@ -50,7 +50,7 @@ def pack(files: Iterable[AddFile], rule: BinRule) -> list[Bin]:
 
 
 def batches(bins: Sequence[Bin], size_bytes: int) -> Iterator[list[Bin]]:
-    """Bins in groups of about that size, each of which is one commit."""
+    """Yield groups of bins of about `size_bytes`; each group is one commit."""
     group: list[Bin] = []
     total = 0
     for bin_ in bins:
@@ -65,13 +65,13 @@ def batches(bins: Sequence[Bin], size_bytes: int) -> Iterator[list[Bin]]:
 
 
 def digest(bins: Iterable[Bin]) -> str:
-    """A name for the sources of some bins: equal sources have equal names in every run."""
+    """Return a digest of the bins' files, stable across runs."""
     keys = sorted(f"{add.path}\0{add.key[1] or ''}" for bin_ in bins for add in bin_)
     return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
 
 
 def has_many_deleted(add: AddFile) -> bool:
-    """Whether so many rows are deleted that reading around them costs."""
+    """Whether the share of deleted rows is large enough to slow down reads."""
     rows = physical_rows(add)
     if add.deletion_vector is None:
         return False
@@ -91,7 +91,7 @@ def _bins(files: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
 
 
 def _worth(group: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
-    """A bin of one file is worth it only for the rows it gets rid of."""
+    """Yield the group as a bin unless it is one file without enough deleted rows."""
     ordered = tuple(add for _, add in sorted(group, key=lambda item: item[0]))
     alone = len(ordered) == 1 and not (rule.purge or has_many_deleted(ordered[0]))
     if ordered and not alone:

@@ -1,7 +1,7 @@
-"""Files copied into a table, several at a time, through this process.
+"""Copies of files into a table, several at a time, through this process.
 
-Nothing names a copy before the commit. One that an earlier run made is found by its name and size.
-A run that fails leaves its copies for the next; VACUUM removes what no run took up.
+No log names a copy before the commit. A copy made by an earlier run is recognized by name and size.
+A failed run leaves its copies for the next one; VACUUM removes unused copies.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,18 +27,18 @@ _LOOK_SECONDS = 1.0
 def copy_files(
     execution: Execution, copies: Sequence[FileCopy], storage_options: Mapping[str, str]
 ) -> int:
-    """Copy what is not there yet; how many files that were.
+    """Copy the missing files; return the number of files copied.
 
     Raises:
         DataFileMissingError: a file of the source is gone.
-        OperationCancelledError: the caller cancelled; files half copied are not there.
+        OperationCancelledError: the caller cancelled; no partial copies remain.
     """
     stopped = Event()
     copying = _Copying(execution, storage_options, stopped)
     outcomes = _all_of(execution, copies, copying.copy, stopped)
     again = [
         copy for copy, copied in outcomes if not copied
-    ]  # a VACUUM may have taken them meanwhile
+    ]  # a VACUUM may have deleted them meanwhile
     outcomes += _all_of(execution, again, copying.copy, stopped) if again else []
     copied = len([copy for copy, done in outcomes if done])
     execution.report_finding(f"{copied:,} of {len(copies):,} files were to be copied", STAGE)
@@ -66,7 +66,7 @@ class _Copying:
         return True
 
     def _is_copy(self, there: FileStatus, original: FileStatus) -> bool:
-        """Whether an earlier run made it, and not so long ago that a VACUUM might take it."""
+        """Whether an earlier run copied it, recently enough to be safe from VACUUM."""
         return there.size_bytes == original.size_bytes and there.modified_ms >= self._fresh_from_ms
 
     def _pieces(self, source: Store, path: str) -> Iterator[bytes]:

@@ -1,8 +1,8 @@
-"""The rows of the caller's DataFrames, and what these count as having read of the command's own table.
+"""Rows of the caller's DataFrames, and the reads of the command's own table they imply.
 
-A DataFrame over the table reads it at the version that the transaction reads, and what others commit
-from then on is checked against all of the table. A DataFrame of Spark Connect saw one version of it: the
-transaction then reads that version.
+A DataFrame over the table reads it at the transaction's read version, and later commits are checked
+against the whole table. A Spark Connect DataFrame is fixed at one version: the transaction then
+reads this version.
 """
 
 from pyspark.sql import DataFrame
@@ -36,7 +36,7 @@ class OutdatedFrameError(RequestError):
 
 
 def version_read_by(command: Command, uri: str) -> int | None:
-    """The version of the command's own table that its source saw; None where it saw none."""
+    """Return the version of the command's own table read by its source; None if it reads none."""
     source = getattr(command, "source", None)
     if not isinstance(source, DataFrameSource):
         return None
@@ -50,10 +50,10 @@ def rows_of_frame(
     txn: OptimisticTransaction | None,
     stored_in: StructType | None = None,
 ) -> SourceRows:
-    """The rows of a DataFrame, under the names that the source gives them.
+    """Return a DataFrame's rows under the column names of the source.
 
-    `stored_in` are the columns that take them: what a time zone decides of that is cast by the zone of
-    the DataFrame's session.
+    `stored_in` are the target columns; casts dependent on a time zone use the zone of the
+    DataFrame's session.
 
     Raises:
         RequestError: two of its columns share a name.
@@ -75,9 +75,9 @@ def rows_of_frame(
 
 
 def pin_tables(execution: Execution, frame: DataFrame) -> DataFrame:
-    """Return the frame with every table at the version that the run reads of it.
+    """Return the frame with every table pinned to the version read by this run.
 
-    Of the command's own table that is its transaction's. A frame may be evaluated more than once.
+    For the command's own table this is the transaction's version. A frame may be evaluated twice.
     """
 
     def choose(live: LiveTable) -> Snapshot:
@@ -99,12 +99,12 @@ def register_reads(
     *,
     is_made_anew: bool = True,
 ) -> None:
-    """Count what a frame scans of the command's own table as read.
+    """Register a frame's scans of the command's own table as reads.
 
-    `is_made_anew` says that an attempt after a conflict has another frame, of a later version.
+    `is_made_anew` means a retry after a conflict builds the frame again, from a later version.
 
     Raises:
-        RequestError: it scans another version than the transaction reads, or nobody knows which.
+        RequestError: it scans another version than the transaction reads, or an unknown one.
     """
     if txn.snapshot is None:
         return
@@ -122,11 +122,11 @@ def register_reads(
 
 
 def _check_appends(execution: Execution, txn: OptimisticTransaction) -> None:
-    """Refuse a DataFrame that lacks rows which were appended before the write began.
+    """Refuse a DataFrame without rows appended before the write began.
 
-    At WriteSerializable the write may be ordered before appends that it overlaps with, and never
-    before those that its own program saw committed: they would survive an overwrite, and be new to
-    a MERGE.
+    At WriteSerializable the write may be ordered before concurrent appends, but never before
+    appends its own program saw committed: their rows would survive an overwrite and count as
+    unmatched in a MERGE.
 
     Raises:
         OutdatedFrameError: there are such rows.
@@ -140,9 +140,9 @@ def _check_appends(execution: Execution, txn: OptimisticTransaction) -> None:
 
 
 def _frame_version_error(uri: str, version: int, later: int) -> OutdatedFrameError:
-    """Rows of a version cannot be written where another one is read.
+    """Return the error for a DataFrame of another version than the write must read.
 
-    What was added between the two is new to one and not to the other.
+    Rows added between the two versions are new to one and not to the other.
     """
     what = f"A DataFrame reads version {version} of {uri}, and this write must see version {later}."
     remedy = "Make all DataFrames of the table anew, or name the earlier version with versionAsOf."
@@ -150,12 +150,12 @@ def _frame_version_error(uri: str, version: int, later: int) -> OutdatedFrameErr
 
 
 def _check_moment(frame: DataFrame, uri: str) -> None:
-    """Refuse a frame that may hold rows of an older version: an update since would be lost.
+    """Refuse a frame with possibly outdated rows: later updates would be lost.
 
-    What is read while the command runs is at least as new as the version that the transaction reads.
+    Rows read while the command runs are at least as new as the transaction's version.
 
     Raises:
-        RequestError: its rows were cached, its files were chosen, or a view hides which they are.
+        RequestError: its rows were cached, its files were chosen, or a view hides its version.
     """
     own = real_place(uri)
     unpinned, live = (
@@ -173,7 +173,7 @@ def _check_moment(frame: DataFrame, uri: str) -> None:
 
 
 def _is_hidden(read: TableRead, own: str, frame: DataFrame) -> bool:
-    """Whether only the server of Spark Connect knows what is read, and it may be an older version."""
+    """Whether only the Spark Connect server knows the scan's files, and they may be outdated."""
     if not read.text or places_in(frame.sparkSession, read.text) is not None:
         return False
     files = files_of(frame)
@@ -181,7 +181,7 @@ def _is_hidden(read: TableRead, own: str, frame: DataFrame) -> bool:
 
 
 def own_reads(frame: DataFrame, uri: str) -> list[TableRead]:
-    """The scans of a frame that are of one table, or may be."""
+    """Return the frame's scans of a table, including possible ones."""
     own = real_place(uri)
     return [read for read in reads_of(frame) if _may_be(read, own, frame)]
 
@@ -196,6 +196,6 @@ def _may_be(read: TableRead, own: str, frame: DataFrame) -> bool:
 def _is_inside(place: str, own: str) -> bool:
     try:
         real = real_place(place)
-    except EngineError:  # of a scheme that holds no tables
+    except EngineError:  # a scheme without tables
         return False
     return real == own or real.startswith(f"{own}/")

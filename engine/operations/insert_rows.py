@@ -1,4 +1,4 @@
-"""The rows of an INSERT as the table's columns: what comes with the source, and constants of PARTITION."""
+"""The rows of an INSERT as table columns: those of the source, and the constants of PARTITION."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,11 +26,11 @@ _ONE_ROW = pa.table({"": pa.nulls(1)})
 def read_source_rows(
     execution: Execution, command: Append | Overwrite, terms: WriteTerms, txn: OptimisticTransaction
 ) -> SourceRows:
-    """The rows of a command's source, and the constants of its PARTITION.
+    """Return the rows of a command's source, with the constants of its PARTITION.
 
     Raises:
-        RequestError: PARTITION names another column than one of a partition, or one that the source
-            has too.
+        RequestError: PARTITION names a column that is no partition column, or is also in the
+            source.
     """
     constants = _constants(command.partition, terms)
     columns, evolves = _drop_constants(terms.schema, constants), command.merge_schema
@@ -46,10 +46,10 @@ def read_source_rows(
 def read_rows_in_process(
     execution: Execution, command: Append, terms: WriteTerms
 ) -> pa.Table | None:
-    """As `read_source_rows`, in Arrow; None where that takes Spark.
+    """Return the same rows as `read_source_rows`, as Arrow; None if they need Spark.
 
     Raises:
-        CannotEvaluateError: a constant that only Spark can cast.
+        CannotEvaluateError: only Spark can cast a constant.
     """
     constants = _constants(command.partition, terms)
     at_hand = rows_at_hand(execution, command.source, _drop_constants(terms.schema, constants))

@@ -1,4 +1,4 @@
-"""Rows that come without a look at any table: written out after VALUES, or given as Arrow."""
+"""Rows given in the statement itself: after VALUES, or as Arrow."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,10 +38,10 @@ def rows_in_spark(
     stored: bool,
     takes_more: bool,
 ) -> SourceRows:
-    """The rows as Spark's.
+    """Return the rows as a DataFrame.
 
     Raises:
-        ColumnCountError: they are not as many as the table's columns, to which they go by position.
+        ColumnCountError: given by position, they have more or fewer columns than the table.
     """
     if isinstance(source, ArrowSource):
         given, _ = convert_rows(source, target_schema, stored=False, takes_more=takes_more)
@@ -72,12 +72,12 @@ def rows_in_spark(
 def rows_at_hand(
     execution: Execution, source: Source, target_schema: StructType, *, stored: bool = True
 ) -> tuple[pa.Table, StructType] | None:
-    """The rows of a source as Arrow where that takes no Spark: rows that are written out, or given.
+    """Return the rows of a VALUES or Arrow source as Arrow; None if the source needs Spark.
 
-    Arguments as `source_rows`.
+    Arguments as in `source_rows`.
 
     Raises:
-        RequestError: their values take Spark, and there is no session.
+        RequestError: their values need Spark, and there is no session.
     """
     if not isinstance(source, RowsSource | ArrowSource):
         return None
@@ -99,7 +99,7 @@ def _values(
     stored: bool,
     takes_more: bool,
 ) -> tuple[list[list[Expression]], StructType]:
-    """The values as trees, each of its column's type in all rows, and the columns they are for."""
+    """Parse the values into trees, one type per column, and return them with their columns."""
     names = plain_names(source.columns) or [f"col{i + 1}" for i in range(len(source.rows[0]))]
     if not source.columns and target_schema:
         names = names_by_position(target_schema, names, takes_more=takes_more)
@@ -126,7 +126,7 @@ def _values(
 
 
 def _alike(column: Sequence[Expression]) -> list[Expression]:
-    """The values of one column in the type that they share, as Spark's VALUES has them."""
+    """Cast the values of one column to their common type, as Spark's VALUES does."""
     common = common_type([tree.type for tree in column])
     if common is None or common == VOID:
         return list(column)
@@ -138,7 +138,7 @@ def _alike(column: Sequence[Expression]) -> list[Expression]:
 def _choose_column(
     name: str, target_schema: StructType | None, types: Sequence[DataType], *, stored: bool
 ) -> StructField:
-    """A column of values: of the table's type where it takes them all, else of the type they share."""
+    """Choose a column for values: the table's type if it takes them all, else their common type."""
     declared = target_schema.get(name) if target_schema is not None else None
     if declared is not None and (stored or _takes(declared.type, types)):
         return StructField(declared.name, declared.type)
@@ -162,10 +162,10 @@ def _render_stored_value(tree: Expression, column: StructField, clause: str) -> 
 
 
 def _evaluate_rows(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table:
-    """The values as Arrow.
+    """Evaluate the values as Arrow.
 
     Raises:
-        CannotEvaluateError: only Spark can say what they are.
+        CannotEvaluateError: only Spark can evaluate them.
     """
     if any(isinstance(column.type, StructType | ArrayType | MapType) for column in schema):
         msg = "A struct, array or map is written out."
@@ -183,7 +183,7 @@ def _column(trees: Sequence[Expression], column: StructField) -> pa.Array:
 
 
 def _values_of(trees: Sequence[Expression], kind: DataType) -> pa.Array:
-    """The values of one column: its constants, and casts of them, are computed together."""
+    """Evaluate the values of one column; constants and casts of constants in one batch."""
     rows_of: dict[Expression | int, list[int]] = {}
     for row, tree in enumerate(trees):
         shape = _shape(tree)
@@ -198,7 +198,7 @@ def _values_of(trees: Sequence[Expression], kind: DataType) -> pa.Array:
 
 
 def _shape(tree: Expression) -> Expression:
-    """The tree with a column in the place of the constant that it is, or is a cast of."""
+    """Replace a constant, or the constant inside casts, by a column."""
     match tree:
         case Literal(_, data_type) if data_type not in {VOID, INTERVAL}:
             return Column((_CONSTANT,), data_type)
@@ -210,7 +210,7 @@ def _shape(tree: Expression) -> Expression:
 
 
 def _constants(trees: Sequence[Expression]) -> pa.Table:
-    """The constants of trees of one shape, one to a row."""
+    """Return the constants of trees of one shape, one per row."""
     constants = [tree.arguments[0] if isinstance(tree, Call) else tree for tree in trees]
     if not isinstance(_shape(constants[0]), Column):
         return pa.table({"": pa.nulls(len(trees))})

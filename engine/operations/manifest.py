@@ -1,4 +1,4 @@
-"""Manifests of a table's files, for engines that read lists of files: Presto, Athena and their like."""
+"""Manifests of a table's files, for engines reading lists of files: Presto, Athena and others."""
 
 from collections import defaultdict
 
@@ -16,17 +16,17 @@ DIRECTORY = "_symlink_format_manifest"
 
 
 class ManifestModeError(RequestError):
-    """A kind of manifest that there is not."""
+    """An unsupported manifest mode."""
 
     code = "DELTA_MODE_NOT_SUPPORTED"
 
 
 def generate(mode: str, execution: Execution) -> OperationResult:
-    """Write the manifests of the latest version, one for each partition; those of others go.
+    """Write the manifests of the latest version, one per partition, and delete stale ones.
 
     Raises:
-        ManifestModeError: another mode than symlink_format_manifest.
-        RequestError: the table has deletion vectors, which readers of manifests do not know.
+        ManifestModeError: the mode is not symlink_format_manifest.
+        RequestError: the table has deletion vectors, unknown to readers of manifests.
     """
     if mode.lower() != MODE:
         what = f"Specified mode '{mode}' is not supported. Supported modes are: {MODE}"

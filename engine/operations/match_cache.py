@@ -1,6 +1,6 @@
-"""Which rows match, as one attempt found them, for the next one.
+"""Matching rows found by an attempt, kept for the next attempt.
 
-A file that no winning commit has touched holds the same rows: only the others are read again.
+A file untouched by winning commits holds the same rows: only other files are read again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class FoundRows:
-    """The files of a version that were read for a condition, and which of their rows it is true of.
+    """The files of a version read for a condition, and their matching rows.
 
     Attributes:
         snapshot: the version.
-        condition: what was asked of each row.
-        deletions: what was found, by file; None where no row matches.
+        condition: the condition evaluated for each row.
+        deletions: the matching rows by file; None if no row matches.
     """
 
     snapshot: Snapshot
@@ -44,19 +44,19 @@ class FoundRows:
         read: Sequence[AddFile],
         deletions: Sequence[FileDeletion],
     ) -> "FoundRows | None":
-        """What was found in the files that were read; None where it may be another each time."""
+        """Record the rows found in the files read; return None for nondeterministic conditions."""
         if is_asked_once(condition) or not is_deterministic(condition):
             return None
         matching = {deletion.add.key: deletion for deletion in deletions}
         return cls(snapshot, condition, {add.key: matching.get(add.key) for add in read})
 
     def keep_positions(self) -> "KeptRows | None":
-        """It with the positions read from the vectors, which a failed attempt removes."""
+        """Return the rows as positions read from the vectors, which a failed attempt removes."""
         vectors = [deletion.vector for deletion in self.deletions.values() if deletion is not None]
         if sum(vector.size_in_bytes for vector in vectors if vector) > _MOST_BYTES:
             return None
         positions = {}
-        with suppress(EngineError):  # of those that cannot be read the files are read again
+        with suppress(EngineError):  # read the files of unreadable vectors again
             for key, deletion in self.deletions.items():
                 rows = BitMap64() if deletion is None else self._positions(deletion)
                 if rows is not None:
@@ -66,7 +66,7 @@ class FoundRows:
     def _positions(self, deletion: FileDeletion) -> BitMap64 | None:
         if deletion.is_whole:
             return BitMap64(range(deletion.physical))
-        if deletion.vector is None:  # only counted: the table has no deletion vectors
+        if deletion.vector is None:  # only a count: the table has no deletion vectors
             return None
         roots = self.snapshot.allowed_roots
         return read_deletion_vector(self.snapshot.store, deletion.vector, roots)
@@ -74,7 +74,7 @@ class FoundRows:
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Of each file, the rows that are gone once those that match are: by path and deletion vector."""
+    """For each file, by path and deletion vector: the deleted rows plus the matching rows."""
 
     metadata: Metadata
     condition: Expression
@@ -83,7 +83,7 @@ class KeptRows:
     def positions_at(
         self, snapshot: Snapshot, condition: Expression, files: Sequence[AddFile]
     ) -> dict[int, BitMap64]:
-        """What still holds at a version, by the files' places; nothing where its columns may differ."""
+        """Return the positions still valid at a version, by file index; {} if metadata changed."""
         if self.metadata != snapshot.metadata or self.condition != condition:
             return {}
         return {

@@ -104,7 +104,7 @@ class _MergeRun:
 
 @dataclass(frozen=True)
 class _MatchedActions:
-    """What is done to which target row, the files that change by it, and how often each clause."""
+    """The actions for target rows, the files they change, and rows per clause."""
 
     actions: DataFrame | None = None
     gone: RowDeletion = field(default_factory=RowDeletion)
@@ -116,7 +116,7 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
 
     Raises:
         MultipleSourceRowsError: two source rows would change one target row.
-        InvariantViolationError: a row that would break a rule of the table.
+        InvariantViolationError: a row would break a rule of the table.
         ConflictError: a concurrent commit won.
     """
     started = monotonic()
@@ -150,10 +150,10 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
 def _check_sums(
     snapshot: Snapshot, source_count: int, clauses: Sequence[AnalysedClause], merged: MergeChanges
 ) -> None:
-    """Hold what was found of both sides against what was written.
+    """Check the counts of rows found on both sides against the rows written.
 
     Raises:
-        RowSumError: a row was lost, or written twice.
+        RowSumError: a row was lost or written twice.
     """
     images = sum(
         count for number, count in merged.by_clause.items() if clauses[number].action != DELETE
@@ -185,7 +185,7 @@ class _SourceReading:
     def candidates(
         self, bounds_of: Callable[[Sequence[Expression]], Bounds], matcher: _MatcherOf
     ) -> list[AddFile]:
-        """Register what is read of the target, and choose its files."""
+        """Register the reads of the target and choose its files."""
         analysed, txn = self.merge, self.txn
         ranges = [] if analysed.reads_whole_target else source_ranges(analysed.on, bounds_of)
         stated = [part for part in split_conjuncts(analysed.target_condition()) if part != TRUE]
@@ -226,7 +226,7 @@ def _read_by_spark(
     terms, tables = WriteTerms.from_snapshot(snapshot), QueryTables(execution, txn)
     with execution.spark_stage(READ_SOURCE):
         incoming = source_rows(execution, command.source, terms.schema, txn, stored=False)
-        if txn.has_read:  # rows that the source should have had need not join anything
+        if txn.has_read:  # rows missing from the source need not join anything
             txn.use_files_alone(READS_TARGET)
         terms, analysed = analyse_merge(command, execution, terms, incoming.schema, tables)
         analysed, frame = compute_source_columns(analysed, incoming.frame)
@@ -273,7 +273,7 @@ def _arrow_merge(reading: _SourceReading) -> ArrowMerge | None:
 def _plan_in_process(
     command: Merge, execution: Execution, txn: OptimisticTransaction, snapshot: Snapshot
 ) -> ArrowMerge | None:
-    """What a dry run can look at without Spark; None where the source needs it."""
+    """Prepare a dry run without Spark; return None if the source needs Spark."""
     terms, tables = WriteTerms.from_snapshot(snapshot), QueryTables(execution, txn)
     source = rows_at_hand(execution, command.source, terms.schema, stored=False) or table_at_hand(
         execution, command.source
@@ -320,7 +320,7 @@ def _merge_in_spark(reading: _SourceReading) -> tuple[MergeChanges, WriteTerms]:
 
 
 def _match(merging: _MergeRun) -> _MatchedActions:
-    """What is done to which target row, and the files that change by it.
+    """Match the rows and return the actions for target rows with the files they change.
 
     Raises:
         MultipleSourceRowsError: two source rows would change one target row.
@@ -353,7 +353,10 @@ def _match(merging: _MergeRun) -> _MatchedActions:
 
 
 def _choose_carried_columns(merging: _MergeRun) -> PairColumns | None:
-    """What pairs are to hold for new images: where others stay, or a change feed is kept, files are read again."""
+    """Choose the columns pairs carry for new images.
+
+    None without deletion vectors or with a change feed: the files are read again then.
+    """
     if not merging.by_vector or merging.snapshot.properties.enable_change_data_feed:
         return None
     rows = merging.rows
@@ -393,7 +396,7 @@ def _write(merging: _MergeRun, matched: _MatchedActions) -> MergeChanges:
     written = WriteOutput()
     for frame in frames:
         checked = enforce(frame, rows.table, rows.schema, merging.terms.metadata)
-        if merging.table.properties.optimize_write is not False:  # joins leave rows to every task
+        if merging.table.properties.optimize_write is not False:  # joins spread rows over all tasks
             checked = rebalance_partitions(checked, merging.table)
         part = write(checked, merging.table, keep_row_ids=merging.kept)
         merging.execution.wrote(part.adds)
@@ -403,7 +406,7 @@ def _write(merging: _MergeRun, matched: _MatchedActions) -> MergeChanges:
 
 
 def _insert_counts(rows: MergeRows, inserts: DataFrame) -> tuple[int, int | None]:
-    """New rows, and the source rows that no pair has, by one action; None where pairs were not kept."""
+    """Count inserted rows and unmatched source rows; the latter are None without kept pairs."""
     if rows.pairs_found is None:
         return inserts.count(), None
     if not rows.pair_count:

@@ -1,4 +1,4 @@
-"""The two sides of a small MERGE joined by Arrow: pairs of row numbers, and what needs them."""
+"""A small MERGE joined by Arrow: pairs of row numbers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,17 +29,18 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Matcher:
-    """Which rows of a MERGE's target join its source or satisfy some condition, told by Arrow."""
+    """Finds with Arrow the target rows of a MERGE that join its source or match a condition."""
 
     on: Expression
     source: pa.Table
     reached: tuple[Expression, ...]
 
     def __call__(self, rows: pa.Table) -> pa.Array:
-        """A mask of the rows.
+        """Return a mask of the matching rows.
 
         Raises:
-            CannotEvaluateError: not exactly as Spark would: then the two sides conflict.
+            CannotEvaluateError: Arrow cannot evaluate this exactly as Spark does; the two sides
+                conflict.
         """
         mask = np.zeros(rows.num_rows, dtype=bool)
         mask[pairs(self.on, rows, self.source)[0]] = True
@@ -52,7 +53,7 @@ class Matcher:
 
 
 def qualify_source(tree: Expression) -> Expression:
-    """A tree over one table that has the source's columns under names of their own."""
+    """Rename the source's columns in a tree, so it applies to one table of joined rows."""
 
     def qualify_leaf(leaf: Expression) -> Expression:
         if not isinstance(leaf, Column):
@@ -90,10 +91,11 @@ def pair_rows(target: pa.Table, mine: Numbers, source: pa.Table, theirs: Numbers
 
 
 def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, Numbers]:
-    """The numbers of target and source rows that ON joins, by the target's order.
+    """Join the rows by ON; return their target and source row numbers in target order.
 
     Raises:
-        CannotEvaluateError: not exactly as Spark would, or there are too many.
+        CannotEvaluateError: Arrow cannot evaluate ON exactly as Spark does, or the pairs are too
+            many.
     """
     keys, rest = [], []
     for part in split_conjuncts(on):
@@ -134,7 +136,7 @@ def _key(part: Expression, target: pa.Table, source: pa.Table) -> tuple[pa.Array
 def _join_by_keys(
     keys: Sequence[tuple[pa.Array, pa.Array]], target_rows: int, source_rows: int
 ) -> tuple[Numbers, Numbers]:
-    """An inner join by keys; a null key joins nothing."""
+    """Join two sides by equal keys (inner join); a null key joins nothing."""
     names = [f"key{i}" for i in range(len(keys))]
     target = _number_keys(names, [mine for mine, _ in keys], "target", target_rows)
     source = _number_keys(names, [theirs for _, theirs in keys], "source", source_rows)
@@ -174,7 +176,7 @@ def _check_count(pairs: int) -> None:
 
 
 def source_bounds(values: Sequence[Expression], source: pa.Table) -> Bounds:
-    """The least and the greatest value of expressions over the source."""
+    """Return the minimum and maximum of expressions over the source."""
     rows, bounds = join_columns(None, source), []
     for value in values:
         least_and_greatest = pc.min_max(evaluate_arrow(qualify_source(value), rows))
@@ -183,10 +185,10 @@ def source_bounds(values: Sequence[Expression], source: pa.Table) -> Bounds:
 
 
 def check_columns(merge: AnalysedMerge, source: pa.Table) -> None:
-    """Refuse a source whose columns Arrow would not find: it would take them for null.
+    """Refuse a source whose columns Arrow cannot find by name: it would read them as null.
 
     Raises:
-        CannotEvaluateError: then Spark is to say what is meant.
+        CannotEvaluateError: Spark must resolve the names.
     """
     names = Counter(source.column_names)
     nodes = (node for tree in merge.expressions() for node in walk(tree))

@@ -1,4 +1,4 @@
-"""What a MERGE reports of itself: metrics and parameters under delta-spark's names."""
+"""The commit metrics and parameters of a MERGE, under delta-spark's names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from engine.spark.writer import WriteOutput
 
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
-    """Rows of a MERGE: of its source, new ones, and those that each clause was done to."""
+    """Row counts of a MERGE: source rows, inserted rows, and rows per clause."""
 
     clauses: tuple[AnalysedClause, ...]
     source_rows: int

@@ -1,4 +1,4 @@
-"""What a MERGE's clauses need of its two sides: which columns, by name, or that nobody can say."""
+"""The columns a MERGE's clauses read on each side, by name, or None if they are unknown."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ TARGET, SOURCE = "target", "source"
 
 @dataclass(frozen=True)
 class PairColumns:
-    """What pairs hold of the rows that they join: all that new images are made of.
+    """The columns carried by pairs, sufficient for all new images.
 
-    Names of columns of either side, and whether the columns of row tracking are there.
+    Names of columns of either side, and whether row tracking columns are included.
     """
 
     target: tuple[str, ...]
@@ -36,7 +36,7 @@ class PairColumns:
     row_ids: bool
 
     def columns(self, acts: Column) -> list[Column]:
-        """Structs named as the sides, so that expressions find their columns; null unless it `acts`."""
+        """Return structs named after the sides, for expressions to resolve; null unless `acts`."""
         sides = [
             F.when(
                 acts, F.struct(*[F.col(f"{side}.{quote_column(name)}") for name in names])
@@ -56,10 +56,10 @@ def choose_pair_columns(
     reads_all: bool,
     row_ids: bool,
 ) -> PairColumns | None:
-    """What pairs are to hold, so that no second look at the target makes new images of its rows.
+    """Choose the columns pairs must carry to build new images without a second read of the target.
 
-    None where that takes columns of the target that matching does not read, unless it `reads_all`;
-    and where a value is to be computed once, or the source's columns are not all among `columns`.
+    None if this takes target columns not read for matching (unless `reads_all`), if a value is
+    evaluated only once, or if a source column is not among `columns`.
     """
     updates = [c for c in merge.clauses if c.when == MATCHED and c.action != DELETE]
     values = [value for clause in updates for value in clause.assignments.values()]
@@ -78,13 +78,13 @@ def choose_pair_columns(
 
 
 def source_columns(merge: AnalysedMerge, carried: PairColumns | None) -> set[str] | None:
-    """The source's columns that finding pairs needs; None where only Spark knows."""
+    """Return the source columns needed to find pairs; None if only Spark knows them."""
     asked = columns_read(_match_conditions(merge), SOURCE)
     return None if asked is None else asked.union(carried.source if carried else ())
 
 
 def columns_read(trees: Iterable[Expression], side: str) -> set[str] | None:
-    """The top-level columns of a side that expressions name; None where only Spark knows."""
+    """Return the top-level columns of a side in expressions; None if only Spark knows them."""
     trees = list(trees)
     if any(map(is_asked_once, trees)):
         return None
@@ -95,7 +95,7 @@ def columns_read(trees: Iterable[Expression], side: str) -> set[str] | None:
 
 
 def joins_by_equality(on: Expression) -> bool:
-    """Whether ON asks that something of the target equal something of the source."""
+    """Whether ON equates an expression of the target with one of the source."""
     return any(equal_sides(part) for part in split_conjuncts(on))
 
 
@@ -105,7 +105,7 @@ def _match_conditions(merge: AnalysedMerge) -> list[Expression]:
 
 
 def _find_unset_columns(updates: Iterable[AnalysedClause], schema: StructType) -> set[str]:
-    """The columns that a clause does not set as a whole; those that are computed anew need no value."""
+    """Return the columns some clause does not set, except columns to be computed anew."""
     updates = list(updates)
     touched = {path[0] for clause in updates for path in clause.assignments}
     return {

@@ -1,7 +1,7 @@
-"""How far a MERGE's source reaches: bounds that every target row it can match lies within.
+"""Ranges of a MERGE's source keys: every matching target row lies within them.
 
-ON asks that a column of the target equal a value of the source, and the source is read once. So no
-other row is read, neither by the MERGE nor for its conflicts.
+ON compares a column of the target with a value of the source, and the source is read once. Target
+rows outside the ranges are read neither by the MERGE nor for its conflicts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +41,7 @@ None in their place where Python cannot hold them: its calendar has the years 1 
 def source_ranges(
     on: Expression, bounds_of: Callable[[Sequence[Expression]], Bounds]
 ) -> list[Expression]:
-    """Conditions over the target's own columns, one for each equality of ON that gives bounds.
+    """Return conditions over the target's own columns, one per equality of ON with known bounds.
 
     `bounds_of` reads the source's rows.
     """
@@ -55,7 +55,7 @@ def source_ranges(
 
 
 def bounds_by_spark(source: DataFrame, values: Sequence[Expression]) -> Bounds:
-    """The bounds of values over a DataFrame."""
+    """Return the bounds of values over a DataFrame."""
     both = []
     for i, value in enumerate(values):
         key = to_column(value)

@@ -1,7 +1,7 @@
-"""Which target row a MERGE does what to, found once and kept, and the rows that come of it.
+"""Row matching of a MERGE in Spark: computed once and kept, with the rows derived from it.
 
-A row is known by its file and position, a source row by a number it got when the source was read.
-Everything after the join works on these, so that nothing is decided twice.
+A target row is identified by file and position, a source row by a number assigned when the source
+was read. Every step after the join uses these, so no decision is made twice.
 """
 
 from collections.abc import Callable
@@ -69,15 +69,15 @@ class MergeRows:
 
     Attributes:
         merge: conditions and clauses.
-        table: its name for messages.
+        table: the table's name for messages.
         schema: the target's columns, new ones included.
-        source: the source's rows with SOURCE_ROW, materialised.
-        size: the bytes of the source's columns, and how many rows.
+        source: the source's rows with SOURCE_ROW, materialized.
+        size: the bytes of the source's columns, and its number of rows.
         now_ms: the time of the run.
-        tables: what the subqueries of conditions read.
-        carried: what pairs hold of the rows they join, where new images are made of it.
-        pairs_found: the pairs, once they are known, and `pair_count` how many.
-        action_count: how many target rows change, once that is known.
+        tables: reads the tables of subqueries in conditions.
+        carried: the columns pairs carry to build new images, if they do.
+        pairs_found: the pairs once found; `pair_count` is their number.
+        action_count: the number of changed target rows, once known.
     """
 
     merge: AnalysedMerge
@@ -94,7 +94,7 @@ class MergeRows:
 
     @property
     def asks_for_values(self) -> bool:
-        """Whether a value of a row that is there is asked once: `materialise_values` computes it."""
+        """Whether a value of an existing row is evaluated once, by `materialise_values`."""
         return any(
             is_asked_once(value)
             for clause in self.merge.clauses
@@ -103,19 +103,19 @@ class MergeRows:
         )
 
     def clauses(self, when: str) -> list[tuple[int, AnalysedClause]]:
-        """The clauses of a kind with their numbers, in the order in which they are tried."""
+        """Return the clauses of a kind with their numbers, in evaluation order."""
         return [(i, clause) for i, clause in enumerate(self.merge.clauses) if clause.when == when]
 
     @property
     def updates(self) -> bool:
-        """Whether a clause makes new images of rows that are there."""
+        """Whether a clause makes new images of existing rows."""
         kinds = {clause.action for clause in self.merge.clauses if clause.when != NOT_MATCHED}
         return bool(kinds - {DELETE})
 
     def pairs(self, target: DataFrame) -> DataFrame:
-        """FILE, ROW, SOURCE_ROW and CLAUSE (-1: none) of every pair that ON joins, materialised.
+        """Join the sides into pairs of FILE, ROW, SOURCE_ROW and CLAUSE (-1: none), materialized.
 
-        What is `carried` is beside them.
+        The `carried` columns follow.
         """
         joined, chosen = self._choose_clauses(self._join_sides(target), MATCHED)
         places = [F.col(f"{TARGET}.{FILE}"), F.col(f"{TARGET}.{ROW}")]
@@ -129,7 +129,7 @@ class MergeRows:
         return materialise_rows(pairs)
 
     def find_unmatched_source(self, target: Callable[[], DataFrame]) -> DataFrame:
-        """The source rows that ON joins to no row of the target, which is scanned unless pairs tell."""
+        """Return the source rows without a match; scan the target only if no pairs are kept."""
         if self.pairs_found is not None:
             matched = self.pairs_found.select(SOURCE_ROW)
             few = broadcast_if_small(matched, self.pair_count * _NUMBER_BYTES)
@@ -142,7 +142,7 @@ class MergeRows:
         return self.source.alias(SOURCE).join(target().alias(TARGET), to_column(on), "left_anti")
 
     def _join_sides(self, target: DataFrame) -> DataFrame:
-        """Both sides where ON is true; what Spark alone evaluates is asked of what the rest joins."""
+        """Join both sides by ON; expressions only Spark can evaluate filter the joined rows."""
         parts = split_conjuncts(self.merge.on)
         rest = conjunction(part for part in parts if not spark_expressions(part))
         source = self._source_of(source_columns(self.merge, self.carried)).alias("source")
@@ -151,13 +151,13 @@ class MergeRows:
         return self.tables.filter_rows(joined, conjunction(own)) if own else joined
 
     def _source_of(self, names: set[str] | None) -> DataFrame:
-        """The source for a join that needs these columns of it, or nobody knows which."""
+        """Return the source, broadcast if the columns needed by the join are small."""
         is_known = names is not None and names <= self.size.by_column.keys()
         needed = [*names, SOURCE_ROW] if names is not None and is_known else None
         return broadcast_if_small(self.source, self.size.bytes_of(needed))
 
     def _choose_clauses(self, rows: DataFrame, when: str) -> tuple[DataFrame, Column]:
-        """The rows with what conditions need, and CLAUSE: the first whose condition holds, or -1."""
+        """Return the rows with the columns of conditions, and CLAUSE: the first true one or -1."""
         clauses = self.clauses(when)
         conditions = [clause.condition for _, clause in clauses if clause.condition is not None]
         chosen = F.lit(_NOTHING)
@@ -171,7 +171,7 @@ class MergeRows:
         return self.tables.holds(condition) if has_subquery(condition) else is_true(condition)
 
     def find_unmatched_targets(self, target: DataFrame, pairs: DataFrame) -> DataFrame:
-        """The target rows that no source row joins, each with the BY SOURCE clause that takes it."""
+        """Return the target rows without a match, each with its BY SOURCE clause."""
         left = target.join(pairs.select(FILE, ROW), [FILE, ROW], "left_anti").alias("target")
         left, chosen = self._choose_clauses(left, BY_SOURCE)
         matches = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
@@ -180,7 +180,7 @@ class MergeRows:
     def materialise_values(
         self, target: DataFrame, actions: DataFrame
     ) -> tuple["MergeRows", DataFrame]:
-        """The merge whose values that are evaluated once stand, materialised, beside the actions."""
+        """Materialize values evaluated once beside the actions; return the merge over them."""
         clauses: list[AnalysedClause] = []
         asked: dict[str, tuple[int, Expression]] = {}
         for number, clause in enumerate(self.merge.clauses):
@@ -207,12 +207,12 @@ class MergeRows:
     def images(
         self, target: DataFrame, actions: DataFrame, *, others: bool, kept: bool
     ) -> DataFrame:
-        """The rows of target files as they will be: deleted ones left out.
+        """Return the new images of target files, without deleted rows.
 
         Args:
-            target: rows of the files that change, with FILE and ROW.
-            actions: FILE, ROW, SOURCE_ROW, CLAUSE of the rows that change.
-            others: rows without an action stay, as they are.
+            target: rows of the changed files, with FILE and ROW.
+            actions: FILE, ROW, SOURCE_ROW, CLAUSE of the changed rows.
+            others: whether rows without an action are included, unchanged.
             kept: row ids and row commit versions are among the target's columns.
         """
         frame = self._join_actions(target, actions, "left" if others else "inner")
@@ -221,14 +221,14 @@ class MergeRows:
         return self._build_images(frame.filter(~doomed), kept=kept)
 
     def build_images_from_pairs(self, actions: DataFrame, *, kept: bool) -> DataFrame:
-        """The images of updated rows, made of what the pairs hold."""
-        assert self.carried is not None  # noqa: S101 - the pairs hold it
+        """Build the images of updated rows from the columns carried by pairs."""
+        assert self.carried is not None  # noqa: S101 - pairs carry it
         updating = [i for i, clause in self.clauses(MATCHED) if clause.action != DELETE]
         updated = actions.filter(column(CLAUSE).isin(updating))
         return self._build_images(updated, kept=kept, held=self.carried.target)
 
     def changes(self, target: DataFrame, actions: DataFrame, change_type: str) -> DataFrame:
-        """Deleted rows, and rows before and after an update, with their change type."""
+        """Return deleted rows, and rows before and after an update, with their change type."""
         frame = self._join_actions(target, actions, "inner")
         deletes = [i for i, clause in enumerate(self.merge.clauses) if clause.action == DELETE]
         before = F.when(column(CLAUSE).isin(deletes), "delete").otherwise("update_preimage")
@@ -238,9 +238,9 @@ class MergeRows:
         return old.unionByName(updated.withColumn(change_type, F.lit("update_postimage")))
 
     def inserts(self, unmatched: DataFrame) -> tuple[DataFrame | None, StructType]:
-        """New rows for source rows that no target row joins; None without such clauses.
+        """Return the rows to insert for unmatched source rows; None without such clauses.
 
-        The schema is the target's, with the last numbers that identity columns were given.
+        The schema is the target's, with the last numbers given to identity columns.
         """
         clauses, marked = self.clauses(NOT_MATCHED), self.schema
         if not clauses:
@@ -250,7 +250,7 @@ class MergeRows:
         if any(
             clause.condition is not None and has_subquery(clause.condition) for _, clause in clauses
         ):
-            chosen = materialise_rows(chosen).alias("source")  # asked once, as all are
+            chosen = materialise_rows(chosen).alias("source")  # evaluated once, like all subqueries
         frames = []
         for number, clause in clauses:
             values, given = self._insert_values(chosen, number, clause)
@@ -261,7 +261,7 @@ class MergeRows:
     def _insert_values(
         self, chosen: DataFrame, number: int, clause: AnalysedClause
     ) -> tuple[DataFrame, StructType]:
-        """The values of one clause's rows, and the columns that they are for."""
+        """Return the values of one clause's rows, and their columns."""
         values = list(clause.assignments.values())
         chosen = self.tables.prepare_rows(chosen, values, column(CLAUSE) == number)
         fields = {path[0]: self.schema.get(path[0]) for path in clause.assignments}
@@ -282,7 +282,7 @@ class MergeRows:
         return store_column(self.tables.value(value), way, setting.clause, is_steady=steady)
 
     def _join_actions(self, target: DataFrame, actions: DataFrame, how: str) -> DataFrame:
-        """Target rows beside what is to be done to them and the source row it is done with."""
+        """Join target rows with their actions and source rows."""
         few = broadcast_if_small(actions, self.action_count * _ACTION_BYTES)
         renamed = few.withColumnsRenamed({FILE: "__file", ROW: "__row", SOURCE_ROW: "__source"})
         same = (column(FILE) == column("__file")) & (column(ROW) == column("__row"))
@@ -297,7 +297,7 @@ class MergeRows:
     def _build_images(
         self, frame: DataFrame, *, kept: bool, held: tuple[str, ...] | None = None
     ) -> DataFrame:
-        """New images; columns of the target that are not `held` (None: all are) are all set or computed."""
+        """Build new images; target columns not `held` must be set or computed (None: all held)."""
 
         def old_value(name: str) -> Column:
             return (
@@ -326,7 +326,7 @@ class MergeRows:
             stays = F.when(column(CLAUSE).isNull(), column(ROW_COMMIT_VERSION))
             columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
         rows = frame.select(*columns, column(CLAUSE))
-        # what a clause does not set itself is computed anew; rows without a clause are as they were
+        # recompute unassigned generated columns, except in rows without a clause
         stands = {
             name: column(CLAUSE).isin(numbers) | column(CLAUSE).isNull()
             for name, numbers in setters.items()
@@ -337,9 +337,9 @@ class MergeRows:
 def compute_source_columns(
     merge: AnalysedMerge, source: DataFrame
 ) -> tuple[AnalysedMerge, DataFrame]:
-    """The source with what Spark alone can compute of it beside its columns, and a MERGE over these.
+    """Add source values only Spark can compute as columns; return the MERGE over them.
 
-    Rows can then be distinguished by it as by any other column of the source.
+    Rows are then distinguished by these columns as by any other column of the source.
     """
     nodes = [
         node
@@ -359,5 +359,5 @@ def compute_source_columns(
 
 
 def clause_setting(clause: AnalysedClause) -> AssignmentClause:
-    """A clause as what sets values."""
+    """Return the clause of an assignment, for error messages."""
     return AssignmentClause(clause.words, clause.fills_fields)

@@ -14,10 +14,10 @@ from engine.spark.identity import check_explicit
 def analyse_merge(
     command: Merge, execution: Execution, terms: WriteTerms, source: StructType, tables: QueryTables
 ) -> tuple[WriteTerms, AnalysedMerge]:
-    """The target's terms as the MERGE leaves them, and its conditions and clauses.
+    """Return the target's terms after the MERGE, and its analysed conditions and clauses.
 
     Raises:
-        EngineError: a name, a type or a clause that cannot be.
+        EngineError: a name, type or clause is invalid.
     """
     if command.schema_evolution:
         terms = add_columns(terms, command.choose_new_columns(source))

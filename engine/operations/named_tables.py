@@ -1,7 +1,7 @@
-"""The tables that a statement names: each opened once, each read at one version.
+"""The tables named by a statement: each opened once, each read at one version.
 
-However many places name a table, and under however many spellings, they get one handle and one
-snapshot. The statement's own name is its target in every place.
+Every name and spelling of a table gets the same handle and snapshot. The statement's own name
+always means its target.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from engine.table import DeltaTable
 
 
 class UnknownNameError(RequestError):
-    """A statement names a table that neither is its own nor is known by that name."""
+    """A statement names a table that is neither its own nor known by this name."""
 
     code = "TABLE_OR_VIEW_NOT_FOUND"
     sqlstate = "42P01"
@@ -30,12 +30,12 @@ class NamedTables:
         resolve: Resolve | None = None,
         is_own_name: Callable[[str], bool] | None = None,
     ) -> None:
-        """Open nothing yet.
+        """Prepare without opening any table.
 
         Args:
             target: the statement's own table.
-            resolve: opens tables by their names; without it locations alone are known.
-            is_own_name: tells whether a name is the one that the statement has for its own table.
+            resolve: opens tables by name; without it only locations are known.
+            is_own_name: whether a name is the statement's name for its own table.
         """
         self._target, self._resolve, self._is_own_name = target, resolve, is_own_name
         self._by_name: dict[str, DeltaTable] = {}
@@ -54,7 +54,7 @@ class NamedTables:
         return self._by_name[name]
 
     def open_all(self, names: Iterable[str]) -> None:
-        """Make sure that every name has a table.
+        """Open every named table, to check the names.
 
         Raises:
             UnknownNameError, EngineError: as `open`.
@@ -63,7 +63,7 @@ class NamedTables:
             self.open(name)
 
     def is_target(self, table: DeltaTable) -> bool:
-        """Return whether a table that was opened here is the statement's own."""
+        """Return whether a table opened here is the statement's own."""
         return table is self._target
 
     def snapshot(self, table: DeltaTable, version: int | str | None = None) -> Snapshot:

@@ -1,7 +1,7 @@
-"""OPTIMIZE: small files into larger ones, without changing a row.
+"""OPTIMIZE: compacts small files into larger ones without changing a row.
 
-Rows keep their order, and every removed file says where its rows went, so that a concurrent DELETE
-can be rebased. Large tables are done in batches, each one commit: what is done stays done.
+Rows keep their order, and every removed file records where its rows went, so a concurrent DELETE
+can be rebased. Large tables are compacted in batches of one commit each; completed batches remain.
 """
 
 from collections.abc import Sequence
@@ -37,11 +37,11 @@ NOTHING_TO_DO = "The files are as large as they should be: there was nothing to 
 
 
 def optimize(command: Optimize, execution: Execution) -> OperationResult:
-    """Run an OPTIMIZE: compaction, or ordering where columns are given or the table is clustered.
+    """Run an OPTIMIZE: compaction, or ordering if columns are given or the table is clustered.
 
     Raises:
-        RequestError: the condition names columns that are not partition columns, or the table's
-            clustering and what is requested exclude one another.
+        RequestError: the condition names columns other than partition columns, or the request
+            contradicts the table's clustering.
         ConflictError: a concurrent commit rewrote the same files.
     """
     snapshot = execution.table.snapshot()
@@ -67,10 +67,10 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
 
 
 def choose_files(snapshot: Snapshot, condition: Expression | None) -> list[AddFile]:
-    """The live files of the partitions that match.
+    """Return the live files of the matching partitions.
 
     Raises:
-        RequestError: the condition names columns that are not partition columns.
+        RequestError: the condition names columns other than partition columns.
     """
     names = {path[0] for path in columns_of(condition)} if condition is not None else set()
     others = sorted(names - set(snapshot.partition_schema.names))
@@ -124,7 +124,7 @@ def combine_results(
 
 
 def _check_order(command: Optimize, snapshot: Snapshot) -> None:
-    """One order a table: that of its clustering columns, where it has any."""
+    """Refuse ZORDER BY on a clustered table, and FULL on any other table."""
     clustering = ", ".join(snapshot.clustering_columns)
     if command.zorder_by and clustering:
         what = f"The table is clustered by {clustering}: OPTIMIZE orders its rows by that alone."
@@ -137,7 +137,7 @@ def _check_order(command: Optimize, snapshot: Snapshot) -> None:
 def _compact(
     execution: Execution, txn: OptimisticTransaction, bins: Sequence[Bin]
 ) -> list[CompactedBin]:
-    """Write the bins whose files are still live as they were, and stage them."""
+    """Compact the bins whose files are still live and unchanged, and stage them."""
     snapshot = execution.snapshot_of(txn)
     paths = {add.path for bin_ in bins for add in bin_}
     live = {add.key for add in snapshot.add_files(paths=paths)}

@@ -1,4 +1,4 @@
-"""How a command is run, beside what it does."""
+"""Options for running a command."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,39 +22,38 @@ class RunOptions:
     """Options of one run of a command.
 
     Attributes:
-        txn_id: the id of the job: a run that finds its commit in the log does not write again.
-        retries: how often to begin again after a conflict that a retry can resolve.
-        observer: is told each phase of each transaction.
-        progress: is told how far the run is, from its thread and from a watching one; it may raise
-            `OperationCancelledError`, which is heeded until the commit.
+        txn_id: the id of the job: a run does not write again if its commit is in the log.
+        retries: the number of retries after a retryable conflict.
+        observer: is notified of each phase of each transaction.
+        progress: receives progress, from the run's thread and from a watching one; it may raise
+            `OperationCancelledError` until the commit.
         dry_run: plan only, write nothing.
-        sources: rows of the program by the names under which statements read them: tables of Arrow,
-            DataFrames of pandas or polars, lists of dictionaries.
-        resolve: opens the tables that a source names; by default their locations.
-        open_changed: opens the tables that the steps of a script change; by default their locations.
+        sources: rows of the program by their names in statements: Arrow tables, pandas or polars
+            DataFrames, lists of dictionaries.
+        resolve: opens the tables named by a source; by default by location.
+        open_changed: opens the tables changed by the steps of a script; by default by location.
         since_version: the table's version before the first run of this job.
         since_versions: the same for the other tables of a script, by location.
-        running_since: tells since when other jobs on this table may have staged files that no log
-            names yet, None for never. VACUUM spares them; it asks once it has listed the files, so
-            that whoever begins later needs no sparing.
-        writers_elsewhere: what else is running on the table, where the caller knows more than this
-            process; a dry run reports it.
-        application: an application's id and the version of what it writes now: kept in the commit,
-            and nothing is done where the log has that version or a later one.
-        user_metadata: kept in the commit.
-        user_name: who requested the run, kept in the commit.
-        in_process_bytes: DELETE, UPDATE and MERGE of files of at most so many bytes, and small INSERT
-            VALUES, are done by Arrow in this process, where it does exactly what Spark would, and rows
-            that are known to be few are written here once Spark has computed them; 0 leaves everything
-            to Spark.
-        max_rows_per_file: a file of data that is written gets no more rows than this; 0 for no limit.
-            Compactions heed it not.
-        count_bytes: a dry run of DELETE, UPDATE or MERGE reads files of at most so many bytes to count
-            the rows that would change; 0 counts none.
-        early_conflicts: look at new commits while Spark works, and end with a conflict as soon as the
-            commit is bound to end with it.
-        then: is given the compaction that a write asks for; by default it is done in this thread,
-            at once. Its failure is in the result's `follow_up` and fails nothing else.
+        running_since: returns the earliest time at which other jobs on this table may have staged
+            files not yet in a log, None for never. VACUUM spares them; it asks after listing the
+            files, so later jobs need no protection.
+        writers_elsewhere: other writers running on the table, if the caller knows more of them than
+            this process; a dry run reports them.
+        application: an application's id and the version of this write: recorded in the commit; the
+            run does nothing if the log has this version or a later one.
+        user_metadata: recorded in the commit.
+        user_name: who requested the run, recorded in the commit.
+        in_process_bytes: the size limit in bytes for DELETE, UPDATE and MERGE by Arrow in this
+            process, if Arrow does exactly the same as Spark, and for small INSERT VALUES and for
+            few rows computed by Spark; 0 leaves everything to Spark.
+        max_rows_per_file: the maximum number of rows in a written data file; 0 for no limit.
+            Compactions ignore it.
+        count_bytes: the size limit in bytes of the files a dry run of DELETE, UPDATE or MERGE reads
+            to count the changed rows; 0 counts none.
+        early_conflicts: check new commits while Spark works, and abort as soon as a conflict is
+            certain.
+        then: receives the compaction due after a write; by default it runs at once in this thread.
+            Its failure is in the result's `follow_up` and fails nothing else.
     """
 
     txn_id: str | None = None
@@ -80,7 +79,7 @@ class RunOptions:
 
 
 class RunKeywords(TypedDict, total=False):
-    """The options that `run` also takes by keyword."""
+    """The options accepted by `run` as keywords."""
 
     txn_id: str | None
     retries: int

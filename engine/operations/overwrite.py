@@ -91,7 +91,7 @@ def _replace_all(
 def _rows(
     command: Overwrite, execution: Execution, txn: OptimisticTransaction, terms: WriteTerms
 ) -> tuple[SourceRows, WriteTerms]:
-    """What is written, and the terms with the columns that it adds."""
+    """Return the rows to write, and the terms with the columns they add."""
     rows = read_source_rows(execution, command, terms, txn)
     if command.merge_schema:
         terms = add_columns(terms, rows.schema)
@@ -100,7 +100,7 @@ def _rows(
 
 @dataclass(frozen=True)
 class _ReplacedRows:
-    """Which rows go: of a condition that was read, over these tables; what every new row `must` be."""
+    """Rows to replace: a registered condition and its tables; new rows satisfy `must`."""
 
     txn: OptimisticTransaction
     condition: Expression
@@ -111,7 +111,7 @@ class _ReplacedRows:
 def _replace_matched(
     command: Overwrite, execution: Execution, txn: OptimisticTransaction
 ) -> OperationResult:
-    """Rows go for which REPLACE USING or REPLACE ON is true beside a row that comes."""
+    """Replace rows for which REPLACE USING or REPLACE ON is true with a source row."""
     snapshot = execution.snapshot_of(txn)
     tables = QueryTables(execution, txn)
     condition = _parse_match_condition(command, execution, snapshot, tables)
@@ -124,10 +124,10 @@ def _replace_matched(
 def _parse_match_condition(
     command: Overwrite, execution: Execution, snapshot: Snapshot, tables: QueryTables
 ) -> Expression:
-    """The condition of the rows that go.
+    """Parse the condition of the replaced rows.
 
     Raises:
-        RequestError: the source gives other rows each time that it is read.
+        RequestError: the source may return other rows on the second read.
     """
     columns = command.source.columns if isinstance(command.source, RowsSource | QuerySource) else ()
     by_position = isinstance(command.source, RowsSource) or getattr(
@@ -150,7 +150,7 @@ def _parse_match_condition(
 
 
 def _takes_any_rows(source: Source) -> bool:
-    """Whether a query takes some of its rows, which may be others the next time."""
+    """Whether a query takes an arbitrary subset of rows, possibly another one each time."""
     if not isinstance(source, QuerySource):
         return False
     words = {token.value for token in tokenize(source.query) if token.kind == "word"}
@@ -160,7 +160,7 @@ def _takes_any_rows(source: Source) -> bool:
 def _replace_where(
     command: Overwrite, execution: Execution, replaced: _ReplacedRows
 ) -> OperationResult:
-    """Rows that match go; where they were told by a condition, every row that comes must match."""
+    """Replace the matching rows; for a stated condition, every new row must match too."""
     txn, condition = replaced.txn, replaced.condition
     snapshot = execution.snapshot_of(txn)
     candidates = snapshot.add_files(condition)
@@ -186,7 +186,7 @@ def _replace_where(
 def _write_insert_changes(
     execution: Execution, terms: WriteTerms, written: WriteOutput
 ) -> list[AddCDCFile]:
-    """New rows as changes: a version with change files must hold all of its changes in them."""
+    """Write inserted rows as changes: change files must hold all changes of their version."""
     table = terms.files(execution)
     with execution.spark_stage("write changes"):
         rows = scan(execution.spark, table, ScanRequest(written.adds))
@@ -198,7 +198,7 @@ def _write_insert_changes(
 def _replace_partitions(
     command: Overwrite, execution: Execution, txn: OptimisticTransaction
 ) -> OperationResult:
-    """Partitions that the data touches are replaced whole."""
+    """Replace every partition with new data as a whole."""
     snapshot = execution.snapshot_of(txn)
     terms = WriteTerms.from_snapshot(snapshot)
     rows, terms = _rows(command, execution, txn, terms)
@@ -215,7 +215,7 @@ def _replace_partitions(
 
 
 def _partition_condition(snapshot: Snapshot, adds: Sequence[AddFile]) -> Expression | None:
-    """The rows of the partitions of files."""
+    """Return a condition for the rows of the files' partitions."""
     fields = snapshot.partition_schema
     partitions = {
         tuple(add.partition_values.get(physical_name(f, snapshot.mapping_mode)) for f in fields)
@@ -234,7 +234,7 @@ def _partition_condition(snapshot: Snapshot, adds: Sequence[AddFile]) -> Express
 
 
 def _keep_column_metadata(data: StructType, table: StructType) -> StructType:
-    """New columns; those that keep name and type keep what the table says of them."""
+    """Return the new columns; those with unchanged name and type keep the table's metadata."""
     fields = []
     for column in data:
         declared = table.get(column.name)

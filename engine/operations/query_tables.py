@@ -1,7 +1,7 @@
-"""The tables that a command's queries read, as the reads they are.
+"""The tables read by a command's queries, registered as reads.
 
-What is read of the command's own table its transaction has read; of other tables the latest version
-when the command began to read (`engine.operations.named_tables`).
+Reads of the command's own table are reads of its transaction; other tables are read at the latest
+version when the command began to read (`engine.operations.named_tables`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,39 +31,39 @@ from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
 def other_files(execution: Execution, other: DeltaTable, snapshot: Snapshot) -> TableFiles:
-    """What reading another table's files needs."""
+    """Return the description of another table's files for reading."""
     return Execution(other, execution.session).files_of(snapshot)
 
 
 class QueryTables:
-    """Opens what queries name. `reads_target` says whether the command's own table was among it."""
+    """Opens the tables of queries; `reads_target` tells whether the command's own is among them."""
 
     def __init__(self, execution: Execution, txn: OptimisticTransaction | None) -> None:
         self._execution, self._txn = execution, txn
         self.reads_target = False
 
     def schema(self, name: str, version: int | str | None = None) -> StructType:
-        """The columns of a table, for `bind_query` and `Command.condition`.
+        """Return the columns of a table, for `bind_query` and `Command.condition`.
 
         Raises:
-            EngineError: it is not there, or not for this person.
+            EngineError: the table does not exist, or the user may not read it.
         """
         return self._open(name, version)[1].schema
 
     def frame(self, query: Query) -> DataFrame:
-        """The rows of a query; columns may share a name.
+        """Return the rows of a query; columns may share a name.
 
         Raises:
-            RequestError: Spark cannot do it.
+            RequestError: Spark cannot run it.
         """
         with _refusals():
             return self._frames().frame(query)
 
     def filter_rows(self, rows: DataFrame, condition: Expression) -> DataFrame:
-        """The rows of which a condition is true, that may hold subqueries.
+        """Filter rows by a condition, possibly with subqueries.
 
         Raises:
-            RequestError: Spark cannot do it.
+            RequestError: Spark cannot run it.
         """
         rows = self.prepare_rows(rows, [condition])
         if not has_subquery(condition):
@@ -74,9 +74,9 @@ class QueryTables:
     def prepare_rows(
         self, rows: DataFrame, conditions: Sequence[Expression], only: SparkColumn | None = None
     ) -> DataFrame:
-        """Rows with what `holds` and `value` need of them, for these conditions and values.
+        """Add the columns needed by `holds` and `value` for these conditions and values.
 
-        What Spark alone evaluates is computed here, of those rows that `only` says.
+        Expressions only Spark can evaluate are computed here, for the rows selected by `only`.
         """
         asks_others = self._register_own(conditions)
         rows = add_own_columns(rows, conditions, only)
@@ -93,7 +93,7 @@ class QueryTables:
         return add_outer_columns(rows, columns) if columns else rows
 
     def _register_own(self, trees: Sequence[Expression]) -> bool:
-        """Count what subqueries in the caller's own expressions read, and return whether there are any."""
+        """Register reads of subqueries in the caller's expressions; return whether any exist."""
         asks_others = False
         for node in (node for tree in trees for node in spark_expressions(tree)):
             frame = subqueries_of(node)
@@ -114,11 +114,11 @@ class QueryTables:
             return self._frames().condition(condition, None)
 
     def value(self, tree: Expression) -> SparkColumn:
-        """A value over prepared rows, that may hold subqueries.
+        """Return a value over prepared rows, possibly with subqueries.
 
         Raises:
-            ExpressionError: IN with a subquery, which conditions alone may hold.
-            RequestError: Spark cannot do it.
+            ExpressionError: IN with a subquery is allowed only in conditions.
+            RequestError: Spark cannot run it.
         """
         if not has_subquery(tree):
             return to_column(tree)

@@ -1,8 +1,8 @@
-"""REORG: files with deleted rows are rewritten without them, or all so that Iceberg clients can read.
+"""REORG: rewrites files without their deleted rows, or every file for Iceberg clients.
 
-REORG … APPLY (UPGRADE UNIFORM …) takes three steps, each a commit or more, as delta-spark has them: the
-table comes under the rules, its files are rewritten to fit, and the format is named. From then on
-every commit is followed by Iceberg metadata. A run that ended early is resumed.
+REORG … APPLY (UPGRADE UNIFORM …) takes three steps of one or more commits, as in delta-spark: set
+the compatibility properties, rewrite the files to fit, and enable the format. From then on Iceberg
+metadata follows every commit. An interrupted run can be resumed.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ def reorg(command: Reorg, execution: Execution) -> OperationResult:
     """Run a REORG.
 
     Raises:
-        RequestError: the condition names columns that are not partition columns, or an upgrade that
-            cannot be.
+        RequestError: the condition names columns other than partition columns, or the upgrade is
+            not possible.
         ConflictError: a concurrent commit rewrote the same files.
     """
     if command.upgrade_uniform is not None:
@@ -51,7 +51,7 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
     """Run a REORG that upgrades to Iceberg compatibility.
 
     Raises:
-        RequestError: a version other than 2, or a table that Iceberg has no types for.
+        RequestError: the version is not 2, or Iceberg has no type for a column.
         MetadataChangedException: a concurrent commit changed the metadata.
         ConflictError: a concurrent commit rewrote the same files.
     """
@@ -79,7 +79,7 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
 
 
 def _rules(snapshot: Snapshot) -> dict[str, str]:
-    """The properties of a table under the rules, where it does not have them."""
+    """Return the compatibility properties the table does not have yet."""
     rules = {ICEBERG_COMPAT_KEY: "true", _VECTORS_KEY: "false"}
     if column_mapping_mode(snapshot.metadata.configuration) == "none":
         rules[MODE_KEY] = "name"
@@ -95,7 +95,7 @@ def _check_possible(snapshot: Snapshot, configuration: Mapping[str, str]) -> Non
 
 
 def _rewrite_until_clean(execution: Execution) -> list[OperationResult]:
-    """Rewrite the files that do not fit, until there are none."""
+    """Rewrite the files incompatible with Iceberg until none is left."""
     results: list[OperationResult] = []
     for _ in range(_PASSES):
         snapshot = execution.table.snapshot()

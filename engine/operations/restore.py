@@ -31,11 +31,11 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     """Run a RESTORE.
 
     Raises:
-        VersionNotFoundError, TimestampOutOfRangeError: the log does not hold what was asked.
+        VersionNotFoundError, TimestampOutOfRangeError: the log no longer has the version.
         DataFileError: files of that version have been vacuumed.
-        ColumnMappingRestoreError: that version is from before column mapping was switched on.
+        ColumnMappingRestoreError: the version predates column mapping.
         RequestError: a VACUUM may be deleting them at this moment.
-        ConflictError: anything landed in between.
+        ConflictError: a concurrent transaction committed.
     """
     restored = execution.table.snapshot(version=command.version, timestamp=command.timestamp)
     txn = execution.begin()
@@ -77,7 +77,7 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
 
 
 def _check_mapping(current: Snapshot, restored: Snapshot) -> None:
-    """Refuse to switch column mapping off: what was renamed or dropped since would be found again."""
+    """Refuse to switch column mapping off: renamed or dropped columns would reappear."""
     if restored.mapping_mode == "none" and current.mapping_mode != "none":
         msg = (
             f"Version {restored.version} is from before column mapping was switched on, which"

@@ -1,8 +1,8 @@
-"""Files that a commit brings back, or shares, stay there until it names them.
+"""Guards for files a commit restores or shares: they must exist until the commit names them.
 
-A VACUUM that has begun does not know of that commit, and may be deleting what it names. One that
-begins after it reads it. So it is looked for right before each attempt to write the log: whoever
-takes that version first is checked by the next attempt.
+A running VACUUM does not know the commit and may be deleting its files; a later VACUUM reads the
+commit. Each attempt to write the log therefore checks first for a running VACUUM; one that commits
+in between is checked by the next attempt.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ class _Guard(TransactionObserver):
         self._inner = inner or NO_OBSERVER
 
     def check(self) -> None:
-        """Stop a commit whose files may go."""
+        """Raise an error if a file of the commit may be deleted."""
         raise NotImplementedError
 
     def staged(self, txn: ObservedTransaction) -> None:
@@ -47,30 +47,30 @@ class _Guard(TransactionObserver):
         self._inner.winner_found(txn, winning_version)
 
     def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
-        """A conflict was resolved at row level."""
+        """Forward the event of a conflict resolved at row level."""
         self._inner.conflict_resolved(txn, conflict)
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
-        """The log is about to be written.
+        """Check the files right before the log is written.
 
         Raises:
-            RequestError: a VACUUM has begun and has not said that it ended.
+            RequestError: a VACUUM has begun and not reported its end.
             DataFileMissingError: a file is gone.
         """
         self.check()
         self._inner.before_commit(txn, attempt_version)
 
     def committed(self, txn: ObservedTransaction, committed_version: int) -> None:
-        """The version is in the log."""
+        """Forward the event of a commit."""
         self._inner.committed(txn, committed_version)
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
-        """The transaction ended without a commit."""
+        """Forward the event of a failed transaction."""
         self._inner.failed(txn, error)
 
 
 class RestoredFiles(_Guard):
-    """Stops a RESTORE whose files may go."""
+    """Stops a RESTORE with files at risk of deletion."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class RestoredFiles(_Guard):
         self._snapshot, self._adds = snapshot, adds
 
     def check(self) -> None:
-        """Make sure that files of an earlier version are there, and that nobody deletes them."""
+        """Check that the restored files exist and that no VACUUM is running."""
         check_no_vacuum(self._snapshot.store, self._now_ms)
         check_present(self._snapshot, self._adds)
 
 
 class SharedFiles(_Guard):
-    """Stops a shallow clone whose files may go: those that its source does not have any more."""
+    """Stops a shallow clone whose files its source no longer has, if they may be deleted."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class SharedFiles(_Guard):
         self._owner, self._snapshot = owner, snapshot
 
     def check(self) -> None:
-        """Make sure that the files of the version that is cloned are there and will be."""
+        """Check that the cloned files exist and will not be deleted."""
         latest = self._owner.snapshot()
         if latest is self._snapshot:
             return
@@ -114,10 +114,10 @@ class SharedFiles(_Guard):
 
 
 def check_no_vacuum(store: Store, now_ms: int) -> None:
-    """Make sure that no VACUUM may be deleting files of the table.
+    """Raise an error if a VACUUM may be deleting files of the table.
 
     Raises:
-        RequestError: which one.
+        RequestError: names the running VACUUM.
     """
     latest = next(_vacuums(store, now_ms - surely_ms(LONGEST_VACUUM_MS)), None)
     if latest is not None and latest.operation == VACUUM_START:
@@ -133,10 +133,10 @@ def check_no_vacuum(store: Store, now_ms: int) -> None:
 
 
 def check_present(snapshot: Snapshot, adds: Iterable[AddFile]) -> None:
-    """Make sure that files of a version are there, and their deletion vectors.
+    """Raise an error if a file of a version, or its deletion vector, is missing.
 
     Raises:
-        DataFileMissingError: one is not.
+        DataFileMissingError: one is missing.
     """
     paths_at: dict[ResolvedPath, set[str]] = {}
     for add in adds:
@@ -155,7 +155,7 @@ def check_present(snapshot: Snapshot, adds: Iterable[AddFile]) -> None:
 
 
 def _places(snapshot: Snapshot, add: AddFile) -> Iterator[ResolvedPath]:
-    """The data of a file and its vector, but for what lies where nobody may read."""
+    """Yield the locations of a file and its vector, except outside the allowed roots."""
     root, allowed_roots = snapshot.table_uri, snapshot.allowed_roots
     with suppress(PathOutsideRootError):
         yield resolve_log_path(root, add.path, allowed_roots)
@@ -164,7 +164,7 @@ def _places(snapshot: Snapshot, add: AddFile) -> Iterator[ResolvedPath]:
 
 
 def _vacuums(store: Store, since_ms: int) -> Iterator[CommitInfo]:
-    """What VACUUM said of its beginnings and ends since a time, the latest first."""
+    """Yield the start and end records of VACUUMs since a time, latest first."""
     for info in iter_told(store, _COMMITS):
         if (info.timestamp or 0) < since_ms:
             return

@@ -1,4 +1,4 @@
-"""What an operation did, or would do."""
+"""The result of an operation, or the plan of a dry run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from engine.conflicts.row_counts import live_rows
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A file that an operation would touch, and why; its live rows where the log says."""
+    """A file an operation would touch, and the reason; its live rows if the log has the count."""
 
     path: str
     size_bytes: int
@@ -20,17 +20,17 @@ class PlannedFile:
 
     @classmethod
     def from_add(cls, add: AddFile, reason: str) -> "PlannedFile":
-        """A live file."""
+        """Build the entry of a live file."""
         return cls(add.path, add.size, reason, live_rows(add))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an operation would do, found without doing it.
+    """The plan of an operation, computed without running it.
 
-    `files` holds the first `LISTED_FILES`; the counts are of all. `rows` are those that would change
-    where they were counted (`is_counted`), else the live ones in the files, None where the log does
-    not say. `running_writers` would overlap with it. `facts` are JSON-ready.
+    `files` holds the first `LISTED_FILES`; the counts cover all. `rows` are the changed rows if
+    they were counted (`is_counted`), else the files' live rows, None if the log has no counts.
+    `running_writers` would overlap with the operation. `facts` are JSON-ready.
     """
 
     summary: str
@@ -68,7 +68,7 @@ LISTED_FILES = 1000
 
 
 def plan_of(summary: str, files: list[PlannedFile], **facts: object) -> Plan:
-    """A plan over files: all counted, the first listed."""
+    """Build a plan over files: all counted, the first ones listed."""
     size = sum(file.size_bytes for file in files)
     counts = [file.rows for file in files]
     rows = None if None in counts else sum(count or 0 for count in counts)
@@ -77,13 +77,13 @@ def plan_of(summary: str, files: list[PlannedFile], **facts: object) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """What a write had done after its commit, which stands whatever became of it.
+    """The operation due after a write's commit; its failure does not affect the commit.
 
     Attributes:
-        command: what was to be done; None where even that could not be found out.
-        result: how it ended, None where it is left to another run, and where it failed.
-        error_code: of what went wrong, "" where nothing did.
-        error: what went wrong.
+        command: the operation; None if determining it failed.
+        result: its result; None if it is left to another run, or failed.
+        error_code: the code of the error, "" for none.
+        error: the error.
     """
 
     command: Command | None
@@ -94,19 +94,19 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """How an operation ended.
+    """The result of an operation.
 
     Attributes:
-        version: the last version it committed; None if nothing changed or it was a dry run.
-        metrics: `operationMetrics` under delta-spark's names, numbers where they are numbers.
-        resolved: the conflicts that were resolved at row level.
-        attempts: how often the log was tried, over every commit and every retry; a retry counts its
-            conflict as one.
-        plan: what a dry run found.
-        message: one sentence for people, where there is something to say.
+        version: the last committed version; None for a dry run or without changes.
+        metrics: `operationMetrics` under delta-spark's names, with numbers as numbers.
+        resolved: the conflicts resolved at row level.
+        attempts: the number of attempts to write the log, over all commits and retries; a retry
+            counts its conflict as one.
+        plan: the plan of a dry run.
+        message: a sentence for people, "" for none.
         recognised: the commit had landed in an earlier run of the same job.
-        versions: every version it committed, in order.
-        follow_up: what came after it, where its table or the command requested something.
+        versions: all committed versions, in order.
+        follow_up: the operation run after it, if the table or the command requested one.
     """
 
     version: int | None = None
@@ -125,16 +125,16 @@ class OperationResult:
         return self.resolved
 
     def add_follow_up(self, follow_up: FollowUp) -> "OperationResult":
-        """The result with the follow-up of its write."""
+        """Return the result with the follow-up of its write."""
         return replace(self, follow_up=follow_up)
 
     def replace_message(self, message: str) -> "OperationResult":
-        """The result with a sentence for people."""
+        """Return the result with another message."""
         return replace(self, message=message)
 
 
 def size_metrics(added: Sequence[AddFile], removed: Sequence[AddFile]) -> dict[str, int | str]:
-    """What delta-spark reports of files that were rewritten."""
+    """Return delta-spark's metrics of rewritten files."""
     sizes = sorted(add.size for add in added)
 
     def percentile(share: float) -> int:

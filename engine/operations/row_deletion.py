@@ -1,6 +1,6 @@
-"""Rows that go from files: the files whose every row goes, the others by vectors or by rewriting.
+"""Deleted rows of files: whole files are removed, others get vectors or are rewritten.
 
-DELETE, UPDATE and MERGE share this. The numbers that describe it are delta-spark's metrics.
+DELETE, UPDATE and MERGE share this. The numbers describing it are delta-spark's metrics.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -50,11 +50,11 @@ MATCH = "__lake_match"
 
 @dataclass(frozen=True)
 class RowDeletion:
-    """What rows of which files go.
+    """The rows to delete, by file.
 
-    `whole` files go altogether, `masked` ones get a larger vector, `rewritten` ones must be read
-    and written without those rows (tables without deletion vectors). Where the condition is asked
-    once (`is_asked_once`), `positions` are the rows it was true of then, in the files `read`.
+    `whole` files are removed, `masked` ones get a larger vector, `rewritten` ones must be read and
+    written without those rows (tables without deletion vectors). For a condition evaluated once
+    (`is_asked_once`), `positions` are its matching rows in the files `read`.
     """
 
     whole: tuple[AddFile, ...] = ()
@@ -72,7 +72,7 @@ class RowDeletion:
 
     @property
     def removed(self) -> tuple[AddFile, ...]:
-        """The files that are no longer live as they were, masked ones left out."""
+        """The files no longer live, except masked ones."""
         return self.whole + tuple(file.add for file in self.rewritten)
 
     def describe(self) -> str:
@@ -102,9 +102,9 @@ class RowDeletion:
 
 @dataclass(frozen=True)
 class ImagesAlong:
-    """What to ask of rows as they are found: `make` keeps FILE and ROW of frames, and puts columns beside.
+    """Columns to compute for rows as they are found: `make` adds them, keeping FILE and ROW.
 
-    `row_ids` says that it takes the reader's columns of row tracking.
+    `row_ids` adds the reader's row tracking columns.
     """
 
     make: Callable[[DataFrame], DataFrame]
@@ -119,10 +119,10 @@ def find_rows(
     tables: QueryTables | None = None,
     along: ImagesAlong | None = None,
 ) -> RowDeletion:
-    """The rows of candidate files that match, with their vectors written.
+    """Find the matching rows of candidate files and write their vectors.
 
-    Partition values decide alone where they can: then no data is read. `tables` are what subqueries
-    of the condition read. What is asked `along` comes only where it is few rows of few files.
+    If partition values decide, no data is read. `tables` reads the subqueries of the condition. The
+    columns of `along` are computed only for few rows of few files.
     """
     execution.chose(len(candidates), snapshot)
     whole, unsure = split_by_partition(snapshot, condition, candidates)
@@ -145,7 +145,7 @@ def find_rows(
         matched = tables.filter_rows(rows, condition)
         matches = materialise_rows(matched.select(FILE, ROW))
         deletions = delete_positions(matches, table, unsure, write_vectors=by_vector)
-        # inside the stage: what ends it as it is left knows of these files
+        # inside the stage: cleanup after its failure must know these files
         settled = _settle_deletions(execution, deletions, whole, by_vector=by_vector)
     execution.report_finding(settled.describe())
     return replace(settled, positions=matches, read=tuple(unsure))
@@ -158,7 +158,7 @@ def _find_in_spark(
     files: Sequence[AddFile],
     whole: Sequence[AddFile],
 ) -> RowDeletion:
-    """What the attempt before found in files that are still the same, and what the others hold."""
+    """Reuse the previous attempt's rows in unchanged files, and find the rows in the others."""
     table, by_vector = execution.files_of(snapshot), uses_deletion_vectors(snapshot)
     before = (
         execution.kept_rows.positions_at(snapshot, condition, files) if execution.kept_rows else {}
@@ -173,7 +173,7 @@ def _find_in_spark(
             rows = scan(execution.spark, table, ScanRequest(left, positions=True))
             matches = rows.filter(is_true(condition)).select(FILE, ROW)
             read = delete_positions(matches, table, left, write_vectors=by_vector)
-            # inside the stage: what ends it as it is left knows of these files
+            # inside the stage: cleanup after its failure must know these files
             execution.wrote_vectors(deletion.vector for deletion in read)
             deletions += read
     settled = settle(deletions, whole, by_vector=by_vector)
@@ -220,7 +220,7 @@ def mark_rows(
     *,
     row_ids: bool = False,
 ) -> DataFrame:
-    """The rows of some of the files, with MATCH: whether the condition is true of them."""
+    """Return the rows of some files with MATCH: whether the condition is true."""
     table = execution.files_of(snapshot)
     if gone.positions is None:
         rows = scan(execution.spark, table, ScanRequest(files, row_ids=row_ids))
@@ -236,7 +236,7 @@ def mark_rows(
 def settle(
     deletions: Iterable[FileDeletion], whole: Sequence[AddFile] = (), *, by_vector: bool
 ) -> RowDeletion:
-    """Found positions as what is to be done to their files."""
+    """Turn found positions into actions on their files."""
     touched = [deletion for deletion in deletions if deletion.deleted]
     gone = [deletion.add for deletion in touched if deletion.is_whole]
     left = tuple(deletion for deletion in touched if not deletion.is_whole)
@@ -252,7 +252,7 @@ def settle(
 def split_by_partition(
     snapshot: Snapshot, condition: Expression | None, candidates: Sequence[AddFile]
 ) -> tuple[list[AddFile], list[AddFile]]:
-    """Files of which every row matches, as their partition values alone say; and those to be read."""
+    """Split files into those fully matched by partition values and those to be read."""
     if condition is None or condition == TRUE:
         return list(candidates), []
     fields = snapshot.partition_schema
@@ -286,6 +286,6 @@ def _verdict(snapshot: Snapshot, condition: Expression, texts: Sequence[str | No
 
 
 def _live(files: Iterable[AddFile]) -> int | None:
-    """The live rows of files, None where the log does not say."""
+    """Count the live rows of files; return None if the log has no counts."""
     counts = [live_rows(add) for add in files]
     return None if None in counts else sum(count or 0 for count in counts)

@@ -1,8 +1,8 @@
-"""The sums of commands that rewrite rows, checked before anything is committed.
+"""Row sums of commands that rewrite rows, checked before the commit.
 
-Rows are found in one pass and written in another, at times by different evaluators. Where the two do
-not agree on a row, it is lost or written twice. The footers count
-the rows of the files that were read: a false claim of the log could hide a lost row.
+Rows are found in one pass and written in another, possibly by different evaluators. If the two
+disagree on a row, it is lost or written twice. Rows of the files read are counted from the footers:
+a false count in the log could hide a lost row.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,13 +39,13 @@ class RowSumError(EngineError):
 def check_rewritten(
     snapshot: Snapshot, gone: RowDeletion, written_rows: int, new_rows: int | None = None
 ) -> None:
-    """Make sure that the written files hold the rows that stay and the new ones, and no others.
+    """Check that the written files hold exactly the remaining and the new rows.
 
     Args:
-        snapshot: the version that was read.
-        gone: the rows that go from its files.
-        written_rows: how many rows the new files hold.
-        new_rows: new images and inserted rows; None where every row that goes has an image.
+        snapshot: the version read.
+        gone: the rows deleted from its files.
+        written_rows: the number of rows in the new files.
+        new_rows: new images and inserted rows; None if every deleted row has an image.
 
     Raises:
         RowSumError: they do not.
@@ -63,7 +63,7 @@ def check_rewritten(
 
 
 def check_images(snapshot: Snapshot, gone: RowDeletion, images: int) -> None:
-    """Make sure that every row which goes has a new image.
+    """Check that every deleted row has a new image.
 
     Raises:
         RowSumError: one has none, or another row has one.
@@ -72,7 +72,7 @@ def check_images(snapshot: Snapshot, gone: RowDeletion, images: int) -> None:
 
 
 def check_moved(snapshot: Snapshot, files: Sequence[AddFile], written_rows: int) -> None:
-    """Make sure that the written files hold every live row of the files that they replace.
+    """Check that the written files hold every live row of the files they replace.
 
     Raises:
         RowSumError: they do not.
@@ -81,7 +81,7 @@ def check_moved(snapshot: Snapshot, files: Sequence[AddFile], written_rows: int)
 
 
 def check_compacted(snapshot: Snapshot, done: Iterable[CompactedBin]) -> None:
-    """Make sure that each compacted file holds every live row of its sources.
+    """Check that each compacted file holds every live row of its sources.
 
     Raises:
         RowSumError: one does not.
@@ -96,7 +96,7 @@ def check_clauses(
     by_clause: Mapping[int, int],
     gone: RowDeletion,
 ) -> None:
-    """Make sure that the rows which go from a MERGE's target are those that its clauses reach.
+    """Check that the deleted target rows of a MERGE are exactly those its clauses reach.
 
     Raises:
         RowSumError: they are not.
@@ -115,7 +115,7 @@ def check_clauses(
 def check_inserted(
     snapshot: Snapshot, clauses: Sequence[AnalysedClause], inserted: int, unmatched: int
 ) -> None:
-    """Make sure that a MERGE inserts at most the source rows without a match, all of them if it says so.
+    """Check that a MERGE inserts at most the unmatched rows, and all of them if unconditional.
 
     Raises:
         RowSumError: it does not.

@@ -1,9 +1,9 @@
-"""Row ids for rows that are there already: what comes before `delta.enableRowTracking` can be true.
+"""Row ids for existing rows: the step before `delta.enableRowTracking` can be true.
 
-First the feature, so that whatever is written from then on has ids; then the older files are stated
-again with theirs, some at a time; the property itself is the caller's commit (protocol: Row Tracking).
-A file that another writer touches meanwhile gets its ids from that writer: the commit that stated it
-is aborted, and what is left is stated anew.
+First the feature is enabled, so every later file has ids; then older files are restated with
+theirs, in batches; the caller commits the property itself (protocol: Row Tracking). A file touched
+by another writer meanwhile gets its ids from this writer: the batch's commit is aborted, and the
+remaining files are restated again.
 """
 
 from collections.abc import Iterable
@@ -29,17 +29,17 @@ _THREADS = 8
 
 
 def files_without_row_ids(snapshot: Snapshot) -> pa.Table:
-    """The live files whose rows have no ids, as rows of the snapshot's table of files."""
+    """Return the live files without row ids, as rows of the snapshot's table of files."""
     files = snapshot.state.files
     return files.filter(pc.is_null(files.column("base_row_id")))
 
 
 def give_row_ids(execution: Execution, files_at_once: int = _FILES_AT_ONCE) -> tuple[int, ...]:
-    """Have every live file give ids to its rows; the versions that this took.
+    """Assign row ids to the rows of every live file; return the committed versions.
 
     Raises:
         ConflictError: other writers kept touching the same files, or changed the table.
-        DataFileError: the footer of a file cannot be read, which alone counts its rows.
+        DataFileError: the footer of a file, needed to count its rows, is unreadable.
     """
     versions = _support(execution)
     size, batch, lost = files_at_once, 0, 0
@@ -63,7 +63,7 @@ def give_row_ids(execution: Execution, files_at_once: int = _FILES_AT_ONCE) -> t
 
 
 def _support(execution: Execution) -> list[int]:
-    """The protocol with row tracking in it; the version that this took."""
+    """Add row tracking to the protocol; return the committed version, if any."""
     txn = execution.begin("row tracking")
     protocol = execution.snapshot_of(txn).protocol
     missing = _FEATURES - list_supported_features(protocol)

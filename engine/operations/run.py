@@ -139,23 +139,23 @@ def run(
     options: RunOptions = RunOptions(),  # noqa: B008 - a frozen value
     **keywords: Unpack[RunKeywords],
 ) -> OperationResult:
-    """Do a command, and what its table asks to be done after a write (`engine.operations.auto_compaction`).
+    """Run a command and the compaction due after it (`engine.operations.auto_compaction`).
 
     Args:
-        command: what to do, checked again here; a text is read as a statement (docs/sql.md).
-        table: at which table.
-        spark: the session; None where the command needs none (docs/library.md). One of another time
-            zone, or without ANSI mode, gets another beside it for the while.
+        command: the command, validated again here; text is parsed as a statement (docs/sql.md).
+        table: the table to run it on.
+        spark: the session; None if the command needs none (docs/library.md). A session with another
+            time zone, or without ANSI mode, is replaced by a temporary one.
         options: how to run it.
-        keywords: options by name; they replace those of `options`.
+        keywords: options by name; they override those in `options`.
 
     Raises:
-        StatementError: the text is no statement that is understood.
-        ScriptError: a step of a script failed; those before it have committed.
-        RequestError: the command cannot be done, or not by this engine.
-        ConflictError: a concurrent commit won, and retrying did not help.
+        StatementError: the text does not parse as a statement.
+        ScriptError: a step of a script failed; earlier steps have committed.
+        RequestError: the command cannot be run, or not by this engine.
+        ConflictError: a concurrent commit won, and retries did not help.
         OperationCancelledError: it was cancelled; nothing was written.
-        CommitOutcomeUnknownError: nobody can say whether it was committed.
+        CommitOutcomeUnknownError: it is unknown whether the commit landed.
     """
     options = replace(options, **keywords)
     command = parse_statement(command) if isinstance(command, str) else command
@@ -168,7 +168,7 @@ def run(
     _check_place(command, table)
     landed, options = _find_earlier_result(command, table, options)
     if landed is not None:
-        return landed  # before the command is checked: it may not fit the table it made
+        return landed  # before validation: the command may not fit the table it created
     command.validate(_schema_of(command, table))
     read_version = version_read_by(command, table.uri)
     is_marked, kept_rows, source_snapshots = False, None, dict[str, Snapshot]()
@@ -199,7 +199,7 @@ def run(
                 or not conflict.conflict.can_retry
                 or read_version is not None
             ):
-                raise  # what the source saw of the table stays as old as it is
+                raise  # the source's version of the table cannot advance
             is_marked, kept_rows = execution.is_marked, execution.kept_rows
             table.clock.pause(_pause_s(lost))
             continue
@@ -216,7 +216,7 @@ def _result_if_done(
     options: RunOptions,
     conflict: ConflictError,
 ) -> OperationResult | None:
-    """Return the result of an ALTER or a COMMENT that the winning commit has made true already."""
+    """Return the result of an ALTER or COMMENT already made true by the winning commit."""
     enables_ids = isinstance(command, SetProperties) and any(
         key.lower() == "delta.enablerowtracking" for key in command.properties
     )
@@ -225,9 +225,9 @@ def _result_if_done(
     if not (is_idempotent and is_metadata) or enables_ids:
         return None
     try:
-        unwatched = replace(options, observer=None)  # it was told how this command ended
+        unwatched = replace(options, observer=None)  # it already got the command's end
         return operation(command, Execution(table, None, unwatched, lost=conflict))
-    except EngineError:  # it would change the table, or cannot be done any more
+    except EngineError:  # it would change the table, or is no longer possible
         return None
 
 
@@ -242,21 +242,21 @@ def _operation_of(command: Command) -> Callable[[Any, Execution], OperationResul
 def _pause_s(lost: int) -> float:
     """How long to wait after so many other conflicts."""
     longest = min(_FIRST_PAUSE_S * 2 ** min(lost, 10), _LONGEST_PAUSE_S)
-    return random.uniform(0, longest)  # noqa: S311 - it hides nothing
+    return random.uniform(0, longest)  # noqa: S311 - not for cryptography
 
 
 def _check_place(command: Command, table: DeltaTable) -> None:
-    """Refuse a statement that changes a table by its location, and is to run at another one.
+    """Refuse a statement whose table is a location other than the opened table.
 
     Raises:
-        RequestError: it is one.
+        RequestError: the locations differ.
     """
     name = step_table(command)
     if "/" not in name:
-        return  # what the caller calls the table
+        return  # the caller's name for the table
     try:
         is_same = is_same_place(name, table.uri)
-    except EngineError:  # nobody can say: an account in one of the names alone
+    except EngineError:  # undecidable: only one of the names has an account
         return
     if not is_same:
         msg = f"The statement changes {name}, and is to run at {table.uri}."
@@ -264,7 +264,7 @@ def _check_place(command: Command, table: DeltaTable) -> None:
 
 
 def _compacts_now(write: Execution) -> FollowUpRunner:
-    """Does a compaction under the name of the write that requested it, as a commit of its own."""
+    """Return a runner for the compaction, with the write's name and a commit of its own."""
 
     def compact(command: Command) -> OperationResult:
         options = RunOptions(
@@ -321,7 +321,7 @@ def _once(
 def _add_active_writers(
     result: OperationResult, table: DeltaTable, writers: Sequence[str] | None
 ) -> OperationResult:
-    """What a dry run found, and which writers the operation would overlap with."""
+    """Add to a dry run's plan the writers it would overlap with."""
     if result.plan is None:
         return result
     running = list_active_writers(table.uri) if writers is None else tuple(writers)
@@ -349,16 +349,16 @@ class _LandedBeforeError(Exception):
 
 
 class _OwnCommit(TransactionObserver):
-    """Looks for the commit of another run of the same job, before each transaction too.
+    """Looks for the commit of another run of the same job, also before each transaction.
 
-    That run may land after the log was looked at, and before this one begins to read.
+    The other run may commit after the log was checked and before this run begins to read.
     """
 
     def __init__(self, store: Store, txn_id: str, since_version: int) -> None:
         self._store, self._txn_id, self._looked_at = store, txn_id, since_version
 
     def find(self, version: int) -> LogCommit | None:
-        """The commit among those that came by a version, and have not been looked at."""
+        """Return the job's own commit among the unchecked ones up to a version."""
         own = find_own_commit(self._store, self._txn_id, self._looked_at, version)
         self._looked_at = max(self._looked_at, version)
         return own
@@ -373,7 +373,7 @@ class _OwnCommit(TransactionObserver):
 def _find_earlier_result(
     command: Command, table: DeltaTable, options: RunOptions
 ) -> tuple[OperationResult | None, RunOptions]:
-    """The result of an earlier run of the same job, where its commit is in the log; how to run else."""
+    """Return an earlier run's result, if its commit is in the log, and the options to run with."""
     if options.dry_run:
         return None, options
     if options.application is not None and _was_applied(table, *options.application):
@@ -397,7 +397,7 @@ def _result_of(own: LogCommit) -> OperationResult:
 
 
 def _has_several_commits(command: Command) -> bool:
-    """Whether a rerun sees by what is left to do what the earlier run has done, and not by one commit."""
+    """Whether a rerun resumes from the remaining work, instead of looking for one commit."""
     orders_all = isinstance(command, Optimize) and bool(command.zorder_by or command.full)
     return isinstance(command, _SEVERAL_COMMITS) and not orders_all
 

@@ -12,13 +12,13 @@ Change = Callable[[tuple[StructField, ...]], tuple[StructField, ...]]
 
 
 def edit(schema: StructType, parent: Sequence[str], change: Change) -> StructType:
-    """The schema with the fields of one struct changed; an empty path is the schema itself.
+    """Return the schema with the fields of one struct changed; () is the schema itself.
 
-    Fields inside a column take their CHAR and VARCHAR lengths along, and leave none behind.
+    Fields inside a column keep their CHAR and VARCHAR lengths, also when moved.
 
     Raises:
         UnknownColumnError: there is no such struct.
-        InvalidSchemaError: a field cannot be as asked.
+        InvalidSchemaError: the requested field is invalid.
     """
     if not parent:
         return StructType(change(schema.fields))
@@ -60,7 +60,7 @@ def insert_fields(new: Sequence[StructField], *, first: bool, after: str) -> Cha
 
 
 def drop_field(name: str) -> Change:
-    """A field taken out."""
+    """Return a change dropping a field."""
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
         place = _index(fields, name)
@@ -73,7 +73,7 @@ def drop_field(name: str) -> Change:
 
 
 def change_field(name: str, alter: Callable[[StructField], StructField]) -> Change:
-    """A field altered where it stands."""
+    """Return a change altering a field in place."""
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
         place = _index(fields, name)
@@ -88,7 +88,7 @@ def change_field(name: str, alter: Callable[[StructField], StructField]) -> Chan
 
 
 def move_field(name: str, *, first: bool, after: str) -> Change:
-    """A field put elsewhere among its siblings."""
+    """Return a change moving a field among its siblings."""
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
         place = _index(fields, name)
@@ -99,7 +99,7 @@ def move_field(name: str, *, first: bool, after: str) -> Change:
 
 
 def widen_field(column: StructField, new_type: DataType) -> StructField:
-    """The field under a wider type, the change noted as the protocol has it.
+    """Widen a field's type and record the change as in the protocol (Type Widening).
 
     Raises:
         InvalidSchemaError: the type is not wider.

@@ -1,7 +1,7 @@
-"""Several commands in order, each committed by itself.
+"""Scripts: several commands in order, each committed separately.
 
-Delta has no transaction over several tables: where a later step fails, what earlier ones committed
-stays, and the error says which they are. A step that a run before had committed is not done again.
+Delta has no transaction over several tables: if a later step fails, earlier commits remain, and the
+error lists them. A step committed by an earlier run is not repeated.
 """
 
 import uuid
@@ -45,9 +45,9 @@ class ScriptError(EngineError):
     """A step failed after others may have committed.
 
     Attributes:
-        step: the number of the step that failed, from 1.
-        ended: the steps before it, with the versions they committed.
-        cause_code: the code of what went wrong.
+        step: the number of the failed step, from 1.
+        ended: the steps before it, with their committed versions.
+        cause_code: the code of the step's error.
     """
 
     code = "LAKE_SCRIPT_STEP_FAILED"
@@ -64,7 +64,7 @@ class ScriptError(EngineError):
 
     @property
     def cause(self) -> EngineError:
-        """What went wrong."""
+        """The step's error."""
         return self._cause
 
 
@@ -75,7 +75,7 @@ class ScriptTables:
         self.own, self._opens = own, opens
 
     def open(self, step: Command) -> DeltaTable:
-        """The table that a step changes; it need not be there where the step makes it."""
+        """Open the table changed by a step; it need not exist if the step creates it."""
         name = step_table(step)
         if not name or name == self.own.uri:
             return self.own
@@ -89,7 +89,7 @@ class ScriptTables:
 
 
 def resolve_in_script(own: DeltaTable, resolve: Resolve | None) -> Resolve:
-    """Return how a step opens the tables that its queries name: "t" is the script's own in every step."""
+    """Return the function to open tables in a script's queries; "t" is the script's own table."""
 
     def open_step_table(name: str) -> DeltaTable:
         if name.lower() == ANY_TABLE:
@@ -123,7 +123,7 @@ def run_steps(script: Script, perform: Perform, names: Sequence[str]) -> Operati
 
 
 def step_txn_id(txn_id: str | None, step: int | str) -> str | None:
-    """The id of a step's commits: the same in every run of the same job."""
+    """Return the id of a step's commits: the same in every run of a job."""
     if txn_id is None:
         return None
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{txn_id}:{step}"))
@@ -146,7 +146,7 @@ def _together(ended: Sequence[StepEnd], results: Sequence[OperationResult]) -> O
 
 
 def _plan(plans: Sequence[tuple[StepEnd, Plan]]) -> Plan:
-    """The plans of all steps, each as if it were the first."""
+    """Combine the plans of all steps, each computed as if it were the first."""
     summary = " ".join(f"Step {end.number}, {end.table}: {plan.summary}" for end, plan in plans)
     return Plan(
         summary,

@@ -1,4 +1,4 @@
-"""SET and UNSET TBLPROPERTIES: new metadata, and a protocol that supports what it asks for."""
+"""SET and UNSET TBLPROPERTIES: new metadata, and a protocol with the features it needs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -68,7 +68,7 @@ def commit_properties(
 
 
 def set_properties(command: SetProperties, execution: Execution) -> OperationResult:
-    """Run SET TBLPROPERTIES. Where it enables row tracking, rows that are there get their ids first.
+    """Run SET TBLPROPERTIES; if it enables row tracking, existing rows get their ids first.
 
     Raises:
         InvalidPropertyError: an unknown `delta.` property, or a value it cannot take.
@@ -106,7 +106,7 @@ def unset_properties(command: UnsetProperties, execution: Execution) -> Operatio
     """Run UNSET TBLPROPERTIES.
 
     Raises:
-        InvalidPropertyError: a property that is not set, without IF EXISTS.
+        InvalidPropertyError: a property is not set, without IF EXISTS.
         MetadataChangedException: a concurrent commit changed the metadata.
     """
     _refuse_managed(dict.fromkeys(command.keys, ""))
@@ -131,13 +131,13 @@ def unset_properties(command: UnsetProperties, execution: Execution) -> Operatio
 def property_actions(
     snapshot: Snapshot, configuration: Mapping[str, str], description: str | None = None
 ) -> list[Action]:
-    """What must be staged so that the table has a configuration; nothing if it has it.
+    """Return the actions to give the table a configuration; [] if it has it already.
 
-    `description` is the table's afterwards, "" for none; left out, it stays.
+    `description` is the new description, "" for none; None keeps the current one.
 
     Raises:
-        UnsupportedFeatureError: it asks for a feature that this engine cannot write.
-        InvalidPropertyError: it asks for a change that cannot be made this way.
+        UnsupportedFeatureError: it needs a feature this engine cannot write.
+        InvalidPropertyError: it needs a change not possible this way.
     """
     _check_new(snapshot, configuration)
     protocol = _protocol(snapshot.protocol, snapshot, configuration)
@@ -162,7 +162,7 @@ def property_actions(
 
 
 def _check_new(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
-    """Refuse properties that the table's columns or rows do not allow."""
+    """Refuse properties in contradiction to the table's columns or rows."""
     before = snapshot.metadata.configuration
     new = {key: text for key, text in configuration.items() if before.get(key) != text}
     rules = [key for key in new if key.startswith(CONSTRAINT_PREFIX)]
@@ -187,10 +187,10 @@ def _protocol(protocol: Protocol, snapshot: Snapshot, configuration: Mapping[str
 def _find_requested_features(
     protocol: Protocol, configuration: Mapping[str, str]
 ) -> frozenset[str]:
-    """The features of protocol versions that are requested.
+    """Return the features of the requested protocol versions.
 
     Raises:
-        InvalidPropertyError: versions lower than the table's.
+        InvalidPropertyError: a requested version is lower than the table's.
     """
     asked = TableProperties.parse({k: v for k, v in configuration.items() if speaks_of_protocol(k)})
     reader, writer = asked.asked_reader_version, asked.asked_writer_version
@@ -208,7 +208,7 @@ def _find_requested_features(
 def _enable_column_mapping(
     snapshot: Snapshot, configuration: dict[str, str]
 ) -> tuple[StructType, dict[str, str]]:
-    """Enabling column mapping by name gives every column an id; no other change is possible."""
+    """Assign column ids when column mapping by name is enabled; refuse any other mode change."""
     before, after = snapshot.mapping_mode, column_mapping_mode(configuration)
     if before == after:
         return map_columns(snapshot.schema, configuration)
@@ -219,10 +219,10 @@ def _enable_column_mapping(
 
 
 def _begins_row_tracking(snapshot: Snapshot, properties: Mapping[str, str]) -> bool:
-    """Whether the properties enable row tracking, and files have no row ids yet.
+    """Whether the properties enable row tracking while files have no row ids yet.
 
     Raises:
-        InvalidPropertyError: they enable what they suspend.
+        InvalidPropertyError: row tracking is suspended.
     """
     merged = TableProperties.parse({**snapshot.metadata.configuration, **properties})
     suspended = merged.row_tracking_suspended or snapshot.properties.row_tracking_suspended
@@ -243,7 +243,7 @@ def _backfill_summary(snapshot: Snapshot) -> str:
 
 
 def _enable_row_tracking(snapshot: Snapshot, configuration: dict[str, str]) -> dict[str, str]:
-    """Enabling row tracking asks that every live row has an id, and names the columns for them."""
+    """Name the row tracking columns when it is enabled; every live row must have an id."""
     enabled = TableProperties.parse(configuration).row_tracking
     if not enabled or snapshot.properties.row_tracking:
         return configuration
@@ -257,7 +257,7 @@ def _enable_row_tracking(snapshot: Snapshot, configuration: dict[str, str]) -> d
 
 
 def _asks_for_no_rows(snapshot: Snapshot, configuration: Mapping[str, str]) -> bool:
-    """Whether the configuration is one that rows which are there would have to be looked at for."""
+    """Whether the new configuration would require a check of rows, and the table has none."""
     if snapshot.file_count:
         return False
     before, after = snapshot.properties, TableProperties.parse(configuration)
@@ -277,7 +277,7 @@ def _refuse_managed(properties: Mapping[str, str]) -> None:
 
 
 def _check_files_fit(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
-    """Files written under other rules are not what Iceberg clients can read: REORG rewrites them."""
+    """Refuse to enable Iceberg compatibility over files written before: REORG rewrites them."""
     enabled = TableProperties.parse(configuration).iceberg_compat_v2
     if enabled and not snapshot.properties.iceberg_compat_v2 and snapshot.file_count:
         msg = f"{snapshot.table_uri} has files that Iceberg clients could not read."

@@ -51,21 +51,20 @@ def source_rows(
     stored: bool = True,
     takes_more: bool = False,
 ) -> SourceRows:
-    """The rows of a source.
+    """Return the rows of a source.
 
     Args:
         execution: the run.
-        source: where they come from.
-        target_schema: the columns of the table that takes them, None where the source decides.
-        txn: the transaction that writes them: what is read of its own table it has read.
-        stored: whether values that are written out go into the table's columns of their names, and
-            are cast to their types at once, and whether a DataFrame's session casts its times to them;
-            a MERGE compares them first.
-        takes_more: whether columns beyond the table's may come by position: the schema evolves.
+        source: the source.
+        target_schema: the columns of the target table, None if the source decides.
+        txn: the writing transaction; reads of its own table are registered with it.
+        stored: whether written-out values are cast at once to the table's columns of their names,
+            and a DataFrame's session casts its times to them; a MERGE compares the values first.
+        takes_more: whether extra columns may come by position: the schema evolves.
 
     Raises:
-        RequestError: the source is not there, or is none.
-        ColumnCountError: its columns are not as many as the table's, to which they go by position.
+        RequestError: the source does not exist or is not readable as rows.
+        ColumnCountError: given by position, it has more or fewer columns than the table.
     """
     execution.begin_stage(READ_SOURCE)
     if isinstance(source, FileSource):

@@ -1,10 +1,10 @@
-"""What a run without a session of Spark cannot do."""
+"""Errors of a run without a Spark session."""
 
 from engine.errors import RequestError
 
 
 class NeedsSparkError(RequestError):
-    """What only Spark can do, in a run without a session."""
+    """An operation needs Spark, in a run without a session."""
 
     REMEDY = (
         "Give a session of engine.spark.session.build_session, or run it as a job on a Spark"

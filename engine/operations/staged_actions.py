@@ -1,4 +1,4 @@
-"""What operations stage of a live file: that it goes, or another deletion vector of it."""
+"""Actions operations stage for a live file: its removal, or another deletion vector."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from engine.actions.files import AddFile, RemoveFile, tombstone
 def removal(
     add: AddFile, *, data_change: bool = True, tags: Mapping[str, str | None] | None = None
 ) -> RemoveFile:
-    """The tombstone of a live file; the commit gives it its time."""
+    """Return the tombstone of a live file; the commit sets its time."""
     removed_file = tombstone(add)
     return msgspec.structs.replace(
         removed_file, data_change=data_change, tags=dict(tags) if tags else removed_file.tags
@@ -19,5 +19,5 @@ def removal(
 
 
 def replace_vector(add: AddFile, vector: DeletionVectorDescriptor, stats: str | None) -> AddFile:
-    """The add of a file with another deletion vector and the statistics that go with it."""
+    """Return a file's add action with another deletion vector and matching statistics."""
     return msgspec.structs.replace(add, deletion_vector=vector, stats=stats, data_change=True)

@@ -1,8 +1,8 @@
-"""INSERT INTO … SELECT * FROM STREAM: what is new in another table, in batches of one commit each.
+"""INSERT INTO … SELECT * FROM STREAM: new rows of another table, in batches of one commit each.
 
-How far the stream is stands in the target's own log: the version of a `txn` action under the
+The progress of the stream is in the target's own log: the version of a `txn` action under the
 stream's id is the position in the source (`Position.to_number`). It is committed with the rows, so
-no batch is ever written twice or left out, and no file beside the table can disagree with it.
+no batch is written twice or skipped, and no separate file can disagree with it.
 """
 
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ _REMEDY = (
 
 @dataclass
 class _StreamSource:
-    """The table that is read: as far as it was when the run began, from where the stream is."""
+    """The source table of a stream: read from the stream's position to the version at the start."""
 
     table: DeltaTable
     newest: Snapshot
@@ -44,7 +44,7 @@ class _StreamSource:
     read: Snapshot = field(init=False)
 
     def begin_at(self, start: Position) -> None:
-        """Fix under which schema files are read: as of the position, or what was accepted since.
+        """Choose the schema for reading files: as of the position, or accepted since.
 
         Raises:
             StreamLogCleanedError: the log does not reach back to the position.
@@ -108,11 +108,11 @@ class _StreamSource:
 
 
 def stream(command: Stream, execution: Execution) -> OperationResult:
-    """Run a stream until nothing is new.
+    """Run a stream until it has read everything new.
 
     Raises:
-        SourceSchemaChangedError: the source's schema changed; what came before it is committed.
-        StreamError: the stream may not go on for another reason.
+        SourceSchemaChangedError: the source's schema changed; earlier batches are committed.
+        StreamError: the stream may not continue for another reason.
         ConcurrentTransactionException: another run of this stream committed meanwhile.
     """
     source = _open_source(command, execution)
@@ -183,7 +183,7 @@ def _open_source(command: Stream, execution: Execution) -> _StreamSource:
 
 
 def _check_memory(target: Snapshot) -> None:
-    """A table that forgets application ids would have the stream begin again, rows and all."""
+    """Refuse a target with expiring application ids: the stream would start over."""
     if target.properties.set_transaction_retention_ms is not None:
         msg = f"{target.table_uri} forgets how far streams are (delta.setTransactionRetentionDuration)."
         raise RequestError(msg, "Unset the property first.", field="table")
@@ -231,7 +231,7 @@ def _summarize_result(total: OperationResult) -> OperationResult:
 
 
 def _plan(source: _StreamSource, execution: Execution) -> OperationResult:
-    """Which files the run would bring over."""
+    """Plan the run: list the files it would copy rows from."""
     start = _position(source, execution.table.snapshot())
     source.begin_at(start)
     end = source.log.batch_end(start, StreamLimits(), source.newest.version)

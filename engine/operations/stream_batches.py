@@ -28,10 +28,10 @@ def append_batch(
     *,
     merge_schema: bool = False,
 ) -> OperationResult:
-    """Write rows and commit them with the mark that says they were.
+    """Write rows and commit them together with the application's mark.
 
     Raises:
-        ConcurrentTransactionException: somebody else moved the mark since the transaction began.
+        ConcurrentTransactionException: another writer moved the mark since the transaction began.
         SchemaMismatchError, InvariantViolationError: the table does not take the rows.
     """
     snapshot = execution.snapshot_of(txn)
@@ -53,15 +53,15 @@ def append_batch(
 def batch_writer(
     table: DeltaTable, *, query_id: str = "", merge_schema: bool = False
 ) -> Callable[[DataFrame, int], None]:
-    """What `foreachBatch` of a streaming query calls to append each batch to a table once.
+    """Return a `foreachBatch` function for appending each batch of a stream to a table once.
 
-    Unlike the sink `lake` it has Spark check and complete the rows: identity columns are numbered,
-    values are cast, and any rule of the table is understood that the append command understands.
+    Unlike the sink `lake`, Spark checks and completes the rows: identity columns are numbered,
+    values are cast, and all table rules known to the append command apply.
 
     Args:
         table: the target.
-        query_id: whose progress it is; by default the id in the query's checkpoint.
-        merge_schema: add columns that the rows have and the table has not.
+        query_id: the query owning the progress; by default the id in its checkpoint.
+        merge_schema: add columns of the rows missing from the table.
     """
 
     def write_batch(frame: DataFrame, batch_id: int) -> None:

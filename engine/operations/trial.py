@@ -1,9 +1,9 @@
-"""What would have become of an aborted write under a change, tried on a copy.
+"""Trial of an aborted write under a change, on a copy.
 
-The version that the write read is copied into memory as far as it is needed, the change is made
-there, and the write runs again: the operations, the transaction and the checks are the real ones. As
-soon as everything is staged, the commits that it had overlapped with land. Nothing of the table is
-touched. Spark has no part in it: what needs Spark cannot be tried.
+The version read by the write is copied into memory as far as needed, the change is applied there,
+and the write runs again with the real operations, transaction and checks. Once everything is
+staged, its overlapping commits land. The table itself is not touched. Writes that need Spark cannot
+be tried.
 """
 
 import uuid
@@ -55,10 +55,9 @@ _OF_ITS_HISTORY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedWrite:
-    """An aborted write: what it was to do, which version it read, which commits it overlapped with.
+    """An aborted write: its command, its read version, and its overlapping commits.
 
-    `winners` are the versions from the one after the read version on, in order, each with the
-    command that made it where that is known.
+    `winners` are the versions after the read version, in order, each with its command if known.
     """
 
     table: DeltaTable
@@ -117,7 +116,7 @@ def _memory() -> Iterator[MemoryStore]:
 
 
 class _Trial:
-    """One write on one copy. `_base` is the version of the copy that the write reads."""
+    """One write on one copy. `_base` is the version of the copy read by the write."""
 
     def __init__(
         self, write: RecordedWrite, change: TrialChange, limits: TrialLimits, store: MemoryStore
@@ -170,9 +169,9 @@ class _Trial:
             raise CannotTryError(msg)
 
     def _copy(self, winners: Sequence[LogCommit], command: Command) -> None:
-        """The version that the write read as version 0, and the files that it and the others open."""
+        """Copy the read version as version 0, with the files opened by any of the writes."""
         snapshot = self._write.table.snapshot(version=self._write.read_version)
-        if self._change.condition:  # without subqueries: it is not of the person who wrote the rest
+        if self._change.condition:  # without subqueries: its author may lack rights on other tables
             parse_condition(self._change.condition, snapshot.schema)
         if snapshot.file_count > MOST_FILES:
             msg = f"the table had {snapshot.file_count:,} files, and at most {MOST_FILES:,} are copied"
@@ -192,7 +191,7 @@ class _Trial:
         self._put(0, _first_commit(snapshot))
 
     def _list_opened_files(self, snapshot: Snapshot, commands: Iterable[Command]) -> list[AddFile]:
-        if self._change.properties:  # row ids may have to be given to every file
+        if self._change.properties:  # every file may need row ids
             return snapshot.add_files()
         now_ms = self._limits.clock.now_ms()
         opened: dict[str, AddFile] = {}
@@ -215,7 +214,7 @@ class _Trial:
         yield from (place.path for place in places if place.inside)
 
     def _land(self, winners: Sequence[LogCommit]) -> None:
-        """The other commits, each at its place: as they were, or by their commands."""
+        """Commit the other writes in order: as recorded, or by running their commands."""
         for commit in winners:
             self._check_time()
             command = self._write.winners[commit.version]
@@ -225,7 +224,7 @@ class _Trial:
                 self._put(self._table().version() + 1, self._iter_moved_actions(commit))
 
     def _iter_moved_actions(self, commit: LogCommit) -> Iterator[Action]:
-        """A commit as it was, at another version."""
+        """Yield the actions of a recorded commit, adapted to another version."""
         for action in commit.actions:
             if isinstance(action, CommitInfo) and action.read_version is not None:
                 read = action.read_version - self._write.read_version + self._base
@@ -255,7 +254,7 @@ class _Trial:
         return DeltaTable(self._store, allowed_roots=self._write.table.allowed_roots)
 
     def _resolve(self, name: str) -> DeltaTable:
-        """A table that a statement names: as it is now, but for the one that is tried."""
+        """Open a table named by a statement: the copy for the tried table, else the current one."""
         if self._limits.resolve is None:
             msg = "it reads other tables"
             raise CannotTryError(msg)
@@ -289,8 +288,8 @@ class _Landing(TransactionObserver):
     def __init__(self, land: partial[None]) -> None:
         self._land: partial[None] | None = land
 
-    def staged(self, txn: ObservedTransaction) -> None:  # noqa: ARG002 - of the protocol
-        """Once: a commit that is attempted again meets no others."""
+    def staged(self, txn: ObservedTransaction) -> None:  # noqa: ARG002 - part of the protocol
+        """Commit the other writes, once: a repeated attempt meets no more of them."""
         land, self._land = self._land, None
         if land is not None:
             land()
@@ -322,7 +321,7 @@ def _narrow_command(command: Command, condition: str) -> Command:
 
 
 def _first_commit(snapshot: Snapshot) -> Iterator[Action]:
-    """A version of a table as the first version of another log."""
+    """Yield a version of a table as the first version of another log."""
     configuration = {
         key: value
         for key, value in snapshot.metadata.configuration.items()
@@ -351,4 +350,4 @@ def _writes_otherwise(commit: LogCommit) -> bool:
 
 
 def _nothing_follows(_command: object) -> None:
-    """A trial asks for no compaction."""
+    """Skip the compaction after a write."""

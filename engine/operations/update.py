@@ -1,4 +1,4 @@
-"""UPDATE: columns of rows that match are set; rows that do not match stay where they are.
+"""UPDATE: sets columns of the matching rows; other rows stay in place.
 
 With deletion vectors the old rows are marked deleted and only the new images are written.
 """
@@ -57,8 +57,8 @@ def update(command: Update, execution: Execution) -> OperationResult:
     """Run an UPDATE.
 
     Raises:
-        SchemaMismatchError: a value that its column cannot store.
-        InvariantViolationError: a new row that breaks a rule of the table.
+        SchemaMismatchError: a column cannot store its new value.
+        InvariantViolationError: a new row breaks a rule of the table.
         ConflictError: a concurrent commit won.
     """
     started = monotonic()
@@ -71,7 +71,7 @@ def update(command: Update, execution: Execution) -> OperationResult:
     )
     check_assignments(snapshot.schema, assignments)
     if tables.reads_target and any(map(has_subquery, assignments.values())):
-        txn.use_files_alone(SUBQUERY)  # whatever its condition says, it reads every row
+        txn.use_files_alone(SUBQUERY)  # it reads every row regardless of its condition
     txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     candidates = snapshot.add_files(condition)
     if execution.options.dry_run:
@@ -112,7 +112,7 @@ def update(command: Update, execution: Execution) -> OperationResult:
 
 @dataclass(frozen=True)
 class _Setting:
-    """What is set, of which rows; `tables` are what subqueries read."""
+    """The assignments of an UPDATE and its condition; `tables` reads their subqueries."""
 
     condition: Expression
     assignments: Assignments
@@ -125,10 +125,10 @@ class _Setting:
 
 
 def _plan_images(execution: Execution, snapshot: Snapshot, setting: _Setting) -> ImagesAlong | None:
-    """New images made as the rows are found: a second look at the files is saved where they are few.
+    """Plan new images while rows are found, to save a second read of few files.
 
-    Of a wide table the first look reads what only images need, so it is not asked to; nor where the
-    change feed needs the rows as they were.
+    Return None for a wide table, where the second read covers only the columns images need, and for
+    a table with a change feed, which needs the old rows.
     """
     is_wide = len(snapshot.schema) > MOST_COLUMNS_ALONG
     feeds = snapshot.properties.enable_change_data_feed
@@ -149,7 +149,7 @@ def _plan_images(execution: Execution, snapshot: Snapshot, setting: _Setting) ->
 def _images(
     execution: Execution, snapshot: Snapshot, setting: _Setting, gone: RowDeletion
 ) -> tuple[WriteOutput, list[AddCDCFile]]:
-    """The new images, and with them the rows of rewritten files that stay as they are."""
+    """Write the new images, and with them the unchanged rows of rewritten files."""
     touched = (*gone.removed, *(file.add for file in gone.masked))
     if not touched:
         return WriteOutput(), []
@@ -162,9 +162,7 @@ def _images(
         return _write_images(execution, table, gone.images, kept=kept), []
     with execution.spark_stage("write new rows"):
         rows = mark_rows(execution, snapshot, setting.condition, gone, touched, row_ids=kept)
-        if (
-            not gone.rewritten
-        ):  # only images are written: what does not match now is missed by the sum
+        if not gone.rewritten:  # only images are written: the row sum notices a missing match
             rows = rows.filter(column(MATCH))
         assignments = setting.assignments
         if snapshot.properties.enable_change_data_feed or setting.is_asked_once:
@@ -208,14 +206,14 @@ def _write_updated_rows(
 
 
 def _few(execution: Execution, gone: RowDeletion) -> int | None:
-    """How many new images there are, where they are few: rows that stay are not written beside them."""
+    """Return the number of new images if it is small and no unchanged rows are written."""
     if not (execution.options.in_process_bytes and gone.masked):
         return None
     return gone.rows if gone.rows is not None and gone.rows <= FEW_ROWS else None
 
 
 def _materialise_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:
-    """The rows with what is asked once, materialised, and the assignments over it."""
+    """Materialize values evaluated once; return the rows with them and assignments over them."""
     values, over = split_single_evaluation(setting.assignments)
     rows = setting.tables.prepare_rows(rows, list(values.values()), column(MATCH))
     for name, value in values.items():

@@ -1,7 +1,7 @@
-"""VACUUM: files that no version inside the retention refers to leave the table's directory.
+"""VACUUM: deletes files not referenced by any version within the retention period.
 
-It needs no Spark. The log is read again right before anything is deleted, and on from there while
-files are, so that a file that a commit brought back meanwhile stays. VACUUM START tells RESTORE.
+It needs no Spark. The log is read again right before and during the deletion, so files restored by
+a concurrent commit stay. VACUUM START warns concurrent RESTOREs.
 """
 
 import uuid
@@ -44,13 +44,13 @@ _REMOVE = b'{"remove":'
 
 
 def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
-    """Run a VACUUM, or find what it would do.
+    """Run a VACUUM, or plan it in a dry run.
 
     Raises:
-        RetentionTooShortError: shorter than the table's retention without saying so on purpose.
-        MalformedLogError: what an old version needs cannot be read: nothing is deleted.
-        StorageError: a file could not be deleted; those before it are gone.
-        TableReplacedError: another table came into the place of this one; nothing of it is gone.
+        RetentionTooShortError: shorter than the table's retention, without an explicit override.
+        MalformedLogError: the files of an old version are unknown: nothing is deleted.
+        StorageError: a file could not be deleted; earlier ones are gone.
+        TableReplacedError: another table replaced this one; none of its files is deleted.
     """
     snapshot = execution.table.snapshot()
     retention_ms = command.retention_ms(
@@ -64,18 +64,18 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     missing = _MissingFiles.find(needs, listing)
     if execution.options.dry_run:
         return _plan(snapshot, unneeded, removals, needs, retention_ms, missing)
-    if execution.options.txn_id is None:  # its beginning and its end are known to be of one
+    if execution.options.txn_id is None:  # one id for its start and its end
         execution = replace(execution, options=replace(execution.options, txn_id=str(uuid.uuid4())))
     start = _log_start(command, execution, snapshot, unneeded, spare_from_ms)
     doomed = unneeded
-    if start.version != snapshot.version + 1:  # others have committed since the files were found
+    if start.version != snapshot.version + 1:  # other commits landed since the files were found
         now = needs_of(execution.table.snapshot(), removals, keep_from_ms)
         needs = doubt_all(now.fold_names() if needs.folds else now)
         doomed = [file for file in unneeded if not needs.has(file.path)]
     try:
         deleted = _delete(execution, doomed, snapshot, needs)
     except TableReplacedError:
-        raise  # the table that is there has no VACUUM to end
+        raise  # the new table has no VACUUM to end
     except EngineError:
         uncancelled = replace(execution.options, progress=None, observer=None)
         unheeded = replace(execution, options=uncancelled)
@@ -96,24 +96,24 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class _MissingFiles:
-    """Live files that are not in the table's directory, and listed files that may be them."""
+    """Live files missing from the table's directory, and listed files that may be the same."""
 
     missing: Sequence[str] = ()
     spared: Sequence[str] = ()
 
     @classmethod
     def find(cls, needs: NeededFiles, listing: StoreListing) -> "_MissingFiles":
-        """Return those that a listing of the whole directory lacks."""
+        """Find the files missing from a listing of the whole directory."""
         if not needs.missing:
             return cls()
         return cls(needs.missing, sorted(filter(needs.may_be_missing, listing.paths)))
 
     def add_to(self, text: str) -> str:
-        """Return a summary that says so too."""
+        """Append a sentence on missing files to a summary."""
         return " ".join(sentence for sentence in (text, *self._sentences()) if sentence)
 
     def facts(self) -> dict[str, list[str]]:
-        """Return what a plan says, JSON-ready; nothing where no file is missing."""
+        """Return the facts for a plan, JSON-ready; {} if no file is missing."""
         facts = {"missing_files": self.missing, "spared_files": self.spared}
         return {name: list(paths[:LISTED_FILES]) for name, paths in facts.items() if paths}
 
@@ -132,7 +132,7 @@ def _join_paths(paths: Sequence[str]) -> str:
 def _list_candidates(
     command: Vacuum, execution: Execution, removals: Removals, needs: NeededFiles
 ) -> tuple[StoreListing, NeededFiles]:
-    """Return the files that may go (all that are there, or those that the log removed) and the needs over them."""
+    """List the deletable files (all files, or those removed by the log) with the needed ones."""
     execution.progress(Progress("list files", 0, 0, "files"))
     store = execution.table.store
     if command.lite:
@@ -144,9 +144,9 @@ def _list_candidates(
 def _find(
     execution: Execution, listing: StoreListing, needs: NeededFiles, keep_from_ms: int
 ) -> tuple[list[FileStatus], int | None]:
-    """The files that may go, and since when running operations may have written others.
+    """Find the files to delete, and the time since which running operations may have written files.
 
-    Who is running is asked once the files are listed: whoever begins later has none among them.
+    Running operations are queried after the listing: a later one has no files in it.
     """
     starts = [execution.options.running_since(), oldest_start_ms(execution.table.uri)]
     oldest_ms = min((start for start in starts if start is not None), default=None)
@@ -157,10 +157,10 @@ def _find(
 def _delete(
     execution: Execution, doomed: Sequence[FileStatus], snapshot: Snapshot, needs: NeededFiles
 ) -> list[FileStatus]:
-    """Delete files, but for those that commits after the snapshot name; what went.
+    """Delete files, except those named by commits after the snapshot; return the deleted ones.
 
     Raises:
-        TableReplacedError: another table is in the place of this one. Those before it are gone.
+        TableReplacedError: another table replaced this one. Earlier files are gone.
     """
     store, version, tip = execution.table.store, snapshot.version, snapshot.state.tip
     spared: set[str] = set()
@@ -255,7 +255,7 @@ def _plan(
 
 
 def _versions_lost(snapshot: Snapshot, removals: Removals, doomed: set[str]) -> list[int]:
-    """Versions of the log that name a file that would go, found by walking back from the latest version."""
+    """Return the versions with a doomed file, walking back from the latest version."""
     store = snapshot.store
     missing: set[str] = set()
     lost: list[int] = []

@@ -1,4 +1,4 @@
-"""Which files of a table's directory nothing needs any more, and why (SEMANTICS: VACUUM)."""
+"""Files of a table's directory no longer needed by it (SEMANTICS: VACUUM)."""
 
 import re
 import unicodedata
@@ -31,10 +31,10 @@ _VECTOR = re.compile(r"deletion_vector_[0-9a-fA-F-]{36}\.bin$")
 
 @dataclass(frozen=True)
 class Removals:
-    """What the commits that the log still holds took out of the table, and when: decoded paths.
+    """The files removed by the commits still in the log, with times: decoded paths.
 
-    `changes` are the files of row changes, and when the versions came that have them. `by_version`
-    has what each version removed.
+    `changes` are change data files with the times of their versions. `by_version` lists the files
+    removed by each version.
     """
 
     files: Mapping[str, int] = field(default_factory=dict)
@@ -44,13 +44,13 @@ class Removals:
 
 @dataclass(frozen=True)
 class NeededFiles:
-    """What the log still needs: decoded paths below the table.
+    """The files still needed by the log: decoded paths below the table.
 
-    `live` are of the latest version, `retained` of versions inside the retention, `expired` were
-    removed before it. `directories` hold what the table's Iceberg metadata looks after by itself.
-    Where the disk `folds` names, it lists a file under another spelling than the log has. `missing`
-    are live files that are not there. `doubtful` are the decoded names of needed files that were not
-    listed: a file whose name is escaped otherwise may be one of them and stays.
+    `live` belong to the latest version, `retained` to versions within the retention, `expired` were
+    removed before it. `directories` are managed by the table's Iceberg metadata. On a disk that
+    `folds` names, a file may be listed under another spelling than the log's. `missing` are live
+    files not found. `doubtful` are the decoded names of needed but unlisted files: a file with
+    other escapes may be one of them and stays.
     """
 
     live: frozenset[str]
@@ -66,7 +66,7 @@ class NeededFiles:
         return self._names(path) or self.may_be_missing(path)
 
     def may_be_missing(self, path: str) -> bool:
-        """Whether a file may be one that is needed and was not listed, under other escapes."""
+        """Whether a file may be a needed but unlisted one under other escapes."""
         if not self.doubtful or self._names(path):
             return False
         return self.key(decode_fully(path)) in self.doubtful
@@ -76,11 +76,11 @@ class NeededFiles:
         return name in self.live or name in self.retained or path.startswith(self.directories)
 
     def key(self, path: str) -> str:
-        """What a path is looked up by: two that may be one file have one key."""
+        """Return the lookup key of a path: equal for all spellings of one file."""
         return unicodedata.normalize("NFC", path).casefold() if self.folds else path
 
     def fold_names(self) -> "NeededFiles":
-        """The same on a disk that folds names."""
+        """Return the same needs for a disk that folds names."""
         folding = replace(self, folds=True)
         live, retained, expired = (
             frozenset(map(folding.key, paths)) for paths in (self.live, self.retained, self.expired)
@@ -89,9 +89,9 @@ class NeededFiles:
 
 
 def folds_names(store: Store, version: int) -> bool:
-    """Whether a store takes names that differ in case alone for one, as disks of macOS and Windows do.
+    """Whether a store ignores case in names, as disks of macOS and Windows do.
 
-    Partitions p=a and p=A then lie in one directory, under the name that came first.
+    Partitions p=a and p=A then lie in one directory, under the first name.
     """
     return not is_remote(store) and store.stat(commit_path(version).upper()) is not None
 
@@ -110,13 +110,13 @@ def doubt_all(needs: NeededFiles) -> NeededFiles:
 
 
 def fold_to_listing(needs: NeededFiles, listing: StoreListing) -> NeededFiles:
-    """Return the needs over a listing of everything that is there.
+    """Adapt the needs to a listing of all existing files.
 
-    A live file may be there under another spelling: some disks write accents in their own way, and
-    old writers put a file's name into the log without escaping it.
+    A live file may be listed under another spelling: some disks normalize accents, and old writers
+    logged file names without escaping them.
 
     Raises:
-        StorageError: the store could not say whether a live file is there.
+        StorageError: the store could not tell whether a live file exists.
     """
     paths = set(listing.paths)
     unlisted = needs.live.difference(map(needs.key, paths))
@@ -132,10 +132,10 @@ def fold_to_listing(needs: NeededFiles, listing: StoreListing) -> NeededFiles:
 
 
 def read_removals(store: Store) -> Removals:
-    """What the commits of a log took out of the table.
+    """Read the files removed by the commits of a log.
 
     Raises:
-        MalformedLogError: a commit is not a list of actions: what it needs cannot be known.
+        MalformedLogError: a commit is not a list of actions, so its files are unknown.
     """
     files: dict[str, int] = {}
     changes: dict[str, int] = {}
@@ -152,10 +152,10 @@ def read_removals(store: Store) -> Removals:
 
 
 def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> NeededFiles:
-    """What a table needs if versions since a time must stay readable.
+    """Return the files needed to keep versions since a time readable.
 
-    Checkpoints forget what was removed longer ago than the table retained files when they were
-    written, and it may retain them longer now: so the commits are asked, and not the state alone.
+    Checkpoints drop tombstones older than the retention at their writing, and the retention may be
+    longer now: so the commits are read, not only the state.
     """
     root, files, tombstones = snapshot.table_uri, snapshot.state.files, snapshot.state.tombstones
     live = {path for paths in _column_paths(root, files) for path in paths}
@@ -182,7 +182,7 @@ def _iter_removed_paths(root: str, tombstones: pa.Table) -> Iterator[tuple[str, 
 
 
 def _column_paths(root: str, files: pa.Table) -> Iterator[Sequence[str]]:
-    """The data files of rows, as `paths_of` finds them, but all plain ones told at once."""
+    """Yield the data files of rows like `paths_of`, with all plain paths decided in one batch."""
     texts = files.column("path")
     plain = are_plain_paths(texts)
     for text, means_itself in zip(texts.to_pylist(), plain.to_pylist(), strict=True):
@@ -190,7 +190,7 @@ def _column_paths(root: str, files: pa.Table) -> Iterator[Sequence[str]]:
 
 
 def paths_of(root: str, file: AddFile | RemoveFile | AddCDCFile) -> Sequence[str]:
-    """The files below the table behind an action: its data and its deletion vector."""
+    """Return the files of an action below the table: its data and its deletion vector."""
     vector = None if isinstance(file, AddCDCFile) else file.deletion_vector
     return (*_data_paths(root, file.path), *_vector_paths(root, vector))
 
@@ -201,7 +201,7 @@ def _data_paths(root: str, path_in_log: str) -> Sequence[str]:
     try:
         return (resolve_log_path(root, path_in_log).path,)
     except (PathOutsideRootError, MalformedLogError):
-        return ()  # another table's file is not in this directory
+        return ()  # another table's file, not in this directory
 
 
 def _vector_paths(root: str, vector: DeletionVectorDescriptor | None) -> Sequence[str]:
@@ -217,13 +217,13 @@ def _vector_paths(root: str, vector: DeletionVectorDescriptor | None) -> Sequenc
 def find_unneeded(
     listing: StoreListing, needs: NeededFiles, keep_from_ms: int, spare_from_ms: int | None
 ) -> list[FileStatus]:
-    """Files that nothing needs, older than the retention and than any running job, sorted by path.
+    """Return unneeded files older than the retention and than any running job, sorted by path.
 
     Args:
-        listing: everything below the table.
-        needs: what must stay.
+        listing: all files below the table.
+        needs: the files to keep.
         keep_from_ms: files modified since then stay.
-        spare_from_ms: since when running jobs may have written files.
+        spare_from_ms: time since which running jobs may have written files.
     """
     candidates = _candidates(listing.paths)
     foreign = tuple(_find_nested_tables(listing.paths))
@@ -243,12 +243,12 @@ def find_unneeded(
 
 
 def list_removed_paths(removals: Removals, needs: NeededFiles) -> list[str]:
-    """The files that commits still in the log removed, there or not (VACUUM LITE)."""
+    """List the files removed by commits still in the log, existing or not (VACUUM LITE)."""
     return [path for path in {*removals.files, *removals.changes} if not needs.has(path)]
 
 
 def _candidates(paths: Iterable[str]) -> list[str]:
-    """Not the log, nor what other software keeps hidden; partitions may begin with an underscore."""
+    """Filter out the log and hidden files; partitions may begin with an underscore."""
     open_folders: dict[str, bool] = {}
     candidates = []
     for path in paths:
@@ -274,7 +274,7 @@ def _is_leftover(name: str) -> bool:
 
 
 def _find_nested_tables(paths: Iterable[str]) -> set[str]:
-    """Directories below this table that hold a table of their own."""
+    """Find directories below this table with a table of their own."""
     directories = set()
     for path in paths:
         if f"/{LOG_DIRECTORY}/" in path and not path.startswith(f"{LOG_DIRECTORY}/"):
@@ -283,7 +283,7 @@ def _find_nested_tables(paths: Iterable[str]) -> set[str]:
 
 
 def _find_unfinished_jobs(names: Iterable[str]) -> set[str]:
-    """Jobs of Databricks that have begun to write and have not finished."""
+    """Find Databricks write jobs with a start marker and no end marker."""
     marks: dict[str, set[str]] = {"started": set(), "committed": set()}
     for name in names:
         match = _MARKER.match(name) if name.startswith("_") else None

@@ -35,7 +35,7 @@ from engine.spark.writer import WriteOutput, few_rows, rebalance_partitions, wri
 
 @dataclass(frozen=True)
 class WriteTerms:
-    """The metadata, protocol and clustering columns (physical) that rows are written under."""
+    """The metadata, protocol and clustering columns (physical) for written rows."""
 
     metadata: Metadata
     protocol: Protocol
@@ -43,7 +43,7 @@ class WriteTerms:
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> "WriteTerms":
-        """The terms of a version."""
+        """Return the terms of a version."""
         return cls(snapshot.metadata, snapshot.protocol, snapshot.clustering_paths)
 
     @property
@@ -52,14 +52,14 @@ class WriteTerms:
         return parse_schema(self.metadata.schema_string)
 
     def record_identity_marks(self, marked: StructType) -> "WriteTerms":
-        """These terms with the last numbers of identity columns in the schema."""
+        """Record the last numbers of identity columns in the schema."""
         if marked == self.schema:
             return self
         metadata = msgspec.structs.replace(self.metadata, schema_string=marked.to_json())
         return replace(self, metadata=metadata)
 
     def changes_from(self, snapshot: Snapshot) -> list[Action]:
-        """What must be staged for a table to come under these terms."""
+        """Return the actions to stage to bring a table under these terms."""
         actions: list[Action] = []
         if self.protocol != snapshot.protocol:
             actions.append(self.protocol)
@@ -68,7 +68,7 @@ class WriteTerms:
         return actions
 
     def files(self, execution: Execution) -> TableFiles:
-        """What writers need."""
+        """Return the description of the table's files for writers."""
         return TableFiles(
             uri=execution.table.uri,
             schema=self.schema,
@@ -85,18 +85,18 @@ class WriteTerms:
 def write_rows(
     execution: Execution, terms: WriteTerms, rows: SourceRows, must: Expression | None = None
 ) -> WriteOutput:
-    """Write rows under a table's terms; nothing is staged yet.
+    """Write rows under a table's terms, without staging them.
 
     Args:
         execution: the run.
-        terms: what rows are written under.
-        rows: what is written.
-        must: what must be true of every row, as it will be in the table (replaceWhere).
+        terms: the table's terms.
+        rows: the rows.
+        must: a condition every row must satisfy as stored in the table (replaceWhere).
 
     Raises:
-        SchemaMismatchError: columns or types that the table does not take.
-        InvariantViolationError: a row that breaks one of the table's rules.
-        BadRowsError: a row of the source that does not fit.
+        SchemaMismatchError: the table does not take a column or its type.
+        InvariantViolationError: a row breaks one of the table's rules.
+        BadRowsError: a row of the source does not fit.
     """
     schema = terms.schema
     check_assignable(schema, rows.schema)
@@ -122,10 +122,10 @@ def write_rows(
 
 
 def _is_gathered(files: TableFiles, rows: SourceRows) -> bool:
-    """Whether rows are brought together before they are written: as the table says.
+    """Whether to gather rows before writing, as the table requests.
 
-    Left to the engine, where each task would write to many partitions; elsewhere rows keep the
-    order they came in, which statistics live by.
+    By default they are gathered if each task would write to many partitions; otherwise rows keep
+    their original order, which benefits statistics.
     """
     enabled = files.properties.optimize_write
     if enabled is None:
@@ -136,10 +136,10 @@ def _is_gathered(files: TableFiles, rows: SourceRows) -> bool:
 def assign_identity(
     execution: Execution, terms: WriteTerms, rows: SourceRows
 ) -> tuple[SourceRows, WriteTerms]:
-    """The rows with the identity columns they lack, and the terms that remember the last number.
+    """Add missing identity columns; return the rows and the terms with the last number.
 
     Raises:
-        RequestError: values for a column that only the table may number.
+        RequestError: values are given for a column only the table may number.
     """
     schema = terms.schema
     if not identity_columns(schema):
@@ -157,13 +157,13 @@ def assign_identity(
 
 
 def add_columns(terms: WriteTerms, data: StructType) -> WriteTerms:
-    """The terms with the columns that the data has and the table lacks, at every depth.
+    """Return the terms with the data's columns missing from the table, at every depth.
 
-    Where the table widens types, a column takes the data's type if that is a wider one.
+    If the table widens types, a column takes the data's type if it is wider.
 
     Raises:
-        InvalidSchemaError: a column whose name a table cannot have.
-        SchemaMismatchError: a column of a type that cannot be.
+        InvalidSchemaError: a column's name is not allowed in a table.
+        SchemaMismatchError: a column's type is not compatible.
     """
     properties = TableProperties.parse(terms.metadata.configuration)
     schema = merge_schemas(terms.schema, data, widens=properties.enable_type_widening)
@@ -177,7 +177,7 @@ def add_columns(terms: WriteTerms, data: StructType) -> WriteTerms:
 def replace_schema(
     terms: WriteTerms, schema: StructType, partition_columns: Sequence[str] | None = None
 ) -> WriteTerms:
-    """The terms of a table whose columns are replaced."""
+    """Return the terms of a table with its columns replaced."""
     schema, configuration = map_columns(schema, terms.metadata.configuration)
     check_names(schema, column_mapping_mode(configuration))
     new_terms = build_terms(terms, schema, configuration)
@@ -190,7 +190,7 @@ def replace_schema(
 
 
 def file_metrics(written: WriteOutput) -> dict[str, int | str]:
-    """What delta-spark reports of a write."""
+    """Return delta-spark's metrics of a write."""
     return {
         "numFiles": len(written.adds),
         "numOutputBytes": written.size_bytes,
@@ -199,7 +199,7 @@ def file_metrics(written: WriteOutput) -> dict[str, int | str]:
 
 
 def removal_metrics(removed: Sequence[AddFile]) -> dict[str, int | str]:
-    """What delta-spark reports of the files that an overwrite removes."""
+    """Return delta-spark's metrics of the files removed by an overwrite."""
     return {
         "numRemovedFiles": len(removed),
         "numRemovedBytes": sum(add.size for add in removed),
@@ -207,7 +207,7 @@ def removal_metrics(removed: Sequence[AddFile]) -> dict[str, int | str]:
 
 
 def build_terms(terms: WriteTerms, schema: StructType, configuration: dict[str, str]) -> WriteTerms:
-    """The terms of a table of that schema and configuration, with the features these need."""
+    """Return the terms for a schema and configuration, with the features they require."""
     metadata = msgspec.structs.replace(
         terms.metadata, schema_string=schema.to_json(), configuration=configuration
     )
