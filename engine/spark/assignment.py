@@ -18,14 +18,14 @@ from engine.spark.shape import store_column
 from engine.spark.table_rules import GENERATED, IDENTITY, compute_generated, fit_to_schema
 
 Assignments = Mapping[tuple[str, ...], Expression]
-"""Expressions by the path of the column that each is for."""
+"""Expressions by the path of the assigned column."""
 UPDATE = "UPDATE"
 _VALUE = "__lake_value_"
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentClause:
-    """What sets values, for people, and whether it lets fields that a struct lacks become null."""
+    """A clause that sets values, and whether a struct may lack fields, which then become null."""
 
     clause: str = UPDATE
     fills_fields: bool = False
@@ -41,20 +41,21 @@ def check_assignments(
     *,
     new_rows: bool = False,
 ) -> None:
-    """Refuse values that columns cannot store, and columns set twice.
+    """Refuse values of a wrong type for their columns, and columns set twice.
 
     Args:
         schema: the table's.
-        assignments: what is set.
-        setting: by what.
-        new_rows: of rows that come to be, whose identity columns may take values where the table
-            allows that.
+        assignments: the values by column path.
+        setting: the clause that sets them.
+        new_rows: whether the rows are new: their identity columns may take values if the table
+            allows
+            it.
 
     Raises:
-        SchemaMismatchError: a value of a type that its column cannot store.
+        SchemaMismatchError: a column cannot store a value of this type.
         SetTwiceError: a column and a field inside it are both set.
         IdentityUpdateError: an identity column is set.
-        NestedFieldError: a field of a row that is not there yet is set.
+        NestedFieldError: a field of a new row is set.
     """
     clause = setting.clause
     for path, value in assignments.items():
@@ -98,7 +99,7 @@ def assign_columns(
     setting: AssignmentClause = _PLAIN,
     relation: str = "",
 ) -> dict[str, Column]:
-    """The new values of top-level columns, over the row as it was, in a frame of that alias."""
+    """Return the new values of top-level columns, computed from the old row in frame `relation`."""
     rebuilding = _StructAssigner(schema, assignments, setting)
     new_values: dict[str, Column] = {}
     for name in dict.fromkeys(path[0] for path in assignments):
@@ -108,20 +109,20 @@ def assign_columns(
 
 
 def store_value(value: Expression, way: Storing, clause: str) -> Column:
-    """A tree's value as its column stores it."""
+    """Return the value of an expression as its column stores it."""
     return store_column(to_column(value), way, clause, is_steady=is_deterministic(value))
 
 
 @dataclass(frozen=True)
 class _StructAssigner:
-    """Columns with what is set of them."""
+    """Assignments to columns and to fields inside structs."""
 
     schema: StructType
     assignments: Assignments
     setting: AssignmentClause
 
     def value(self, path: tuple[str, ...], old: Column, kind: DataType) -> Column:
-        """The new value at a path; a struct that was null comes to be, as in delta-spark."""
+        """Return the new value at a path; a null struct is created, as in delta-spark."""
         new = self.assignments.get(path)
         if new is not None:
             way = way_to_store(self.schema, path, new, self.setting)
@@ -139,11 +140,12 @@ class _StructAssigner:
 def split_single_evaluation(
     assignments: Assignments, prefix: str = ""
 ) -> tuple[dict[str, Expression], Assignments]:
-    """The values that are to be requested once, and the assignments over them.
+    """Split off the values that must be evaluated once; return them and the assignments over them.
 
-    They hold subqueries or what Spark alone evaluates, or would be others each time. The first are to be computed into columns of
-    those names, which the second read. Where a row is written to the table and to its change feed,
-    both must say the same of it.
+    Such a value holds a subquery, is evaluated by Spark alone, or is not deterministic. The caller
+    computes the values into columns of the returned names, and the assignments read these columns:
+    a
+    row written to the table and to the change feed then has the same value in both.
     """
     values: dict[str, Expression] = {}
     over = dict(assignments)
@@ -157,9 +159,9 @@ def split_single_evaluation(
 def recompute_generated(
     frame: DataFrame, table: str, schema: StructType, stand: Mapping[str, Column]
 ) -> DataFrame:
-    """The rows as they are stored, with generated columns computed from the others.
+    """Return the rows as they are stored, with generated columns computed from the other columns.
 
-    `stand` says of generated columns that are set in which rows they are: these keep their values.
+    `stand` maps a generated column that was set to the condition for rows that keep its value.
     """
     frame = fit_to_schema(frame, schema)
     for field in schema:
@@ -172,7 +174,7 @@ def recompute_generated(
 
 
 def target_type(schema: StructType, path: tuple[str, ...]) -> DataType:
-    """The type of the column at a path."""
+    """Return the type of the column at a path; void if there is no such column."""
     inside: DataType = schema
     for name in path:
         field = inside.get(name) if isinstance(inside, StructType) else None

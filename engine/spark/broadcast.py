@@ -1,4 +1,4 @@
-"""Sides of joins that are small enough to be sent to every task: the other side is not shuffled then.
+"""Sides of joins small enough to broadcast to every task, so that the other side is not shuffled.
 
 Spark guesses the bytes of a side from its plan; here they were counted.
 """
@@ -14,9 +14,9 @@ _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 
 
 def broadcast_if_small(frame: DataFrame, size: int) -> DataFrame:
-    """The frame, to be sent to every task where its `size` in bytes allows that.
+    """Mark the frame for broadcast if its `size` in bytes allows it.
 
-    Spark makes a table of it on the driver first, of some times its bytes.
+    Spark first builds the whole table on the driver, which takes several times its bytes.
     """
     if size > MOST_BYTES:
         return frame
@@ -26,10 +26,10 @@ def broadcast_if_small(frame: DataFrame, size: int) -> DataFrame:
 
 
 def may_send(size: int, threshold: str, limit: str) -> bool:
-    """Whether so many bytes may be sent to every task.
+    """Whether a side of this many bytes may be broadcast.
 
-    Not where the session's `threshold` of such joins is negative, so that it has none, nor where its
-    driver's `limit` of results is not twice as large. Empty texts are Spark's defaults.
+    It may not if the session's `threshold` disables broadcast joins (negative) or if the driver's
+    result `limit` is less than twice the size. Empty texts stand for Spark's defaults.
     """
     most = size_in_bytes(limit or _DEFAULT_LIMIT)
     if threshold.startswith("-") or size > MOST_BYTES or most is None:

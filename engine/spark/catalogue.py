@@ -1,4 +1,4 @@
-"""What a session's own catalogue says of tables: asked in SQL, which every catalogue answers."""
+"""Tables in a session's catalog, queried in SQL, which every catalog supports."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from engine.spark.session import is_remote
 SESSION_CATALOGUE = "spark_catalog"
 _DETAILS = "# Detailed Table Information"
 _PATHS = frozenset({"delta", "lake", "parquet", "csv", "json", "orc", "text", "avro"})
-"""Formats before a path in backticks that stands where a table's name would."""
+"""Formats before a path in backticks in place of a table name."""
 
 _SHOWN = ("type", "location", "provider")
 
 
 @dataclass(frozen=True, slots=True)
 class CataloguedTable:
-    """A table or view of a catalogue. What is not said is ""."""
+    """A table or view of a catalog; unknown attributes are ""."""
 
     name: str
     kind: str = ""
@@ -40,7 +40,7 @@ class CataloguedTable:
 
 
 def find_table(session: SparkSession, name: str) -> CataloguedTable | None:
-    """The table of a name as SQL writes it; None where there is none."""
+    """Return the table of a name as written in SQL; None if there is none."""
     parts = None if is_remote(session) else _parts_in_session_catalogue(session, name)
     if parts is not None:
         return _find_in_session_catalogue(session, name, parts)
@@ -48,9 +48,9 @@ def find_table(session: SparkSession, name: str) -> CataloguedTable | None:
 
 
 def iter_tables(session: SparkSession) -> Iterator[CataloguedTable]:
-    """The tables and views of a session's own catalogue, by database and name; temporary ones aside.
+    """Iterate over the session catalog's tables and views by database and name.
 
-    Names are `database.table`.
+    Names are `database.table`. Temporary views are skipped.
     """
     inside: Any = session
     catalogue, jvm = inside._jsparkSession.sessionState().catalog(), inside._jvm
@@ -71,13 +71,13 @@ def iter_tables(session: SparkSession) -> Iterator[CataloguedTable]:
 
 
 def _place(jvm: Any, uri: Any) -> str:  # noqa: ANN401 - py4j's
-    """A place as stores are named: `file:` is a URI with escapes, names in buckets have none."""
+    """Render a location as stores name it: only `file:` URIs keep their escapes."""
     is_local = uri.getScheme() in (None, "file")
     return str(uri.toString() if is_local else jvm.org.apache.hadoop.fs.Path(uri).toString())
 
 
 def _parts_in_session_catalogue(session: SparkSession, name: str) -> list[str] | None:
-    """The parts of a name that the session's own catalogue knows; None where another has to."""
+    """Return the parts of a name in the session catalog; None if another catalog owns the name."""
     inside: Any = session
     state = inside._jsparkSession.sessionState()
     try:
@@ -94,7 +94,7 @@ def _parts_in_session_catalogue(session: SparkSession, name: str) -> list[str] |
 def _find_in_session_catalogue(
     session: SparkSession, name: str, parts: list[str]
 ) -> CataloguedTable | None:
-    """What Spark's own catalogue says, requested directly: SQL takes seconds for Python sources."""
+    """Look a table up in Spark's own catalog directly: SQL takes seconds for Python sources."""
     inside: Any = session
     state = inside._jsparkSession.sessionState()
     own = ".".join(f"`{part.replace('`', '``')}`" for part in parts[-2:])
@@ -137,7 +137,7 @@ def _describe_table(session: SparkSession, name: str) -> CataloguedTable | None:
 
 
 def _find_unknown_format(session: SparkSession, name: str) -> CataloguedTable | None:
-    """A table of a format that nothing serves in the session: Spark does not describe it."""
+    """Return a table of a format unknown to the session: Spark does not describe it."""
     named = sqlglot.to_table(name, dialect="spark")
     parts = (
         named.catalog or session.catalog.currentCatalog(),
@@ -153,9 +153,9 @@ def _find_unknown_format(session: SparkSession, name: str) -> CataloguedTable | 
 def _read_table_list(
     session: SparkSession, catalog: str, database: str, table: str
 ) -> dict[str, str]:
-    """Where a table is and of which format, as the list of tables shows it.
+    """Return a table's location and format from SHOW TABLE EXTENDED.
 
-    DESCRIBE asks the source of a table for them, and sources written in Python know neither.
+    DESCRIBE asks the table's data source for them, and Python data sources know neither.
     """
     within = ".".join(f"`{part.replace('`', '``')}`" for part in (catalog, database))
     rows = plain_sql(
@@ -171,7 +171,7 @@ def _read_table_list(
 
 
 def places_in(session: SparkSession, text: str) -> list[str] | None:
-    """Where the tables are that SQL text names; None where somebody else would have to say."""
+    """Return the locations of the tables in SQL text; None if they cannot be determined here."""
     try:
         tree = sqlglot.parse_one(_query(text), dialect="spark")
     except SqlglotError:

@@ -28,24 +28,24 @@ _OWN = frozenset({CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP})
 
 
 def add_change_columns(schema: spark_types.StructType) -> spark_types.StructType:
-    """A table's columns, and those that tell of a change."""
+    """Return a table's columns and the columns that describe a change."""
     columns = spark_types.StructType(list(schema.fields))
     columns = columns.add(CHANGE_TYPE, "string").add(COMMIT_VERSION, "long")
     return columns.add(COMMIT_TIMESTAMP, "timestamp")
 
 
 def drop_change_columns(schema: spark_types.StructType) -> spark_types.StructType:
-    """The columns of a table alone."""
+    """Return the table's columns without the change columns."""
     return spark_types.StructType([field for field in schema if field.name not in _OWN])
 
 
 @dataclass(frozen=True)
 class ChangePiece:
-    """A piece of work: versions, both ends included, or files that the first version of all has.
+    """A unit of work: versions, both ends included, or files of the stream's initial version.
 
     Attributes:
-        files: lines of the log; empty where it is of versions.
-        timestamp_ms: when `first` was committed, where it is of files.
+        files: lines of the log; empty for versions.
+        timestamp_ms: commit time of `first`, for files.
     """
 
     first: int
@@ -55,12 +55,12 @@ class ChangePiece:
 
 
 class LakeChangeStream(LakeStream):
-    """A stream of the changes of a table; a new one begins with the rows that are there, as inserted."""
+    """A stream of a table's changes; a new one begins with the existing rows as inserts."""
 
     log_type: ClassVar[type[StreamLog]] = ChangeLog
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The changes between two offsets."""
+        """Return the changes between two offsets as partitions."""
         begin, until = self.read_offsets(start, end)
         log = self.log
         if not isinstance(log, ChangeLog):  # it is, as `log_type` says
@@ -80,7 +80,7 @@ class LakeChangeStream(LakeStream):
         return [InputPartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The changes of one piece, on an executor."""
+        """Iterate over the changes of one piece, on an executor."""
         piece = partition.value
         if not isinstance(piece, ChangePiece):
             return
@@ -103,10 +103,10 @@ class LakeChangeStream(LakeStream):
         return pa.schema([*self._shape.arrow, *own])
 
     def _add_missing_columns(self, rows: pa.Table) -> pa.Table:
-        """Rows of earlier versions with the columns that came later, empty.
+        """Add columns of later versions as nulls to rows of earlier versions.
 
         Raises:
-            RequestError: they have a column that the stream does not show.
+            RequestError: the rows have a column that the stream does not show.
         """
         lost = [
             name
@@ -123,7 +123,7 @@ class LakeChangeStream(LakeStream):
 
 
 def _mark_inserted(batch: pa.RecordBatch, piece: ChangePiece) -> pa.Table:
-    """Rows that were there when the stream began, as inserted by the version it began at."""
+    """Mark the rows of the initial version as inserted by that version."""
     rows, count = pa.Table.from_batches([batch]), batch.num_rows
     for name, value in (
         (CHANGE_TYPE, pa.scalar("insert")),

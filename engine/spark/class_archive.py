@@ -1,9 +1,10 @@
-"""Spark's classes, kept ready for the next JVM: a third of its CPU at the start goes into loading them.
+"""Spark's classes, archived for the next JVM: loading them takes a third of its CPU at startup.
 
-A JVM that ends in order leaves an archive of the classes it used (class data sharing, JEP 350); the
-next one maps it. A JVM checks that an archive fits its class path and itself, and goes without it
-otherwise; it does not check the bytes, and dies of some. So the name of an archive holds their sum: one
-that was damaged or put there by somebody else is deleted, and the next JVM that ends writes another.
+A JVM that exits normally leaves an archive of its classes (class data sharing, JEP 350), and the
+next JVM maps it. A JVM ignores an archive of another class path or build, but it does not verify
+the
+bytes and can crash on damaged ones. The archive's name therefore holds a checksum: a damaged or
+foreign archive is deleted, and the next JVM that exits writes a new one.
 """
 
 import hashlib
@@ -32,23 +33,24 @@ _OPTIONS = "SPARK_SUBMIT_OPTS"  # Spark gives them to the driver's JVM beside it
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _BEAN, _DUMP = "com.sun.management:type=DiagnosticCommand", "vmCds"
 _ROOM = 512 * 1024**2
-"""An archive has 100 MiB; a JVM whose disk is full while it dumps exits at once."""
+"""Required disk space: an archive has 100 MiB, and a JVM exits if the disk fills during a dump."""
 _UNNAMEABLE = frozenset('"\\\n' + os.pathsep)  # in a path, to Spark's launcher or to the JVM
 _ABANDONED_S = 3600
 
 
 class ClassArchive:
-    """The archive in a directory that nobody else may write to: its classes are run as they are."""
+    """The archive in a directory. Nobody else may write there: its classes run unchecked."""
 
     def __init__(self, directory: Path, jars: Sequence[Path] = ()) -> None:
         self._directory = directory
         self._stem = f"spark-{_digest(jars)}"
 
     def start(self, build: Callable[[], SparkSession]) -> SparkSession:
-        """The session that is built; its JVM uses the archive, or notes its classes where there is none.
+        """Return the session of `build`; its JVM uses the archive, or records its classes for one.
 
-        A JVM that refuses is started once more, as it would be without archives: it has no archive of
-        its own classes (images without `classes.jsa`), or options of its user that are at odds with it.
+        If the JVM refuses to start (an image without `classes.jsa`, or conflicting user options),
+        start it
+        once more without archives.
         """
         if not _UNNAMEABLE.isdisjoint(str(self._directory)):
             return build()
@@ -65,9 +67,9 @@ class ClassArchive:
         return build()
 
     def keep(self, session: SparkSession) -> bool:
-        """Write the classes that a session's JVM used, where none are kept; whether it did.
+        """Write the classes of a session's JVM unless an archive exists; return whether it did.
 
-        It takes some seconds, in which the JVM stands still.
+        The JVM pauses for some seconds.
         """
         if not _UNNAMEABLE.isdisjoint(str(self._directory)):
             return False
@@ -92,14 +94,14 @@ class ClassArchive:
         return True
 
     def _list_archives(self) -> list[Path]:
-        """The archives of this Java and these jars, whole or not."""
+        """List the archives for this Java and these jars, damaged ones included."""
         try:
             return sorted(self._directory.glob(f"{self._stem}-*.jsa"))
         except OSError:
             return []
 
     def _sound(self) -> Path | None:
-        """The one that is as it was written; others are deleted."""
+        """Return the archive with a correct checksum, None if there is none; delete the others."""
         sound = None
         for archive in self._list_archives():
             try:
@@ -116,7 +118,7 @@ class ClassArchive:
         return sound
 
     def _forget_abandoned(self) -> None:
-        """Delete what workers began that were killed meanwhile."""
+        """Delete unfinished archives of killed workers."""
         until = time.time() - _ABANDONED_S
         with suppress(OSError):  # another worker deletes it
             for begun in self._directory.glob("spark-*.*[0-9]"):
@@ -169,7 +171,7 @@ def _read_build_stamp(file: Path) -> tuple[int, int]:
 
 
 def _dump(session: SparkSession, place: Path) -> None:
-    """The diagnostic command `VM.cds dynamic_dump`, which a JRE has too."""
+    """Run the diagnostic command `VM.cds dynamic_dump`, which a JRE has too."""
     gateway: Any = session.sparkContext._gateway
     java = gateway.jvm.java.lang
     beans = java.Class.forName("javax.management.MBeanServer")

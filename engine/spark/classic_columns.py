@@ -71,7 +71,7 @@ _OPERATORS = {
     "Concat": "concat",
     "UnresolvedExtractValue": "get",
 }
-"""Catalyst's classes that are operators, by the engine's names."""
+"""Catalyst's operator classes, by the engine's names."""
 _READ: dict[DataType, Callable[[str], Value]] = {
     STRING: str,
     BOOLEAN: lambda text: text == "true",
@@ -83,10 +83,10 @@ _READ: dict[DataType, Callable[[str], Value]] = {
 
 
 def classic_nodes(column: Column, session: SparkSession) -> Node:
-    """The nodes of a column.
+    """Return a column as a tree of nodes.
 
     Raises:
-        ParseException: SQL text in it that Spark does not understand.
+        ParseException: Spark cannot parse SQL text in it.
     """
     return _Expression(column, session).root()
 
@@ -108,7 +108,7 @@ class _Expression:
         return built[0]
 
     def _paths(self) -> list[tuple[int, ...]]:
-        """Where each node is: the numbers of the children that lead to it."""
+        """Return the path of each node: the child indexes from the root."""
         pending: list[tuple[int, ...]] = [()]
         paths = []
         for node in self._nodes:
@@ -187,13 +187,13 @@ def _operator(
 
 
 def _parse_name_list(text: object) -> list[str]:
-    """Names as Scala shows a list of them; one that holds a comma looks like two."""
+    """Parse Scala's rendering of a list of names; a name with a comma looks like two."""
     match = _LIST.match(str(text))
     return match[1].split(", ") if match else [str(text)]
 
 
 def _literal(value: object, data_type: DataType | None) -> Literal | None:
-    """A literal, whose value is a text here; None where that does not say it all (bytes)."""
+    """Parse a literal from its text; None if the text is not its whole value (bytes)."""
     if data_type is None or data_type == BINARY:
         return None
     if value is None:

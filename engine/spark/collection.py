@@ -1,4 +1,4 @@
-"""What comes back to the driver: small reports of tasks, and rows that are few and small."""
+"""Data collected on the driver: small reports of tasks, and few, small rows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from engine.spark.columns import quote_column
 from engine.spark.java_causes import SPARK_ERRORS, causes_of
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of rows that are sent to the driver."""
+"""Limit on rows sent to the driver."""
 _SMALL = "__lake_small"
 RESULT_LIMIT = "spark.driver.maxResultSize"
 _WIDEST = 16
@@ -29,12 +29,12 @@ class FrameSize:
     by_column: Mapping[str, int]
 
     def bytes_of(self, names: Iterable[str] | None = None) -> int:
-        """The bytes of some columns, or of all."""
+        """Return the bytes of some columns, or of all."""
         return sum(self.by_column[name] for name in (self.by_column if names is None else names))
 
 
 def collect_rows(frame: DataFrame) -> pa.Table | None:
-    """The rows; None where they are more bytes than Spark sends to its driver."""
+    """Return the rows; None if they exceed Spark's result limit."""
     try:
         return frame.toArrow()
     except SPARK_ERRORS as error:
@@ -46,11 +46,11 @@ def collect_rows(frame: DataFrame) -> pa.Table | None:
 def collect_if_small(
     frame: DataFrame, most_rows: int, most_bytes: int = MOST_BYTES
 ) -> pa.Table | None:
-    """The rows, of which there are so many at most; None where they may be more than so many bytes.
+    """Return the rows, at most `most_rows`; None if they may exceed `most_bytes`.
 
-    Nothing inside a column may be declared NOT NULL: Arrow takes no null struct of such fields.
-    Of a row that is larger than its share the texts, lists and maps are not sent: the driver's memory
-    is never asked for more.
+    Nothing inside a column may be declared NOT NULL: Arrow does not accept a null struct with such
+    fields. A row over its share of the bytes comes without its texts, lists and maps, so that the
+    driver's memory stays within the bound.
     """
     names = frame.columns
     if len({name.lower() for name in names}) < len(names):  # a column's in the files, a partition's
@@ -73,7 +73,7 @@ def collect_if_small(
 
 
 def size_of_all(frame: DataFrame) -> FrameSize:
-    """Look at every row for what it takes. No two columns may share a name."""
+    """Measure the bytes of every row. No two columns may share a name."""
     fixed, free = _widths(frame.schema)
     sums = [f"sum({width})" for width in free.values()]
     [[rows, *sizes]] = frame.selectExpr("count(1)", *sums).collect()

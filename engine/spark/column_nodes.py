@@ -1,6 +1,6 @@
-"""The nodes of a caller's `Column` that classic PySpark and Spark Connect share.
+"""The nodes of a caller's `Column`, shared by classic PySpark and Spark Connect.
 
-What neither says more of is `UnknownNode`: Spark alone can evaluate it.
+Everything else is an `UnknownNode`: only Spark can evaluate it.
 """
 
 import re
@@ -16,7 +16,7 @@ from engine.schema.types import DataType
 ToColumn: TypeAlias = Callable[[], Column]
 _NAMES = {"!": "not", "==": "=", "isin": "in", "when": "case"}
 _OTHERS = frozenset({"get", "case", "cast"})
-"""Functions of Spark that are not what the engine calls so."""
+"""Spark functions with another meaning in the engine."""
 _RANDOM = re.compile(
     r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id"
     r"|spark_partition_id|input_file_\w+)\b",
@@ -40,7 +40,7 @@ class NameNode(_ColumnNode):
 
 @dataclass(frozen=True)
 class AttributeNode(_ColumnNode):
-    """A column of one DataFrame, as `frame["name"]` gives it; `key` says which."""
+    """A column of a specific DataFrame, such as `frame["name"]`; `key` identifies the DataFrame."""
 
     name: str
     key: object
@@ -72,7 +72,7 @@ class CastNode(_ColumnNode):
 
 @dataclass(frozen=True)
 class TextNode(_ColumnNode):
-    """SQL text that nobody has parsed yet."""
+    """Unparsed SQL text."""
 
     sql: str
 
@@ -90,7 +90,7 @@ Node: TypeAlias = (
 
 
 def function_call(column: ToColumn, name: str, arguments: tuple[Node, ...]) -> Node:
-    """A call of one of Spark's functions by its name."""
+    """Return a call of one of Spark's functions by its name."""
     lower = name.lower()
     if may_be_random(lower) or any(map(is_random, arguments)):
         return UnknownNode(column, random=True)
@@ -104,7 +104,7 @@ def function_call(column: ToColumn, name: str, arguments: tuple[Node, ...]) -> N
 
 
 def operator_call(column: ToColumn, function: str, arguments: tuple[Node, ...]) -> Node:
-    """A call by the engine's name; chains of AND and of OR become one of many arguments."""
+    """Return a call by the engine's name; flatten chains of AND and of OR into one call."""
     if function not in {"and", "or"}:
         return CallNode(column, function, arguments)
     flat: list[Node] = []
@@ -130,5 +130,5 @@ def is_random(node: Node) -> bool:
 
 
 def may_be_random(text: str) -> bool:
-    """Whether SQL text calls a function that gives another value each time."""
+    """Whether SQL text calls a nondeterministic function."""
     return bool(_RANDOM.search(text))

@@ -1,9 +1,9 @@
-"""Conditions and values that a program gives as SQL text or as a `Column`, as the engine's trees.
+"""Conditions and values from a program, as SQL text or `Column`, parsed into the engine's trees.
 
-What has a tree decides which files are read and, row by row, which concurrent writes conflict. The
-smallest part that has none stays Spark's own (`SparkExpression`): a part that reads nothing is
-evaluated at once, one that reads the source alone is computed with the source, and the rest counts
-as reading every row that the other parts leave.
+A tree decides which files are read and, row by row, which concurrent writes conflict. The smallest
+part without a tree stays Spark's own (`SparkExpression`): a part that reads nothing is evaluated at
+once, a part that reads only the source is computed with the source, and every other part counts as
+reading all rows left by the remaining parts.
 """
 
 import json
@@ -52,7 +52,7 @@ from engine.spark.text_nodes import split_text
 
 PREFIX = "__lake_spark_"
 _SPLIT = frozenset({"and", "or", "not", "in", *COMPARISONS})
-"""Functions whose arguments are looked at one by one where the whole has no tree."""
+"""Functions whose arguments are converted one by one if the whole has no tree."""
 _MOMENTS = re.compile(rf"\b({'|'.join(FOLDED)})\b", re.IGNORECASE)
 
 
@@ -62,9 +62,9 @@ class _SparkAloneError(Exception):
 
 @dataclass(frozen=True)
 class CallerFrames:
-    """The DataFrames that a caller's columns may belong to: the source of a MERGE, and the target's.
+    """The DataFrames of a caller's columns: the source of a MERGE, and the target's.
 
-    `has_engine_terms` says that expressions mean to the session what they mean to the engine.
+    `has_engine_terms` is true if the session evaluates expressions as the engine does.
     """
 
     session: SparkSession
@@ -77,7 +77,7 @@ class GivenColumn(GivenExpression):
     """A condition or a value of a program in its own session: SQL text, or a `Column`."""
 
     def __init__(self, given: str | Column, frames: CallerFrames) -> None:
-        """Text may use every function that the session knows."""
+        """Take SQL text, with any function of the session, or a `Column`."""
         self._given, self._frames = given, frames
 
     @property
@@ -88,10 +88,10 @@ class GivenColumn(GivenExpression):
         return str(self._given).removeprefix("Column<'").removesuffix("'>")
 
     def tree(self, scope: Scope, *, now_ms: int | None = None) -> Expression:
-        """The tree over the columns of a scope, of text as of Columns.
+        """Return the tree over the columns of a scope.
 
         Raises:
-            AnalysisException: (`ParseException`) Spark does not understand it either.
+            AnalysisException: (`ParseException`) Spark cannot parse it either.
         """
         now = SystemClock().now_ms() if now_ms is None else now_ms
         trees = _Trees(self._frames, scope, now)
@@ -100,10 +100,11 @@ class GivenColumn(GivenExpression):
         return trees.convert_column(self._given)
 
     def value(self, scope: Scope, kind: DataType, *, now_ms: int | None = None) -> Expression:
-        """The tree; a time is cast to the column's type by the caller's session, in its time zone.
+        """Return the tree, with times cast to the column's type in the session's time zone.
 
         Raises:
-            ExpressionError: it would be null there where it fits no time: the session has no ANSI mode.
+            ExpressionError: the session has no ANSI mode, so that an invalid time would become
+                null.
         """
         tree, session = self.tree(scope, now_ms=now_ms), self._frames.session
         if is_in_utc(session) or (zoned := cast_by_zone(tree.type, kind)) == tree.type:
@@ -138,7 +139,7 @@ class _Trees:
         return self._tree(connect_nodes(column) if remote else classic_nodes(column, session))
 
     def _tree(self, node: Node) -> Expression:
-        """The tree, with the smallest parts that have none left to Spark."""
+        """Return the tree; leave the smallest parts without one to Spark."""
         if id(node) not in self._hopeless:
             try:
                 return self._strict(node)
@@ -156,7 +157,7 @@ class _Trees:
         return self._own(node)
 
     def _read_date_texts(self, node: CallNode, parts: list[Expression]) -> list[Expression]:
-        """Texts beside dates and timestamps as what the session takes them for."""
+        """Read texts compared with dates and timestamps as the session does."""
         kinds = {operand.type for operand in parts} & set(TIMES)
         if self._frames.has_engine_terms or node.function not in COMPARISONS or len(kinds) != 1:
             return parts
@@ -260,10 +261,10 @@ class _Trees:
         return SparkExpression(name, text, _type_of(frame, text), sides, not random, owner)
 
     def _resolve_sides(self, column: Column) -> tuple[frozenset[str], DataFrame]:
-        """The sides whose columns it reads, and a frame that has it alone.
+        """Return the sides that the column reads, and a frame with only this column.
 
         Raises:
-            AnalysisException: it names what none of them has.
+            AnalysisException: it names a column that no side has.
         """
         relations = self._scope.relations
         try:
@@ -287,7 +288,7 @@ class _Trees:
         return _select_column(no_rows(self._frames.session, relations), column)
 
     def _select_over_source(self, column: Column) -> DataFrame | None:
-        """The column over the source as only its own frame knows it; None where it does not."""
+        """Return the column over the source's own frame; None if that frame lacks it."""
         has_source = any(relation.side == "source" for relation in self._scope.relations)
         if self._frames.source is None or not has_source:
             return None
@@ -314,7 +315,7 @@ def _type_of(frame: DataFrame, text: str) -> DataType:
 
 
 def _evaluate_column(session: SparkSession, column: Column) -> Literal | None:
-    """The value of a column that reads nothing; None where a literal cannot hold it."""
+    """Evaluate a column that reads nothing; None if a literal cannot hold the value."""
     table = session.range(1).select(column.alias("value")).toArrow()
     field = session.range(0).select(column.alias("value")).schema.fields[0]
     try:

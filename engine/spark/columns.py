@@ -1,7 +1,6 @@
 """The engine's types and expressions as Spark's.
 
-Text from people never comes here: an expression is the engine's own tree, and the SQL that Spark
-parses is rendered from that tree.
+Text from people never reaches Spark: Spark parses SQL rendered from the engine's own tree.
 """
 
 import json
@@ -31,9 +30,9 @@ from engine.spark.jvm import column_named
 
 
 def to_column(expression: Expression) -> Column:
-    """The expression as a Spark column over columns of the same names.
+    """Return the expression as a Spark column over columns of the same names.
 
-    What Spark alone evaluates must be among the rows' columns (`engine.spark.own_columns`).
+    Parts that only Spark evaluates must be among the rows' columns (`engine.spark.own_columns`).
 
     Raises:
         ExpressionError: it holds a subquery, which has no text (`QueryFrames` has a column for it).
@@ -62,10 +61,10 @@ def is_true(expression: Expression) -> Column:
 
 
 def to_spark_type(data_type: DataType) -> spark_types.DataType:
-    """A type without its columns' metadata, everything nullable.
+    """Return a type without its columns' metadata, everything nullable.
 
     Raises:
-        UnsupportedTypeError: it is a type of other engines, or holds one.
+        UnsupportedTypeError: it is or holds a type of other engines.
     """
     if foreign := foreign_types(data_type):
         raise UnsupportedTypeError(foreign)
@@ -76,10 +75,10 @@ def to_spark_type(data_type: DataType) -> spark_types.DataType:
 
 
 def to_spark_schema(schema: StructType) -> spark_types.StructType:
-    """A schema without its columns' metadata, everything nullable.
+    """Return a schema without its columns' metadata, everything nullable.
 
     Raises:
-        UnsupportedTypeError: a column of a type that only other engines have.
+        UnsupportedTypeError: a column has a type of other engines.
     """
     check_supported(schema)
     return spark_types.StructType(
@@ -88,7 +87,7 @@ def to_spark_schema(schema: StructType) -> spark_types.StructType:
 
 
 def from_spark_schema(schema: spark_types.StructType) -> StructType:
-    """The schema of a DataFrame, metadata and NOT NULL left out."""
+    """Return the schema of a DataFrame without metadata and NOT NULL."""
     definition = type_from_json(json.loads(schema.json()))
     if not isinstance(definition, StructType):
         msg = f"{schema} is not a struct"
@@ -97,7 +96,7 @@ def from_spark_schema(schema: spark_types.StructType) -> StructType:
 
 
 def drop_nullability(data_type: DataType) -> DataType:
-    """The type with everything in it nullable and no metadata."""
+    """Return the type with everything in it nullable and no metadata."""
     match data_type:
         case StructType(fields):
             return StructType(tuple(StructField(f.name, drop_nullability(f.type)) for f in fields))
@@ -110,10 +109,10 @@ def drop_nullability(data_type: DataType) -> DataType:
 
 
 def quote_column(name: str) -> str:
-    """A column name for `DataFrame.select` and `F.col`: dots in it stay part of the name."""
+    """Quote a column name for `DataFrame.select` and `F.col`: dots in it stay part of the name."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def column(name: str) -> Column:
-    """The top-level column of that very name."""
+    """Return the top-level column of exactly this name."""
     return column_named(quote_column(name))

@@ -1,7 +1,7 @@
 """Several files into one, row order kept, as Arrow on the executors.
 
-Measured about three times faster than reading and writing through Spark's rows, and the only way
-that keeps each source's rows together, which is what lets them be traced.
+This is about three times faster than Spark's rows, and the only way to keep each source's rows
+together so that they can be traced.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,9 +35,9 @@ _BATCH_ROWS = 128 * 1024
 
 @dataclass(frozen=True)
 class CompactedBin:
-    """One bin done: the file it became (None if no row was live) and what became of each source.
+    """A compacted bin: its new file (None if no row was live) and each source's `CompactionInfo`.
 
-    `rows` is how many rows were written.
+    `rows` is the number of rows written.
     """
 
     sources: tuple[AddFile, ...]
@@ -48,7 +48,7 @@ class CompactedBin:
 
 @dataclass(frozen=True)
 class CompactionJob:
-    """What an executor must know to compact bins."""
+    """The inputs of an executor for compacting bins."""
 
     target: FileTarget
     bins: tuple[tuple[AddFile, ...], ...]
@@ -68,8 +68,8 @@ def compact(
 
     Args:
         spark: the session.
-        table: where and in what shape.
-        bins: files to be joined, in the order their rows shall have.
+        table: location and shape of the files.
+        bins: files to join, in the order of their rows.
         keep_row_ids: write row ids and row commit versions into the table's materialised columns.
     """
     job = CompactionJob(
@@ -198,7 +198,7 @@ def _columns(
     legacy: LegacyTimes | None,
     job: CompactionJob,
 ) -> list[pa.Array | None]:
-    """The file's columns as the table has them, None where it lacks one."""
+    """Return the file's columns in the table's types, None for a missing column."""
     arrays: list[pa.Array | None] = []
     for field, name in zip(job.target.schema, names, strict=True):
         if name is None:
@@ -238,7 +238,7 @@ def _fit_to_target(
     add: AddFile,
     positions: npt.NDArray[np.uint64],
 ) -> pa.RecordBatch:
-    """The columns as the target has them: absent ones null, row ids filled in."""
+    """Return the columns in the target's types: nulls for absent ones, row ids filled in."""
     row_ids, versions = job.row_columns
     arrays = []
     for field, column in zip(job.target.arrow_schema, columns, strict=True):

@@ -1,6 +1,6 @@
-"""Columns of Spark Connect: trees of Python objects, known here by the names of their classes.
+"""Columns of Spark Connect: trees of Python objects, identified by the names of their classes.
 
-So this loads nothing of Connect's, which not every installation has.
+Nothing of Connect is imported, because not every installation has it.
 """
 
 import re
@@ -54,7 +54,7 @@ _NAME_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def connect_nodes(column: Column) -> Node:
-    """The nodes of a column."""
+    """Return a column as a tree of nodes."""
     return _node(column, column._expr)
 
 

@@ -38,13 +38,13 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 class LakeDataSource(DataSource):
-    """The data source. Every read of one DataFrame sees the version that it was made at."""
+    """The data source. Every read of one DataFrame uses the version at which it was created."""
 
     place: ClassVar[SourcePlace] = SourcePlace()
     prunes: ClassVar[bool] = False
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """What Spark was told about a read or a write."""
+        """Take the options of a read or a write."""
         super().__init__(options)
         self._seen: tuple[int, Metadata, Tip | None] | None = None
 
@@ -54,17 +54,17 @@ class LakeDataSource(DataSource):
         return NAME
 
     def schema(self) -> spark_types.StructType:
-        """The columns of the version that is read."""
+        """Return the columns of the version to read."""
         options = self._parse_options()
         _, metadata, _ = self._version(options)
         schema = to_spark_schema(parse_schema(metadata.schema_string))
         return add_change_columns(schema) if options.change_feed else schema
 
     def reader(self, schema: spark_types.StructType) -> LakeReader:
-        """A batch read.
+        """Return a batch reader.
 
         Raises:
-            TableReplacedError: another table is in the place of the one whose columns Spark was told.
+            TableReplacedError: another table replaced the one whose columns Spark was given.
         """
         options = self._refuse_change_feed()
         version, metadata, tip = self._version(options)
@@ -75,14 +75,14 @@ class LakeDataSource(DataSource):
         return (PruningLakeReader if self.prunes else LakeReader)(snapshot, shape)
 
     def writer(self, schema: spark_types.StructType, overwrite: bool) -> LakeWriter:
-        """A batch write."""
+        """Return a batch writer."""
         return LakeWriter(self._refuse_change_feed(), self.place, schema, overwrite)
 
     def streamReader(self, schema: spark_types.StructType) -> LakeStream:  # noqa: N802 - Spark's name
-        """A stream over the table, or over its changes.
+        """Return a stream over the table, or over its changes.
 
         Raises:
-            RequestError: the table does not keep its changes.
+            RequestError: the table has no change feed.
         """
         options = self._parse_options()
         version, metadata, tip = self._version(options)
@@ -103,17 +103,17 @@ class LakeDataSource(DataSource):
         return stream(options, shape_of(options, self.place, metadata, columns), terms)
 
     def streamWriter(self, schema: spark_types.StructType, overwrite: bool) -> LakeSink:  # noqa: N802
-        """A batch of a stream into the table."""
+        """Return a writer for one batch of a stream."""
         return LakeSink(self._refuse_change_feed(), self.place, schema, overwrite)
 
     def _parse_options(self) -> LakeOptions:
         return LakeOptions.parse(self.options, self.place)
 
     def _refuse_change_feed(self) -> LakeOptions:
-        """The options of what is no stream of changes.
+        """Return the options; refuse a change feed.
 
         Raises:
-            RequestError: they ask for changes.
+            RequestError: they request a change feed.
         """
         options = self._parse_options()
         if options.change_feed:
@@ -123,7 +123,7 @@ class LakeDataSource(DataSource):
         return options
 
     def _version(self, options: LakeOptions) -> tuple[int, Metadata, Tip | None]:
-        """The version requested, or else the latest when it was first requested; it stays so."""
+        """Return the requested version, or the latest at the first call; it stays the same."""
         if self._seen is None:
             table = open_table(options, self.place)
             snapshot = table.snapshot(options.version, options.timestamp)
@@ -162,10 +162,11 @@ def register(spark: SparkSession, place: SourcePlace | None = None) -> None:
 
 
 def register_for_names(spark: SparkSession) -> None:
-    """Make the provider `delta` known to a session, so that its catalogue takes names of tables.
+    """Register the provider `delta` in a session, so that its catalog accepts names of tables.
 
-    Spark hands a Python source of a catalogue's table no options, so that it cannot be read there:
-    the error says how it can. A source that the session has under that name already is kept.
+    Spark passes a Python source no options for a table of its catalog, so such a table cannot be
+    read;
+    the error says how to read it. A source already registered under the name is kept.
     """
     if not is_remote(spark) and source_exists(spark, "delta"):
         return

@@ -1,4 +1,4 @@
-"""The options of the data source `lake`, under the names that delta-spark gives them."""
+"""The options of the data source `lake`, under delta-spark's names."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,17 +19,17 @@ _REFUSED = {
     "overwriteschema": "Use the engine's overwrite command with overwrite_schema.",
     "mergeschema": "Use the engine's append command with merge_schema, or ALTER TABLE first.",
 }
-"""Options of delta-spark that would be dangerous to overlook."""
+"""Options of delta-spark that are refused because ignoring them would be dangerous."""
 
 
 @dataclass(frozen=True)
 class SourcePlace:
-    """Where tables may be and how their stores are opened; set where the source is registered.
+    """Permitted table locations and store options, set when the source is registered.
 
     Attributes:
         storage_options: of the object store.
-        allowed_roots: places outside of a table that its log may lead to (shallow clones).
-        table_roots: the only places where tables may be; any where it is empty.
+        allowed_roots: locations outside a table to which its log may refer (shallow clones).
+        table_roots: the only locations for tables; empty allows any.
     """
 
     storage_options: Mapping[str, str] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class LakeOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], place: SourcePlace) -> "LakeOptions":
-        """The options that Spark hands over, whose names come in any case.
+        """Parse the options from Spark, whose names come in any case.
 
         Raises:
-            RequestError: one is missing, refused, or not what it should be.
-            PathOutsideRootError: the table is not where tables may be.
+            RequestError: an option is missing, refused or invalid.
+            PathOutsideRootError: the table is outside the permitted locations.
         """
         options = {str(key).lower(): str(value) for key, value in given.items()}
         for name, remedy in _REFUSED.items():
@@ -163,7 +163,7 @@ def _size(options: Mapping[str, str], name: str) -> int | None:
 
 
 def size_in_bytes(text: str) -> int | None:
-    """A size as Spark writes it, such as 64m; None where it is none."""
+    """Parse a size in Spark's notation, such as 64m; None if it is invalid."""
     match = _SIZE.fullmatch(text.strip())
     return None if match is None else int(match[1]) * _UNITS[match[2].lower()]
 

@@ -46,10 +46,10 @@ _OPEN_COST_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class FileShape:
-    """What an executor must know to read files of a table; it travels by pickle.
+    """The inputs of an executor for reading a table's files; it is pickled.
 
     Attributes:
-        columns: the columns that are read, by name.
+        columns: the names of the columns to read.
         arrow: their schema as Spark expects it.
     """
 
@@ -68,7 +68,7 @@ class FileShape:
         return open_store(self.uri, self.storage_options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The live rows of a partition's files."""
+        """Iterate over the live rows of a partition's files."""
         for line in partition.value or ():
             add = decode(line)
             if isinstance(add, AddFile):
@@ -80,7 +80,7 @@ class LakeReader(DataSourceReader):
     """A batch read of one version; every file is one piece of work, small ones share."""
 
     def __init__(self, snapshot: Snapshot, shape: FileShape) -> None:
-        """A read of what `shape` wants of a snapshot."""
+        """Read the columns of `shape` from a snapshot."""
         self._snapshot: Snapshot | None = snapshot
         self._shape = shape
         self._conditions: list[Expression] = []
@@ -90,7 +90,7 @@ class LakeReader(DataSourceReader):
         return {"_snapshot": None, "_shape": self._shape, "_conditions": []}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The live files that the pushed filters leave."""
+        """Return the live files that may satisfy the pushed filters, as partitions."""
         if self._snapshot is None:
             return []
         kept = self._snapshot.add_files()
@@ -100,7 +100,7 @@ class LakeReader(DataSourceReader):
         return partitions_of(kept)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
+        """Iterate over the rows of one partition."""
         return self._shape.read(partition)
 
     def _push(self, filters: list[Filter]) -> Iterator[Filter]:
@@ -113,20 +113,20 @@ class LakeReader(DataSourceReader):
 
 
 class PruningLakeReader(LakeReader):
-    """A reader for sessions in which Spark pushes filters to Python data sources."""
+    """A reader for sessions with filter pushdown to Python data sources."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
-        """Prune files; no filter is taken over."""
+        """Prune files; return all filters for Spark to evaluate."""
         return list(self._push(filters))
 
 
 def shape_of(
     options: LakeOptions, place: SourcePlace, metadata: Metadata, schema: spark_types.StructType
 ) -> FileShape:
-    """What reading the columns of a Spark schema from a table's files needs.
+    """Return the shape for reading the columns of a Spark schema from a table's files.
 
     Raises:
-        RequestError: the schema has a column that the table lacks or has in another type.
+        RequestError: the table lacks a column or has it in another type.
         UnsupportedFeatureError: a column holds variants.
     """
     refuse_variants(options.uri, schema, "read")
@@ -150,10 +150,10 @@ def shape_of(
 
 
 def refuse_variants(table: str, schema: spark_types.StructType, purpose: str) -> None:
-    """Refuse columns that Spark's exchange with Python data sources does not carry.
+    """Refuse variant columns, which Spark's Python data sources cannot exchange.
 
     Raises:
-        UnsupportedFeatureError: one of them.
+        UnsupportedFeatureError: a column holds variants.
     """
     for column in schema:
         if "variant" in column.dataType.simpleString():
@@ -176,7 +176,7 @@ def partitions_of(adds: Sequence[AddFile]) -> list[InputPartition]:
 
 
 def convert_to_batches(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows in the very types that Spark will look for."""
+    """Convert the rows to batches in the exact types that Spark expects."""
     columns = [
         rows.column(target.name)
         if rows.column(target.name).type == target.type
@@ -208,7 +208,7 @@ _PYTHON_TYPES: Mapping[Any, type] = {
 
 
 def to_condition(filter_: spark_filters.Filter, schema: StructType) -> Expression | None:
-    """The condition a filter says, None where it is not worth saying: Spark filters rows itself."""
+    """Return a filter as a condition; None if it has none, because Spark filters rows itself."""
     try:
         return _condition(filter_, schema)
     except ExpressionError:

@@ -1,8 +1,8 @@
-"""Streaming writes of the data source `lake`: every batch once, whatever is repeated.
+"""Streaming writes of the data source `lake`: every batch exactly once, even if Spark repeats it.
 
 A batch's commit carries a `txn` action: the id of the query (kept in its checkpoint) and the number
-of the batch. A batch that the log has already is not written again. Two queries that run on one
-checkpoint conflict in that action: the later one is aborted with `ConcurrentTransactionException`.
+of the batch. A batch already in the log is not written again. Two queries with one checkpoint
+conflict in that action: the later one is aborted with `ConcurrentTransactionException`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ BATCH_ID = "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class _Plan:
-    """A batch as it is planned: how rows are written, and which batches the log had by then."""
+    """A planned batch: how rows are written, and the batches already in the log."""
 
     staging: Staging
     committed: Mapping[str, int]
@@ -49,8 +49,8 @@ class _Plan:
 class LakeSink(DataSourceStreamArrowWriter):
     """One batch of a streaming query, from its plan to its commit.
 
-    Spark makes one of these where it plans the batch and sends it to the tasks: then the version is
-    fixed. It makes another one for the commit, to which the tasks' messages bring that version.
+    Spark creates one sink to plan the batch and sends it to the tasks, which fixes the version. It
+    creates another one for the commit and passes it the tasks' messages with that version.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class LakeSink(DataSourceStreamArrowWriter):
         schema: spark_types.StructType,
         overwrite: bool,
     ) -> None:
-        """A batch; the table is not looked at yet."""
+        """Take the options of a batch without reading the table."""
         self._options, self._place, self._overwrite = options, place, overwrite
         self._schema = schema
         self._planned: _Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What tasks need: the plan, made now at the latest."""
+        """Return the state for tasks; plan the batch now if it is not planned."""
         return {**self.__dict__, "_planned": self.plan}
 
     @property
@@ -115,7 +115,7 @@ class LakeSink(DataSourceStreamArrowWriter):
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's names
-        """Remove what tasks wrote before another one failed."""
+        """Remove the files of tasks after another task failed."""
         if has_failed_tasks(messages):
             store = open_store(self._options.uri, self._options.storage_options)
             discard_write(store, {stage.write_id for stage in stages_of(messages)})
@@ -124,10 +124,10 @@ class LakeSink(DataSourceStreamArrowWriter):
 def commit_batch(
     table: DeltaTable, stages: Sequence[TaskFiles], batch_id: int, *, replace_all: bool
 ) -> int | None:
-    """Commit what the tasks of a batch wrote; the version, None if there was nothing to commit.
+    """Commit the files of a batch's tasks; return the version, None if there was nothing to commit.
 
     Raises:
-        RequestError: nobody can say which query this is.
+        RequestError: the id of the query is unknown.
         ConflictError: another commit won since the batch began.
     """
     query_id, base = stages[0].query_id, min(staged.base_version for staged in stages)
@@ -169,6 +169,6 @@ def commit_batch(
 
 
 def _local(name: str) -> str:
-    """A property that Spark hands down from the thread of the query to its tasks."""
+    """Return a property that Spark passes from the query's thread to its tasks."""
     context = TaskContext.get()
     return (context.getLocalProperty(name) if context else None) or ""

@@ -29,8 +29,8 @@ from engine.transaction.optimistic_transaction import OptimisticTransaction
 class LakeWriter(DataSourceArrowWriter):
     """A batch write. It reads the version that was the latest when Spark planned it.
 
-    Spark does not say where the rows come from. Where they were made of the table's own, the option
-    `readVersion` names the version they were read at: later commits are then checked.
+    Spark does not report the origin of the rows. If they came from the table itself, the option
+    `readVersion` names their version: later commits are then checked.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class LakeWriter(DataSourceArrowWriter):
         schema: spark_types.StructType,
         overwrite: bool,
     ) -> None:
-        """Check what can be checked before a row is read.
+        """Run every check that needs no rows.
 
         Raises:
-            EngineError: there is no table, or it does not take such rows.
+            EngineError: there is no table, or it does not accept such rows.
         """
         self._options, self._place, self._overwrite = options, place, overwrite
         self._txn_id = str(uuid.uuid4())
@@ -56,7 +56,7 @@ class LakeWriter(DataSourceArrowWriter):
         return self._staging.write(iterator, store)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit what the tasks wrote, on the driver.
+        """Commit the files of the tasks, on the driver.
 
         Raises:
             ConflictError: a concurrent commit won; the files are removed.
@@ -71,7 +71,7 @@ class LakeWriter(DataSourceArrowWriter):
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks wrote before another one failed."""
+        """Remove the files of tasks after another task failed."""
         if has_failed_tasks(messages):
             store = open_store(self._options.uri, self._options.storage_options)
             discard_write(store, [self._staging.target.write_id])
@@ -110,5 +110,5 @@ class LakeWriter(DataSourceArrowWriter):
 
 
 def open_table(options: LakeOptions, place: SourcePlace) -> DeltaTable:
-    """The table that the options name."""
+    """Open the table named by the options."""
     return DeltaTable.open(options.uri, options.storage_options, allowed_roots=place.allowed_roots)

@@ -1,6 +1,6 @@
-"""What a table says of its columns, kept by a scan of its files: Spark's own scans call all nullable.
+"""Nullability declared by the table, kept by a scan of its files: Spark's scans make all nullable.
 
-Spark Connect cannot be told: its frames stay nullable.
+Spark Connect has no way to declare it: its frames stay nullable.
 """
 
 import json
@@ -33,11 +33,11 @@ from engine.spark.jvm import (
 from engine.spark.session import is_remote
 
 _HIDDEN = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
-"""How metadata begins that is for writers alone."""
+"""Prefixes of metadata for writers only."""
 
 
 def apply_declared_types(raw: DataFrame, schema: StructType) -> DataFrame:
-    """The frame of one scan of files with the nullability that a schema of the same columns says."""
+    """Return the frame of one scan with the nullability of a schema of the same columns."""
     session = raw.sparkSession
     strict = {field.name: field for field in schema if not field.nullable or _is_strict(field.type)}
     if not strict or is_remote(session):
@@ -55,7 +55,7 @@ def apply_declared_types(raw: DataFrame, schema: StructType) -> DataFrame:
 
 
 def declare_column(field: StructField, session: SparkSession, *, certain: bool) -> Column:
-    """The column of a frame under what the table says of it; `certain` says that no null is in it."""
+    """Return a column with the table's declaration; `certain` states that it holds no null."""
     declared = column(field.name)
     if not field.nullable and certain and not is_remote(session):
         declared = _assert_not_null(declared, session)
@@ -65,12 +65,14 @@ def declare_column(field: StructField, session: SparkSession, *, certain: bool) 
 def hide_from_pushdown(
     value: Column, field: StructField, session: SparkSession, *, declared: bool, by_id: bool
 ) -> Column:
-    """The column, out of reach of Parquet's own filters where it holds floats or is found `by_id`.
+    """Hide a column from Parquet's filters if it holds floats or is mapped `by_id`.
 
-    Those filters know a file's columns by name alone, and its bounds leave NaN out, which Spark takes
-    for more than any number: its reader would skip row groups that hold rows of `x > 5`. The log's
-    statistics still choose the files. `declared` says that the column is as nullable as the table
-    says, and not always nullable.
+    Parquet's filters find columns by name only, and its bounds leave out NaN, which Spark orders
+    above
+    every number: the reader would skip row groups with rows of `x > 5`. The log's statistics still
+    choose the files. `declared` states that the column has the table's nullability, and is not
+    always
+    nullable.
     """
     if not (by_id or _holds_floats(field.type)):
         return value
@@ -95,7 +97,7 @@ def _holds_floats(kind: DataType) -> bool:
 
 
 def public_metadata(field: StructField) -> dict[str, object]:
-    """What readers may see of a column's metadata: its comment and their like."""
+    """Return a column's metadata for readers, such as its comment."""
     return {key: value for key, value in field.metadata.items() if not key.startswith(_HIDDEN)}
 
 

@@ -1,6 +1,7 @@
-"""Deletion vectors as a constant of each file in a scan, which Spark's own code looks into.
+"""Deletion vectors as a constant of each file in a scan, tested by Spark's own code.
 
-Row *r* of a file is bit *r* mod 64 of the big-endian word at byte 8 · (*r* div 64). The bytes end with
+Row *r* of a file is bit *r* mod 64 of the big-endian word at byte 8 · (*r* div 64). The bytes end
+with
 the file's last deleted row: every row behind it is live.
 """
 
@@ -34,7 +35,7 @@ from engine.storage.uri import open_store
 MOST_WORDS = 4 * 1024 * 1024
 """32 MiB: a bit a row up to each file's last deleted one."""
 MOST_LIVE_WORDS = 16 * MOST_WORDS
-"""For a frame that has no other way to leave rows out."""
+"""Limit for a frame without another way to leave out rows."""
 _THREADS = min(8, 2 * (os.cpu_count() or 1))
 _BYTES = 8
 _WORDS = "__lake_deleted"
@@ -42,7 +43,7 @@ _COMPARATOR = "org.apache.hadoop.io.WritableComparator"
 
 
 def build_deleted_constant(words: Sequence[bytes | None]) -> ConstantColumn:
-    """Return the constant that `is_live` looks into, from the words of each file."""
+    """Return the constant for `is_live`, from the words of each file."""
     return ConstantColumn(_WORDS, pa.array(words, pa.binary()), BinaryType())
 
 
@@ -57,7 +58,7 @@ def is_live(spark: SparkSession, row: Column) -> Column:
 
 
 def _word_at(spark: SparkSession, words: Column, place: Column) -> Any:  # noqa: ANN401 - the JVM's
-    """Return the word at a byte, by a method that checks its bounds."""
+    """Return the word at a byte, by a method with bounds checks."""
     inside: Any = spark
     jvm, context = inside._jvm, spark.sparkContext
     nothing = scala_seq([], spark)
@@ -79,12 +80,12 @@ def _word_at(spark: SparkSession, words: Column, place: Column) -> Any:  # noqa:
 def read_deleted_words(
     table: TableFiles, files: Iterable[AddFile], most_words: int | None = None
 ) -> list[bytes | None] | None:
-    """Return the words of each file, None for a file that keeps all rows.
+    """Return the words of each file, None for a file without deleted rows.
 
-    None in place of the list where all of them take more than `most_words`, MOST_WORDS by default.
+    The result is None if all files together take more than `most_words` (MOST_WORDS by default).
 
     Raises:
-        DeletionVectorError: one is missing or damaged.
+        DeletionVectorError: a vector is missing or damaged.
     """
     store = open_store(table.uri, table.storage_options)
     left = MOST_WORDS if most_words is None else most_words

@@ -1,7 +1,7 @@
-"""What Spark says when it fails, as the engine's errors: the one place that translates its exceptions.
+"""Spark's failures as the engine's errors: the one place that translates its exceptions.
 
-The whole chain of causes decides which error it is. Both of its ends are in the message, all of it is
-in the error's facts (`causes`), and the stack traces are in the log.
+The whole chain of causes decides the error. The message holds both ends of the chain, the error's
+facts (`causes`) hold all of it, and the log holds the stack traces.
 """
 
 import json
@@ -32,7 +32,7 @@ from engine.spark.java_causes import (
 from engine.storage.uri import normalise_uri
 
 ROW_CHECK = "LAKE_ROW_CHECK"
-"""Stands on both sides of what `engine.spark.row_checks` says of a row, as JSON."""
+"""Delimits the JSON report of `engine.spark.row_checks`."""
 
 _log = logging.getLogger(__name__)
 _ROW_REPORT = re.compile(ROW_CHECK + r"(\{.*?\})" + ROW_CHECK, re.DOTALL)
@@ -46,16 +46,16 @@ _FILE = (
 
 
 class SparkJobError(EngineError):
-    """A Spark job failed for a reason that is not the request's."""
+    """A Spark job failed, and the request is not to blame."""
 
     code = "LAKE_SPARK_JOB_FAILED"
     sqlstate = "XX000"
 
 
 class SparkLostError(EngineError):
-    """Spark, or a part of it, ended while it worked: the machine's trouble, not the request's.
+    """Spark, or a part of it, ended during the work: a fault of the machine, not of the request.
 
-    What was requested can be run again once Spark has started again.
+    The request can be run again once Spark has restarted.
     """
 
     code = "LAKE_SPARK_LOST"
@@ -70,34 +70,34 @@ class SparkMemoryError(EngineError):
 
 
 class InvalidValueError(RequestError):
-    """A cast or a computation that ANSI SQL refuses."""
+    """A cast or a computation refused by ANSI SQL."""
 
     code = "LAKE_INVALID_VALUE"
     sqlstate = "22018"
 
 
 class ValueOverflowError(InvalidValueError):
-    """A value that is out of the range of the column it is for."""
+    """A value out of the range of its column."""
 
     code = "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"
     sqlstate = "22003"
 
 
 class InsertOverflowError(ValueOverflowError):
-    """A value of an INSERT that is out of the range of its column."""
+    """A value of an INSERT out of the range of its column."""
 
     code = "CAST_OVERFLOW_IN_TABLE_INSERT"
 
 
 class ValueNotParsedError(InvalidValueError):
-    """A text that is no value of the column it is for."""
+    """A text that cannot be parsed as its column's type."""
 
     code = "CAST_INVALID_INPUT"
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A failure by its signs, and what is said of it; `{told}` are Spark's words."""
+    """A failure by its signs, and its message; `{told}` is Spark's own message."""
 
     signs: re.Pattern[str]
     error: type[EngineError]
@@ -222,7 +222,7 @@ _FAILURES = (
 
 @contextmanager
 def translate_spark_errors(where: str) -> Iterator[None]:
-    """Raise what Spark raises as the engine's error; `where` is the table it works on.
+    """Translate Spark's exceptions to the engine's errors; `where` is the affected table.
 
     Raises:
         EngineError: as `spark_failure`.
@@ -234,15 +234,16 @@ def translate_spark_errors(where: str) -> Iterator[None]:
 
 
 def spark_failure(error: BaseException, where: str) -> EngineError:
-    """What went wrong in Spark, in the engine's words; its chain of causes is in `causes`.
+    """Return a Spark failure as the engine's error, with its chain of causes in `causes`.
 
     Args:
-        error: what Spark raised, one of `SPARK_ERRORS`.
-        where: the table that it worked on.
+        error: Spark's exception, one of `SPARK_ERRORS`.
+        where: the affected table.
 
     Returns:
-        The error of a row check, or of the engine's own code on an executor, as it was raised there;
-        else what `_FAILURES` has for its signs, SparkJobError where it has nothing.
+        The error of a row check, or the engine's own error on an executor, as it was raised; else
+        the
+        entry of `_FAILURES` with its signs, or SparkJobError.
     """
     causes = causes_of(error)
     failure = (
@@ -266,14 +267,14 @@ def _translate_spark_error(causes: tuple[Cause, ...], where: str) -> EngineError
 
 
 def _sign(cause: Cause) -> str:
-    """What tells one failure from another: not the words of an error of Spark's, which quote values."""
+    """Return the text that identifies a failure, without Spark's message, which quotes values."""
     if (python := cause.python_error) is not None:
         return f"{python.kind}: {python.text}"
     return f"{cause.kind}: {cause.condition or cause.text}"
 
 
 def _summarize_causes(causes: tuple[Cause, ...]) -> str:
-    """The first and the last of the chain that say something of their own."""
+    """Join the first and the last informative cause of the chain."""
     words = [cause.words for cause in select_informative(causes)]
     first, root = words[0], words[-1]
     text = first if root in first else f"{first.rstrip('.')}. Caused by: {root}"
@@ -282,7 +283,7 @@ def _summarize_causes(causes: tuple[Cause, ...]) -> str:
 
 
 def _file_in(causes: Iterable[Cause]) -> str | None:
-    """The file that Spark looked for, as the engine spells it; None where Spark does not name it."""
+    """Return the file that Spark looked for, as the engine spells it; None if Spark names none."""
     text = "\n".join(cause.text for cause in causes)
     path = next((named[1] for pattern in _FILE if (named := pattern.search(text))), None)
     try:
@@ -301,7 +302,7 @@ def _file_missing_error(place: str, where: str) -> EngineError:
 
 
 def _find_engine_error(causes: Iterable[Cause]) -> EngineError | None:
-    """An error that the engine's own code raised on an executor."""
+    """Return an error raised by the engine's own code on an executor."""
     for cause in causes:
         python = cause.python_error
         kind = None if python is None else _engine_errors().get(python.kind)
@@ -311,7 +312,7 @@ def _find_engine_error(causes: Iterable[Cause]) -> EngineError | None:
 
 
 def _engine_errors() -> dict[str, type[EngineError]]:
-    """The errors that can be made of their text alone, by their full names."""
+    """Return the errors that can be built from their text alone, by full name."""
     plain = (EngineError.__init__, RequestError.__init__)
     kinds, left = {}, [EngineError]
     while left:
@@ -323,7 +324,7 @@ def _engine_errors() -> dict[str, type[EngineError]]:
 
 
 def _find_row_check_error(causes: Iterable[Cause]) -> EngineError | None:
-    """What `engine.spark.row_checks` found."""
+    """Return the error found by `engine.spark.row_checks`."""
     report = next((named[1] for cause in causes if (named := _ROW_REPORT.search(cause.text))), None)
     if report is None:
         return None

@@ -1,8 +1,8 @@
-"""Files of a version as a relation of Spark's own: the engine says which, Spark's Parquet reader reads them.
+"""Files of a version as a Spark relation: the engine chooses, Spark's Parquet reader reads.
 
-Spark asks a relation for its files by `SparkFileIndex`, with the filters of the query. Answered here, it
-prunes partitions and skips files by the log's statistics, and each file brings constants of its own
-(its number, its partition values) as columns that cost nothing a row.
+Spark asks a relation for its files by `SparkFileIndex`, with the filters of the query. The index
+prunes partitions and skips files by the log's statistics, and each file has constants (its number,
+its partition values) as columns at no cost per row.
 """
 
 import uuid
@@ -36,13 +36,13 @@ from engine.spark.live_tables import LiveTable
 from engine.spark.pushed_filters import translate_filters
 
 LIVE_MARK = "lake.live"
-"""An option of relations that read the latest version; equal for those that read the same."""
+"""An option of relations over the latest version; equal for relations over the same files."""
 Chooser = Callable[[Expression], Collection[AddFile]]
 
 
 @dataclass(frozen=True)
 class ConstantColumn:
-    """A column that has one value a file, in the order of the files."""
+    """A column with one value per file, in the order of the files."""
 
     name: str
     values: pa.Array
@@ -52,16 +52,16 @@ class ConstantColumn:
 
 @dataclass(frozen=True)
 class IndexedFiles:
-    """What a relation reads.
+    """The files of a relation.
 
     Attributes:
         uri: the table's.
         files: the files; `paths` as Spark spells them, `sizes` in bytes.
         constants: columns beside those of the files.
         schema: of the columns in the files.
-        options: what the scan carries in its plan.
-        identity: equal for relations that read the same; none is equal to another where it is "".
-        choose: the files that may hold a row of a condition over the columns that `names` maps to.
+        options: options of the scan in its plan.
+        identity: equal for relations that read the same files; "" equals none.
+        choose: returns the files that may hold a row of a condition over the columns in `names`.
         names: logical names by those in the files.
     """
 
@@ -79,10 +79,10 @@ class IndexedFiles:
 
 @dataclass(frozen=True)
 class LiveFiles:
-    """The files of a table's latest version, whenever a query asks.
+    """The files of a table's latest version at the time of each query.
 
     Attributes:
-        made: those of the version whose columns the relation has.
+        made: the files of the version that gave the relation its columns.
         table: the table.
         at: lists the files of a version.
     """
@@ -93,7 +93,7 @@ class LiveFiles:
 
 
 listing_errors: deque[EngineError] = deque(maxlen=64)
-"""The latest errors that the JVM was told of: it hands on their text alone."""
+"""The latest errors raised to the JVM, which passes on their text alone."""
 _MOST_MARKS = 4096
 _live: dict[str, "WeakSet[SparkFileIndex]"] = {}
 """Indexes by their marks; those of one mark read the same. The JVM keeps one as long as a plan has it."""
@@ -112,12 +112,12 @@ def read_indexed_rows(spark: SparkSession, listed: IndexedFiles | LiveFiles) -> 
 
 
 def live_files(mark: str) -> LiveFiles:
-    """Return the files behind a relation that carries this mark as LIVE_MARK."""
+    """Return the files of the relation with this mark as LIVE_MARK."""
     return next(index.live for index in _live[mark] if index.live is not None)
 
 
 def relation_at(spark: SparkSession, live: LiveFiles, snapshot: Snapshot) -> Any:  # noqa: ANN401
-    """Return a relation of the same files that reads a version and stays there.
+    """Return a relation of the same files fixed at a version.
 
     Raises:
         SchemaChangedSinceAnalysisError: the version has other columns.
@@ -157,7 +157,7 @@ class SparkFileIndex:
     """Spark's `SparkFileIndex`: called on the driver, from whichever thread plans a query."""
 
     class Java:
-        """What Py4J asks of a class that the JVM calls."""
+        """Py4J's declaration of the implemented interface."""
 
         implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
 
@@ -195,7 +195,7 @@ class SparkFileIndex:
         return whole[1]
 
     def _current(self) -> IndexedFiles:
-        """Return the files of the version that the running query reads."""
+        """Return the files of the version read by the running query."""
         if self.live is None:
             return self._listed
         snapshot, listed = self.live.table.latest(self._spark), self._listed
@@ -204,11 +204,11 @@ class SparkFileIndex:
         return listed
 
     def partitionSchema(self) -> Any:  # noqa: ANN401, N802
-        """The constants."""
+        """Return the schema of the constants."""
         return self._partition_schema
 
     def rootPaths(self) -> Any:  # noqa: ANN401, N802
-        """The table's own place: a query asks for it a dozen times."""
+        """Return the table's location, cached: a query asks for it a dozen times."""
         if self._roots is None:
             self._roots = scala_seq([self._hadoop_path(self._listed.uri)], self._spark)
         return self._roots
@@ -228,7 +228,7 @@ class SparkFileIndex:
         return sum(self._listed.sizes)
 
     def refresh(self) -> None:
-        """Keep nothing that would have to be refreshed."""
+        """Do nothing: nothing is cached."""
 
     def metadataOpsTimeNs(self) -> Any:  # noqa: ANN401, N802
         """Not measured."""
@@ -242,16 +242,16 @@ class SparkFileIndex:
         return False
 
     def toString(self) -> str:  # noqa: N802
-        """What two of these are compared by."""
+        """Return the text by which two indexes are compared."""
         kind = "files" if self.live is None else "latest files, since"
         return f"{kind} of {self._listed.uri} {self._identity}"
 
     def hashCode(self) -> int:  # noqa: N802
-        """The hash of its text."""
+        """Return the hash of the identity."""
         return hash(self._identity) & 0x7FFFFFFF
 
     def equals(self, other: Any) -> bool:  # noqa: ANN401
-        """Whether both read the same files: what is cached of one is then taken for the other."""
+        """Whether both read the same files, so that the cache of one serves the other."""
         return other is not None and str(other.toString()) == self.toString()
 
     def _hadoop_path(self, text: str) -> Any:  # noqa: ANN401
@@ -270,7 +270,7 @@ class SparkFileIndex:
         return directories(self._spark, self._schema, pa.table(values), files)
 
     def _find_by_partition(self, listed: IndexedFiles, filters: Any) -> set[int]:  # noqa: ANN401
-        """The places of the files whose constants satisfy filters: Spark evaluates them."""
+        """Return the indexes of files whose constants satisfy filters, as evaluated by Spark."""
         values = {f"c{i}": c.values for i, c in enumerate(listed.constants)}
         values["place"] = pa.array(range(len(listed.files)), pa.int32())
         typed = [column(f"c{i}").cast(c.type).alias(c.name) for i, c in enumerate(listed.constants)]

@@ -60,10 +60,11 @@ _MOST_MAKERS = 256
 
 
 def _maker(spark: SparkSession, kind: spark_types.ArrayType) -> tuple[Any, Any]:
-    """What turns Python's values into Spark's rows, and the expression that makes objects of them.
+    """Return a converter of Python values to Spark rows, and an expression for objects of them.
 
-    The expression keeps the arguments of one object at a time: evaluate a fresh copy of it, or queries
-    of several threads get each other's files.
+    The expression holds the arguments of one object at a time: evaluate a fresh copy of it, or
+    queries
+    in several threads get each other's files.
     """
     inside: Any = spark
     of_kind = _makers.setdefault(inside.sparkContext._gateway, {})
@@ -87,14 +88,14 @@ def _convert_to_spark_storage(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _nullable(schema: spark_types.StructType) -> spark_types.StructType:
-    """What may be null is said beside the files."""
+    """Return the schema with every field nullable: nullability is declared beside the files."""
     return spark_types.StructType(
         [spark_types.StructField(field.name, field.dataType) for field in schema]
     )
 
 
 class _Objects:
-    """Expressions of Spark's that make objects of the JVM."""
+    """Spark expressions that construct JVM objects."""
 
     def __init__(self, spark: SparkSession) -> None:
         inside: Any = spark
@@ -104,7 +105,7 @@ class _Objects:
         self._nothing = scala_seq([], spark)
 
     def build_mapping(self, kind: spark_types.ArrayType) -> Any:  # noqa: ANN401
-        """The expression that turns the first field of a row into directories."""
+        """Return the expression that turns the first field of a row into directories."""
         make = self._expressions.objects
         whole = data_type(kind.json(), self._spark)
         directory_type = whole.elementType()

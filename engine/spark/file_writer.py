@@ -1,7 +1,7 @@
 """Arrow batches into Parquet files of the table, on an executor.
 
-Files go under their final, fresh names: nothing is renamed and nothing else is left behind. Each
-file is synced before its action is reported, so that a commit never names one that could vanish.
+Files get their final, fresh names: nothing is renamed and nothing else is left behind. Each file is
+synced before its action is reported, so that no commit names a file that could vanish.
 """
 
 import itertools
@@ -48,21 +48,22 @@ class PartitionField:
 
 @dataclass(frozen=True)
 class FileTarget:
-    """What an executor must know to write files of a table.
+    """The inputs of an executor for writing files of a table.
 
     Attributes:
-        table_uri: the table's place; `storage_options` open its store.
+        table_uri: the table's location; `storage_options` open its store.
         schema: the files' schema under physical names; `arrow_schema` its Arrow form.
-        described: the columns that statistics describe, where the files hold others too.
+        described: the columns with statistics, if the files hold others too.
         partitions: partition columns, outermost first.
         directory: under the table, "" for data files.
-        prefix: how names start: `part` or `cdc`.
-        target_size_bytes: a file is closed once it is about this large.
-        max_rows: where not 0, it is closed with so many rows too.
+        prefix: the start of file names: `part` or `cdc`.
+        target_size_bytes: approximate size at which a file is closed.
+        max_rows: number of rows at which a file is closed, unless 0.
         has_partition_columns: partition columns stand in the files too, behind the others.
-        is_synced_later: the commit that names the files syncs them, as one of this process does.
-        random_prefix_length: where not 0, files lie in directories of so many random characters,
-            and not in those of their partitions.
+        is_synced_later: the commit syncs the files that it names, as one of this process does.
+        random_prefix_length: unless 0, files lie in directories of this many random characters, and
+            not
+            in those of their partitions.
     """
 
     table_uri: str
@@ -119,7 +120,7 @@ class OpenFile:
             self._flush()
 
     def take(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Add as many rows as it may have; those that are left."""
+        """Add rows up to the limit; return the rest."""
         most = self._target.max_rows - self.rows if self._target.max_rows else rows.num_rows
         self.write(conform(rows.slice(0, most), self._target.arrow_schema))
         return rows.slice(most)
@@ -156,7 +157,7 @@ class OpenFile:
         )
 
     def abandon(self) -> None:
-        """Close and remove what was written."""
+        """Close and remove the file."""
         with suppress(OSError, pa.ArrowException):  # it goes either way
             self._writer.close()
         with suppress(OSError):  # what it holds back may not fit the disk
@@ -176,7 +177,7 @@ class OpenFile:
         return self._buffer
 
     def _store(self) -> int:
-        """Make it durable, unless that is done later; its size in bytes."""
+        """Make the file durable, unless it is synced later; return its size in bytes."""
         if self._local is None:
             store = open_store(self._target.table_uri, self._target.storage_options)
             put_fresh(store, self.path, self._buffer.to_pybytes())
@@ -205,8 +206,10 @@ def write_files(
 ) -> Iterator[tuple[AddFile, int]]:
     """Write batches of the target's data columns, then its partition columns, by position.
 
-    Rows of one partition must be adjacent. Yields each file's action and row count once it is
-    durable, or whole where it is synced later; on failure what is open is removed, what was yielded is the caller's.
+    Rows of one partition must be adjacent. Yield each file's action and row count once it is
+    durable,
+    or complete if it is synced later. On failure the open file is removed; the caller removes the
+    yielded ones.
     """
     current: OpenFile | None = None
     partition: tuple[str | None, ...] | None = None
@@ -235,7 +238,7 @@ def write_files(
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The first columns of a batch under the schema's names and types."""
+    """Return the first columns of a batch under the schema's names and types."""
     arrays = [
         batch.column(i)
         if batch.column(i).type == target_field.type
@@ -248,7 +251,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _constants(
     target: FileTarget, partition: tuple[str | None, ...]
 ) -> list[tuple[pa.Field, pa.Scalar]]:
-    """The partition columns of one file, each with its one value."""
+    """Return the partition columns of one file, each with its one value."""
     fields = []
     for partition_field, text in zip(target.partitions, partition, strict=True):
         value = partition_scalar(text, partition_field.type)
@@ -284,7 +287,7 @@ def _runs(
 
 
 def _iter_nan_columns(table: pa.Table) -> Iterator[tuple[str, ...]]:
-    """Leaves that hold a NaN: Parquet's bounds leave it out, Spark orders it last."""
+    """Iterate over leaves with a NaN: Parquet's bounds leave it out, Spark orders it last."""
     for name in table.column_names:
         yield from _nan_paths(table.column(name), (name,))
 

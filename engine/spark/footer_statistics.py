@@ -1,6 +1,7 @@
 """Statistics of a data file from its Parquet footer (protocol: Per-file Statistics).
 
-What a footer cannot promise is left out: a missing bound skips nothing and loses no row.
+Bounds that a footer does not guarantee are left out: a missing bound skips nothing and loses no
+row.
 Keys are physical column names.
 """
 
@@ -43,7 +44,7 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(slots=True)
 class _Leaf:
-    """What the row groups say of one column. Bounds are whole microseconds, days or plain values."""
+    """The row groups' statistics of one column. Bounds are microseconds, days or plain values."""
 
     null_count: int = 0
     is_counted: bool = True
@@ -54,11 +55,12 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class FooterStatistics:
-    """How to turn a footer into statistics.
+    """Converts a footer into statistics.
 
     Args:
-        schema: the table's data columns under physical names. A file may hold fewer, or in another order.
-        indexed: which leaves are wanted.
+        schema: the table's data columns under physical names. A file may hold fewer, or in another
+            order.
+        indexed: the leaves that get statistics.
     """
 
     schema: StructType
@@ -72,7 +74,8 @@ class FooterStatistics:
         Args:
             footer: the file's footer.
             with_nan: leaves that hold NaN, which Parquet's bounds leave out. None for a file of
-                another program: nobody knows which, nor how it orders decimals kept as bytes.
+                another
+                program: its NaNs are unknown, and so is its order of decimals kept as bytes.
         """
         nulls: dict[str, Any] = {}
         lows: dict[str, Any] = {}
@@ -98,7 +101,7 @@ class FooterStatistics:
     def _iter_leaves(
         self, footer: pq.FileMetaData, *, is_own: bool
     ) -> Iterator[tuple[ColumnPath, DataType, _Leaf]]:
-        """Yield the indexed leaves that the file has: path, type in the table, sums."""
+        """Yield the indexed leaves of the file: path, type in the table, sums."""
         columns, calendar = _columns_by_path(footer), legacy_times(footer)
         fields = iter_nested(self.schema.fields)
         leaves = (pair for pair in fields if not isinstance(pair[1].type, StructType))
@@ -117,11 +120,11 @@ class FooterStatistics:
 def _choose_reader(
     column: pq.ColumnSchema, kind: DataType, calendar: LegacyTimes | None, *, is_own: bool
 ) -> _Reader | None:
-    """Return how a raw bound of a column becomes a value of a type; None where it does not.
+    """Return the conversion of a raw bound of a column to a value of a type; None if there is none.
 
-    Only what every writer of Parquet orders as the type is ordered has bounds. INT96, nanoseconds,
-    unsigned integers, intervals and times of day have none, nor has what is stored as bytes; dates
-    and times of files that may count in the Julian calendar have none.
+    A column has bounds only if every Parquet writer orders its values as the type does. INT96,
+    nanoseconds, unsigned integers, intervals, times of day and types stored as bytes have none, nor
+    have dates and times of files that may use the Julian calendar.
     """
     logical: dict[str, Any] = msgspec.json.decode(column.logical_type.to_json())
     if isinstance(kind, DecimalType):
@@ -171,7 +174,8 @@ def _decimal_reader(
 def _columns_by_path(footer: pq.FileMetaData) -> dict[ColumnPath, int]:
     """Return the Parquet columns outside lists and maps by the names along their path.
 
-    A name may hold dots, which the paths of the Parquet schema do not tell from fields of structs.
+    A name may hold dots; the paths of the Parquet schema do not distinguish them from struct
+    fields.
     """
     try:
         schema = footer.schema.to_arrow_schema()
@@ -223,7 +227,7 @@ def _take(leaf: _Leaf, chunk: pq.ColumnChunkMetaData, reader: _Reader | None) ->
 
 
 def _as_json(kind: DataType, leaf: _Leaf) -> tuple[Any, Any]:
-    """The bounds as JSON values, (None, None) where they cannot be written."""
+    """Return the bounds as JSON values, (None, None) if they cannot be written."""
     if leaf.low is None or leaf.high is None:
         return None, None
     name = kind.name if isinstance(kind, PrimitiveType) else "decimal"
@@ -250,7 +254,7 @@ def _upper(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _cut_above(text: str) -> str:
-    """A text that is not below the whole one: it goes on over characters that nothing exceeds."""
+    """Truncate a text to an upper bound: the cut moves past characters that nothing exceeds."""
     end = MAX_STRING_LENGTH
     while text[end : end + 1] == _TIE_BREAKER:
         end += 1

@@ -1,4 +1,4 @@
-"""What a caller put before a DataFrame's columns: the name that `alias` gave it."""
+"""The alias of a caller's DataFrame, as a prefix of its columns."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ _KEEP_NAMES = frozenset(
         *("Distinct", "Hint", "ResolvedHint", "Sample", "Repartition", "RepartitionByExpression"),
     ]
 )
-"""Steps that leave the names of what is below them."""
+"""Plan nodes that keep the names of their child."""
 
 
 def aliases_of(frame: DataFrame) -> tuple[str, ...]:
-    """The name, none where it has none or its columns have several."""
+    """Return the alias; empty if there is none or the columns have several."""
     if is_remote(frame.sparkSession):
         inside: Any = frame
         return _read_remote_names(inside._plan)

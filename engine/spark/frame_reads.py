@@ -1,4 +1,4 @@
-"""Which tables a DataFrame reads, and at which version: what its analysed plan scans."""
+"""The tables and versions that a DataFrame reads, from its analysed plan."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from engine.spark.jvm import frame_over, get_analysed_plan, iter_seq
 from engine.spark.session import is_remote
 
 TABLE_MARK, VERSION_MARK = "lake.table", "lake.version"
-"""Options that a scan carries in the plan; Spark's Parquet reader does not know them."""
+"""Options of a scan in the plan; Spark's Parquet reader ignores them."""
 _FILES_OF_RDD = 20
 _TIME_TRAVEL = ("versionasof", "timestampasof")
 
@@ -24,11 +24,11 @@ class TableRead:
     """A scan of files.
 
     Attributes:
-        place: a table's, or of files or a directory that may be inside one.
-        version: the one that is read, None where the plan does not say it.
-        text: SQL that only the server of Spark Connect will understand.
+        place: the location of a table, or of files or a directory that may be inside one.
+        version: the version read, None if the plan does not state it.
+        text: SQL that only a Spark Connect server will parse.
         is_pinned: the plan fixes the version: `version`, or one that the caller requested by name.
-        is_fixed: it reads what was there when the frame was made, and the plan does not say when.
+        is_fixed: it reads the state at the frame's creation, and the plan does not state when.
     """
 
     place: str = ""
@@ -39,9 +39,9 @@ class TableRead:
 
 
 def reads_of(frame: DataFrame) -> list[TableRead]:
-    """What the frame scans, its subqueries included.
+    """Return the scans of a frame, its subqueries included.
 
-    Rows that were checkpointed or came from the program itself no longer say where they are from.
+    Rows from a checkpoint or from the program itself have lost their origin.
     """
     if is_remote(frame.sparkSession):
         return list(_remote_reads(_message(frame)))
@@ -49,9 +49,9 @@ def reads_of(frame: DataFrame) -> list[TableRead]:
 
 
 def live_reads_of(frame: DataFrame) -> list[TableRead]:
-    """As `reads_of`, without the scans that Spark takes from its cache.
+    """Return the scans as `reads_of` does, without those that Spark takes from its cache.
 
-    Spark Connect says only that there is something from the cache: then none is sure to be live.
+    Spark Connect only reports that some data is cached: then no scan is known to be live.
     """
     if not is_remote(frame.sparkSession):
         again = frame_over(get_analysed_plan(frame), frame.sparkSession)
@@ -74,7 +74,7 @@ def option_of(options: Any, name: str) -> str | None:  # noqa: ANN401 - a map of
 
 
 def files_of(frame: DataFrame) -> list[str] | None:
-    """The files that a frame of Spark Connect scans, by its views too; None where none can say it."""
+    """Return the files that a Spark Connect frame scans, also through views; None if unknown."""
     plan = str(_untype(frame)._explain_string()).lower()
     if "subquery" in plan or "batchscan" in plan:
         return None
@@ -118,7 +118,7 @@ def _iter_file_reads(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
 
 
 def _iter_rdd_reads(rdd: Any) -> Iterator[TableRead]:  # noqa: ANN401
-    """The files that rows were read from on their way through an RDD, some of each scan."""
+    """Iterate over files from which the rows of an RDD were read, some of each scan."""
     pending, seen = [rdd], set[int]()
     while pending:
         here = pending.pop()
@@ -150,7 +150,7 @@ def _iter_source_reads(leaf: Any) -> Iterator[TableRead]:  # noqa: ANN401
 
 
 def _message(frame: DataFrame) -> Any:  # noqa: ANN401 - protocol buffers
-    """The plan as it is sent to the server."""
+    """Return the plan as it is sent to the server."""
     inside = _untype(frame)
     return inside._plan.to_proto(inside.sparkSession.client)
 

@@ -1,7 +1,7 @@
-"""Identity columns: rows are numbered where a write leaves the column out (protocol: Identity Columns).
+"""Identity columns: the table numbers rows unless a write does (protocol: Identity Columns).
 
-The numbers are dense within one write. The last one given goes into the schema, so that two
-concurrent writes cannot give the same: both change the metadata, and the second one is aborted.
+The numbers are dense within one write. The schema keeps the last one, so that two concurrent writes
+cannot assign the same number: both change the metadata, and the second one is aborted.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ _WITHIN_PARTITION = (1 << 33) - 1
 
 
 def identity_columns(schema: StructType) -> list[StructField]:
-    """The columns whose values the table gives."""
+    """Return the columns whose values the table generates."""
     return [field for field in schema if START in field.metadata]
 
 
@@ -33,7 +33,7 @@ def check_explicit(schema: StructType, given: StructType) -> None:
     """Refuse values for columns that only the table may number.
 
     Raises:
-        IdentityInsertError: such a column is among the data.
+        IdentityInsertError: the data holds such a column.
     """
     for identity_column in identity_columns(schema):
         if given.get(identity_column.name) is not None and not identity_column.metadata.get(
@@ -44,14 +44,14 @@ def check_explicit(schema: StructType, given: StructType) -> None:
 
 
 def restore_latest_marks(schema: StructType, latest: StructType) -> StructType:
-    """Return a schema that succeeds the latest one: its identity columns give no number again."""
+    """Return a schema whose identity columns never repeat a number of the latest schema."""
     return StructType(tuple(_latest(field, latest.get(field.name)) for field in schema))
 
 
 def number_rows(
     frame: DataFrame, schema: StructType, given: StructType
 ) -> tuple[DataFrame, StructType]:
-    """The rows with the identity columns they lack, and the schema with what was given out."""
+    """Add missing identity columns; return the rows and the schema with the last numbers."""
     missing = [
         identity_column
         for identity_column in identity_columns(schema)
@@ -96,7 +96,7 @@ def _next(field: StructField) -> int:
 
 
 def _number_rows(frame: DataFrame) -> tuple[DataFrame, int]:
-    """Numbers from 0 without a gap, over rows that are kept so that they are numbered once."""
+    """Number rows from 0 without a gap; keep them so that they are numbered once."""
     marked = frame.withColumn(_NUMBER, F.monotonically_increasing_id())
     kept = materialise_rows(marked)
     part = F.shiftright(column(_NUMBER), 33)

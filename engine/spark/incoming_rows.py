@@ -1,7 +1,8 @@
-"""Rows of a DataFrame held to a table's rules by Arrow, where the plan cannot be changed any more.
+"""Rows of a DataFrame checked by Arrow against a table's rules, where the plan is already fixed.
 
-The operations let Spark complete and check rows; Spark's writers of Python data sources get batches.
-What Arrow cannot check exactly as Spark would is refused by name, never let through.
+The operations let Spark complete and check rows; Spark's writers of Python data sources get
+batches.
+A check that Arrow cannot do exactly as Spark would is refused by name, never skipped.
 """
 
 import json
@@ -51,15 +52,15 @@ _ANOTHER_WAY = "Write with the engine's append command, or its foreachBatch writ
 
 @dataclass(frozen=True)
 class IncomingRows:
-    """How batches of a DataFrame become rows of a table; it travels to the executors.
+    """The conversion of a DataFrame's batches to rows of a table; it is pickled for the executors.
 
     Attributes:
-        table: its place, for messages.
+        table: its location, for messages.
         schema: the table's columns.
         given: the columns of the batches, by the table's spelling, in their order.
-        rules: what every row must keep.
-        generated: what columns are computed from others, with the expression.
-        defaults: what is put where the batches lack a column.
+        rules: the rules for every row.
+        generated: the generated columns with their expressions.
+        defaults: values for columns missing from the batches.
     """
 
     table: str
@@ -73,12 +74,12 @@ class IncomingRows:
     def plan(
         cls, table: str, metadata: Metadata, schema: StructType, data: StructType, now_ms: int
     ) -> "IncomingRows":
-        """The plan for rows of the schema `data`.
+        """Plan the conversion for rows of the schema `data`.
 
         Raises:
-            SchemaMismatchError: columns or types that the table does not take.
-            UnsupportedFeatureError: a rule of the table that the engine does not understand.
-            RequestError: only Spark could check a rule, number rows, or fill text up.
+            SchemaMismatchError: the table does not accept the columns or types.
+            UnsupportedFeatureError: the engine does not support a rule of the table.
+            RequestError: only Spark could check a rule, number rows, or pad text.
         """
         _check_columns(schema, data)
         numbered = identity_columns(schema)
@@ -110,11 +111,11 @@ class IncomingRows:
         return rows
 
     def apply(self, batch: pa.RecordBatch) -> pa.Table:
-        """The rows of a batch under the table's columns, once they keep every rule.
+        """Return the rows of a batch under the table's columns, checked against every rule.
 
         Raises:
-            InvariantViolationError: one does not; the first is shown.
-            RequestError: Arrow cannot say of one whether it does.
+            InvariantViolationError: a row breaks a rule; the first is shown.
+            RequestError: Arrow cannot check a row.
         """
         columns = {
             name: _cast_to_kind(column, self._type(name))
@@ -186,7 +187,7 @@ def _check_columns(schema: StructType, data: StructType) -> None:
 
 
 def _render_json(value: object) -> str:
-    """A value as the checks in Spark show it."""
+    """Render a value as the checks in Spark do."""
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
@@ -203,7 +204,7 @@ def _fits(data: DataType, table: DataType) -> bool:
 
 
 def _is_padded(field: StructField) -> bool:
-    """Whether a CHAR is in it, whose text has a fixed length."""
+    """Whether the column holds a CHAR, which has a fixed length."""
     return bool(_CHAR.search(str(field.metadata.get(TEXT_TYPE, ""))))
 
 
@@ -257,7 +258,7 @@ def _each_keeps(values: pa.ChunkedArray, held: DataType) -> pa.ChunkedArray:
 
 
 def _fit_text_lengths(values: pa.Array, field: StructField) -> pa.Array:
-    """Texts without the spaces that are beyond their column's length, as Spark stores them."""
+    """Cut spaces beyond the column's length, as Spark does."""
     if TEXT_TYPE not in field.metadata:
         return values
     declared = read_declared_type(field)

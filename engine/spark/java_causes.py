@@ -1,7 +1,7 @@
-"""The chain of causes of an exception that came out of Spark, link by link.
+"""The chain of causes of a Spark exception, link by link.
 
-Spark's own words are often about the outermost link only: what a store, a file or a Python worker
-said stands further in.
+Spark's own message is often about the outermost link only: the message of a store, a file or a
+Python worker stands further in.
 """
 
 import re
@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.errors import PySparkException
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
-"""What a call of Spark raises: its own errors, and those of a connection to a JVM that is gone."""
+"""Exceptions of Spark calls: its own errors, and those of a connection to a dead JVM."""
 
 _MAX_CAUSES = 20
 _MAX_TEXT = 100_000
@@ -33,7 +33,7 @@ _PYTHON_ERROR = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?\Z", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class PythonError:
-    """An error that Python code raised on an executor: its full name and its text."""
+    """An error of Python code on an executor: its full name and its text."""
 
     kind: str
     text: str
@@ -41,7 +41,7 @@ class PythonError:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One link of a chain of exceptions: the class that was raised and what it said."""
+    """One link of a chain of exceptions: its class and its message."""
 
     kind: str
     text: str
@@ -58,12 +58,12 @@ class Cause:
 
     @property
     def is_wrapper(self) -> bool:
-        """Whether it says nothing but that something else failed."""
+        """Whether it only says that something else failed."""
         return _WRAPPER.match(self.text) is not None
 
     @property
     def python_error(self) -> PythonError | None:
-        """What a traceback in its text ends with, None where there is none."""
+        """The error at the end of a traceback in its text, None without a traceback."""
         lines = self.text.splitlines()
         frames = [n for n, line in enumerate(lines) if _FRAME.match(line)]
         after = range(frames[-1] + 1, len(lines)) if frames else range(0)
@@ -76,7 +76,7 @@ class Cause:
 
     @property
     def words(self) -> str:
-        """What it says in one line, bounded, without traces."""
+        """Its message in one line, bounded, without traces."""
         if (python := self.python_error) is not None:
             return _line(f"{python.kind.rpartition('.')[2]}: {python.text}")
         lines = self.text.splitlines()
@@ -85,19 +85,19 @@ class Cause:
 
 
 def causes_of(error: BaseException) -> tuple[Cause, ...]:
-    """The chain of a Spark error, outermost first; of an error that is not Java's, that one alone."""
+    """Return the causes of a Spark error, outermost first; an error outside Java has one."""
     java = error.java_exception if isinstance(error, Py4JJavaError) else None
     java = getattr(error, "_origin", None) if java is None else java
     return tuple(iter_causes(java)) or (Cause(type(error).__name__, str(error)[:_MAX_TEXT]),)
 
 
 def select_informative(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """The links that say something of their own; all of them where none does."""
+    """Return the causes that are not mere wrappers; all of them if there is none."""
     return tuple(cause for cause in causes if not cause.is_wrapper) or causes
 
 
 def stack_traces(error: BaseException) -> str:
-    """All that Java said of an error: every stack trace, causes among them."""
+    """Return every stack trace of a Java error, causes included."""
     try:
         return str(getattr(error, "_stackTrace", None) or error)
     except SPARK_ERRORS:  # Java is asked for them, and may be gone

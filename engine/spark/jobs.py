@@ -25,16 +25,17 @@ _PROPERTIES = (
 _POLL_SECONDS = 0.5
 _END_SECONDS = 0.2
 _STOPS = (OperationCancelledError, ConflictError)
-"""What a callback raises to have the work stopped."""
+"""Exceptions by which a callback stops the work."""
 _LOOKS_A_TIMING = 6  # how long single tasks took is asked less often
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an operation is: `done` of `total` `unit`s of a named stage.
+    """Progress of an operation: `done` of `total` `unit`s of a named stage.
 
-    `detail` says in words what the stage found. Where Spark works, `counts` has what its tasks cost
-    so far, `times` how long they took one by one, and `stages` which of Spark's stages they were of.
+    `detail` is the stage's result in words. For Spark stages, `counts` holds the cost of the tasks
+    so
+    far, `times` their durations, and `stages` their Spark stages.
     """
 
     stage: str
@@ -58,13 +59,14 @@ def no_progress(_progress: Progress) -> None:
 def job_group(
     spark: SparkSession, stage: str, progress: ProgressCallback, *, counted: bool = True
 ) -> Iterator[None]:
-    """Run Spark actions as one group whose tasks are reported, and which the report can cancel.
+    """Run Spark actions as one group whose tasks are reported, and which the callback can cancel.
 
-    Where nobody is told what tasks cost, not `counted`, Spark is not asked: each answer is a call to
-    the JVM for which the work would wait.
+    Unless `counted`, the cost of tasks is not read: each read is a call to the JVM that delays the
+    work.
 
-    However it is left, no task of the group runs any more: what failed or was cancelled writes no
-    file after its files were removed. A group that the caller's program is in is put back then.
+    However the group ends, none of its tasks still runs afterwards: a failed or cancelled task
+    writes no
+    file after the cleanup. The job group of the caller's program is restored.
 
     Raises:
         OperationCancelledError, ConflictError: `progress` raised it; the group's tasks were ended.
@@ -109,7 +111,7 @@ class _JobGroup:
         self._context.setLocalProperty("spark.scheduler.pool", self.name)
 
     def end(self) -> None:
-        """Put what follows where it was before."""
+        """Restore the thread's previous job group."""
         for name, value in self._before.items():
             self._context.setLocalProperty(name, cast("str", value))  # None clears it
 
@@ -122,7 +124,7 @@ class _JobGroup:
         return self._tasks.are_running()
 
     def look(self, stage: str, *, timed: bool, in_haste: bool = False) -> Progress:
-        """What its tasks cost so far."""
+        """Return the cost of its tasks so far."""
         counts = self._tasks.counts()
         told = Progress(stage, counts.done, counts.total, counts=counts)
         if timed:
@@ -132,22 +134,22 @@ class _JobGroup:
         return told
 
     def settle(self) -> None:
-        """Have Spark count what has ended."""
+        """Make Spark count finished tasks."""
         self._tasks.settle()
 
 
 class _RemoteGroup:
-    """The operations of one tag on a server of Spark Connect, which does not say what tasks cost."""
+    """The operations of one tag on a Spark Connect server, which does not report costs."""
 
     def __init__(self, session: SparkSession, name: str) -> None:
         self._session, self.name = session, name
 
     def begin(self, _stage: str) -> None:
-        """Tag what this thread asks for."""
+        """Tag the operations of this thread."""
         self._session.addTag(self.name)
 
     def end(self) -> None:
-        """Tag what follows no longer."""
+        """Remove the tag."""
         self._session.removeTag(self.name)
 
     def cancel(self) -> None:
@@ -200,11 +202,13 @@ class _Watcher(threading.Thread):
         self.join()
 
     def end_tasks(self) -> None:
-        """Cancel what is left and wait until it has ended, which Spark's own error does not wait for.
+        """Cancel the remaining tasks and wait for their end, which Spark's own error does not do.
 
-        A task that heeds no interrupt is waited for, however long it takes, and the callback is told
-        of it: Spark's task reaper ends its executor in time, if that is no part of this process.
-        Where Spark is gone no task runs.
+        A task that ignores interrupts is waited for without limit, and the callback is informed:
+        Spark's
+        task reaper ends its executor in time, unless it is part of this process. If Spark is gone,
+        no task
+        runs.
         """
         with suppress(*SPARK_ERRORS):
             while self._group.is_running():
@@ -214,14 +218,14 @@ class _Watcher(threading.Thread):
                 self._pause.wait(_END_SECONDS)
 
     def tell_end(self) -> None:
-        """What the group cost in the end. Whatever ended it is not hidden by this failing."""
+        """Report the group's final cost. A failure here does not hide the group's own error."""
         if not self._counted:
             return
         with suppress(*SPARK_ERRORS, OSError, *_STOPS):
             self._progress(self._last_look())
 
     def _last_look(self) -> Progress:
-        """The work waits for this one."""
+        """Return the final progress; the work waits for it."""
         counted = self._look(timed=False)
         if counted.done < counted.total:
             with suppress(*SPARK_ERRORS):

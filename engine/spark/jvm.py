@@ -1,4 +1,4 @@
-"""What classic PySpark keeps in its JVM: plans and expressions that its Python API does not show.
+"""Plans and expressions in the JVM of classic PySpark, hidden by its Python API.
 
 Sessions of Spark Connect have none of it.
 """
@@ -13,18 +13,18 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.utils import is_remote
 
 _kept: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
-"""By gateway: what a JVM has been asked for, and would give again."""
+"""Cached results of JVM calls, by gateway."""
 _MOST_KEPT = 1024
 
 
 def get_analysed_plan(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
-    """A frame's plan with every name in it resolved."""
+    """Return a frame's plan with every name resolved."""
     inside: Any = frame
     return inside._jdf.queryExecution().analyzed()
 
 
 def frame_over(plan: Any, session: SparkSession) -> DataFrame:  # noqa: ANN401
-    """The rows of an analysed plan as a frame of a session; what was resolved stays as it is."""
+    """Return an analysed plan as a frame of a session; resolved names stay resolved."""
     inside: Any = session
     context: SparkContext = inside.sparkContext
     of_rows = keep_in_jvm(context, "Dataset", lambda: sql_package(session).classic.Dataset.ofRows)
@@ -32,16 +32,16 @@ def frame_over(plan: Any, session: SparkSession) -> DataFrame:  # noqa: ANN401
 
 
 def empty_frame(session: SparkSession) -> DataFrame:
-    """A frame without rows and columns, for which no job runs."""
+    """Return a frame without rows and columns, which needs no job."""
     inside: Any = session
     return DataFrame(inside._jsparkSession.emptyDataFrame(), session)
 
 
 def expression_of(column: Column, session: SparkSession) -> Any:  # noqa: ANN401
-    """A column's expression; SQL text in it is parsed by the session's own settings.
+    """Return a column's expression; its SQL text is parsed by the session's settings.
 
     Raises:
-        ParseException: Spark does not understand the text.
+        ParseException: Spark cannot parse the text.
     """
     inside: Any = session
     of_column: Any = column
@@ -49,7 +49,7 @@ def expression_of(column: Column, session: SparkSession) -> Any:  # noqa: ANN401
 
 
 def column_of(expression: Any, session: SparkSession) -> Column:  # noqa: ANN401
-    """An expression as a column."""
+    """Return an expression as a column."""
     made: Any = Column
     return made(sql_package(session).classic.ExpressionUtils.column(expression))  # type: ignore[no-any-return]
 
@@ -68,9 +68,9 @@ def expressions(session: SparkSession) -> Any:  # noqa: ANN401
 
 
 def keep_in_jvm(context: SparkContext, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """What `make` gives, made once for a key in each JVM: a class of Java's, columns, no state.
+    """Return the result of `make`, cached by key for each JVM: classes, columns, no state.
 
-    To find a class takes a call of the JVM for each part of its name.
+    A class lookup takes one JVM call per part of its name.
     """
     of_jvm = _kept.setdefault(context._gateway, {})
     if key not in of_jvm:
@@ -81,7 +81,7 @@ def keep_in_jvm(context: SparkContext, key: Hashable, make: Callable[[], Any]) -
 
 
 def column_named(text: str) -> Column:
-    """`F.col`, in one call of the JVM where that takes three."""
+    """Return `F.col(text)` in one JVM call instead of three."""
     context = SparkContext._active_spark_context
     if is_remote() or context is None:
         return F.col(text)
@@ -91,31 +91,31 @@ def column_named(text: str) -> Column:
 
 
 def make_active(session: SparkSession) -> None:
-    """Make a session the thread's active one: Spark looks there for names of sources that are taken."""
+    """Make a session the thread's active one: Spark checks there which source names are taken."""
     inside: Any = session
     inside._jvm.SparkSession.setActiveSession(inside._jsparkSession)
 
 
 def source_exists(session: SparkSession, name: str) -> bool:
-    """Whether a session has a data source of a name that was registered in it."""
+    """Whether a data source of this name is registered in a session."""
     make_active(session)
     inside: Any = session
     return bool(inside._jsparkSession.sessionState().dataSourceManager().dataSourceExists(name))
 
 
 def data_type(text: str, session: SparkSession) -> Any:  # noqa: ANN401
-    """The type that a JSON text describes."""
+    """Parse a type from JSON text."""
     inside: Any = session
     return inside._jsparkSession.parseDataType(text)
 
 
 def scala_seq(items: Sequence[object], session: SparkSession) -> Any:  # noqa: ANN401
-    """A list as one of Scala's."""
+    """Return a list as a Scala Seq."""
     inside: Any = session
     return inside._jvm.PythonUtils.toSeq(items)
 
 
 def iter_seq(sequence: Any) -> Iterator[Any]:  # noqa: ANN401
-    """The items of one of Scala's lists."""
+    """Iterate over the items of a Scala Seq."""
     for index in range(sequence.size()):
         yield sequence.apply(index)

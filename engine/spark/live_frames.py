@@ -1,4 +1,4 @@
-"""DataFrames that read the latest versions of tables, as DataFrames that stay at chosen ones."""
+"""DataFrames over the latest versions of tables, converted to fixed versions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,9 +14,9 @@ from engine.spark.session import is_remote
 
 
 def pin_versions(frame: DataFrame, choose: Callable[[LiveTable], Snapshot]) -> DataFrame:
-    """Return the frame with every scan of a latest version at the version that `choose` returns.
+    """Return the frame with every scan of a latest version fixed at the version chosen by `choose`.
 
-    What Spark takes from its cache stays as it is cached.
+    Data from Spark's cache stays as cached.
 
     Raises:
         SchemaChangedSinceAnalysisError: a version has other columns than the frame.
@@ -35,14 +35,14 @@ def pin_versions(frame: DataFrame, choose: Callable[[LiveTable], Snapshot]) -> D
 
 
 def refresh(frame: DataFrame) -> DataFrame:
-    """Return the frame without what Spark remembers of its last run; itself where all of it stays."""
+    """Return the frame without Spark's state of its last run; itself if it has no live scan."""
     if is_remote(frame.sparkSession) or not _marks(get_analysed_plan(frame)):
         return frame
     return frame_over(get_analysed_plan(frame), frame.sparkSession)
 
 
 def _use_cached_data(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
-    """Return the plan with what is cached now in the place of what it was made from."""
+    """Return the plan with currently cached data in place of its sources."""
     plan = get_analysed_plan(frame)
     again: Any = frame_over(plan, frame.sparkSession)
     cached = again._jdf.queryExecution().withCachedData()
@@ -64,10 +64,10 @@ def _mark(node: Any) -> str | None:  # noqa: ANN401 - the JVM's
 
 
 class _Relations:
-    """Scala's function that replaces the marked relations of a plan."""
+    """A Scala function that replaces the marked relations of a plan."""
 
     class Java:
-        """What Py4J asks of a class that the JVM calls."""
+        """Py4J's declaration of the implemented interface."""
 
         implements = ("scala.PartialFunction",)
 
@@ -79,7 +79,7 @@ class _Relations:
         return _mark(node) in self._relations
 
     def apply(self, node: Any) -> Any:  # noqa: ANN401
-        """The relation that takes the node's place."""
+        """Return the relation to put in the node's place."""
         mark = _mark(node)
         if mark is None or mark not in self._relations:
             return node
@@ -92,5 +92,5 @@ class _Relations:
         )
 
     def applyOrElse(self, node: Any, default: Any) -> Any:  # noqa: ANN401, ARG002, N802
-        """The same; every other node stays."""
+        """Replace a marked relation; leave every other node as it is."""
         return self.apply(node)

@@ -1,4 +1,4 @@
-"""Which rows deletion vectors leave, decided on the executors."""
+"""Live rows by deletion vectors, evaluated on the executors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from engine.storage.uri import open_store
 def live_rows(
     table: TableFiles, files: Mapping[int, AddFile]
 ) -> Callable[[Column, Column], Column]:
-    """A function of a file's number and a row's position: whether the row is live."""
+    """Return a function of a file's number and a row's position: whether the row is live."""
     counted = {index: _keep_count_only(add) for index, add in files.items()}
     roots = tuple(table.allowed_roots)
     mask = _Mask(table.uri, dict(table.storage_options), counted, roots)
@@ -34,7 +34,7 @@ def live_rows(
 
 
 def _keep_count_only(add: AddFile) -> AddFile:
-    """Return a file without the statistics that executors do not need."""
+    """Return a file without statistics except the row count: executors do not need them."""
     claimed = read_claimed_rows(add.stats)
     stats = None if claimed is None else add_row_count(None, claimed)
     return msgspec.structs.replace(add, stats=stats, tags=None)
@@ -42,7 +42,7 @@ def _keep_count_only(add: AddFile) -> AddFile:
 
 @dataclass
 class _Mask:
-    """Which rows the deletion vectors leave, decided on an executor."""
+    """The mask of live rows, evaluated on an executor."""
 
     uri: str
     storage_options: dict[str, str]

@@ -1,4 +1,4 @@
-"""A table that a DataFrame reads at the latest version whenever a query runs.
+"""A table read by a DataFrame at its latest version at the time of each query.
 
 Every scan of the table in one query reads the same version.
 """
@@ -21,12 +21,12 @@ from engine.table import DeltaTable
 _EXECUTION = "spark.sql.execution.id"
 _MOST_READS = 4096
 _versions: dict[tuple[str, str, str], int] = {}
-"""By application, query and place of the table: the version that the query reads."""
+"""The version read by a query, by application, query and table location."""
 _lock = threading.Lock()
 
 
 class SchemaChangedSinceAnalysisError(RequestError):
-    """The latest version of a table no longer fits a DataFrame that reads it."""
+    """The latest version of a table no longer fits a DataFrame over it."""
 
     code = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
 
@@ -37,8 +37,8 @@ class LiveTable:
 
     Attributes:
         table: the table.
-        files_of: tells what readers of a version's files must know.
-        snapshot: the version whose columns the DataFrame has.
+        files_of: returns the readers' inputs for a version's files.
+        snapshot: the version with the DataFrame's columns.
     """
 
     table: DeltaTable
@@ -52,7 +52,7 @@ class LiveTable:
 
     @property
     def access(self) -> str:
-        """The table's place, and by which options and roots it is read."""
+        """The table's location with the options and roots for reading it."""
         options = tuple(sorted(self.table.storage_options.items()))
         return f"{self.place} {hash((options, tuple(self.table.allowed_roots))):x}"
 
@@ -62,7 +62,7 @@ class LiveTable:
         return has_feature(self.snapshot.protocol, "deletionVectors")
 
     def latest(self, spark: SparkSession) -> Snapshot:
-        """Return the version that the running query reads: the latest one when it first asked."""
+        """Return the version for the running query: the latest at its first call."""
         context = spark.sparkContext
         execution = context.getLocalProperty(_EXECUTION)
         if execution is None:
@@ -103,7 +103,7 @@ class LiveTable:
 
 
 def _change(before: TableFiles, after: TableFiles) -> str | None:
-    """Return what keeps the columns of a version from being read in a later one, None for nothing."""
+    """Return why a later version cannot be read with a version's columns; None if it can."""
     modes = {before.mapping_mode, after.mapping_mode}
     if len(modes) > 1 and "id" in modes:
         return "columns are mapped in another way"

@@ -1,4 +1,4 @@
-"""Rows that a run computes once and keeps in Spark, until it ends."""
+"""Rows computed once and kept in Spark until the run ends."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,9 +14,9 @@ _KEPT: ContextVar[list[DataFrame] | None] = ContextVar("_KEPT", default=None)
 
 
 def materialise_rows(frame: DataFrame) -> DataFrame:
-    """The rows, computed now and not again.
+    """Compute the rows now, once.
 
-    `rows_given_up` frees them. Outside of it Spark does, some time after nobody refers to them.
+    `rows_given_up` frees them. Outside of it, Spark frees them some time after the last reference.
     """
     rows = frame.localCheckpoint(eager=True)
     kept = _KEPT.get()
@@ -27,7 +27,7 @@ def materialise_rows(frame: DataFrame) -> DataFrame:
 
 @contextmanager
 def rows_given_up() -> Iterator[None]:
-    """Free at the end what is `materialise_rows` in between: memory and disk of the executors."""
+    """Free the rows of every `materialise_rows` inside: memory and disk of the executors."""
     kept: list[DataFrame] = []
     token = _KEPT.set(kept)
     try:

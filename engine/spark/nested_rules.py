@@ -1,6 +1,6 @@
-"""What arrays, maps and structs may hold: texts of limited length, and values that cannot be null.
+"""Rules inside arrays, maps and structs: texts of limited length, and values that cannot be null.
 
-Spark checks rows by columns of functions; where it hands over batches, values are looked at one by one.
+Spark checks rows by columns of functions; for batches, values are checked one by one.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from engine.schema.types import ArrayType, DataType, MapType, StructField, Struc
 
 
 def is_bounded(data_type: DataType) -> bool:
-    """Whether values of the type must be looked into: what a struct's own fields may be is not meant."""
+    """Whether values of the type must be checked inside; a struct's own fields do not count."""
     match data_type:
         case ArrayType(element, nulls):
             return not nulls or _is_bounded_inside(element)
@@ -35,7 +35,7 @@ def _is_bounded_inside(data_type: DataType) -> bool:
 
 
 def type_shown(data_type: DataType) -> str:
-    """The type for people: `array<varchar(3) not null>`."""
+    """Render the type for people: `array<varchar(3) not null>`."""
     match data_type:
         case ArrayType(element, nulls):
             return f"array<{type_shown(element)}{'' if nulls else ' not null'}>"
@@ -136,7 +136,7 @@ def value_keeps(value: Any, data_type: DataType, *, inside: bool = False) -> boo
 
 
 def value_fitted(value: Any, data_type: DataType) -> Any:  # noqa: ANN401 - as Arrow gives it to Python
-    """One value as `fit_text_lengths` makes it, where it has no CHAR inside; keys that would be alike stay."""
+    """Fit one value as `fit_text_lengths` does, unless a CHAR is inside; equal keys stay."""
     _, length = limit_of(data_type)
     if value is None or not has_limits(data_type):
         return value

@@ -1,7 +1,7 @@
-"""Object stores as Spark reads them: one set of storage options serves the engine's store and Hadoop's.
+"""Object stores as Spark reads them: the engine's storage options, translated for Hadoop.
 
-Spark writes nothing there: executors write through the engine's own stores. It reads data files and
-sources by Hadoop's connectors, whose jars must be on its class path.
+Spark writes nothing there: executors write through the engine's own stores. Spark reads data files
+and sources by Hadoop's connectors; their jars must be on its class path.
 """
 
 import os
@@ -21,10 +21,10 @@ _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 
 def check_file_system(spark: SparkSession, root: str) -> None:
-    """Make sure that Spark can read where a table is.
+    """Check that Spark can read the table's location.
 
     Raises:
-        RequestError: it lacks the connector, named.
+        RequestError: it lacks the named connector.
     """
     connector = CONNECTORS.get(root.partition("://")[0])
     if connector is None or "://" not in root or is_remote(spark):
@@ -45,10 +45,10 @@ def check_file_system(spark: SparkSession, root: str) -> None:
 
 
 def spark_path(root: str, path: str, storage_options: Mapping[str, str] | None = None) -> str:
-    """A decoded path below a root as Hadoop spells it.
+    """Return a decoded path below a root in Hadoop's spelling.
 
     Raises:
-        RequestError: no file system of Spark's serves the place, or an Azure account is not named.
+        RequestError: no file system of Spark serves the location, or an Azure account is not named.
     """
     scheme, separator, rest = root.partition("://")
     if not separator:
@@ -64,15 +64,17 @@ def spark_path(root: str, path: str, storage_options: Mapping[str, str] | None =
 
 
 def hadoop_options(root: str, storage_options: Mapping[str, str]) -> dict[str, str]:
-    """Storage options of a table as its file system in Hadoop takes them; for a scan's own options.
+    """Return a table's storage options as Hadoop settings, for the options of a scan.
 
-    They are given for the one bucket or account. Hadoop keeps an opened file system for as long as
-    the JVM lives: of two sets of options for one bucket Spark uses the first.
+    They apply to one bucket or account. Hadoop keeps an open file system for the life of the JVM:
+    of two
+    sets of options for one bucket Spark uses the first.
 
     Args:
-        root: where the table is, normalised.
-        storage_options: as the engine's store takes them; what they lack comes from the environment
-            by the same names, as it does there.
+        root: the table's normalised location.
+        storage_options: those of the engine's store; missing ones come from the environment by the
+            same
+            names.
 
     Raises:
         RequestError: an Azure account is not named.
@@ -85,7 +87,7 @@ def hadoop_options(root: str, storage_options: Mapping[str, str]) -> dict[str, s
 
 
 class _Options:
-    """Storage options by the names of one provider, whatever their case and prefix."""
+    """Storage options by the names of one provider, in any case and with or without prefix."""
 
     def __init__(self, prefix: str, given: Mapping[str, str]) -> None:
         def plain(mapping: Mapping[str, str]) -> dict[str, str]:
@@ -95,7 +97,7 @@ class _Options:
         self._values = {**plain(surroundings), **plain(given)}
 
     def get(self, *names: str) -> str | None:
-        """The value of the first name that has one."""
+        """Return the value of the first name with a value."""
         return next((self._values[name] for name in names if self._values.get(name)), None)
 
     def is_true(self, *names: str) -> bool:
@@ -142,7 +144,7 @@ def _s3_provider(options: _Options, *, has_keys: bool, has_token: bool) -> str |
 
 
 def _milliseconds(duration: str | None) -> str | None:
-    """A duration as obstore spells it (`30s`, `2m`) in Hadoop's spelling."""
+    """Convert a duration from obstore's spelling (`30s`, `2m`) to Hadoop's."""
     if duration is None:
         return None
     digits = duration.rstrip("hms")
@@ -202,7 +204,7 @@ def _azure_place(authority: str, options: _Options) -> tuple[str, str]:
 
 
 def _gcs(bucket: str, given: Mapping[str, str]) -> dict[str, str]:
-    """The connector has no settings of one bucket: each scan brings those of its own."""
+    """Return the settings for a scan: the connector has none per bucket."""
     del bucket
     options = _Options("google_", given)
     settings = {"fs.gs.impl": CONNECTORS["gs"].file_system}

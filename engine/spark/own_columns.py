@@ -1,7 +1,7 @@
-"""What Spark alone can evaluate, computed into columns beside the rows it is asked of.
+"""Expressions that only Spark can evaluate, computed into columns beside the rows.
 
-The caller wrote it in a session whose names, functions, time zone and ANSI mode may not be the
-engine's. So it is resolved there, once, and the rows come back with its value.
+The caller wrote them in a session whose names, functions, time zone and ANSI mode may differ from
+the engine's. They are resolved there, once, and the rows carry the values.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from engine.spark.session import is_remote
 
 @dataclass(frozen=True)
 class OwnColumn:
-    """A column of the caller's, its session, and the relations that it may name columns of."""
+    """A caller's column, its session, and the relations whose columns it may name."""
 
     column: Column
     session: SparkSession
@@ -31,10 +31,9 @@ class OwnColumn:
 def add_own_columns(
     rows: DataFrame, trees: Iterable[Expression], only: Column | None = None
 ) -> DataFrame:
-    """The rows with a column for everything in the trees that Spark alone can evaluate.
+    """Add a column for every part of the trees that only Spark can evaluate.
 
-    Columns of a relation with a side stand in a frame of that alias. Rows that are not among `only`
-    have null instead.
+    Columns of a relation with a side stand in a frame of that alias. Rows outside `only` get null.
     """
     groups: dict[tuple[Relation, ...], dict[str, OwnColumn]] = {}
     for node in (node for tree in trees for node in spark_expressions(tree)):
@@ -66,7 +65,7 @@ def _compute_columns(
 
 
 def add_source_columns(source: DataFrame, nodes: Iterable[SparkExpression]) -> DataFrame:
-    """The source of a MERGE with a column for each of these, in the frame that the caller knows."""
+    """Add a column for each expression to the source of a MERGE, in the caller's frame."""
     owners = {node.name: _owner(node) for node in nodes}
     if not owners:
         return source
@@ -77,7 +76,7 @@ def add_source_columns(source: DataFrame, nodes: Iterable[SparkExpression]) -> D
 
 
 def subqueries_of(node: SparkExpression) -> DataFrame | None:
-    """A frame that scans what the expression's own subqueries do; None where it has none."""
+    """Return a frame with the scans of the expression's subqueries; None if it has none."""
     owner = _owner(node)
     if not owner.asks_others:
         return None
@@ -85,7 +84,7 @@ def subqueries_of(node: SparkExpression) -> DataFrame | None:
 
 
 def no_rows(session: SparkSession, relations: Sequence[Relation]) -> DataFrame:
-    """A frame without rows, in which a caller's column finds what `add_own_columns` would give it."""
+    """Return an empty frame with the columns that `add_own_columns` offers to a caller's column."""
     frames = [_empty(session, relation) for relation in relations]
     if not frames:
         return session.range(0).select()
@@ -96,7 +95,7 @@ def no_rows(session: SparkSession, relations: Sequence[Relation]) -> DataFrame:
 
 
 def move_to_session(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """The same rows as a frame of another session of this application, as they were resolved."""
+    """Return the rows as a frame of another session of this application, with names resolved."""
     if is_remote(session) or frame.sparkSession is session:
         return frame
     return frame_over(get_analysed_plan(frame), session)

@@ -1,6 +1,6 @@
-"""Statements of the engine's own, which Spark does itself in a session where `spark.sql` is routed.
+"""The engine's own statements, run by Spark itself in a session with a routed `spark.sql`.
 
-`engine.delta.enable` leaves alone what is asked inside `bypass_routing`.
+`engine.delta.enable` does not route statements inside `bypass_routing`.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _is_plain: ContextVar[bool] = ContextVar("lake_plain_sql", default=False)
 
 @contextmanager
 def bypass_routing() -> Iterator[None]:
-    """What this thread asks of any session inside goes to Spark untouched."""
+    """Send this thread's statements directly to Spark, in any session."""
     token = _is_plain.set(True)
     try:
         yield
@@ -28,6 +28,6 @@ def is_plain() -> bool:
 
 
 def plain_sql(session: SparkSession, statement: str) -> DataFrame:
-    """A statement as Spark does it."""
+    """Run a statement in Spark itself."""
     with bypass_routing():
         return session.sql(statement)

@@ -9,15 +9,15 @@ from engine.spark.jvm import keep_in_jvm, scala_seq
 from engine.spark.session import is_remote
 
 _LONGEST = 100_000
-"""Columns of a form that takes more text are made each time."""
+"""Columns of a longer form are made each time."""
 
 
 def select_columns(
     frame: DataFrame, form: Hashable, columns: Callable[[], Sequence[Column]]
 ) -> DataFrame:
-    """The frame's columns that `columns` makes; frames of an equal `form` are given the same ones.
+    """Select the columns of `columns` from the frame; frames of an equal `form` share them.
 
-    They name what they are of, and are no frame's own: another frame finds its columns by them.
+    The columns belong to no frame: another frame resolves them by name.
     """
     session = frame.sparkSession
     if is_remote(session) or len(repr(form)) > _LONGEST:

@@ -1,6 +1,6 @@
-"""Filters that Spark hands a scan, as a condition of the engine's that can skip files.
+"""Filters pushed to a scan by Spark, as a condition of the engine for skipping files.
 
-A filter that is not translated skips nothing: Spark evaluates every filter again.
+An untranslated filter skips nothing: Spark evaluates every filter again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ _LOGIC = frozenset({"and", "or", "not", "isnull", "isnotnull"})
 
 
 class _NotTranslatedError(Exception):
-    """A part that the engine might see differently."""
+    """A part with a possibly different meaning in the engine."""
 
 
 def translate_filters(
@@ -30,9 +30,9 @@ def translate_filters(
     filters: Any,  # noqa: ANN401 - the JVM's
     names: Mapping[str, Expression],
 ) -> Expression | None:
-    """What of the filters can be translated; None where that is nothing.
+    """Translate the filters as far as possible; None if none can be translated.
 
-    `names` are the columns by the names that they have in the files.
+    `names` maps the columns' names in the files to columns.
     """
     if filters.isEmpty():
         return None

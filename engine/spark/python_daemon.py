@@ -1,7 +1,7 @@
-"""PySpark's daemon with what tasks import already imported: its workers are forks of it.
+"""PySpark's daemon with the tasks' imports already done: its workers are forks of it.
 
-PySpark's own has each worker import it anew, because a fork takes no thread along. Nothing that is
-imported here may start one: where something did, PySpark's own daemon takes over.
+PySpark's own has each worker import them anew, because a fork takes no thread along. No import here
+may start a thread: otherwise PySpark's own daemon takes over.
 """
 
 import os

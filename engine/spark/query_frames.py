@@ -1,7 +1,7 @@
 """A query's plan as a DataFrame: steps through the DataFrame API, expressions from their trees.
 
 A subquery becomes a DataFrame of its own, so that Spark decides about nulls and correlation as it
-does in SQL. Columns of a query around are those that the step's own input does not have.
+does in SQL. Columns that the step's own input lacks belong to an outer query.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,11 +43,11 @@ from engine.spark.columns import column, quote_column, to_column, to_spark_type
 
 _OUTER = "__lake_outer"
 OpenScan = Callable[[Scan, Expression | None, bool], DataFrame]
-"""The rows of a scan that satisfy a condition, and maybe more; whether it is inside a subquery."""
+"""Opens the rows of a scan: at least those of a condition; the flag marks scans in a subquery."""
 
 
 class QueryFrames:
-    """Makes DataFrames of queries whose tables `open_scan` opens."""
+    """Builds DataFrames of queries whose tables `open_scan` opens."""
 
     def __init__(self, spark: SparkSession, open_scan: OpenScan) -> None:
         self._spark, self._open = spark, open_scan
@@ -55,24 +55,24 @@ class QueryFrames:
         self._conditions: dict[str, Expression] = {}
 
     def frame(self, query: Query) -> DataFrame:
-        """The rows of a query under the names that come out, which may repeat."""
+        """Return the rows of a query under its output names, which may repeat."""
         planned = self._build_plan(query.plan)
         return planned.select(*[to_column(tree).alias(name) for name, tree in query.columns])
 
     def condition(self, tree: Expression, columns: frozenset[str] | None) -> SparkColumn:
-        """A condition to filter or join by: null may come out as false.
+        """Return a condition to filter or join by: null may become false.
 
         Raises:
-            ExpressionError: IN with a subquery stands where null is not false.
+            ExpressionError: IN with a subquery where null is not equivalent to false.
         """
         return self.column(push_not_down(tree), columns)
 
     def column(  # noqa: PLR0911 - one form a node
         self, tree: Expression, columns: frozenset[str] | None = None
     ) -> SparkColumn:
-        """An expression that may hold subqueries, over rows of these columns.
+        """Return an expression with or without subqueries as a column, over rows of these columns.
 
-        Columns that are not among them are the outer query's; None has all be there.
+        Other columns are the outer query's; None stands for all columns.
         """
         if not has_subquery(tree) and not _is_outer(tree, columns):
             return to_column(tree)
@@ -194,17 +194,16 @@ class QueryFrames:
 
 
 def add_outer_columns(rows: DataFrame, columns: Iterable[Column]) -> DataFrame:
-    """Rows that subqueries refer to, their columns also under names that no table's column has.
+    """Add copies of columns for subqueries, under names that no table's column has.
 
-    Spark would take a column of a table inside the subquery for one of the rows, if it were called
-    the same.
+    Inside the subquery, Spark would otherwise resolve a name to the inner table's column.
     """
     new = [to_column(outer).alias(outer_column(outer).path[0]) for outer in columns]
     return rows.select(F.col("*"), *new)
 
 
 def outer_column(tree: Column) -> Column:
-    """A column of the query around a subquery, under the name that subqueries call it by."""
+    """Return an outer query's column under its name in subqueries."""
     if tree.path[0].startswith(PLANNED):
         return tree
     relation = f"{tree.relation}." if tree.relation else ""
@@ -228,7 +227,7 @@ def _is_outer(tree: Expression, columns: frozenset[str] | None) -> bool:
 
 
 def build_call_column(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
-    """A call whose arguments Spark cannot be given as text."""
+    """Return a call whose arguments have no SQL text."""
     if call.function in {"cast", "try_cast"}:
         target = to_spark_type(call.type)
         lenient = call.function == "try_cast"

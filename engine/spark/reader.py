@@ -56,7 +56,7 @@ _URL = "__lake_url"
 _BASE = "__lake_base_row_id"
 _DEFAULT_VERSION = "__lake_default_version"
 _POSITION = "_tmp_metadata_row_index"
-"""The name under which Spark's Parquet reader gives each row's position in its file."""
+"""Spark's name for each row's position in its file."""
 _AS_DECLARED = {
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
@@ -65,18 +65,21 @@ _AS_DECLARED = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
 }
-"""Options of every scan: whatever the caller's session is set to, a table has the rows that its log says."""
+"""Options of every scan: a table has the rows in its log, whatever the session's settings."""
 _ENCODED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u0080-\U0010ffff]")
 
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """What to read: `positions` adds FILE (index in `files`) and ROW, `row_ids` row tracking's columns.
+    """A scan: `positions` adds FILE (index in `files`) and ROW, `row_ids` row tracking's columns.
 
-    `only` leaves out files by index; FILE still counts all. `marks` are options that the scan carries
-    in its plan: such a frame is for the caller, with the nullability that the table declares. `of` is
-    the version whose live files these all are: then filters of a query skip files. `live` is the table
-    where a query shall read the latest version of it, and not `of`.
+    `only` selects files by index; FILE still counts all. `marks` are options of the scan in its
+    plan: the
+    frame is then for the caller, with the nullability that the table declares. `of` is the version
+    with
+    exactly these live files: filters of a query then skip files. `live` is a table to read at its
+    latest
+    version instead of `of`.
     """
 
     files: Sequence[AddFile]
@@ -90,14 +93,14 @@ class ScanRequest:
 
 
 def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFrame:
-    """The live rows of files under the table's column names.
+    """Return the live rows of files under the table's column names.
 
     Deletion vectors are applied, partition values typed, missing columns null.
 
     Raises:
-        RequestError: the files are where Spark cannot read.
-        PathOutsideRootError: a path that leaves the table, by its name or by a symbolic link.
-        DataFileMissingError: a file that is not there, or is a directory; DataFileError if it is empty.
+        RequestError: Spark cannot read the files' location.
+        PathOutsideRootError: a path leaves the table, by its name or by a symbolic link.
+        DataFileMissingError: a file is missing or a directory; DataFileError if it is empty.
     """
     only = request.only
     indexed = [pair for pair in enumerate(request.files) if only is None or pair[0] in only]
@@ -122,7 +125,7 @@ def _scan_indexed(
     request: ScanRequest,
     files: Sequence[tuple[int, AddFile]],
 ) -> DataFrame:
-    """One scan of Spark's, in which what a file says of itself is columns that cost nothing a row."""
+    """Return one Spark scan, with each file's own values as columns at no cost per row."""
     check_file_system(spark, table.uri)
     fields = [f for f in table.schema if request.columns is None or f.name in request.columns]
     partitions = [f for f in fields if f.name in table.partition_columns]
@@ -173,7 +176,7 @@ def _scan_indexed(
 
 @dataclass(frozen=True)
 class _FileListing:
-    """Lists files for one relation: `stored` are the columns that it reads from them."""
+    """Lists files for one relation: `stored` are the columns in the files."""
 
     request: ScanRequest
     partitions: Sequence[StructField]
@@ -202,7 +205,7 @@ class _FileListing:
         files: Sequence[tuple[int, AddFile]],
         words: Sequence[bytes | None] | None,
     ) -> IndexedFiles:
-        """List files, with the rows that are deleted from each."""
+        """List files with their deleted rows."""
         adds = [add for _, add in files]
         paths, sizes = _paths(table, adds)
         constants = list(_constants(table, request, files, self.partitions))
@@ -264,7 +267,7 @@ def _constants(
 
 
 def _version_of(table: TableFiles, request: ScanRequest) -> dict[str, Any]:
-    """What an index of all live files of a version knows beyond those of any files."""
+    """Return the extra arguments of an index over all live files of a version."""
     snapshot = request.of
     if snapshot is None:
         return {}
@@ -278,7 +281,7 @@ def _version_of(table: TableFiles, request: ScanRequest) -> dict[str, Any]:
 
 
 def _constant_name(table: TableFiles, field: StructField) -> str:
-    """A partition column's own name in files, unless one of their columns has it."""
+    """Return a partition column's name in files, or a substitute if a data column has the name."""
     name = table.physical_name(field)
     taken = {stored.name.lower() for stored in table.data_schema}
     return f"__lake_partition_{name}" if name.lower() in taken else name
@@ -295,7 +298,7 @@ def _scan_joined(
     request: ScanRequest,
     files: Sequence[tuple[int, AddFile]],
 ) -> DataFrame:
-    """Data columns from the files, the others from a small table that is joined by the files' URLs."""
+    """Return data columns from the files, joined by URL with a small table of the other columns."""
     paths, _ = _paths(table, [add for _, add in files])
     fields = [f for f in table.schema if request.columns is None or f.name in request.columns]
     partitions = [f for f in fields if f.name in table.partition_columns]
@@ -330,7 +333,7 @@ def _scan_joined(
 
 
 def _spark_schema(table: TableFiles) -> spark_types.StructType:
-    """The data columns under their physical names."""
+    """Return the data columns under their physical names."""
     return spark_types.StructType(
         [
             spark_types.StructField(
@@ -361,7 +364,7 @@ def _native(
 
 
 def _add_authority(path: str) -> str:
-    """A path as every server reads it: others than Spark find nothing at file:/ and say nothing."""
+    """Return a path that every server reads: others than Spark find nothing at file:/, silently."""
     return f"file://{path.removeprefix('file:')}" if path.startswith("file:/") else path
 
 
@@ -378,7 +381,7 @@ def _field_id(table: TableFiles, field: StructField) -> dict[str, int] | None:
 
 
 def _data_column(table: TableFiles, field: StructField) -> Column:
-    """The column under its own name; structs in it are renamed by position."""
+    """Return the column under its own name; structs in it are renamed by position."""
     data = column(table.physical_name(field))
     if table.is_mapped and isinstance(field.type, StructType | ArrayType | MapType):
         data = data.cast(to_spark_type(field.type))
@@ -456,5 +459,5 @@ def _visible(table: TableFiles, place: ResolvedPath) -> str:
 
 
 def _java_encoded(path: str) -> str:
-    """A path as `java.net.URI` spells it: what `_metadata.file_path` shows."""
+    """Encode a path as `java.net.URI` does: `_metadata.file_path` shows it so."""
     return _ENCODED.sub(lambda match: quote(match[0], safe=""), path)

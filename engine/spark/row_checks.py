@@ -1,4 +1,4 @@
-"""Rows that must not be written: found by Spark while it writes, reported as the engine's errors."""
+"""Checks of rows, evaluated by Spark during the write and reported as the engine's errors."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ _SHOWN_COLUMNS = 8
 
 
 def refuse_bad_rows(frame: DataFrame, problem: Column, file: Column, record: Column) -> DataFrame:
-    """The rows, failing the job at the first with a problem."""
+    """Return the rows; the job fails at the first row with a problem."""
     facts = {
         "kind": F.lit("bad row"),
         "file": file,
@@ -23,7 +23,7 @@ def refuse_bad_rows(frame: DataFrame, problem: Column, file: Column, record: Col
 
 
 def refuse_violations(frame: DataFrame, holds: Column, rule: str, values: Column) -> DataFrame:
-    """The rows, failing the job at the first that breaks a rule. Null breaks no rule."""
+    """Return the rows; the job fails at the first violation of a rule. Null breaks no rule."""
     facts = {"kind": F.lit("violation"), "rule": F.lit(rule), "values": values}
     return _refuse(frame, F.coalesce(holds, F.lit(True)), facts)
 
@@ -38,7 +38,7 @@ def raise_invalid_value(value: Column, facts: Mapping[str, str | bool]) -> Colum
 
 
 def describe_row(names: Sequence[str]) -> Column:
-    """The values of a row's columns, for people: `id = 5000, name = "x"`, the first few of them."""
+    """Render the values of a row's first columns for people: `id = 5000, name = "x"`."""
     shown = [
         F.concat(F.lit(f"{name} = "), _describe_value(name)) for name in names[:_SHOWN_COLUMNS]
     ]
@@ -46,7 +46,7 @@ def describe_row(names: Sequence[str]) -> Column:
 
 
 def _describe_value(name: str) -> Column:
-    """The value as JSON, which differs from its neighbors whatever its type."""
+    """Render the value as JSON, which delimits any type."""
     alone = F.to_json(F.struct(column(name).alias("value")))
     value_text = F.regexp_extract(alone, r'(?s)^\{"value":(.*)\}$', 1)
     return F.coalesce(F.nullif(value_text, F.lit("")), F.lit("null"))

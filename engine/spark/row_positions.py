@@ -1,6 +1,6 @@
-"""Rows that are to disappear: their positions become deletion vectors on the executors.
+"""Rows to delete: their positions become deletion vectors on the executors.
 
-Each scan task turns its positions into bitmaps, so that what is shuffled, by file, is small.
+Each scan task turns its positions into bitmaps, so that the shuffle, by file, is small.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,12 +31,12 @@ _FILES_A_TASK = 16  # whose vectors it reads, and writes into one file
 _MOST_ROWS_HERE = 64 * 1024 * 1024
 """A bit a row, at most: 8 MiB of bitmaps."""
 MOST_COLUMNS_ALONG = 20
-"""New images are made as rows are found, unless the table is wider: that first look reads few columns."""
+"""New images are made as rows are found, unless the table has more columns: few are read first."""
 MOST_TAKEN = 10_000
 _MOST_TAKEN_BYTES = 1024 * 1024
-"""Of each task, what is sent beside positions."""
+"""Limit on the columns beside positions, for each task."""
 _TAKEN = -1
-"""Where the number of a file stands, marks what is beside the positions."""
+"""In place of a file number: marks the columns beside the positions."""
 _WITHIN_TASK = (1 << 33) - 1
 _BITMAPS = "file int, bitmap binary"
 _REPORT = "file int, deleted long, total long, physical long, vector string"
@@ -44,11 +44,13 @@ _REPORT = "file int, deleted long, total long, physical long, vector string"
 
 @dataclass(frozen=True, slots=True)
 class FileDeletion:
-    """What is deleted from a file.
+    """Rows deleted from a file.
 
-    `deleted` rows go now, `total` are gone afterwards, of `physical` rows: the file's footer proves
-    that none is left, the log's count is good enough to say that some are. `vector` says which rows
-    are gone; None where every row is.
+    `deleted` rows go now and `total` are gone afterwards, of `physical` rows: the file's footer
+    proves
+    that none is left; to say that some are, the log's count is enough. `vector` holds the deleted
+    rows;
+    None if no row is left.
     """
 
     add: AddFile
@@ -65,7 +67,7 @@ class FileDeletion:
 
 @dataclass(frozen=True)
 class VectorMerge:
-    """What an executor must know to merge positions into files' deletion vectors."""
+    """The inputs of an executor for merging positions into files' deletion vectors."""
 
     uri: str
     storage_options: dict[str, str]
@@ -78,12 +80,12 @@ class VectorMerge:
 def delete_positions(
     positions: DataFrame, table: TableFiles, files: Sequence[AddFile], *, write_vectors: bool = True
 ) -> list[FileDeletion]:
-    """Deletion vectors that hold the positions beside what each file's vector holds already.
+    """Merge positions into the deletion vectors of their files.
 
     Args:
         positions: the reader's FILE and ROW; a row may come more than once.
-        table: where the files are.
-        files: what FILE counts.
+        table: the files' location.
+        files: the files that FILE counts.
         write_vectors: false only counts, for tables without deletion vectors.
     """
     merge = vector_merge(table, files, write_vectors=write_vectors)
@@ -142,7 +144,7 @@ def is_one_task(files: Sequence[AddFile]) -> bool:
 def vector_merge(
     table: TableFiles, files: Sequence[AddFile], *, write_vectors: bool
 ) -> VectorMerge:
-    """What merging positions of these files needs."""
+    """Return the inputs for merging positions of these files."""
     return VectorMerge(
         table.uri,
         dict(table.storage_options),
@@ -154,7 +156,7 @@ def vector_merge(
 
 
 def merge_bitmaps(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> list[FileDeletion]:
-    """Deletion vectors that hold positions found in this process, by the files' indexes."""
+    """Merge positions found in this process into deletion vectors, by the files' indexes."""
     if not bitmaps:
         return []
     return [_deletion(merge, row) for row in _report(merge, bitmaps).to_pylist()]
@@ -178,7 +180,7 @@ def gather_positions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def gather_and_take(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One task's positions as `gather_positions`, and what is beside them, unless it is much."""
+    """Gather one task's positions as `gather_positions` does, and the columns beside if small."""
     bitmaps: dict[int, BitMap64] = {}
     taken: list[pa.RecordBatch] | None = []
     for batch in batches:
@@ -227,7 +229,7 @@ def _serialize_batches(batches: Sequence[pa.RecordBatch]) -> bytes:
 def build_merge_task(
     merge: VectorMerge,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A task that turns bitmaps of files into vectors and says what became of each file."""
+    """Return a task that merges bitmaps into vectors and reports each file."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bitmaps = _merge_bitmaps(batches)
@@ -238,7 +240,7 @@ def build_merge_task(
 
 
 def _merge_bitmaps(batches: Iterable[pa.RecordBatch]) -> dict[int, BitMap64]:
-    """The bitmaps of each file as one."""
+    """Merge the bitmaps of each file."""
     bitmaps: dict[int, BitMap64] = {}
     for batch in batches:
         for index, payload in zip(

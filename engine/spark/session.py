@@ -1,7 +1,7 @@
 """The SparkSession of a worker, configured so that text from people cannot reach the machine.
 
-`spark.sql.restrictedMode.enabled` and the empty reflection allow-list are a second line: the first
-is that no text from people is ever given to Spark (see `engine.spark.columns`).
+`spark.sql.restrictedMode.enabled` and the empty reflection allow-list are a second line of defense:
+text from people is never passed to Spark in the first place (see `engine.spark.columns`).
 """
 
 import atexit
@@ -108,13 +108,13 @@ def build_session(
     settings: Mapping[str, str] | None = None,
     jars: Sequence[Path] = (),
 ) -> SparkSession:
-    """The process's SparkSession, started on first use.
+    """Return the process's SparkSession, started on first use.
 
     Args:
         app_name: shown by cluster managers.
         master: Spark master URL; `SPARK_MASTER` or local cores when None.
         settings: settings over the safe ones (tests, clusters).
-        jars: for the class path beside those that `SPARK_JARS` names: connectors of object stores.
+        jars: for the class path beside those of `SPARK_JARS`: connectors of object stores.
 
     Raises:
         SparkUnavailableError: no Java 17 or later, or no configuration of Hadoop for YARN.
@@ -144,10 +144,10 @@ def build_session(
 def check_finds_columns_by_id(session: SparkSession) -> None:
     """Refuse a session of Spark Connect that ignores the field ids of Parquet files.
 
-    No option of a read changes that there, only the session's own setting.
+    Only the session's own setting changes it, no option of a read.
 
     Raises:
-        RequestError: it would read by name, and columns of a table that are mapped by id are others.
+        RequestError: it would read columns mapped by id by their names.
     """
     if session.conf.get("spark.sql.parquet.fieldId.read.enabled", "false") != "true":
         msg = "This session of Spark Connect finds columns by name, and this table maps them by id."
@@ -156,13 +156,14 @@ def check_finds_columns_by_id(session: SparkSession) -> None:
 
 
 def engine_session(session: SparkSession | None) -> SparkSession | None:
-    """The session, or one beside it in which expressions mean what they mean to the engine.
+    """Return the session, or a sibling session that evaluates expressions as the engine does.
 
-    Files are skipped, and conflicts resolved at row level, without Spark: by the same rules, in UTC. In
+    Files are skipped, and conflicts resolved at row level, without Spark: by the same rules, in
+    UTC. In
     another time zone Spark would choose other rows; without ANSI mode it has nulls for errors.
 
     Raises:
-        RequestError: it is a session of Spark Connect, beside which there can be no other.
+        RequestError: it is a session of Spark Connect, which cannot have a sibling.
     """
     if session is None or has_engine_terms(session):
         return session
@@ -177,7 +178,7 @@ def engine_session(session: SparkSession | None) -> SparkSession | None:
 
 
 def has_engine_terms(session: SparkSession, *, any_zone: bool = False) -> bool:
-    """Whether expressions mean to a session what they mean to the engine, but for its time zone."""
+    """Whether the session evaluates expressions as the engine does; `any_zone` ignores its zone."""
     try:
         ansi = session.conf.get("spark.sql.ansi.enabled") or ""
     except (PySparkException, Py4JError, OSError):
@@ -199,7 +200,7 @@ def is_remote(session: SparkSession) -> bool:
 
 
 def check_is_spark(session: SparkSession) -> None:
-    """Make sure that a server of Spark Connect is Apache Spark, which says where each row lies.
+    """Check that a Spark Connect server is Apache Spark, which reports the position of each row.
 
     Raises:
         RequestError: it is another engine, such as Sail.
@@ -221,10 +222,10 @@ def default_parallelism(session: SparkSession) -> int:
 
 
 def send_engine(session: SparkSession) -> None:
-    """Let the Python workers of a session import the engine.
+    """Make the engine importable in the Python workers of a session.
 
-    Those of a local one run this Python, unless PYSPARK_PYTHON names another. A server of Spark
-    Connect is sent the engine; one that takes no files has it installed, or fails where it needs it.
+    Workers of a local session run this Python, unless PYSPARK_PYTHON names another. A Spark Connect
+    server is sent the engine; a server that takes no files must have it installed.
     """
     if not is_remote(session):
         context = session.sparkContext
@@ -237,10 +238,10 @@ def send_engine(session: SparkSession) -> None:
 
 
 def check_java() -> None:
-    """Make sure that Java is there and recent enough.
+    """Check that Java is installed and recent enough.
 
     Raises:
-        SparkUnavailableError: naming the remedy in one line.
+        SparkUnavailableError: with the remedy in one line.
     """
     remedy = f"Install Java {MINIMUM_JAVA} or later (apt install openjdk-17-jre-headless) or set JAVA_HOME."
     java = java_on_path()
@@ -254,9 +255,9 @@ def check_java() -> None:
 
 
 def start_configuration(master: str, jars: Sequence[Path] = ()) -> dict[str, str]:
-    """With what a session starts. YARN's client asks the local file system for its scheme as it starts.
+    """Return the configuration at startup. On YARN the safe local file system is set afterwards.
 
-    The one that is safe here has none: on YARN it takes its place afterwards.
+    YARN's client asks the local file system for its scheme as it starts, and the safe one has none.
     """
     configuration = {**SAFE_CONFIGURATION, **_place_settings(master, jars)}
     if master.startswith("yarn"):
@@ -265,17 +266,17 @@ def start_configuration(master: str, jars: Sequence[Path] = ()) -> dict[str, str
 
 
 def _change_local_files(session: SparkSession, implementation: str) -> None:
-    """Have local files read by another file system from here on: none that was opened before."""
+    """Read local files by another file system from here on, not by one opened before."""
     hadoop = session.sparkContext._jsc.hadoopConfiguration()
     hadoop.set(_LOCAL_FILES.removeprefix("spark.hadoop."), implementation)
     hadoop.set("fs.file.impl.disable.cache", "true")
 
 
 def _check_hadoop(master: str) -> None:
-    """Make sure that the clients of YARN know their cluster.
+    """Check that YARN's clients can find their cluster.
 
     Raises:
-        SparkUnavailableError: naming the variable.
+        SparkUnavailableError: names the variable.
     """
     folders = [os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
     if master.startswith("yarn") and not any(folders):
@@ -285,7 +286,7 @@ def _check_hadoop(master: str) -> None:
 
 
 def java_on_path() -> str | None:
-    """The Java that Spark starts, None where there is none."""
+    """Return the Java that Spark starts, None if there is none."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=str(Path(home) / "bin") if home else None)
 
@@ -307,7 +308,7 @@ def _java_version(java: str) -> int:
 
 
 def _place_settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
-    """Settings that depend on where this runs: scratch space, import path, cores, extra jars."""
+    """Return settings that depend on the place: scratch space, import path, cores, extra jars."""
     scratch = Path(tempfile.gettempdir()) / f"lake-spark-{os.getpid()}"
     settings = {"spark.sql.warehouse.dir": (scratch / "warehouse").as_uri()}
     if _is_local(master):
@@ -333,10 +334,11 @@ def _place_settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
 
 
 def cluster_settings(master: str) -> dict[str, str]:
-    """Where executors find the driver, and how many cores of a standalone cluster it takes.
+    """Return the driver's address for executors, and its number of cores in a standalone cluster.
 
-    A standalone cluster gives the first application every core it has, unless that asks for fewer: the
-    driver of a second worker would wait without a word.
+    A standalone cluster gives the first application all cores unless it asks for fewer: the driver
+    of a
+    second worker would wait silently.
     """
     settings = {
         setting: os.environ[variable]
@@ -353,10 +355,10 @@ def cluster_settings(master: str) -> dict[str, str]:
 
 
 def run_first_task(session: SparkSession, seconds: float) -> None:
-    """Have Spark run a task, so that nobody's job pays for the warm-up, or waits for cores unheard.
+    """Run a first task in Spark, so that no job pays for the warm-up or waits silently for cores.
 
     Raises:
-        SparkUnavailableError: no core was to be had for so long, or Spark failed.
+        SparkUnavailableError: no core was free for so long, or Spark failed.
     """
     failures: list[Exception] = []
 

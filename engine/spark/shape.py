@@ -28,8 +28,8 @@ def check_assignable(table: StructType, data: StructType) -> None:
     """Refuse data that a table cannot take.
 
     Raises:
-        SchemaMismatchError: a column that the table lacks, or a type that cannot be stored in its.
-        ColumnCountError: a struct that lacks a field of the table's.
+        SchemaMismatchError: the table lacks a column, or its column cannot store the type.
+        ColumnCountError: a struct lacks a field of the table's.
     """
     for field in data:
         target = table.get(field.name)
@@ -47,7 +47,7 @@ def check_assignable(table: StructType, data: StructType) -> None:
 
 
 def fit_to_table(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> DataFrame:
-    """The rows under the table's columns; those that the data lacks are left out."""
+    """Return the rows under the table's columns; columns missing from the data are left out."""
     pairs = [(field, data.get(field.name)) for field in table]
     ways = [
         (source.name, plan_storage(source.type, field.type, field.name), field.name)
@@ -63,7 +63,7 @@ def fit_to_table(frame: DataFrame, data: StructType, table: Sequence[StructField
 
 
 def cast_in_session(frame: DataFrame, table: StructType) -> DataFrame:
-    """The rows, cast where the time zone of their own session decides how a table's columns store them."""
+    """Cast times in the rows' own session if its time zone decides the stored value."""
     data = from_spark_schema(frame.schema)
     columns, is_cast = [], False
     for field in data:
@@ -79,14 +79,15 @@ def cast_in_session(frame: DataFrame, table: StructType) -> DataFrame:
 
 
 def store_column(value: Column, way: Storing, clause: str, *, is_steady: bool = True) -> Column:
-    """A value as the column's type.
+    """Cast a value to the column's type.
 
     Args:
-        value: of the type that `way` is for.
-        way: how it is stored.
-        clause: what sets it, for people.
-        is_steady: whether a second evaluation gives the same. Where a value cannot be stored, the
-            error then names the column.
+        value: of the source type of `way`.
+        way: the conversion.
+        clause: the clause that sets it, for people.
+        is_steady: whether a second evaluation gives the same value. The error for a value that
+            cannot be
+            stored then names the column.
     """
     new = value
     if is_unchanged(way):
@@ -131,7 +132,7 @@ def _field(
 
 
 def _cast_or_fail(value: Column, way: Cast, clause: str) -> Column:
-    """The value cast, or the job fails with the name of the column."""
+    """Cast the value; the job fails with the column's name if it cannot."""
     kind = to_spark_type(way.target)
     tried = value.try_cast(kind)
     facts: dict[str, str | bool] = {

@@ -1,7 +1,8 @@
 """Rows from outside: files, values written out, another Delta table, as a DataFrame.
 
-Text is cast to the types wanted, row by row, and a row that does not fit has a name: its file and
-number. What becomes of it is the source's choice: the job fails, or the row or the value is left out.
+Text is cast to the wanted types row by row. An invalid row is identified by its file and number;
+the
+source decides whether the job fails, or the row or the value is left out.
 """
 
 import posixpath
@@ -59,10 +60,11 @@ _INFER = "infer the schema"
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows that came in, under their own column names.
+    """Rows of a source, under their own column names.
 
-    `schema` is theirs; `dropped` counts, once the rows were written, those left out. `is_together`
-    says that one task has them all.
+    `schema` is theirs; `dropped` counts the rows left out, once the rows were written.
+    `is_together`
+    is true if one task has them all.
     """
 
     frame: DataFrame
@@ -80,16 +82,15 @@ def read_files(
     piece_bytes: int = PIECE_BYTES,
     apart: Apart = run_inline,
 ) -> SourceRows:
-    """The rows of files.
+    """Read the rows of files.
 
     Args:
         spark: the session.
-        source: which files, and what becomes of rows that do not fit.
-        table_schema: the types that columns shall have, by name; others, and all where it is None,
-            are inferred.
-        storage_options: of the store that the files are in.
+        source: the files, and the handling of invalid rows.
+        table_schema: the columns' types, by name; others, and all if it is None, are inferred.
+        storage_options: of the files' store.
         piece_bytes: how much of a large text file one task reads.
-        apart: what to do Spark jobs in that come before the rows are read, by the name of the step.
+        apart: context for earlier Spark jobs, by the name of the step.
 
     Raises:
         RequestError: there are no such files.
@@ -181,7 +182,7 @@ def _json(reading: _TextReading, table_schema: StructType | None) -> SourceRows:
 def _declare_columns(
     names: Iterable[str], table_schema: StructType | None, infer: Callable[[], StructType]
 ) -> StructType:
-    """The columns under the wanted types, those that nobody requested as they look."""
+    """Return the columns under the wanted types, or the inferred types if there are none."""
     declared = {
         name: (table_schema.get(name) if table_schema is not None else None) for name in names
     }
@@ -198,7 +199,7 @@ def _declare_columns(
 def _judge_rows(
     text: DataFrame, source: FileSource, schema: StructType, columns: Mapping[str, Column]
 ) -> SourceRows:
-    """Text columns cast to types; what cannot be cast is a problem of its row."""
+    """Cast text columns to types; a failed cast is a problem of its row."""
     cast = {given.name: cast_text(columns[given.name], given.type) for given in schema}
     problems = [
         F.when(columns[n].isNotNull() & cast[n].isNull(), _misfit(schema, n, columns[n]))
@@ -281,7 +282,7 @@ def _infer_json(reading: _TextReading) -> StructType:
 
 
 def _reader(spark: SparkSession, files: Sequence[TextFile]) -> DataFrameReader:
-    """A reader of these files alone, with the options that their store needs."""
+    """Return a reader of exactly these files, with their store's options."""
     first_file = files[0]
     check_file_system(spark, first_file.root)
     options = hadoop_options(first_file.root, first_file.storage_options)
@@ -293,7 +294,7 @@ def _paths(files: Sequence[TextFile]) -> list[str]:
 
 
 def _list_files(source: FileSource, storage_options: Mapping[str, str]) -> list[TextFile]:
-    """The file that a URI names, or all visible ones below it."""
+    """List the file at a URI, or all visible files below it."""
     root = normalise_uri(source.uri)
     parent, name = posixpath.split(root)
     try:

@@ -1,6 +1,6 @@
-"""Files that tasks of a data source's write have staged: written on executors, committed elsewhere.
+"""Files staged by tasks of a data source's write: written on executors, committed elsewhere.
 
-Each of the steps runs in a process of its own: what they must know of each other travels by pickle.
+Each step runs in a process of its own: they exchange their state by pickle.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,12 +40,12 @@ _SORTED_BYTES = 256 * 1024 * 1024
 
 @dataclass
 class TaskFiles(WriterCommitMessage):
-    """What one task wrote.
+    """The files of one task.
 
     Attributes:
         actions: one line of the log for each file.
         rows: how many rows they hold.
-        base_version: the table's version under whose rules they were written.
+        base_version: the table's version whose rules applied.
         table_id: the table's own.
         query_id: of the streaming query, "" for a batch write.
         write_id: in the name of every file of the write.
@@ -146,7 +146,7 @@ class Staging:
             yield iter(_sort_by_partition(pending, len(self.target.partitions)))
 
     def _convert_to_file_rows(self, batch: pa.RecordBatch) -> pa.Table:
-        """The rows as the files have them, then the partition columns."""
+        """Return the rows in the files' form, then the partition columns."""
         rows = self.rows.apply(batch)
         partitions = [partition.name for partition in self.target.partitions]
         data = [name for name in rows.column_names if name not in partitions]
@@ -162,15 +162,15 @@ class Staging:
 
 
 def stages_of(messages: Sequence[object]) -> list[TaskFiles]:
-    """The messages of tasks that wrote."""
+    """Return the messages of tasks with files."""
     return [message for message in messages if isinstance(message, TaskFiles)]
 
 
 def check_same_table(snapshot: Snapshot, stages: Sequence[TaskFiles]) -> None:
-    """Make sure that files go into the table that they were written for.
+    """Check that files go into their own table.
 
     Raises:
-        TableReplacedError: another one has been made in its place.
+        TableReplacedError: another table has replaced it.
     """
     for stage in stages:
         if stage.table_id not in {"", snapshot.metadata.id}:
@@ -178,10 +178,11 @@ def check_same_table(snapshot: Snapshot, stages: Sequence[TaskFiles]) -> None:
 
 
 def has_failed_tasks(messages: Sequence[object]) -> bool:
-    """Whether tasks failed: then no commit was begun, and what the others wrote may go.
+    """Whether tasks failed: then no commit was begun, and the files of the others may be removed.
 
-    Spark aborts after a failed commit too. That commit has removed what it knew not to have landed,
-    and what may have landed must stay.
+    Spark aborts after a failed commit too. That commit has removed its files if it knew that it did
+    not
+    land; otherwise they must stay.
     """
     return any(message is None for message in messages)
 
@@ -192,7 +193,7 @@ def discard(store: Store, stages: Sequence[TaskFiles]) -> None:
 
 
 def discard_write(store: Store, write_ids: Iterable[str]) -> None:
-    """Remove every file of a failed write: nobody was told of those of tasks that were killed."""
+    """Remove every file of a failed write, also of killed tasks, which reported none."""
     ids = [given for given in write_ids if given]
     with suppress(StorageError):
         for file in list(store.list_all()) if ids else ():
@@ -201,27 +202,27 @@ def discard_write(store: Store, write_ids: Iterable[str]) -> None:
 
 
 def may_have_landed(error: Exception) -> bool:
-    """Whether a commit that failed with an error could be in the log all the same."""
+    """Whether a failed commit may still be in the log."""
     unknown = (CommitOutcomeUnknownError, StorageOutcomeUnknownError)
     return isinstance(error, unknown) or not isinstance(error, EngineError)
 
 
 def remove_files(store: Store, adds: Sequence[AddFile]) -> None:
-    """Remove files that no log names; VACUUM finds what a failing store keeps."""
+    """Remove files that no log names; VACUUM finds leftovers of a failing store."""
     with suppress(StorageError):
         for add in adds:
             store.delete(resolve_log_path(store.root, add.path).path)
 
 
 def _rename_inner_fields(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A column under the physical names that a type has inside; nothing is copied."""
+    """Rename the fields inside a column to a type's physical names, without a copy."""
     if column.type == kind:
         return column
     return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], type=kind)
 
 
 def _sort_by_partition(tables: Sequence[pa.Table], partitions: int) -> list[pa.RecordBatch]:
-    """Rows in an order in which those of one partition are adjacent."""
+    """Sort rows so that those of one partition are adjacent."""
     rows = pa.concat_tables(tables).combine_chunks()
     keys = []
     for column in rows.columns[-partitions:]:

@@ -24,7 +24,7 @@ class NamedRelation:
     """A relation that a statement reads, not yet looked up.
 
     Attributes:
-        parts: of its name; empty where the text does not say it plainly.
+        parts: of its name; empty if the text does not state it plainly.
         start: the offset of its first character in the statement.
         end: the offset after the last, its point in time included.
         name_end: the offset after its name.
@@ -32,7 +32,7 @@ class NamedRelation:
         options: those of `WITH (…)` behind it.
         version: after VERSION AS OF.
         timestamp: Catalyst's expression after TIMESTAMP AS OF.
-        function: the function that it is a call of, such as table_changes.
+        function: the function of a call, such as table_changes.
         arguments: Catalyst's expressions of that call.
     """
 
@@ -49,32 +49,32 @@ class NamedRelation:
 
 
 def parse(session: SparkSession, text: str) -> Java:
-    """The plan of a statement.
+    """Return the plan of a statement.
 
     Raises:
-        ParseException: Spark does not understand it.
+        ParseException: Spark cannot parse it.
     """
     inside: Any = session
     return inside._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
 
 def kind_of(node: Java) -> str:
-    """The name of a node's class."""
+    """Return the name of a node's class."""
     return str(node.getClass().getSimpleName())
 
 
 def optional(option: Java) -> Java:
-    """What an Option holds, or None."""
+    """Return the value of an Option, or None."""
     return option.get() if option.isDefined() else None
 
 
 def texts_of(sequence: Java) -> tuple[str, ...]:
-    """A Seq of texts."""
+    """Return a Seq of texts as a tuple."""
     return tuple(str(part) for part in iter_seq(sequence))
 
 
 def map_of(session: SparkSession, scala_map: Java) -> dict[str, Any]:
-    """A Map of Scala's."""
+    """Return a Scala Map as a dict."""
     if scala_map.isEmpty():
         return {}  # the end of Java's iterator is an exception, which takes a hundred calls
     inside: Any = session
@@ -85,10 +85,11 @@ def map_of(session: SparkSession, scala_map: Java) -> dict[str, Any]:
 
 
 def bind_parameters(session: SparkSession, text: str, arguments: Arguments) -> str:
-    """A statement with its parameters as literals, put there by Spark.
+    """Return a statement with its parameters as literals, substituted by Spark.
 
     Raises:
-        AnalysisException: (`ParseException`) a parameter without a value, or no statement of Spark's.
+        AnalysisException: (`ParseException`) a parameter without a value, or no statement of
+            Spark's.
     """
     if not arguments:
         return text
@@ -103,7 +104,7 @@ def bind_parameters(session: SparkSession, text: str, arguments: Arguments) -> s
 
 
 def literal_sql(session: SparkSession, value: object) -> str:
-    """A value as SQL text that Spark reads back as it."""
+    """Return a value as SQL text that Spark reads back unchanged."""
     return bind_parameters(session, "SELECT ?", [value]).removeprefix("SELECT ")
 
 
@@ -117,7 +118,7 @@ def _literal(value: object, session: SparkSession) -> Java:
 
 
 def substitute_variables(session: SparkSession, text: str) -> str:
-    """A statement with `${variable}` put in, as the session's parser does before it reads it."""
+    """Substitute `${variable}` in a statement, as the session's parser does first."""
     if "${" not in text:
         return text
     inside: Any = session
@@ -128,7 +129,7 @@ def substitute_variables(session: SparkSession, text: str) -> str:
 
 
 def relations_read(session: SparkSession, plan: Java) -> list[NamedRelation]:
-    """The relations that a plan reads, in subqueries too; names of its own WITH left out."""
+    """Return the relations that a plan reads, in subqueries too, without names of its own WITH."""
     relations: dict[tuple[int, int], NamedRelation] = {}
     pending: list[tuple[Java, frozenset[str], bool]] = [(plan, frozenset(), False)]
     while pending:
@@ -198,16 +199,16 @@ def _read_time_travel(session: SparkSession, node: Java, *, alias: bool) -> Name
 
 
 def _span(node: Java) -> tuple[int, int] | None:
-    """The offsets of a node's text; None where the parser does not say."""
+    """Return the offsets of a node's text; None if the parser does not report them."""
     start, stop = optional(node.origin().startIndex()), optional(node.origin().stopIndex())
     return None if start is None or stop is None else (int(start), int(stop) + 1)
 
 
 def name_parts(session: SparkSession, name: str) -> tuple[str, ...]:
-    """The parts of a table's name as SQL writes it.
+    """Return the parts of a table's name as SQL writes it.
 
     Raises:
-        ParseException: it is none.
+        ParseException: it is not a name.
     """
     inside: Any = session
     return texts_of(inside._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name))

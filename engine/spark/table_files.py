@@ -1,4 +1,4 @@
-"""What the readers and writers of a table's files must know of it."""
+"""The inputs of readers and writers of a table's files."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,15 @@ DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table's place and the shape of its files.
+    """A table's location and the shape of its files.
 
-    `allowed_roots` are places outside the table that its log may lead to (shallow clones). `run_id`
-    goes into the names of new files, none of which gets more than `max_rows` rows where that is not 0.
+    `allowed_roots` are locations outside the table to which its log may refer (shallow clones).
+    `run_id`
+    goes into the names of new files, none of which gets more than `max_rows` rows unless that is 0.
     `clustering` are the physical paths of the clustering columns.
 
     Raises:
-        UnsupportedTypeError: a column of a type that only other engines have.
+        UnsupportedTypeError: a column has a type of other engines.
     """
 
     uri: str
@@ -68,22 +69,22 @@ class TableFiles:
 
     @property
     def fits_iceberg(self) -> bool:
-        """Whether its files are to be what Iceberg clients can read."""
+        """Whether Iceberg clients must be able to read its files."""
         return self.properties.iceberg_compat_v2
 
     @property
     def row_id_column(self) -> str | None:
-        """The files' column of row ids that were kept by a rewrite."""
+        """The files' column of row ids kept by a rewrite."""
         return self.properties.row_id_column
 
     @property
     def row_commit_version_column(self) -> str | None:
-        """The files' column of row commit versions that were kept by a rewrite."""
+        """The files' column of row commit versions kept by a rewrite."""
         return self.properties.row_commit_version_column
 
     @property
     def row_fields(self) -> tuple[StructField, ...]:
-        """Both, as columns of a file; under ids that Iceberg keeps for such columns, where it reads."""
+        """Both row tracking columns of a file, under Iceberg's reserved ids if Iceberg reads it."""
         named = (
             (self.row_id_column, _ICEBERG_ROW_ID),
             (self.row_commit_version_column, _ICEBERG_ROW_VERSION),
@@ -96,12 +97,12 @@ class TableFiles:
 
     @property
     def data_fields(self) -> list[StructField]:
-        """The columns that are in the files, in order."""
+        """The columns in the files, in order."""
         return [column for column in self.schema if column.name not in self.partition_columns]
 
     @property
     def data_schema(self) -> StructType:
-        """The columns that are in the files, under physical names at every level."""
+        """The columns in the files, under physical names at every level."""
         return physical_schema(StructType(tuple(self.data_fields)), self.mapping_mode)
 
     @property
@@ -128,18 +129,18 @@ class TableFiles:
 
     @property
     def indexed(self) -> IndexedColumns:
-        """The leaves that get statistics."""
+        """The leaves with statistics."""
         return IndexedColumns.from_properties(
             self.schema, self.mapping_mode, self.properties, self.clustering
         )
 
     def physical_name(self, column: StructField) -> str:
-        """The name of a column in files and in partition values."""
+        """Return the name of a column in files and in partition values."""
         return physical_name(column, self.mapping_mode)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema of a Parquet file: everything nullable, field ids where columns have them."""
+    """Return the schema of a Parquet file: everything nullable, with the columns' field ids."""
     return pa.schema([_arrow_field(column) for column in schema])
 
 

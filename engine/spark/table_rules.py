@@ -1,7 +1,7 @@
-"""What a table promises of its rows: filled in where a write left it out, refused where it breaks it.
+"""A table's rules for its rows: missing values are filled in, violations are refused.
 
 Rules are SQL text in the table's log, which is no more trusted than a person's: they go through the
-engine's own parser, and a table whose rules it does not understand is not written.
+engine's own parser, and a table with a rule that the parser refuses is not written.
 """
 
 import json
@@ -41,9 +41,10 @@ _TIME_LITERAL = re.compile(r"\s*TIMESTAMP\s*'([^']*)'\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class RowRule:
-    """Something that must hold for every row: its name for people, and its condition.
+    """A rule for every row: its name for people, and its condition.
 
-    Or the path that is not null; or, with `held`, the column whose values are of that type inside.
+    Instead of a condition, `not_null` names a path; with `held`, a column with values of that type
+    inside.
     """
 
     name: str
@@ -86,10 +87,10 @@ def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[RowR
 
 
 def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> DataFrame:
-    """The table's columns in order, as they are stored: what the frame lacks is generated, a default, or null.
+    """Return the table's columns in order; missing ones are generated, a default, or null.
 
     Raises:
-        UnsupportedFeatureError: an expression that this engine does not understand.
+        UnsupportedFeatureError: the engine does not support an expression.
         RequestError: an identity column, which only the table's own engine may fill.
     """
     if frame.columns == schema.names:
@@ -111,9 +112,9 @@ def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> D
 
 
 def add_session_defaults(frame: DataFrame, table: StructType) -> DataFrame:
-    """The rows with the defaults that tell a time, of columns that they lack, in their own session's zone.
+    """Add missing columns whose default is a time, in the time zone of the rows' own session.
 
-    Those that the engine does not understand are left to `complete`, which refuses them.
+    Other defaults are left to `complete`, which refuses those that the engine does not support.
     """
     for field in table:
         text = field.metadata.get(DEFAULT)
@@ -132,16 +133,16 @@ def add_session_defaults(frame: DataFrame, table: StructType) -> DataFrame:
 
 
 def _render_default(default: Expression, text: str) -> Column:
-    """A default as a session of any zone tells it; Spark is given what was understood, never the text."""
+    """Return a default in a session of any zone; Spark gets the parsed value, never the text."""
     literal = _TIME_LITERAL.fullmatch(text) if isinstance(default, Literal) else None
     return to_column(default) if literal is None else F.lit(literal[1]).cast("timestamp")
 
 
 def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata) -> DataFrame:
-    """The rows, failing the job at the first that breaks a rule of the table.
+    """Return the rows; the job fails at the first violation of a rule of the table.
 
     Raises:
-        UnsupportedFeatureError: a rule that this engine cannot check.
+        UnsupportedFeatureError: this engine cannot check a rule.
     """
     frame = fit_to_schema(frame, schema)
     for rule in table_rules(table, schema, metadata):
@@ -163,7 +164,7 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
 
 
 def compute_generated(table: str, schema: StructType, field: StructField) -> Column:
-    """The value of a generated column, from the columns beside it."""
+    """Return the value of a generated column, computed from the other columns."""
     text = str(field.metadata[GENERATED])
     try:
         return to_column(parse_expression(text, schema))
@@ -172,10 +173,9 @@ def compute_generated(table: str, schema: StructType, field: StructField) -> Col
 
 
 def fit_to_schema(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Text as Spark stores it: spaces beyond a limit cut off, CHAR filled up with spaces.
+    """Fit texts as Spark stores them: cut spaces beyond a limit, pad CHAR with spaces.
 
-    Before anything is made of it: generated columns, and the change feed. Columns that the frame lacks
-    stay away.
+    This comes before generated columns and the change feed. Missing columns stay missing.
     """
     for field in schema:
         declared = read_declared_type(field)
@@ -232,7 +232,7 @@ def _iter_not_null_rules(table: str, schema: StructType) -> Iterator[RowRule]:
 def _not_null(
     schema: StructType, prefix: tuple[str, ...] = (), *, always: bool = True
 ) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Paths of columns that cannot be null, and whether none of the structs around them can."""
+    """Yield paths of NOT NULL columns, and whether all structs around them are NOT NULL too."""
     for field in schema:
         path = (*prefix, field.name)
         if not field.nullable:

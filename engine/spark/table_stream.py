@@ -1,4 +1,4 @@
-"""The rows that are added to a table as a stream of Spark's, from the log to the executors."""
+"""The rows added to a table as a Spark stream, from the log to the executors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -33,7 +33,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     log_type: ClassVar[type[StreamLog]] = StreamLog
 
     def __init__(self, options: LakeOptions, shape: FileShape, terms: StreamTerms) -> None:
-        """A stream that reads files of a shape under its terms."""
+        """Open a stream over files of a shape, under its terms."""
         self._options, self._shape, self._table_id = options, shape, terms.metadata.id
         store = open_store(options.uri, options.storage_options)
         self._log: StreamLog | None = self.log_type(store, terms)
@@ -64,7 +64,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(self._first, self._first)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the batch that begins at `start` ends.
+        """Return the end of the batch that begins at `start`.
 
         Raises:
             StreamError: the stream may not go on.
@@ -76,7 +76,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(self.log.batch_end(position, limits, last), first)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What one batch may hold where the trigger does not say."""
+        """Return the limit of one batch if the trigger sets none."""
         limits = self._options.limits
         if limits.max_files is not None:
             return ReadMaxFiles(limits.max_files)
@@ -91,11 +91,11 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_version = self._newest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The files between two offsets."""
+        """Return the files between two offsets as partitions."""
         return partitions_of(self.log.files(*self.read_offsets(start, end)))
 
     def read_offsets(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[Position, Position]:
-        """The positions of two offsets, looked at for what the log says against reading on.
+        """Return the positions of two offsets, after checking that the log allows reading on.
 
         Raises:
             StreamError: the stream may not go on.
@@ -106,7 +106,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begin, until
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition, on an executor."""
+        """Iterate over the rows of one partition, on an executor."""
         return self._shape.read(partition)
 
     def _newest(self) -> int:
@@ -129,7 +129,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(version)
 
     def _version_from(self, timestamp: str) -> int:
-        """Return the first version that was committed at a time or later."""
+        """Return the first version committed at or after a time."""
         metadata = self.log.terms.metadata
         return version_from(self.log.store, metadata, timestamp_to_ms(timestamp))
 

@@ -1,8 +1,8 @@
-"""What Spark counted of a group of its jobs: tasks, their time on cores, their bytes, its stages.
+"""Spark's counts for a group of its jobs: tasks, their time on cores, their bytes, its stages.
 
-Spark keeps these counts whether or not its own pages are served. A stage that has ended is asked
-once, so that looking twice a second stays cheap however many stages a group has. Every question is a
-call to the JVM: what a page shows of single stages is asked of the longest ones alone.
+Spark keeps these counts whether or not its own pages are served. A finished stage is read once, so
+that polling twice a second stays cheap for any number of stages. Every read is a call to the JVM:
+details of single stages are read for the longest ones only.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _EVENTS_MS = 100  # how long Spark's own bookkeeping is waited for
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """Tasks of a group, and what they cost. Bytes that Python reads by itself are not in them."""
+    """Tasks of a group and their cost. Bytes read by Python itself are not included."""
 
     done: int = 0
     running: int = 0
@@ -49,7 +49,7 @@ class TaskCounts:
 
 @dataclass(frozen=True, slots=True)
 class TaskTimes:
-    """Of the tasks that ended in the stage that took most core time; tasks count from 0."""
+    """Task durations in the stage with the most core time; tasks count from 0."""
 
     median_ms: int
     slowest_ms: int
@@ -58,7 +58,7 @@ class TaskTimes:
 
 @dataclass(frozen=True, slots=True)
 class StageCounts:
-    """A Spark stage, as it ran last. Bytes that Python reads or writes by itself are not in it.
+    """The latest attempt of a Spark stage. Bytes read or written by Python itself are not included.
 
     `attempt` counts from 0 as Spark does, `status` is active, complete, failed or pending.
     """
@@ -81,7 +81,7 @@ class StageCounts:
 
 @dataclass(frozen=True, slots=True)
 class StageList:
-    """The longest stages of a group in the order in which they began; `total` counts all that ran."""
+    """The longest stages of a group in order of their start; `total` counts all of its stages."""
 
     stages: tuple[StageCounts, ...] = ()
     total: int = 0
@@ -89,9 +89,9 @@ class StageList:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a session runs on, and how busy that is with all of its jobs.
+    """A session's cluster, and its load by all jobs.
 
-    `ui` is where Spark serves its own pages, "" where it does not.
+    `ui` is the address of Spark's own pages, "" if it serves none.
     """
 
     version: str
@@ -117,7 +117,7 @@ class GroupTasks:
         self._longest: tuple[int, int, int] | None = None  # core ms, stage, its attempt
 
     def counts(self) -> TaskCounts:
-        """As they are now; a stage that Spark left out because its result was there counts nothing."""
+        """Return the current counts; stages that Spark skipped count nothing."""
         self._longest = None
         self._live.clear()
         total = TaskCounts()
@@ -126,7 +126,7 @@ class GroupTasks:
         return total
 
     def are_running(self) -> bool:
-        """Whether a task of the group runs: those of a stage that failed run on for a while."""
+        """Whether a task of the group runs: those of a failed stage run on for a while."""
         tracker = self._context.statusTracker()
         jobs = [tracker.getJobInfo(job_id) for job_id in tracker.getJobIdsForGroup(self._group)]
         if any(job is not None and job.status == _JOB_RUNS for job in jobs):
@@ -150,10 +150,11 @@ class GroupTasks:
         return None if longest is None else self._times_of(longest[1], None)
 
     def stages(self, *, in_haste: bool = False) -> StageList:
-        """The stages that `counts` looked at last, without those that Spark left out.
+        """Return the stages of the last `counts`, without skipped ones.
 
-        Whoever is `in_haste` does the group's work: it waits for a few stages, then no longer than
-        `_HASTE_S`. What was asked while the work went on need not be asked again.
+        `in_haste` keeps the work from waiting: after a few stages, reading stops at `_HASTE_S`.
+        Stages read
+        during the work need not be read again.
         """
         ran = {number: tasks for number, tasks in self._ended.items() if tasks.total} | self._live
         longest = nlargest(SHOWN_STAGES, ran, key=lambda number: (ran[number].core_ms, -number))

@@ -1,6 +1,6 @@
-"""SQL text that the engine cannot parse as a whole, in parts: those that AND joins, and comparisons.
+"""SQL text that the engine cannot parse as a whole, split at ANDs and comparisons.
 
-Spark Connect leaves text to its server. So it is taken apart here, by its words and symbols alone.
+Spark Connect leaves text to its server, so the text is split here by its words and symbols alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _COMPARISONS = {"=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">
 
 
 def split_text(node: TextNode) -> TextNode | CallNode:
-    """The parts that its top-level ANDs join, else the two sides of its one comparison."""
+    """Split the text at its top-level ANDs, else at its one comparison."""
     try:
         tokens = tokenize(node.sql)
     except StatementError:
@@ -40,7 +40,7 @@ def split_text(node: TextNode) -> TextNode | CallNode:
 
 
 def _strip_brackets(tokens: list[Token]) -> list[Token]:
-    """The tokens inside brackets that enclose them all."""
+    """Strip brackets around all tokens."""
     while (
         len(tokens) > 2
         and tokens[0].value == "("
@@ -75,7 +75,7 @@ def _top_level(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _conjunctions(top: Sequence[Token]) -> Iterator[Token]:
-    """The ANDs that join conditions, those of BETWEEN left out."""
+    """Iterate over the ANDs between conditions, without those of BETWEEN."""
     between = 0
     for token in top:
         if token.kind != "word":

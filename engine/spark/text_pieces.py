@@ -1,7 +1,7 @@
-"""Large text files in pieces that begin and end with lines, so that several tasks read one file.
+"""Large text files in pieces of whole lines, so that several tasks read one file.
 
-A piece knows how many records stand before it: each record keeps the number it has in its file. A CSV
-file in which a line could be less than a record, or more, is one piece.
+A piece knows how many records stand before it: each record keeps its number in the file. A CSV file
+is one piece if its lines may not be its records.
 """
 
 import re
@@ -38,22 +38,22 @@ Count = Callable[[FilePiece], tuple[int, bool]]
 """The records of a piece, and whether each of its lines is one."""
 
 Apart = Callable[[str], AbstractContextManager[None]]
-"""What a step of this name is done in."""
+"""The context for a step of this name."""
 
 
 def run_inline(_step: str) -> AbstractContextManager[None]:
-    """A step like any other."""
+    """Run a step without a context of its own."""
     return nullcontext()
 
 
 def pieces_of(file: TextFile, piece_bytes: int = PIECE_BYTES) -> list[FilePiece]:
-    """A file cut at every so many bytes; where records begin is not known yet."""
+    """Cut a file every `piece_bytes`; the starts of records are not known yet."""
     starts = range(0, max(file.size_bytes, 1), piece_bytes)
     return [FilePiece(file, start, min(start + piece_bytes, file.size_bytes)) for start in starts]
 
 
 def read_piece(piece: FilePiece) -> bytes:
-    """The whole lines of a piece."""
+    """Return the whole lines of a piece."""
     store = open_store(piece.file.root, piece.file.storage_options)
     first = max(piece.start - 1, 0)
     content = store.read(piece.file.path, first, piece.end - first)
@@ -72,7 +72,7 @@ def read_piece(piece: FilePiece) -> bytes:
 
 
 def count_lines(piece: FilePiece) -> tuple[int, bool]:
-    """The lines of a piece, blank ones too."""
+    """Count the lines of a piece, blank ones too."""
     text = read_piece(piece)
     return text.count(b"\n") + int(bool(text) and not text.endswith(b"\n")), True
 
@@ -97,7 +97,7 @@ def build_csv_counter(dialect: CsvDialect) -> Count:
 
 
 def _plain_line(dialect: CsvDialect) -> re.Pattern[bytes]:
-    """A line whose quotes open and close values within it."""
+    """Return the pattern of a line whose quotes open and close values within it."""
     quote, delimiter = re.escape(dialect.quote.encode()), re.escape(dialect.delimiter.encode())
     value = rb"(?:%b(?:[^%b]|%b%b)*+%b|[^%b%b]*+)" % (
         quote,
@@ -118,7 +118,7 @@ def number_all_pieces(
     piece_bytes: int = PIECE_BYTES,
     apart: Apart = run_inline,
 ) -> list[FilePiece]:
-    """The pieces that tasks read: large files are counted through first, in parallel."""
+    """Return the pieces for tasks: records of large files are counted first, in parallel."""
     by_file = [pieces_of(file, piece_bytes) for file in files]
     cut = [piece for pieces in by_file if len(pieces) > 1 for piece in pieces]
     counts: Iterator[tuple[int, bool]] = iter(())
@@ -131,7 +131,7 @@ def number_all_pieces(
 def number_pieces(
     pieces: Sequence[FilePiece], counts: Iterator[tuple[int, bool]]
 ) -> list[FilePiece]:
-    """The pieces of one file with what comes before each; one piece where lines are not records."""
+    """Number the records before each piece of a file; merge the pieces if lines are not records."""
     if len(pieces) == 1:
         return list(pieces)
     own = list(islice(counts, len(pieces)))

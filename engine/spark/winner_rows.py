@@ -1,4 +1,4 @@
-"""Rows that a winning commit wrote, tested by Spark where Arrow cannot: the last resort of conflict resolution.
+"""A winning commit's rows, tested by Spark if Arrow cannot: the last resort of conflict resolution.
 
 They are few, and come from the driver.
 """
@@ -20,7 +20,7 @@ _PLACE = "__lake_place"
 
 
 def condition_tester(spark: SparkSession) -> Callable[[Expression, pa.Table], pa.Array]:
-    """Which rows of a table satisfy a condition over its columns."""
+    """Return a tester: the rows of a table that satisfy a condition over its columns."""
 
     def test(condition: Expression, rows: pa.Table) -> pa.Array:
         return _mask(
@@ -60,7 +60,11 @@ def _create_numbered_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def _mask(rows: Callable[[], DataFrame], count: int) -> pa.Array:
-    """Raises `CannotEvaluateError` where Spark cannot either: then the two sides conflict."""
+    """Return the mask of the selected rows.
+
+    Raises:
+        CannotEvaluateError: Spark cannot evaluate it either: the two sides conflict.
+    """
     mask = np.zeros(count, dtype=bool)
     try:
         places = rows().select(column(_PLACE)).toArrow().column(0).to_numpy()

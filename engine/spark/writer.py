@@ -33,9 +33,9 @@ _REPORT = "action string, rows long"
 
 @dataclass(frozen=True)
 class WriteOutput:
-    """The files of one write and how many rows they hold.
+    """The files of one write and their number of rows.
 
-    `images` of these are new images of rows that were there; None where they were not counted.
+    `images` counts the new images of existing rows among them; None if they were not counted.
     """
 
     adds: tuple[AddFile, ...] = ()
@@ -63,13 +63,13 @@ def write(
 
     Args:
         frame: the table's columns; with `keep_row_ids` also the reader's row tracking columns.
-        table: where and in what shape.
+        table: location and shape of the files.
         data_change: false if the rows only move.
         ordered: rows of one partition are adjacent already, and stay in their order.
         keep_row_ids: write row ids and row commit versions into the table's materialised columns.
 
     Returns:
-        The files, durable but unknown to the log.
+        The files, durable but not yet in the log.
     """
     target = replace(data_target(table, keep_row_ids=keep_row_ids), data_change=data_change)
     frame = physical_frame(frame, table, keep_row_ids=keep_row_ids)
@@ -94,7 +94,7 @@ def write_few(
 def physical_frame(
     frame: DataFrame, table: TableFiles, *, keep_row_ids: bool, beside: Sequence[str] = ()
 ) -> DataFrame:
-    """What `write` writes of a frame, in the order of a file's columns; `beside` stands behind it."""
+    """Return a frame in the order of a file's columns, as `write` writes it, then `beside`."""
     kept: list[Column] = []
     if keep_row_ids:
         sources = {table.row_id_column: ROW_ID, table.row_commit_version_column: ROW_COMMIT_VERSION}
@@ -113,19 +113,22 @@ def few_rows(frame: DataFrame) -> int | None:
 
 
 def is_scattered(table: TableFiles, file_count: int) -> bool:
-    """Whether new images of rows of that many files are to be gathered.
+    """Whether new images of rows of this many files must be gathered.
 
-    As the table says, or else where each of many files would leave a small one.
+    The table's property decides; by default, many files are gathered because each would leave a
+    small
+    one.
     """
     optimizes = table.properties.optimize_write
     return file_count > _FEW_FILES if optimizes is None else optimizes
 
 
 def rebalance_partitions(frame: DataFrame, table: TableFiles) -> DataFrame:
-    """The rows in as few tasks as their bytes ask for, those of one partition together.
+    """Rebalance the rows into as few tasks as their bytes require, each partition's rows together.
 
-    Without it each task writes a file for each partition it has a row of. Spark sizes the tasks
-    once it has seen the rows: small ones are joined, and a partition too large for one is split.
+    Otherwise each task writes a file for each partition of its rows. Spark sizes the tasks once it
+    has
+    seen the rows: small ones are joined, and a partition too large for one is split.
     """
     return frame.hint(
         "rebalance", *[column(partition_field.name) for partition_field in table.partition_fields]
@@ -187,7 +190,7 @@ def collect_actions(frame: DataFrame) -> WriteOutput:
 
 
 def report_batches(written: Iterable[tuple[AddFile, int]]) -> Iterator[pa.RecordBatch]:
-    """Actions as the rows that executors send back."""
+    """Return actions as rows for the driver."""
     for add, rows in written:
         yield pa.RecordBatch.from_pydict(
             {"action": [encode(add)], "rows": pa.array([rows], pa.int64())}
@@ -229,7 +232,7 @@ def write_here(rows: pa.Table, target: FileTarget) -> WriteOutput:
 
 
 def _sort_by_partition(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Rows of one partition adjacent: null, then an empty text, which the log keeps as null too."""
+    """Sort rows by partition: null, then an empty text, which the log keeps as null too."""
     marked, keys = rows, list[tuple[str, str]]()
     for name in names:
         marked = marked.append_column(f"{name} is there", pc.is_valid(rows.column(name)))
@@ -252,7 +255,7 @@ def _build_write_task(
 def _physical_frame(
     frame: DataFrame, table: TableFiles, extra: list[Column], beside: Sequence[str] = ()
 ) -> DataFrame:
-    """Data columns in the files' order, extra ones, then the partition columns by their names."""
+    """Return data columns in the files' order, extra ones, then the partition columns by name."""
     physical_fields = table.data_schema
     if not extra and not beside and _has_form(frame, physical_fields, table):
         return frame
@@ -274,7 +277,7 @@ def _has_form(frame: DataFrame, physical_fields: StructType, table: TableFiles) 
 
 
 def add_columns(target: FileTarget, fields: tuple[StructField, ...]) -> FileTarget:
-    """The target with columns of the engine's own behind the table's."""
+    """Return the target with the engine's own columns after the table's."""
     schema = StructType(target.schema.fields + fields)
     return replace(target, schema=schema, arrow_schema=_extend_schema(target.arrow_schema, fields))
 

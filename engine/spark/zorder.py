@@ -1,7 +1,7 @@
-"""Rows in an order that keeps rows with similar values of several columns together (Z-order).
+"""Rows sorted so that similar values of several columns lie together (Z-order).
 
 Each column's values are ranked by a sample, and the bits of the ranks are interleaved. The sample
-also says where the curve is to be cut, so that the rows need not be computed once more to find that.
+also determines the cuts of the curve, so that the rows are not computed once more for them.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class RankBoundaries:
     bits: int
 
     def curve(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
-        """The position on the curve of each row."""
+        """Return the position on the curve of each row."""
         pairs = zip(columns, self.boundaries, strict=True)
         ranks = [_rank_values(values, boundaries) for values, boundaries in pairs]
         keys = np.zeros(len(columns[0]), dtype=np.int64)
@@ -45,11 +45,11 @@ class RankBoundaries:
 
 @dataclass(frozen=True)
 class ZOrderCurve:
-    """The curve through the rows, and where it is cut into pieces.
+    """The curve through the rows, and its cuts into pieces.
 
     Attributes:
-        ranks: what a row's place on it is computed by.
-        cuts: the first place of each piece but the first, ascending.
+        ranks: compute a row's position on it.
+        cuts: the first position of each piece but the first, ascending.
     """
 
     ranks: RankBoundaries
@@ -57,7 +57,7 @@ class ZOrderCurve:
 
     @classmethod
     def fit(cls, sample: pa.Table, pieces: int) -> "ZOrderCurve":
-        """The curve through a sample's columns, in pieces of about as many of its rows."""
+        """Fit a curve to a sample's columns, cut into pieces of about equal numbers of its rows."""
         bits = min(_MAX_BITS, 62 // sample.num_columns)
         sampled = [values.combine_chunks() for values in sample.columns]
         ranks = RankBoundaries(tuple(boundaries_of(values, bits) for values in sampled), bits)
@@ -66,7 +66,7 @@ class ZOrderCurve:
         return cls(ranks, np.unique(places[firsts]))
 
     def place(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """The place of each row on the curve, and the number of its piece."""
+        """Return the position of each row on the curve, and the number of its piece."""
         places = self.ranks.curve(columns)
         pieces = np.searchsorted(self.cuts, places, side="right").astype(np.int32)
         return pa.StructArray.from_arrays([pa.array(places), pa.array(pieces)], ["place", "piece"])
@@ -74,13 +74,13 @@ class ZOrderCurve:
 
 @dataclass(frozen=True)
 class RankSample:
-    """Rows that stand for all, and about how many they are: some of them are ranked."""
+    """Representative rows and their approximate number; some of them are ranked."""
 
     rows: DataFrame
     count: int
 
     def values(self, columns: Sequence[Column]) -> pa.Table:
-        """The columns of some of the rows."""
+        """Return the columns of some of the rows."""
         values = [value.alias(f"c{i}") for i, value in enumerate(columns)]
         share = min(1.0, _SAMPLE_ROWS / max(1, self.count))
         picked = _shorten_values(self.rows.select(*values)).sample(fraction=share, seed=1)
@@ -94,12 +94,12 @@ def sort_by_zorder(
     pieces: int,
     sample: RankSample,
 ) -> DataFrame:
-    """The rows along the curve, in so many pieces of about the same size.
+    """Sort the rows along the curve, in `pieces` of about the same size.
 
     Args:
         frame: the rows.
-        columns: what to order by, plain values.
-        partitions: what comes before them in the order.
+        columns: the columns to order by, plain values.
+        partitions: the columns before them in the order.
         pieces: how many.
         sample: rows of the same columns.
     """
@@ -120,7 +120,7 @@ def sort_by_zorder(
 
 
 def _shorten_values(frame: DataFrame) -> DataFrame:
-    """Long values by how they begin, which ranks them as well: the sample comes to the driver."""
+    """Cut long values to their first characters, which suffice to rank them on the driver."""
     columns = [
         F.substring(F.col(field.name), 1, _MAX_LENGTH).alias(field.name)
         if isinstance(field.dataType, StringType | BinaryType)
@@ -131,7 +131,7 @@ def _shorten_values(frame: DataFrame) -> DataFrame:
 
 
 def boundaries_of(values: pa.Array, bits: int) -> pa.Array:
-    """At most 2^bits - 1 values that part a sample into about equal shares."""
+    """Return at most 2^bits - 1 values that divide a sample into about equal shares."""
     present = pc.drop_null(values)
     count = min(len(present), (1 << bits) - 1)
     picked = np.linspace(0, len(present) - 1, count).astype(np.int64)
