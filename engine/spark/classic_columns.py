@@ -100,7 +100,7 @@ class _Expression:
         self._nodes: list[dict[str, Any]] = json.loads(self._root.toJSON())
 
     def root(self) -> Node:
-        """The whole, built from its last node backwards: chains of OR are longer than stacks."""
+        """Build the tree from its last node backwards: long chains of OR overflow the stack."""
         built: list[Node] = []
         for node, path in zip(reversed(self._nodes), reversed(self._paths()), strict=True):
             children = tuple(built.pop() for _ in range(int(node["num-children"])))

@@ -87,7 +87,7 @@ def _render_guarded_column(name: str) -> str:
 
 
 def _widths(schema: spark_types.StructType) -> tuple[dict[str, int], dict[str, str]]:
-    """Bytes at most of each column that has a width; what tells those of each other. By name."""
+    """Return fixed widths in bytes of columns, and SQL expressions for the rest, by name."""
     fixed, free = dict[str, int](), dict[str, str]()
     for field in schema.fields:
         width = _width(field.dataType)

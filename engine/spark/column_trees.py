@@ -246,7 +246,7 @@ class _Trees:
     # --- Spark's own ---
 
     def _own(self, node: Node) -> Expression:
-        """A part that only Spark can evaluate, as far as it must wait for the rows."""
+        """Return a part that only Spark can evaluate; evaluate it now if it reads no rows."""
         column, random = node.column(), is_random(node)
         sides, frame = self._resolve_sides(column)
         relations = tuple(r for r in self._scope.relations if r.side in sides)

@@ -175,7 +175,7 @@ class SparkFileIndex:
         self._roots: Any = None
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: ANN401, N802 - Spark's
-        """The files that may hold rows: Spark asks filters of partitions no more, and all others again."""
+        """List the files that may hold rows: Spark reapplies all but partition filters."""
         try:
             listed = self._current()
         except EngineError as error:

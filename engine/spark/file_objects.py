@@ -1,4 +1,4 @@
-"""What Spark's scans take for files, made in the JVM from one pickled list: a call a file takes too long."""
+"""The file objects of Spark's scans, made in the JVM from one pickled list, not file by file."""
 
 import pickle
 from collections.abc import Sequence

@@ -118,10 +118,10 @@ def _empty(session: SparkSession, relation: Relation) -> DataFrame:
 def _add_relation_structs(
     frame: DataFrame, relations: Sequence[Relation]
 ) -> tuple[DataFrame, list[str]]:
-    """The frame with a struct of each relation's columns under each of its names, and those names.
+    """Add a struct of each relation's columns under each of its names; return these names too.
 
-    `t.id` then finds the field of a column `t`, whatever the engine calls the relation. A name that
-    some column has too is the column's.
+    `t.id` then finds the field of a column `t`, whatever the engine calls the relation. A name of a
+    column stays the column's.
     """
     taken = {name.lower() for table in relations for name in table.schema.names}
     new: dict[str, Column] = {}

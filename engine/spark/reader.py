@@ -436,7 +436,7 @@ def _row_tracking(table: TableFiles, position: Column) -> Iterator[Column]:
 
 
 def _paths(table: TableFiles, adds: Sequence[AddFile]) -> tuple[list[str], list[int]]:
-    """The files as Spark is given them, and their bytes. It follows every link, so each is looked at."""
+    """Return the files as Spark spells them, and their bytes. Spark follows links: check each."""
     places = [resolve_log_path(table.uri, add.path, table.allowed_roots) for add in adds]
     sizes = [
         add.size if size is None else size for add, size in zip(adds, sizes_of(places), strict=True)

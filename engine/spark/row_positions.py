@@ -103,15 +103,15 @@ def delete_positions(
 def delete_and_take(
     matches: DataFrame, table: TableFiles, files: Sequence[AddFile]
 ) -> tuple[list[FileDeletion], pa.Table | None]:
-    """As `delete_positions` of few files (`is_one_task`), and what else was asked of the rows.
+    """Delete positions in few files (`is_one_task`), as `delete_positions` does; take columns.
 
     Args:
         matches: FILE and ROW, and columns beside them.
-        table: where the files are.
-        files: what FILE counts.
+        table: the files' location.
+        files: the files that FILE counts.
 
     Returns:
-        The deletions, and the columns beside, of every row; None where these are many.
+        The deletions, and the columns beside, of every row; None if these are large.
     """
     merge = vector_merge(table, files, write_vectors=True)
     names = matches.columns  # two may be alike: a column's in the files, and a partition's

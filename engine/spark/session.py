@@ -387,7 +387,7 @@ def _is_local(master: str) -> bool:
 
 
 def _pack_engine() -> str:
-    """The engine as a zip for the executors of a cluster: what they run is what the driver runs."""
+    """Zip the engine for the executors of a cluster, so that they run the driver's code."""
     place = Path(tempfile.mkdtemp(prefix="lake-engine-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     packed = place / "engine.zip"

@@ -130,7 +130,7 @@ class Staging:
         return TaskFiles(lines, count, self.base_version, **own_ids)
 
     def _pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
-        """The task's rows; of a partitioned table as much as memory holds, partitions together."""
+        """Iterate over the task's rows; sort those of a partitioned table, as memory allows."""
         if not self.target.partitions:
             yield (
                 part for batch in batches for part in self._convert_to_file_rows(batch).to_batches()

@@ -150,7 +150,7 @@ def _arrow_field(column: StructField) -> pa.Field:
 
 
 def _arrow_type(data_type: DataType, ids: Mapping[str, int], path: str) -> pa.DataType:
-    """The type of the column at a path; `ids` number what has no field of its own."""
+    """Return the type of the column at a path; `ids` number its parts that are no fields."""
 
     def inner(name: str, kind: DataType, *, nullable: bool = True) -> pa.Field:
         below = f"{path}.{name}"

@@ -54,11 +54,11 @@ class RowRule:
 
 
 def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[RowRule]:
-    """NOT NULL columns, lengths of CHAR and VARCHAR, CHECK constraints and column invariants.
+    """Return NOT NULL columns, limits of CHAR and VARCHAR, CHECK constraints, column invariants.
 
     Raises:
-        UnsupportedFeatureError: a rule that this engine cannot check.
-        InvalidSchemaError: a column whose CHAR or VARCHAR is no type.
+        UnsupportedFeatureError: this engine cannot check a rule.
+        InvalidSchemaError: a column's CHAR or VARCHAR is not a type.
     """
     rules = list(_iter_not_null_rules(table, schema))
     for key, text in metadata.configuration.items():

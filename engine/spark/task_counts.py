@@ -135,7 +135,7 @@ class GroupTasks:
         return any(stage is not None and stage.numActiveTasks() > 0 for stage in stages)
 
     def times(self) -> TaskTimes | None:
-        """Of the longest stage that `counts` looked at last; None while none of its tasks ended."""
+        """Return times of the longest stage in the last `counts`; None until one task ends."""
         longest = max(
             (
                 (counts.core_ms, stage_id)
@@ -167,7 +167,7 @@ class GroupTasks:
         return StageList(tuple(told), len(ran))
 
     def settle(self) -> None:
-        """Wait a moment for what Spark has not yet counted: it keeps its books behind the work."""
+        """Wait briefly for Spark's pending events: its counts lag behind the work."""
         self._context._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MS)
 
     def _stage_told(self, stage_id: int) -> Iterator[StageCounts]:

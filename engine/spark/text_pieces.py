@@ -21,7 +21,7 @@ PIECE_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """The lines of a file that begin at `start` or later and before `end`; `before` came first."""
+    """The lines of a file that begin from `start` to before `end`, after `before` records."""
 
     file: TextFile
     start: int
@@ -78,7 +78,7 @@ def count_lines(piece: FilePiece) -> tuple[int, bool]:
 
 
 def build_csv_counter(dialect: CsvDialect) -> Count:
-    """Counts records as `iter_csv` numbers them: a header is one, empty lines are none."""
+    """Return a counter of records as `iter_csv` numbers them: headers count, empty lines do not."""
     plain = _plain_line(dialect)
     quote = dialect.quote.encode()
 
@@ -131,7 +131,7 @@ def number_all_pieces(
 def number_pieces(
     pieces: Sequence[FilePiece], counts: Iterator[tuple[int, bool]]
 ) -> list[FilePiece]:
-    """Number the records before each piece of a file; merge the pieces if lines are not records."""
+    """Set the records before each piece of a file; merge the pieces if lines are not records."""
     if len(pieces) == 1:
         return list(pieces)
     own = list(islice(counts, len(pieces)))

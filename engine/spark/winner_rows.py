@@ -33,7 +33,7 @@ def condition_tester(spark: SparkSession) -> Callable[[Expression, pa.Table], pa
 def join_matcher(
     spark: SparkSession, source: DataFrame, on: Expression, reached: Sequence[Expression] = ()
 ) -> Callable[[pa.Table], pa.Array]:
-    """Which rows of a MERGE's target join some row of its source, or satisfy one of some conditions."""
+    """Return a matcher of a MERGE's target rows that join a source row or satisfy `reached`."""
 
     def match(rows: pa.Table) -> pa.Array:
         def join_source() -> DataFrame:
