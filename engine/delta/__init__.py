@@ -1,6 +1,6 @@
-"""The engine for PySpark programs: `delta.tables`' API, and what lies beyond it.
+"""The engine for PySpark programs: the API of `delta.tables`, and extensions of it.
 
-from engine.delta import DeltaTable, enable
+    from engine.delta import DeltaTable, enable
 """
 
 import sys
@@ -25,7 +25,7 @@ _MODULES = ("exceptions", "tables")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is requested
-    """What is loaded when it is first requested: reporting needs no Spark."""
+    """Import an attribute on first use: reporting needs no Spark."""
     if name in _MODULES:
         return import_module(f"engine.delta.{name}")
     if name not in _HOMES:

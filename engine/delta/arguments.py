@@ -1,4 +1,4 @@
-"""What callers may pass, checked as delta-spark's API checks it and with the same words."""
+"""Callers' arguments, checked as delta-spark's API checks them and with the same messages."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, TypeAlias
@@ -20,10 +20,10 @@ class FeatureNameError(RequestError):
 
 
 def check_feature(name: str) -> None:
-    """Make sure that a table's feature is one that this engine knows.
+    """Refuse an unknown table feature.
 
     Raises:
-        FeatureNameError: it is none.
+        FeatureNameError: this engine does not know it.
     """
     if name.lower() not in {feature.lower() for feature in FEATURES}:
         what = f"{name} is no feature that this engine can have a table support."
@@ -33,7 +33,7 @@ def check_feature(name: str) -> None:
 
 
 def condition(given: object, frames: CallerFrames, name: str = "'condition'") -> GivenColumn | None:
-    """A condition as text or Column.
+    """Return a condition given as text or Column.
 
     Raises:
         TypeError: it is neither.
@@ -48,11 +48,11 @@ def condition(given: object, frames: CallerFrames, name: str = "'condition'") ->
 
 
 def assignments(given: object, frames: CallerFrames, name: str) -> dict[str, GivenColumn]:
-    """Columns and what they are set to.
+    """Return columns with their assigned values.
 
     Raises:
         ValueError: there are none.
-        TypeError: it is no dict of names to texts or Columns.
+        TypeError: the argument is not a dict of names to texts or Columns.
     """
     if given is None:
         msg = f"{name} cannot be None"
@@ -81,10 +81,10 @@ def _value(value: object, frames: CallerFrames, name: str) -> GivenColumn:
 
 
 def names(given: Sequence[Any], what: str) -> tuple[str, ...]:
-    """Column names, one by one or as one list.
+    """Return column names given one by one or as one list.
 
     Raises:
-        TypeError: one is no text; the message begins with `what`.
+        TypeError: a name is not a text; the message begins with `what`.
     """
     if len(given) == 1 and isinstance(given[0], list | tuple):
         given = given[0]
@@ -95,7 +95,7 @@ def names(given: Sequence[Any], what: str) -> tuple[str, ...]:
 
 
 def refuse(what: str, objects: Iterable[object]) -> NoReturn:
-    """Raise a TypeError that shows what was given.
+    """Raise a TypeError that shows the arguments.
 
     Raises:
         TypeError: always.
@@ -105,10 +105,10 @@ def refuse(what: str, objects: Iterable[object]) -> NoReturn:
 
 
 def check_text(given: object, name: str) -> None:
-    """Refuse what is no text.
+    """Refuse an argument other than a text.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a text.
     """
     if not isinstance(given, str):
         msg = f"{name} needs to be a string but got '{type(given)}'."
@@ -116,11 +116,11 @@ def check_text(given: object, name: str) -> None:
 
 
 def check_source(source: object, on: object) -> None:
-    """Refuse what cannot be merged.
+    """Refuse the source or condition of a MERGE if it is missing or of a wrong type.
 
     Raises:
         ValueError: there is no source, or no condition.
-        TypeError: the source is no DataFrame.
+        TypeError: the source is not a DataFrame.
     """
     if source is None:
         msg = "'source' in merge cannot be None"
@@ -134,10 +134,10 @@ def check_source(source: object, on: object) -> None:
 
 
 def check_integer(given: object, name: str, kind: str = "int") -> None:
-    """Refuse what is no whole number.
+    """Refuse an argument other than a whole number.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a whole number.
     """
     if not isinstance(given, int):
         msg = f"{name} needs to be an {kind} but got '{type(given)}'."
@@ -145,7 +145,7 @@ def check_integer(given: object, name: str, kind: str = "int") -> None:
 
 
 def check_flag(given: object, name: str) -> None:
-    """Refuse what is neither true nor false.
+    """Refuse an argument other than true or false.
 
     Raises:
         ValueError: it is neither.
@@ -156,10 +156,10 @@ def check_flag(given: object, name: str) -> None:
 
 
 def check_properties(given: object) -> None:
-    """Refuse properties that are no dict of texts.
+    """Refuse properties other than a dict of texts.
 
     Raises:
-        ValueError: what is wrong.
+        ValueError: they are not a dict, or hold another type.
     """
     if given is None:
         return

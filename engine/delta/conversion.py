@@ -1,4 +1,4 @@
-"""CONVERT TO DELTA: from what callers give to the engine's conversion."""
+"""CONVERT TO DELTA: from callers' arguments to the engine's conversion."""
 
 import json
 
@@ -24,11 +24,11 @@ from engine.table import DeltaTable
 def convert_files(
     spark: SparkSession, identifier: str, partitions: str | T.StructType | None
 ) -> Handle:
-    """The table that the files of parquet.`/path` have become.
+    """Convert the files of parquet.`/path` to a table.
 
     Raises:
-        RequestError: the identifier is no such path.
-        ParseException: the partition columns are no DDL.
+        RequestError: the identifier is not such a path.
+        ParseException: the partition columns are not DDL.
     """
     path = path_in(identifier, "parquet") or path_in(identifier)
     if path is None:

@@ -47,7 +47,7 @@ _DEFAULT_PROVIDER = "spark.sql.sources.default"
 
 
 def makes_delta(spark: SparkSession, plan: Java) -> bool:
-    """Whether the table that a statement makes is one of Delta's."""
+    """Whether a statement creates a Delta table."""
     if kind_of(plan.name()) != "UnresolvedIdentifier":
         return False
     parts = texts_of(plan.name().nameParts())
@@ -148,7 +148,7 @@ def _define_like_delta(
 
 
 def _define_like_other(spark: SparkSession, name: str) -> NewTableDefinition:
-    """The columns alone, as delta-spark takes them."""
+    """Return another table's columns only, as delta-spark does."""
     declared = type_from_json(json.loads(spark.table(name).schema.json()))
     return NewTableDefinition(columns=declared.fields if isinstance(declared, StructType) else ())
 
@@ -177,7 +177,7 @@ def create_view(spark: SparkSession, plan: Java) -> DataFrame:
 
 
 def _layout(plan: Java) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The partition columns and the clustering columns.
+    """Return the partition columns and the clustering columns.
 
     Raises:
         StatementNotRoutedError: a table of buckets, or partitioned by a function.
@@ -208,7 +208,7 @@ def _options(spark: SparkSession, spec: Java) -> dict[str, str]:
 
 
 def _checks(spec: Java) -> dict[str, str]:
-    """CHECK constraints as the properties that hold them.
+    """Return CHECK constraints as table properties.
 
     Raises:
         StatementNotRoutedError: a key, which a Delta table does not keep.
@@ -224,7 +224,7 @@ def _checks(spec: Java) -> dict[str, str]:
 
 
 def _field(definition: Java) -> StructField:
-    """A column as the statement defines it."""
+    """Return a column as the statement defines it."""
     metadata: dict[str, Any] = {}
     for key, text in (
         (COMMENT, definition.comment()),

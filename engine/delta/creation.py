@@ -68,7 +68,7 @@ class WithoutColumnsError(RequestError):
 
 
 class CollationError(RequestError):
-    """A table is to be made with a column of a collation, which its log would not keep."""
+    """A new table has a column with a collation, which its log would not keep."""
 
     code = "DELTA_UNSUPPORTED_COLLATION"
 
@@ -82,7 +82,7 @@ class CollationError(RequestError):
 
 @dataclass(frozen=True)
 class NewTableDefinition:
-    """A table that is to be made, as a builder or a statement describes it.
+    """The definition of a new table, from a builder or a statement.
 
     `options` are those of a `Handle`.
     """
@@ -109,11 +109,11 @@ class NewTableDefinition:
 
 
 def create_table(spark: SparkSession, definition: NewTableDefinition) -> Handle:
-    """The table that was requested, made, replaced, or as it is already.
+    """Create or replace a table, or keep the existing one, as requested.
 
     Raises:
-        NothingNamedError: it has neither name nor place.
-        NameTakenError, NameUnknownError: there is one, or there is none to replace.
+        NothingNamedError: it has neither name nor location.
+        NameTakenError, NameUnknownError: the name exists, or there is no table to replace.
     """
     return make_table(spark, definition)[0]
 
@@ -121,7 +121,7 @@ def create_table(spark: SparkSession, definition: NewTableDefinition) -> Handle:
 def make_table(
     spark: SparkSession, definition: NewTableDefinition
 ) -> tuple[Handle, OperationResult]:
-    """Make a table, or replace one; its handle, and what the engine says of it."""
+    """Create or replace a table; return its handle and the engine's result."""
     if isinstance(definition.source, DataFrameSource):
         _check_collations(definition.source.frame.schema)
     path = path_in(definition.name) or ("" if definition.name else definition.location)
@@ -145,7 +145,7 @@ def make_table(
 def _create_named(
     spark: SparkSession, definition: NewTableDefinition
 ) -> tuple[Handle, OperationResult]:
-    """Make a table under a name that the catalogue does not have, or name the one at its location."""
+    """Create a table under a new name of the catalog, or register the table at its location."""
     if definition.must_exist:
         raise NameUnknownError(definition.name)
     location = definition.location
@@ -188,7 +188,7 @@ def _register_existing(
 
 
 def _check_agrees(definition: NewTableDefinition, location: str, snapshot: Snapshot) -> None:
-    """Refuse a definition that differs from the table that is there.
+    """Refuse a definition that differs from the existing table.
 
     Raises:
         SchemaMissingError: a replacement without columns.
@@ -209,10 +209,10 @@ def _check_agrees(definition: NewTableDefinition, location: str, snapshot: Snaps
 def _check_location(
     spark: SparkSession, definition: NewTableDefinition, columns: StructType, *, has_log: bool
 ) -> None:
-    """Refuse to make a table among files that are there, or one without columns.
+    """Refuse to create a table among existing files, or one without columns.
 
     Raises:
-        OccupiedLocationError: there is a file, or a table that is not to be replaced.
+        OccupiedLocationError: there is a file, or a table not to be replaced.
         WithoutColumnsError: neither columns nor a query are given.
     """
     uri = normalise_uri(definition.location)
@@ -225,10 +225,10 @@ def _check_location(
 
 
 def _check_collations(schema: spark_types.StructType) -> None:
-    """Refuse columns whose collation would be lost.
+    """Refuse columns with a collation, which would be lost.
 
     Raises:
-        CollationError: there is one.
+        CollationError: a column has one.
     """
     for column in schema:
         if _is_collated(column.dataType):
@@ -236,7 +236,7 @@ def _check_collations(schema: spark_types.StructType) -> None:
 
 
 def _columns(spark: SparkSession, definition: NewTableDefinition) -> StructType:
-    """The columns that a new table begins with."""
+    """Return the initial columns of a new table."""
     if isinstance(definition.source, DataFrameSource):
         return from_spark_schema(definition.source.frame.schema)
     if definition.clone is not None:
@@ -330,7 +330,7 @@ def _command(spark: SparkSession, definition: NewTableDefinition) -> Create:
 
 
 def session_defaults(spark: SparkSession) -> dict[str, str]:
-    """The properties that a session's settings give every new table."""
+    """Return the properties of every new table by the session's settings."""
     properties: dict[str, str] = {}
     for key, property_key in _PROTOCOL.items():
         if value := spark.conf.get(key, None):

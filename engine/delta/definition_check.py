@@ -1,7 +1,7 @@
-"""Hold the definition of a table against the table that lies at its location already.
+"""Check the definition of a table against an existing table at its location.
 
-A name that is given to such a table keeps its rows: a definition that agrees is registered, one that
-does not is refused, with delta-spark's codes.
+A name given to such a table keeps its rows: a matching definition is registered, another is refused
+with delta-spark's codes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ def check_definition(
     clustering_columns: Sequence[str],
     properties: Mapping[str, str],
 ) -> None:
-    """Refuse a definition that differs from the table that is there.
+    """Refuse a definition that differs from the existing table.
 
     Without columns the layout is not compared, and without properties they are not.
 
@@ -144,7 +144,7 @@ def _comparable_fields(schema: StructType) -> dict[str, Any]:
 
 
 def _comparable(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a type's JSON without what a definition cannot say; fields of structs in any order."""
+    """Return a type's JSON reduced to facts of a definition; fields of structs in any order."""
     if isinstance(value, list):
         parts = [_comparable(part) for part in value]
         named = all(isinstance(part, dict) and "name" in part for part in parts)

@@ -27,28 +27,28 @@ def merge_writer(frame: DataFrame, table: str, condition: Column) -> "DeltaMerge
 
 
 class DeltaMergeWriter:
-    """What `df.mergeInto` gives: the names of Spark's `MergeIntoWriter`."""
+    """The result of `df.mergeInto`, with the names of Spark's `MergeIntoWriter`."""
 
     def __init__(self, builder: DeltaMergeBuilder) -> None:
-        """The MERGE that `df.mergeInto` begins."""
+        """Begin the MERGE of `df.mergeInto`."""
         self._builder = builder
 
     def whenMatched(self, condition: Column | None = None) -> "MatchedActions":  # noqa: N802 - Spark's
-        """What to do with target rows that a source row matches."""
+        """Begin a clause for target rows with a matching source row."""
         return MatchedActions(self, "whenMatched", condition)
 
     def whenNotMatched(self, condition: Column | None = None) -> "NotMatchedActions":  # noqa: N802
-        """What to do with source rows that match none."""
+        """Begin a clause for source rows without a matching target row."""
         return NotMatchedActions(self, "whenNotMatched", condition)
 
     def whenNotMatchedBySource(  # noqa: N802
         self, condition: Column | None = None
     ) -> "MatchedActions":
-        """What to do with target rows that no source row matches."""
+        """Begin a clause for target rows without a matching source row."""
         return MatchedActions(self, "whenNotMatchedBySource", condition)
 
     def withSchemaEvolution(self) -> "DeltaMergeWriter":  # noqa: N802
-        """Let the table have the columns that the source has and it lacks."""
+        """Add the source's new columns to the table."""
         self._builder = self._builder.withSchemaEvolution()
         return self
 

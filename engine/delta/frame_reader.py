@@ -35,7 +35,7 @@ def is_delta(spark: SparkSession, source: str) -> bool:
 
 
 def one_path(path: object, options: dict[str, Any]) -> str:
-    """The one path that is given, as an argument or as an option.
+    """Return the one path, given as an argument or as an option.
 
     Raises:
         RequestError: there is none, or there are several.
@@ -57,10 +57,10 @@ else:
 
 
 class ReadsDelta(_Reader):
-    """What makes a reader one that leaves every other format to Spark."""
+    """Mixin of readers: leaves every other format to Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
-        """The reader that `spark.read` gives."""
+        """Build the reader for `spark.read`."""
         super().__init__(spark)
         self._session = spark
         self._source, self._own_options = "", dict[str, Any]()
@@ -73,19 +73,19 @@ class ReadsDelta(_Reader):
         return self
 
     def schema(self, schema: T.StructType | str) -> "ReadsDelta":
-        """The schema to read by."""
+        """Set the schema to read by."""
         super().schema(schema)
         self._own_schema = schema
         return self
 
     def option(self, key: str, value: Any) -> "ReadsDelta":  # noqa: ANN401 - Spark's
-        """Set an option, under the name that Spark knows it by."""
+        """Set an option under Spark's name for it."""
         super().option(key, value)
         self._own_options[key] = value
         return self
 
     def options(self, **options: Any) -> "ReadsDelta":  # noqa: ANN401
-        """Set several options, under the names that Spark knows them by."""
+        """Set several options under Spark's names for them."""
         for key, value in options.items():
             self.option(key, value)
         return self
@@ -97,7 +97,7 @@ class ReadsDelta(_Reader):
         schema: T.StructType | str | None = None,
         **options: Any,  # noqa: ANN401
     ) -> DataFrame:
-        """The rows of a table at a path.
+        """Return the rows of a table at a path.
 
         Raises:
             AnalysisException: there is no Delta table, or no such version.
@@ -114,7 +114,7 @@ class ReadsDelta(_Reader):
             return self._check_schema(read_path(self._session, where, self._own_options))
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
-        """The rows of a table of a name."""
+        """Return the rows of a table by name."""
         with bypass_routing(), delta_errors():
             name, version, moment = split_point(tableName)
             place = find_delta(self._session, parts_in(self._session, name))
@@ -127,7 +127,7 @@ class ReadsDelta(_Reader):
             return self._check_schema(frame).alias(place.name.rpartition(".")[2] or name)
 
     def _check_schema(self, frame: DataFrame) -> DataFrame:
-        """The frame, where no schema was given or this one.
+        """Return the frame if no schema or the same schema was given.
 
         Raises:
             RequestError: another schema was given.
@@ -151,10 +151,10 @@ class DeltaFrameReader(ReadsDelta, DataFrameReader):
 
 
 class DeltaStreamReader(DataStreamReader):
-    """A reader of streams that leaves every other format to Spark."""
+    """A reader of streams; leaves every other format to Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
-        """The reader that `spark.readStream` gives."""
+        """Build the reader for `spark.readStream`."""
         super().__init__(spark)
         self._source = ""
 
@@ -171,7 +171,7 @@ class DeltaStreamReader(DataStreamReader):
         schema: T.StructType | str | None = None,
         **options: Any,  # noqa: ANN401
     ) -> DataFrame:
-        """The stream of a table at a path."""
+        """Return the stream of a table at a path."""
         if format is not None:
             self.format(format)
         if is_delta(self._spark, self._source):
@@ -179,7 +179,7 @@ class DeltaStreamReader(DataStreamReader):
         return super().load(path, None, schema, **options)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
-        """The stream of a table of a name."""
+        """Return the stream of a table by name."""
         with bypass_routing(), delta_errors():
             place = find_delta(self._spark, name_parts(self._spark, tableName))
             if place is None:

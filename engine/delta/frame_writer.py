@@ -43,10 +43,10 @@ else:
 
 
 class WritesDelta(_Writer):
-    """What makes a writer one that leaves every other format to Spark."""
+    """Mixin of writers: leaves every other format to Spark."""
 
     def __init__(self, frame: DataFrame, *arguments: Any) -> None:  # noqa: ANN401 - of its kind
-        """The writer that `df.write` gives; `arguments` are what its kind of writer is made of."""
+        """Build the writer for `df.write`; `arguments` are those of its kind of writer."""
         super().__init__(*(arguments or (frame,)))
         self._frame, self._session = frame, frame.sparkSession
         self._source, self._mode = "", ERROR
@@ -56,7 +56,7 @@ class WritesDelta(_Writer):
         self._buckets = False
 
     def mode(self, saveMode: str | None) -> "WritesDelta":  # noqa: N803
-        """What happens where the table is there: append, overwrite, error, ignore."""
+        """Set the behavior if the table exists: append, overwrite, error, ignore."""
         super().mode(saveMode)
         if saveMode:
             self._mode = _MODES.get(saveMode.lower(), saveMode.lower())
@@ -69,25 +69,25 @@ class WritesDelta(_Writer):
         return self
 
     def option(self, key: str, value: Any) -> "WritesDelta":  # noqa: ANN401
-        """Set an option, under the name that Spark knows it by."""
+        """Set an option under Spark's name for it."""
         super().option(key, value)
         self._own_options[key] = value
         return self
 
     def options(self, **options: Any) -> "WritesDelta":  # noqa: ANN401
-        """Set several options, under the names that Spark knows them by."""
+        """Set several options under Spark's names for them."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def partitionBy(self, *cols: Any) -> "WritesDelta":  # noqa: ANN401, N802
-        """The partition columns of a table that is made."""
+        """Set the partition columns of a new table."""
         super().partitionBy(*cols)
         self._partitions = _columns(cols)
         return self
 
     def clusterBy(self, *cols: Any) -> "WritesDelta":  # noqa: ANN401, N802
-        """The clustering columns of a table that is made."""
+        """Set the clustering columns of a new table."""
         super().clusterBy(*cols)
         self._clusters = _columns(cols)
         return self
@@ -192,24 +192,24 @@ class DeltaFrameWriter(WritesDelta, DataFrameWriter):
 
 
 class DeltaStreamWriter(DataStreamWriter):
-    """A writer of streams that leaves every other format to Spark."""
+    """A writer of streams; leaves every other format to Spark."""
 
     def __init__(self, df: DataFrame) -> None:
-        """The writer that `df.writeStream` gives."""
+        """Build the writer for `df.writeStream`."""
         super().__init__(df)
         self._frame, self._source = df, ""
         self._partitions: tuple[str, ...] = ()
         self._path: str | None = None
 
     def option(self, key: str, value: Any) -> "DeltaStreamWriter":  # noqa: ANN401
-        """Set an option, under the name that Spark knows it by."""
+        """Set an option under Spark's name for it."""
         super().option(key, value)
         if key.lower() == "path":
             self._path = str(value)
         return self
 
     def options(self, **options: Any) -> "DeltaStreamWriter":  # noqa: ANN401
-        """Set several options, under the names that Spark knows them by."""
+        """Set several options under Spark's names for them."""
         for key, value in options.items():
             if value is not None:
                 self.option(key, value)
@@ -222,7 +222,7 @@ class DeltaStreamWriter(DataStreamWriter):
         return self
 
     def partitionBy(self, *cols: Any) -> "DeltaStreamWriter":  # noqa: ANN401, N802
-        """The partition columns of a table that is made."""
+        """Set the partition columns of a new table."""
         self._partitions = _columns(cols)
         if self._source.lower() not in PROVIDERS:
             super().partitionBy(*cols)
@@ -278,7 +278,7 @@ class DeltaStreamWriter(DataStreamWriter):
         return super().start(place.location, None, outputMode, None, queryName, **options)
 
     def _check_layout(self, location: str) -> None:
-        """Refuse a stream whose partition columns are not the table's.
+        """Refuse a stream whose partition columns differ from the table's.
 
         Raises:
             PartitioningError: they differ.
@@ -290,7 +290,7 @@ class DeltaStreamWriter(DataStreamWriter):
                 check_layout(write, open_table(spark, location).snapshot())
 
     def _make(self, name: str = "", location: str = "") -> None:
-        """An empty table of the stream's columns, where there is none."""
+        """Create an empty table of the stream's columns if there is none."""
         with bypass_routing(), delta_errors():
             spark = self._frame.sparkSession
             empty = spark.createDataFrame([], self._frame.schema)

@@ -28,10 +28,10 @@ else:
 
 
 class WritesDeltaV2(_Writer):
-    """What makes a writer to a name one that leaves tables of other formats to Spark."""
+    """Mixin of writers to a name: leaves tables of other formats to Spark."""
 
     def __init__(self, frame: DataFrame, table: str, *arguments: Any) -> None:  # noqa: ANN401 - of its kind
-        """The writer that `df.writeTo` gives; `arguments` are what its kind of writer is made of."""
+        """Build the writer for `df.writeTo`; `arguments` are those of its kind of writer."""
         super().__init__(*(arguments or (frame, table)))
         self._frame, self._session = frame, frame.sparkSession
         self._name, self._source = table, ""
@@ -41,25 +41,25 @@ class WritesDeltaV2(_Writer):
         self._clusters: tuple[str, ...] = ()
 
     def using(self, provider: str) -> "WritesDeltaV2":
-        """Name the format of a table that is made."""
+        """Set the format of a new table."""
         super().using(provider)
         self._source = provider
         return self
 
     def option(self, key: str, value: Any) -> "WritesDeltaV2":  # noqa: ANN401
-        """Set an option, under the name that Spark knows it by."""
+        """Set an option under Spark's name for it."""
         super().option(key, value)
         self._own_options[key] = value
         return self
 
     def options(self, **options: Any) -> "WritesDeltaV2":  # noqa: ANN401
-        """Set several options, under the names that Spark knows them by."""
+        """Set several options under Spark's names for them."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def tableProperty(self, property: str, value: str) -> "WritesDeltaV2":  # noqa: N802
-        """Set a property of a table that is made."""
+        """Set a property of a new table."""
         super().tableProperty(property, value)
         if property.lower() == "location":  # as Spark's catalogues take it
             self._own_options["path"] = value
@@ -68,13 +68,13 @@ class WritesDeltaV2(_Writer):
         return self
 
     def partitionedBy(self, col: Any, *cols: Any) -> "WritesDeltaV2":  # noqa: ANN401, N802
-        """The partition columns of a table that is made; a Delta table has no transforms."""
+        """Set the partition columns of a new table; a Delta table has no transforms."""
         super().partitionedBy(col, *cols)
         self._partitions = tuple(map(_column_name, (col, *cols)))
         return self
 
     def clusterBy(self, col: str, *cols: str) -> "WritesDeltaV2":  # noqa: N802
-        """The clustering columns of a table that is made."""
+        """Set the clustering columns of a new table."""
         super().clusterBy(col, *cols)
         self._clusters = (col, *cols)
         return self
@@ -91,7 +91,7 @@ class WritesDeltaV2(_Writer):
             new_table(write, self._name, write.options.get("path", ""))
 
     def replace(self) -> None:
-        """Put the frame in the place of the table, which must be there."""
+        """Replace the existing table by the frame."""
         if not is_delta(self._session, self._source):
             super().replace()
             return
@@ -129,7 +129,7 @@ class WritesDeltaV2(_Writer):
             overwrite(write, open_existing(write, self._name, place))
 
     def overwritePartitions(self) -> None:  # noqa: N802
-        """Replace the partitions that the frame's rows are of."""
+        """Replace the partitions of the frame's rows."""
         with bypass_routing(), delta_errors():
             place = find_delta(self._session, parts_in(self._session, self._name))
             if place is None:
@@ -156,7 +156,7 @@ class WritesDeltaV2(_Writer):
 
 
 def _column_name(given: Any) -> str:  # noqa: ANN401
-    """The name of a column to partition by.
+    """Return the name of a column to partition by.
 
     Raises:
         RequestError: it is a function of one.

@@ -1,4 +1,4 @@
-"""What writers of DataFrames ask of a Delta table, as commands of the engine."""
+"""DataFrame writers' requests to a Delta table, as commands of the engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ class PartitioningError(RequestError):
 
 
 class WithoutDataError(RequestError):
-    """A table is to be made of a DataFrame without columns, whose rows would be lost."""
+    """A new table is to hold a DataFrame without columns, whose rows would be lost."""
 
     code = "DELTA_EMPTY_DATA"
 
@@ -51,13 +51,13 @@ class WithoutDataError(RequestError):
 
 @dataclass(frozen=True)
 class FrameWrite:
-    """A DataFrame on its way into a table.
+    """A pending write of a DataFrame into a table.
 
     Attributes:
-        mode: append, overwrite, error or ignore, where the table is there.
+        mode: append, overwrite, error or ignore, if the table exists.
         options: under names in small letters.
-        properties: of a table that is made.
-        partition_columns: None where the writer says nothing of them.
+        properties: of a new table.
+        partition_columns: None if the writer does not set them.
     """
 
     frame: DataFrame
@@ -100,7 +100,7 @@ def replace_table(write: FrameWrite, name: str, *, must_exist: bool) -> None:
 
 
 def save_to_path(write: FrameWrite, path: str) -> None:
-    """`save`: into the table at a path, which is made where there is none."""
+    """Write as `save` does: into the table at a path, created if there is none."""
     try:
         table = open_table(write.spark, path)
     except NotADeltaTableError:
@@ -131,7 +131,7 @@ def _refuse_inside_another(spark: SparkSession, path: str) -> None:
 
 
 def save_to_name(write: FrameWrite, name: str, place: CataloguedTable | None) -> None:
-    """`saveAsTable`: into the table of a name, which is made where there is none."""
+    """Write as `saveAsTable` does: into the table of a name, created if there is none."""
     location = write.options.get("path", "")
     if place is None and location and write.mode == OVERWRITE and has_table(write.spark, location):
         handle = Handle(write.spark, open_table(write.spark, location))
@@ -145,7 +145,7 @@ def save_to_name(write: FrameWrite, name: str, place: CataloguedTable | None) ->
 
 
 def open_existing(write: FrameWrite, name: str, place: CataloguedTable) -> Handle:
-    """The table of a name that is there."""
+    """Open the existing table of a name."""
     shown = name if place.name else place.location
     return Handle(write.spark, open_table(write.spark, place.location, name=shown), name=place.name)
 
@@ -194,7 +194,7 @@ def overwrite(write: FrameWrite, handle: Handle) -> None:
 
 
 def overwrite_partitions(write: FrameWrite, handle: Handle) -> None:
-    """Replace the partitions that the frame's rows are of."""
+    """Replace the partitions of the frame's rows."""
     overwrite(
         replace(write, options={**write.options, "partitionoverwritemode": "dynamic"}), handle
     )
@@ -217,7 +217,7 @@ def _definition(write: FrameWrite, name: str, location: str) -> NewTableDefiniti
 
 
 def _replacement(write: FrameWrite, snapshot: Snapshot) -> Create:
-    """Another schema and other partitions; what the table's properties say stays."""
+    """Return a replacement with the frame's schema and partitions; the table's properties stay."""
     return Create(
         source=DataFrameSource(write.frame),
         partition_columns=write.partition_columns or (),
@@ -236,7 +236,7 @@ def _is_other_layout(write: FrameWrite, snapshot: Snapshot) -> bool:
 
 
 def _complete_layout(write: FrameWrite, snapshot: Snapshot) -> FrameWrite:
-    """Return a write of all rows whose silence about partitions means that there are none."""
+    """Return a write of all rows with explicit partitions: unset means none."""
     partly = write.replace_where is not None or "replacewhere" in write.options
     if partly or not snapshot.partition_columns:
         return write
@@ -244,11 +244,11 @@ def _complete_layout(write: FrameWrite, snapshot: Snapshot) -> FrameWrite:
 
 
 def check_layout(write: FrameWrite, snapshot: Snapshot) -> None:
-    """Refuse what a write cannot change.
+    """Refuse a write that would change the table's layout.
 
     Raises:
         PartitioningError: other partition or clustering columns than the table's.
-        RequestError: an option that is not understood.
+        RequestError: an unknown option.
     """
     if _is_other_layout(write, snapshot):
         has = ", ".join(snapshot.partition_columns or snapshot.clustering_columns) or "none"

@@ -1,4 +1,4 @@
-"""A table as the DataFrame that programs are given: native scans of its files."""
+"""A table as a DataFrame for programs: native scans of its files."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from engine.spark.session import engine_session, is_remote
 from engine.table import DeltaTable
 
 Latest: TypeAlias = Callable[[DeltaTable], Snapshot]
-"""Tells the latest version of a table: of one statement the same for every place that names it."""
+"""Returns the latest version of a table, the same for all references in one statement."""
 
 
 def frame_of(
@@ -27,15 +27,18 @@ def frame_of(
     *,
     latest: Latest = DeltaTable.snapshot,
 ) -> DataFrame:
-    """Return the rows of a version; without one, of the latest version whenever a query runs.
+    """Return the rows of a version; without one, of the latest version at each query.
 
-    Its plan says which table it reads: a write of these rows into the table reads them at the version
-    that its transaction reads. A version that was requested stays: whoever brings rows of an earlier
-    version back means to. A frame of Spark Connect stays at the version at which it is made, and says
-    its number: a write of its rows into the table is checked against every later one.
+    The plan names its table: a write of these rows into the table reads them at the version that
+    its
+    transaction reads. A requested version stays: rows of an earlier version are brought back on
+    purpose.
+    A frame of Spark Connect stays at the version of its creation, and the plan holds its number: a
+    write
+    of its rows into the table is checked against every later one.
 
     Raises:
-        RequestError: the files are where Spark cannot read.
+        RequestError: Spark cannot read the files' location.
     """
     seen = latest(table) if snapshot is None else snapshot
     session = engine_session(spark) or spark

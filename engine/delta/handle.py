@@ -1,4 +1,4 @@
-"""One table in one session: what the classes of the API share, and the way from them to the engine."""
+"""One table in one session: the shared state of the API's classes, and its calls to the engine."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -38,24 +38,24 @@ _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _WRITE_SETTING = "spark.databricks.delta.write."
 _AUTO_RESET = f"{_WRITE_SETTING}txnVersion.autoReset.enabled"
 _DONE_ONCE = (Append, Create, Delete, Merge, Overwrite, Update)
-"""Commands that heed an application's id and version where only the session's settings say them."""
+"""Commands that use an application's id and version from the session's settings."""
 RETRIES = "spark.lakeui.retries"
-"""The setting of a session that says how often its writes are begun again after a conflict."""
+"""The session setting for the number of retries after a retryable conflict."""
 
 
 @dataclass(frozen=True)
 class Handle:
-    """A table, the session, and how writes are to be made.
+    """A table, the session, and the options of writes.
 
     Attributes:
-        name: in the session's catalogue; "" where the table is known by its path.
-        alias: what may stand before its columns.
-        retries: how often a write is begun again after a conflict that this can resolve; None as the
-            session's setting says.
-        reads_anew: whether an attempt after a conflict makes its sources anew, as SQL text does.
+        name: in the session's catalog; "" if the table is known by its path.
+        alias: the alias of the table in conditions and values.
+        retries: how often a write is retried after a retryable conflict; None for the session's
+            setting.
+        reads_anew: whether a retry builds its sources anew, as SQL text does.
         options: those of `option`, by delta-spark's names.
-        observer: is told each phase of each of its transactions.
-        frames: the last DataFrames made of it, whose columns conditions may hold.
+        observer: receives each phase of each of its transactions.
+        frames: the last DataFrames of the table, whose columns conditions may hold.
     """
 
     spark: SparkSession
@@ -69,7 +69,7 @@ class Handle:
     frames: "deque[DataFrame]" = field(default_factory=lambda: deque(maxlen=_FRAMES), compare=False)
 
     def set_option(self, key: str, value: object) -> "Handle":
-        """This handle with an option set.
+        """Return this handle with an option set.
 
         Raises:
             RequestError: there is no such option.
@@ -88,11 +88,11 @@ class Handle:
 
     @property
     def qualifier(self) -> str:
-        """What may stand before the table's columns."""
+        """The prefix of the table's columns: its alias, or the last part of its name."""
         return self.alias or self.name.replace("`", "").rpartition(".")[2]
 
     def setting(self, key: str) -> str | None:
-        """A setting of the session, None where it has none."""
+        """Return a setting of the session, None if it is not set."""
         return self.spark.conf.get(key, None)
 
     def is_set(self, key: str) -> bool:
@@ -101,14 +101,15 @@ class Handle:
 
     @property
     def overwrites_partitions(self) -> bool:
-        """Whether the session has an overwrite replace the partitions that it has rows of."""
+        """Whether the session's overwrites replace only the partitions of the new rows."""
         return (self.setting(_OVERWRITE_MODE) or "").lower() == "dynamic"
 
     def run(self, command: Command, *, dry_run: bool = False) -> OperationResult:
-        """Do a command at the table, or find out what it would do.
+        """Run a command at the table, or find out its effect.
 
         Raises:
-            EngineError: as `engine.operations.run.run`, under the names of `engine.delta.exceptions`.
+            EngineError: as `engine.operations.run.run`, under the names of
+                `engine.delta.exceptions`.
         """
         metadata = self.options.get("userMetadata") or self.setting(_USER_METADATA)
         send_engine(self.spark)
@@ -129,7 +130,7 @@ class Handle:
             return result
 
     def _words(self, command: Command) -> tuple[str, str, str]:
-        """What reports call it."""
+        """Return the command's wording in reports."""
         return *words_of(command), self.setting("spark.app.name") or ""
 
     def _application(self, command: Command) -> tuple[str, int] | None:
@@ -159,17 +160,17 @@ class Handle:
         return int(text) if isinstance(command, _DONE_ONCE) else 0
 
     def _reset_version(self, options: RunOptions) -> None:
-        """Forget the version that the session's settings gave, where they ask for it."""
+        """Unset the version in the session's settings if they request it."""
         of_settings = options.application is not None and APP_ID not in self.options
         if of_settings and (self.setting(_AUTO_RESET) or "").lower() == "true":
             self.spark.conf.unset(f"{_WRITE_SETTING}{APP_VERSION}")
 
 
 def session_retries(spark: SparkSession) -> int:
-    """How often a session's writes are begun again after a conflict that this can resolve.
+    """Return how often the session's writes are retried after a retryable conflict.
 
     Raises:
-        RequestError: the setting is no number.
+        RequestError: the setting is not a number.
     """
     text = str(spark.conf.get(RETRIES, None) or 0).strip()
     if not (text.isascii() and text.isdigit() and len(text) < 5):

@@ -41,7 +41,7 @@ class DeltaMergeBuilder:
         *,
         evolves: bool = False,
     ) -> None:
-        """The MERGE that `DeltaTable.merge` begins."""
+        """Begin the MERGE of `DeltaTable.merge`."""
         self._handle, self._source, self._on = handle, source, on
         self._clauses, self._evolves = clauses, evolves
         self._caller = handle.caller(source)
@@ -49,7 +49,7 @@ class DeltaMergeBuilder:
     def whenMatchedUpdate(  # noqa: N802 - delta-spark's names
         self, condition: ExpressionOrColumn | None = None, set: ColumnMapping | None = None
     ) -> "DeltaMergeBuilder":
-        """Set columns of target rows that a source row matches."""
+        """Set columns of target rows with a matching source row."""
         return self._add_clause(MATCHED, UPDATE, condition, set, "'set' in whenMatchedUpdate")
 
     def whenMatchedUpdateAll(  # noqa: N802
@@ -67,7 +67,7 @@ class DeltaMergeBuilder:
     def whenNotMatchedInsert(  # noqa: N802
         self, condition: ExpressionOrColumn | None = None, values: ColumnMapping | None = None
     ) -> "DeltaMergeBuilder":
-        """Insert a row for a source row that matches none; its values are of the source alone."""
+        """Insert a row for a source row without a match; the values read only the source."""
         return self._add_clause(
             NOT_MATCHED, INSERT, condition, values, "'values' in whenNotMatchedInsert"
         )
@@ -75,24 +75,24 @@ class DeltaMergeBuilder:
     def whenNotMatchedInsertAll(  # noqa: N802
         self, condition: ExpressionOrColumn | None = None
     ) -> "DeltaMergeBuilder":
-        """Insert source rows that match none, column by column of the same name."""
+        """Insert source rows without a match, column by column of the same name."""
         return self._add_clause(NOT_MATCHED, INSERT_ALL, condition)
 
     def whenNotMatchedBySourceUpdate(  # noqa: N802
         self, condition: ExpressionOrColumn | None = None, set: ColumnMapping | None = None
     ) -> "DeltaMergeBuilder":
-        """Set columns of target rows that no source row matches."""
+        """Set columns of target rows without a matching source row."""
         name = "'set' in whenNotMatchedBySourceUpdate"
         return self._add_clause(BY_SOURCE, UPDATE, condition, set, name)
 
     def whenNotMatchedBySourceDelete(  # noqa: N802
         self, condition: ExpressionOrColumn | None = None
     ) -> "DeltaMergeBuilder":
-        """Delete target rows that no source row matches."""
+        """Delete target rows without a matching source row."""
         return self._add_clause(BY_SOURCE, DELETE, condition)
 
     def withSchemaEvolution(self) -> "DeltaMergeBuilder":  # noqa: N802
-        """Let the target have the columns that the source has and it lacks."""
+        """Add the source's new columns to the target."""
         return self._copy(self._clauses, evolves=True)
 
     def option(self, key: str, value: object) -> "DeltaMergeBuilder":
@@ -104,15 +104,15 @@ class DeltaMergeBuilder:
         return self._rebind(replace(self._handle, retries=count))
 
     def commitInfo(self, userMetadata: str) -> "DeltaMergeBuilder":  # noqa: N802, N803
-        """What the commit says of itself."""
+        """Set the user metadata of the commit."""
         return self.option("userMetadata", userMetadata)
 
     def execute(self) -> DataFrame:
-        """Do the MERGE.
+        """Run the MERGE.
 
         Returns:
             num_affected_rows, num_updated_rows, num_deleted_rows and num_inserted_rows; its
-            `conflicts` are the overlaps that rows resolved.
+            `conflicts` are the overlaps resolved at row level.
         """
         handle = self._handle
         with delta_errors():
@@ -134,7 +134,7 @@ class DeltaMergeBuilder:
         return merge_frame(handle.spark, result)
 
     def _names(self) -> tuple[str, ...]:
-        """What may stand before the source's columns.
+        """Return the aliases of the source.
 
         Raises:
             RequestError: target and source have each other's names in the engine.
@@ -146,10 +146,10 @@ class DeltaMergeBuilder:
         return names
 
     def _check_zone(self) -> None:
-        """Refuse to store whole source rows of which a column would be cast by another zone than UTC.
+        """Refuse to store whole source rows if a column would be cast in another zone than UTC.
 
         Raises:
-            RequestError: which column, and how to cast it.
+            RequestError: names the column and its cast.
         """
         stars = {clause.action for clause in self._clauses} & {UPDATE_ALL, INSERT_ALL}
         if not stars or is_in_utc(self._handle.spark):

@@ -1,4 +1,4 @@
-"""Where the table of a name is: in the session's catalogue, or at the path that the name holds."""
+"""The location of a named table: in the session's catalog, or at the path in the name."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _PATH = re.compile(r"\s*(delta|lake|parquet)\s*\.\s*`((?:[^`]|``)+)`\s*\Z", re.I
 
 
 class NotADeltaTableError(TableNotFoundError):
-    """There is no Delta table of that name, or at that path."""
+    """There is no Delta table of this name, or at this path."""
 
     code = "DELTA_MISSING_DELTA_TABLE"
 
@@ -28,7 +28,7 @@ class NotADeltaTableError(TableNotFoundError):
 
 
 class NameTakenError(TableExistsError):
-    """A table of that name, or at that path, is there already."""
+    """A table of this name, or at this path, already exists."""
 
     code = "TABLE_OR_VIEW_ALREADY_EXISTS"
 
@@ -41,7 +41,7 @@ class NameTakenError(TableExistsError):
 
 
 class NameUnknownError(TableNotFoundError):
-    """There is no table of that name to replace."""
+    """There is no table of this name to replace."""
 
     code = "TABLE_OR_VIEW_NOT_FOUND"
 
@@ -54,7 +54,7 @@ class NameUnknownError(TableNotFoundError):
 
 
 def path_in(name: str, provider: str = "") -> str | None:
-    """The path of delta.`/path` (or of another provider); None where the name is a plain one."""
+    """Return the path of delta.`/path` (or of another provider); None for a plain name."""
     match = _PATH.match(name)
     if match is None:
         return None
@@ -63,7 +63,7 @@ def path_in(name: str, provider: str = "") -> str | None:
 
 
 def locate(spark: SparkSession, name: str) -> CataloguedTable:
-    """The Delta table of a name.
+    """Return the Delta table of a name.
 
     Raises:
         NotADeltaTableError: there is none, it is a view, or a table of another format.
@@ -78,28 +78,28 @@ def locate(spark: SparkSession, name: str) -> CataloguedTable:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """The parts of a name as SQL writes it, without their backticks."""
+    """Return the parts of a name as SQL writes it, without their backticks."""
     return tuple(part.strip("`").replace("``", "`") for part in _PART.findall(name))
 
 
 def parts_in(spark: SparkSession, name: str) -> tuple[str, ...]:
-    """The parts of a table's name, as Spark's parser reads them where it is in this process.
+    """Return the parts of a table's name, parsed by Spark if it is in this process.
 
     Raises:
-        ParseException: it is none.
+        ParseException: it is not a name.
     """
     return parts_of(name) if is_remote(spark) else name_parts(spark, name)
 
 
 def name_sql(parts: Sequence[str]) -> str:
-    """A name's parts as SQL: of a path, the format stands plain before it."""
+    """Render a name's parts as SQL; the format before a path stays unquoted."""
     if len(parts) == 2 and "/" in parts[1]:
         return f"{parts[0]}.{quote_column(parts[1])}"
     return ".".join(map(quote_column, parts))
 
 
 def find_delta(spark: SparkSession, parts: Sequence[str]) -> CataloguedTable | None:
-    """The Delta table that a name's parts lead to; None where they lead to something else, or nowhere."""
+    """Return the Delta table of a name's parts; None if there is none."""
     if len(parts) == 2 and parts[0].lower() in PROVIDERS and "/" in parts[1]:
         return CataloguedTable("", "PATH", parts[1], "delta")
     table = find_table(spark, ".".join(map(quote_column, parts)))
@@ -109,10 +109,10 @@ def find_delta(spark: SparkSession, parts: Sequence[str]) -> CataloguedTable | N
 
 
 def default_location(spark: SparkSession, name: str) -> str:
-    """Where the catalogue puts a table of that name that says no place of its own.
+    """Return the catalog's default location for a table of this name.
 
     Raises:
-        RequestError: the catalogue does not say it.
+        RequestError: the catalog does not report it.
     """
     database, _, table = name.replace("`", "").rpartition(".")
     described = f"DESCRIBE DATABASE {database or spark.catalog.currentDatabase()}"

@@ -23,19 +23,19 @@ from engine.snapshot.snapshot import Snapshot
 
 
 class NotAPartitionColumnError(ExpressionError):
-    """A partition filter that names another column."""
+    """A partition filter with another column."""
 
     code = "DELTA_NON_PARTITION_COLUMN_REFERENCE"
 
 
 class ZOrderError(RequestError):
-    """Z-ordering by a column that files cannot be ordered by."""
+    """Z-ordering by a column unsuited for it."""
 
     code = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
 
 
 class ZOrderColumnMissingError(ZOrderError):
-    """Z-ordering by a column that is not there."""
+    """Z-ordering by a missing column."""
 
     code = "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"
 
@@ -44,7 +44,7 @@ class DeltaOptimizeBuilder:
     """Builder of an OPTIMIZE; `DeltaTable.optimize` makes one."""
 
     def __init__(self, handle: Handle) -> None:
-        """The OPTIMIZE that `DeltaTable.optimize` begins."""
+        """Begin the OPTIMIZE of `DeltaTable.optimize`."""
         self._handle, self._where = handle, ""
 
     def where(self, partitionFilter: str) -> "DeltaOptimizeBuilder":  # noqa: N803 - delta-spark's
@@ -64,7 +64,7 @@ class DeltaOptimizeBuilder:
         """Write few large files, with the rows ordered along a curve through these columns.
 
         Raises:
-            TypeError: a column that is no text.
+            TypeError: a column name is not a text.
         """
         return self._execute(names(cols, "Z-order column must be str. "))
 
@@ -98,7 +98,7 @@ class DeltaOptimizeBuilder:
 def run_optimize(
     handle: Handle, command: Command, condition: Expression | None = None
 ) -> DataFrame:
-    """Do a command that rewrites files and say what it did, as `executeCompaction` does."""
+    """Run a command that rewrites files; return its metrics as `executeCompaction` does."""
     started = handle.table.clock.now_ms()
     with delta_errors():
         before = handle.table.snapshot()
@@ -115,7 +115,7 @@ def run_optimize(
 def _metrics(
     handle: Handle, considered: Sequence[AddFile], result: OperationResult, *, ordered: bool
 ) -> dict[str, Any]:
-    """What the commits of an OPTIMIZE did, under delta-spark's names."""
+    """Return the metrics of an OPTIMIZE's commits, under delta-spark's names."""
     store = handle.table.store
     actions = [action for v in result.versions for action in read_commit(store, v).actions]
     added = [action for action in actions if isinstance(action, AddFile)]

@@ -73,7 +73,7 @@ _OPTIMIZE = (
 
 
 def history_frame(spark: SparkSession, table: DeltaTable, limit: int | None) -> DataFrame:
-    """The commits that the log still holds, latest first."""
+    """Return the commits still in the log, latest first."""
     rows = [
         (
             info.version,
@@ -123,7 +123,7 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFram
 def description_frame(
     spark: SparkSession, snapshot: Snapshot, name: str, *, extended: bool
 ) -> DataFrame:
-    """A row for each column, then for each partition column, then what else there is to say."""
+    """Return a row for each column, each partition column, and then for further details."""
     rows: list[tuple[str, str, str | None]] = [
         (column.name, to_spark_type(column.type).simpleString(), column.metadata.get("comment"))
         for column in snapshot.schema
@@ -162,50 +162,50 @@ def count_frame(spark: SparkSession, result: OperationResult, metric: str) -> Da
 
 
 def clone_frame(spark: SparkSession, result: OperationResult) -> DataFrame:
-    """One row: what a CLONE shared or copied."""
+    """Return one row: the files shared or copied by a CLONE."""
     return _numbers(spark, {name: _count(result, key) for name, key in _CLONE.items()}, result)
 
 
 def pairs_frame(spark: SparkSession, properties: Mapping[str, str]) -> DataFrame:
-    """A row for each property: key and value."""
+    """Return a row for each property: key and value."""
     return spark.createDataFrame(sorted(properties.items()), "key string, value string")
 
 
 def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """A row for each path."""
+    """Return a row for each path."""
     return spark.createDataFrame([(path,) for path in paths], "path string")
 
 
 def restore_frame(spark: SparkSession, result: OperationResult) -> DataFrame:
-    """One row: what a RESTORE did to the files."""
+    """Return one row: the files changed by a RESTORE."""
     return _numbers(spark, {name: _count(result, key) for name, key in _RESTORE.items()}, result)
 
 
 def optimize_frame(
     spark: SparkSession, uri: str, metrics: Mapping[str, Any], result: OperationResult
 ) -> DataFrame:
-    """One row: the table's place, and what an OPTIMIZE did."""
+    """Return one row: the table's location and the metrics of an OPTIMIZE."""
     schema: Any = T._parse_datatype_string(_OPTIMIZE)
     row = (hadoop_uri(uri), _struct(schema["metrics"].dataType, metrics))
     return attach_conflicts(spark.createDataFrame([row], schema), result)
 
 
 def nothing(spark: SparkSession) -> DataFrame:
-    """No rows, and no columns: what VACUUM returns."""
+    """Return no rows and no columns, the result of VACUUM."""
     if is_remote(spark):
         return spark.createDataFrame([], T.StructType())
     return empty_frame(spark)
 
 
 def attach_conflicts(frame: DataFrame, result: OperationResult) -> DataFrame:
-    """The frame with the conflicts resolved at row level, as `resolved` and as `conflicts`."""
+    """Attach the conflicts resolved at row level to the frame, as `resolved` and as `conflicts`."""
     frame.resolved = list(result.resolved)  # type: ignore[attr-defined] # beyond delta-spark's API
     frame.conflicts = frame.resolved  # type: ignore[attr-defined] # the same, under both names
     return frame
 
 
 def hadoop_uri(uri: str) -> str:
-    """A table's place as Hadoop spells it."""
+    """Return a table's location in Hadoop's spelling."""
     return uri if "://" in uri else f"file:{uri}"
 
 
@@ -215,7 +215,7 @@ def _numbers(spark: SparkSession, counts: dict[str, int], result: OperationResul
 
 
 def _struct(kind: T.DataType, values: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
-    """A row of a struct type; what is not given is null."""
+    """Return a row of a struct type; missing values are null."""
     if values is None or not isinstance(kind, T.StructType):
         return None
     return tuple(

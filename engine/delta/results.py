@@ -1,4 +1,4 @@
-"""What a write that returns no rows did."""
+"""The result of a write that returns no rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from engine.operations.result import OperationResult
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """How a write ended; delta-spark returns nothing here.
+    """The outcome of a write; delta-spark returns nothing here.
 
     Attributes:
-        version: the version it committed, None where it changed nothing.
+        version: the committed version, None if nothing changed.
         metrics: `operationMetrics` under delta-spark's names.
-        resolved: the conflicts that were resolved at row level, each with the winning commit.
-        attempts: how often the log was tried.
-        message: one sentence, where there is something to say.
+        resolved: the conflicts resolved at row level, each with the winning commit.
+        attempts: how many attempts the commit took.
+        message: one sentence, if there is something to say.
     """
 
     version: int | None
@@ -27,10 +27,10 @@ class WriteResult:
 
     @property
     def conflicts(self) -> tuple[Any, ...]:
-        """The conflicts that were resolved at row level, each with the winning commit: `resolved`."""
+        """The conflicts resolved at row level, each with the winning commit: `resolved`."""
         return self.resolved
 
     @classmethod
     def from_result(cls, result: OperationResult) -> "WriteResult":
-        """What the engine says of it."""
+        """Return the engine's result as a WriteResult."""
         return cls(result.version, result.metrics, result.resolved, result.attempts, result.message)

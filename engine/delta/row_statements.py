@@ -1,8 +1,10 @@
 """DELETE, UPDATE, MERGE and INSERT of `spark.sql`: from Spark's plan to the engine's commands.
 
-Conditions and values are Catalyst's expressions. They go the way of `DeltaTable`'s Columns: what
-has a tree in the engine decides conflicts at row level, what Spark alone knows counts as reading whole
-files.
+Conditions and values are Catalyst's expressions. They are converted as `DeltaTable`'s Columns are:
+an
+expression with a tree in the engine decides conflicts at row level, one that only Spark knows
+counts
+as reading whole files.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +37,7 @@ ROW_STATEMENTS = frozenset(
 
 
 def target_of(plan: Java) -> tuple[tuple[str, ...], str]:
-    """The parts of the name of the table that a statement changes, and its alias."""
+    """Return the parts of the target table's name in a statement, and its alias."""
     table = plan.targetTable() if kind_of(plan) == "MergeIntoTable" else plan.table()
     alias = ""
     if kind_of(table) == "SubqueryAlias":
@@ -117,7 +119,7 @@ def insert(handle: Handle, plan: Java, query: Java) -> DataFrame:
 
 
 def query_in(session: SparkSession, plan: Java, outer: Java) -> Java:
-    """The query of an INSERT, with the WITH that stands before the statement about it."""
+    """Return the query of an INSERT, within the WITH before the statement."""
     query = plan.query()
     if outer is None:
         return query
@@ -159,7 +161,7 @@ def _insert_command(
 def _check_partitions(
     plan: Java, fixed: Mapping[str, str | None], partition_columns: Sequence[str]
 ) -> None:
-    """Refuse a PARTITION clause that cannot be done as it is written.
+    """Refuse a PARTITION clause that cannot be run as written.
 
     Raises:
         StatementNotRoutedError: it names another column, or has IF NOT EXISTS.
@@ -175,17 +177,17 @@ def _check_partitions(
 
 
 def _names(plan: Java, schema: StructType, fixed: Mapping[str, str | None]) -> tuple[str, ...]:
-    """The table's columns that the query's are for, in order."""
+    """Return the table's columns for the query's columns, in order."""
     constants = {name.lower() for name, value in fixed.items() if value is not None}
     given = texts_of(plan.userSpecifiedCols())
     return given or tuple(name for name in schema.names if name.lower() not in constants)
 
 
 def rename_by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The frame with its columns under the table's names, in their order.
+    """Rename the frame's columns to the table's, by position.
 
     Raises:
-        ColumnCountError: they are not as many.
+        ColumnCountError: the numbers of columns differ.
     """
     if len(names) != len(frame.columns):
         what = f"The source gives {len(frame.columns)} columns, and the table takes {len(names)}."
@@ -194,7 +196,7 @@ def rename_by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def _partition_filter(schema: StructType, fixed: Mapping[str, str | None]) -> Column | None:
-    """The rows of INSERT OVERWRITE … PARTITION (column = value)."""
+    """Return the condition for rows of INSERT OVERWRITE … PARTITION (column = value)."""
     condition: Column | None = None
     for name, value in fixed.items():
         field = schema.get(name)
@@ -222,14 +224,14 @@ def _assignments(handle: Handle, sequence: Java) -> dict[str, str | Column]:
 
 
 def set_alias(handle: Handle, alias: str) -> Handle:
-    """The table under the alias that a statement gives it."""
+    """Return the table under the alias in a statement."""
     return replace(handle, alias=alias) if alias else handle
 
 
 def _value_or_default(
     spark: SparkSession, value: Java, schema: StructType, path: Sequence[str]
 ) -> Java:
-    """A value; DEFAULT is what the table says of the column that it is for, else null."""
+    """Return a value; DEFAULT becomes its column's default in the table, else null."""
     if not _is_default(value):
         return value
     field = schema.get(path[-1]) if len(path) <= 2 else None
@@ -242,7 +244,7 @@ def _value_or_default(
 def _values_with_defaults(
     spark: SparkSession, query: Java, schema: StructType, names: Sequence[str]
 ) -> Java:
-    """The rows of VALUES with the defaults of the columns that they are for; other queries as they are."""
+    """Replace each DEFAULT in the rows of VALUES by its column's default; keep other queries."""
     if kind_of(query) != _INLINE:
         return query
     rows = [list(iter_seq(row)) for row in iter_seq(query.rows())]

@@ -1,8 +1,10 @@
 """`enable(spark)`: Delta tables of a session go through the engine, by the names that programs use.
 
-PySpark has no place to hook in without a class of one's own in the JVM. So its classes are told once to
-ask each session whether it is enabled, which a setting of the session says: sessions that Spark copies
-for streams have it too, and every other session does what PySpark does.
+PySpark has no hook without a class of one's own in the JVM. Its classes are therefore patched once
+to
+check whether a session is enabled. A setting of the session holds the flag: Spark copies it with
+the
+session for streams, and every other session behaves as in PySpark.
 """
 
 from collections.abc import Callable
@@ -36,7 +38,7 @@ _installed: list[bool] = []
 
 
 class NotEnabledError(RequestError):
-    """A session that the engine cannot or must not take over."""
+    """The engine cannot or must not take over the session."""
 
     code = "LAKE_SESSION_NOT_ENABLED"
 
@@ -44,16 +46,18 @@ class NotEnabledError(RequestError):
 def enable(
     spark: SparkSession, *, take_over: bool = False, retries: int | None = None
 ) -> SparkSession:
-    """Have `spark.sql` and `format("delta")` of a session go through the engine for Delta tables.
+    """Route `spark.sql` and `format("delta")` of a session through the engine for Delta tables.
 
-    Of a session of Spark Connect: `format("delta")`, names, `writeTo` and `mergeInto`, and those
-    statements that the engine's own grammar reads; its server parses the others.
+    Spark Connect: `format("delta")`, names, `writeTo` and `mergeInto`, and statements of the
+    engine's own
+    grammar; its server parses the others.
 
     Args:
-        spark: the session; sessions that it makes with `newSession` are enabled too.
-        take_over: also where delta-spark is on the class path.
-        retries: how often its writes are begun again after a conflict that this can resolve; the
-            setting `spark.lakeui.retries` says the same.
+        spark: the session; sessions from its `newSession` are enabled too.
+        take_over: enable it even if delta-spark is on the class path.
+        retries: how often its writes are retried after a retryable conflict; the same as the
+            setting
+            `spark.lakeui.retries`.
 
     Raises:
         NotEnabledError: delta-spark is there already.
@@ -133,7 +137,7 @@ def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
 
 
 def _property(original: property, ours: Callable[[Any], Any]) -> property:
-    """A property of sessions or frames that gives our reader or writer where the session is enabled."""
+    """Return a property of sessions or frames with our reader or writer in an enabled session."""
 
     def value(self: Any) -> Any:  # noqa: ANN401
         session = self if isinstance(self, SparkSession) else self.sparkSession
@@ -171,7 +175,7 @@ def _merge_into(original: Callable[..., Any]) -> Callable[..., Any]:
 def _wrap_other_frame(
     original: Callable[..., Any], other: Callable[[DataFrame], DataFrame]
 ) -> Callable[..., Any]:
-    """Run an action on another frame of the same rows: Spark keeps the files that the last run chose."""
+    """Run an action on another frame of the same rows: Spark keeps the files of its last run."""
 
     @wraps(original)
     def action(self: DataFrame, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
@@ -182,7 +186,7 @@ def _wrap_other_frame(
 
 
 def _rdd(original: Any) -> property:  # noqa: ANN401 - a property, or one that is kept
-    """The rows as an RDD, all of one version of each table."""
+    """Return a property with the rows as an RDD, all of one version of each table."""
 
     def rdd(self: DataFrame) -> Any:  # noqa: ANN401
         frame = _pin_now(self) if is_enabled(self.sparkSession) else self

@@ -1,6 +1,6 @@
-"""Delta tables that a statement reads, as temporary views over native scans in the statement's text.
+"""Delta tables in a statement, replaced in its text by temporary views over native scans.
 
-Spark's parser says where each relation stands. What it says is checked against the text before a
+Spark's parser reports the position of each relation. The text at that position is checked before a
 character is replaced.
 """
 
@@ -38,7 +38,7 @@ _IDENTIFIER = re.compile(r"\s*IDENTIFIER\s*\(", re.IGNORECASE)
 
 
 class StatementNotRoutedError(RequestError):
-    """A statement that names a Delta table in a way that cannot be done right."""
+    """A statement names a Delta table in an unsupported way."""
 
     code = "LAKE_STATEMENT_NOT_ROUTED"
 
@@ -54,10 +54,10 @@ class StatementViews:
         self.reads_views = False  # whether the statement names a view of somebody's
 
     def rewrite_relations(self, relations: list[NamedRelation]) -> str:
-        """The text with views in the place of the Delta tables among relations, in their order.
+        """Return the text with views in place of Delta tables; the relations come in order.
 
         Raises:
-            StatementNotRoutedError: where one stands cannot be told.
+            StatementNotRoutedError: the position of a relation is unknown.
         """
         parts, at = [], 0
         for relation in relations:
@@ -70,9 +70,9 @@ class StatementViews:
         return "".join([*parts, self._text[at:]])
 
     def drop(self) -> None:
-        """Drop the views; plans that were made with them keep their rows.
+        """Drop the views; existing plans over them keep their rows.
 
-        Past `spark.catalog`, which would also drop what the caller has cached of the same rows.
+        This bypasses `spark.catalog`, which would also drop the caller's cache of the same rows.
         """
         inside: Any = self._session
         for name in self._names:
@@ -129,7 +129,7 @@ class StatementViews:
         return read_frame(self._session, table, options, self._latest)
 
     def _moment(self, expression: Java) -> str:
-        """The time of TIMESTAMP AS OF, in the session's time zone."""
+        """Return the time of TIMESTAMP AS OF, in the session's time zone."""
         column = column_of(expression, self._session).cast("timestamp").cast("string")
         first_row = self._session.range(1).select(column).first()
         if first_row is None or first_row[0] is None:
@@ -138,7 +138,7 @@ class StatementViews:
         return str(first_row[0])
 
     def _check_name(self, relation: NamedRelation) -> None:
-        """Make sure that the text has the relation where the parser says.
+        """Check that the text has the relation at the parser's position.
 
         Raises:
             StatementNotRoutedError: it has something else there.
@@ -157,7 +157,7 @@ class StatementViews:
             raise StatementNotRoutedError(what, remedy, field="sql")
 
     def _end(self, relation: NamedRelation) -> int:
-        """The offset after the relation and its `WITH (…)`."""
+        """Return the offset after the relation and its `WITH (…)`."""
         if not relation.options:
             return relation.end
         depth = 0
@@ -179,7 +179,7 @@ class StatementViews:
 
 
 def _constant(session: SparkSession, expression: Java) -> object:
-    """The value of an argument that names no column."""
+    """Return the value of an argument without columns."""
     if kind_of(expression) == "NamedArgumentExpression":
         expression = expression.value()
     first_row = (

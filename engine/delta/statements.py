@@ -1,8 +1,9 @@
-"""`spark.sql` of an enabled session: what is about Delta tables goes to the engine, the rest to Spark.
+"""`spark.sql` of an enabled session: the engine runs statements about Delta tables, Spark the rest.
 
-Spark's parser reads what it knows, the engine's grammar the maintenance of tables that it does not. A
-statement that names a Delta table in a way that neither can do is refused by name: nothing of Spark's
-own ever reads or writes the directory of a Delta table as plain files.
+Spark's parser reads its own statements, the engine's grammar reads the maintenance of tables. A
+statement that names a Delta table in a way supported by neither is refused by name: Spark itself
+never
+reads or writes the directory of a Delta table as plain files.
 """
 
 from collections.abc import Callable
@@ -87,7 +88,7 @@ _READS = frozenset(
         "(",
     ]
 )
-"""What statements begin with that may name a Delta table and that Spark's parser knows."""
+"""First words of statements that Spark's parser knows and that may name a Delta table."""
 _CHANGES: dict[str, Callable[[Handle, Java], DataFrame]] = {
     "DeleteFromTable": delete,
     "UpdateTable": update,
@@ -99,16 +100,16 @@ Plain = Callable[[str], DataFrame]
 
 
 def run_statement(spark: SparkSession, text: str, arguments: Arguments, plain: Plain) -> DataFrame:
-    """The result of a statement, with the parameters that it names.
+    """Run a statement with its parameters.
 
     Args:
         spark: an enabled session.
         text: the statement.
         arguments: the values of its parameters, by name or in order.
-        plain: does a statement as Spark does it, with the parameters as they were given.
+        plain: runs a statement in Spark itself, with the parameters as given.
 
     Raises:
-        StatementNotRoutedError: it cannot be told what it would do to a Delta table.
+        StatementNotRoutedError: its effect on a Delta table is unknown.
         AnalysisException: (`ParseException`) as Spark.
         EngineError: as the engine, under the names of `engine.delta.exceptions`.
     """
@@ -127,9 +128,9 @@ def run_statement(spark: SparkSession, text: str, arguments: Arguments, plain: P
 def run_engine_statement(
     spark: SparkSession, text: str, arguments: Arguments, more: Statements = ()
 ) -> DataFrame | None:
-    """The result of a statement that Spark's parser does not know; None of any other.
+    """Run a statement of the engine's grammar; return None for any other.
 
-    `more` are statements that it knows, for sessions whose parser is out of reach.
+    `more` are statements of Spark's parser, for sessions without access to it.
 
     Raises:
         EngineError: as `run_statement`.
@@ -157,7 +158,7 @@ def run_engine_statement(
 def _substitute_parameters(
     spark: SparkSession, cursor: StatementCursor, arguments: Arguments
 ) -> str:
-    """The text with literals in the place of parameters, each rendered by Spark.
+    """Replace parameters in the text by literals, each rendered by Spark.
 
     Raises:
         StatementNotRoutedError: a parameter has no value.
@@ -182,7 +183,7 @@ def _substitute_parameters(
 
 
 def _first_word(text: str) -> str:
-    """The word that a statement begins with; "(" before a bracket."""
+    """Return the first word of a statement; "(" before a bracket."""
     try:
         cursor = StatementCursor.from_text(text)
     except StatementError:
@@ -235,7 +236,7 @@ def _parse_statement(spark: SparkSession, text: str, arguments: Arguments) -> tu
 
 
 def _route_statement(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None:
-    """The result of a statement that names Delta tables; None of any other."""
+    """Run a statement that names Delta tables; return None for any other."""
     kind = kind_of(plan)
     views = StatementViews(spark, statement)
     try:
@@ -256,9 +257,9 @@ def _route_statement(spark: SparkSession, statement: str, plan: Java) -> DataFra
 
 
 def _run_write(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame | None:
-    """The result of a statement that changes or makes a Delta table; None of any other.
+    """Run a statement that changes or creates a Delta table; return None for any other.
 
-    It is tried once: whoever tries it again reads its sources again.
+    It is tried once: a retry must read its sources again.
     """
     kind, outer = kind_of(plan), None
     if kind == "UnresolvedWith":
@@ -294,7 +295,7 @@ def _run_create(
 
 
 def _refuse_inner(spark: SparkSession, plan: Java) -> None:
-    """Refuse a script, or an INSERT into several tables, that changes a Delta table on its way.
+    """Refuse a script, or an INSERT into several tables, that also changes a Delta table.
 
     Raises:
         StatementNotRoutedError: it does.

@@ -1,4 +1,4 @@
-"""From what callers give to the engine's tables: paths, options of stores, times as text."""
+"""From callers' arguments to the engine's tables: paths, options of stores, times as text."""
 
 from collections.abc import Mapping
 from datetime import UTC
@@ -20,17 +20,17 @@ _S3 = {
     "fs.s3a.endpoint": "aws_endpoint",
     "fs.s3a.endpoint.region": "aws_region",
 }
-"""Hadoop's settings of S3, and what the engine's own store calls them."""
+"""Hadoop's settings of S3, and their names in the engine's own store."""
 
 
 class HadoopOptionError(RequestError):
-    """An option that is none of a file system."""
+    """An option that no file system has."""
 
     code = "DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF"
 
 
 class InvalidTimestampError(RequestError):
-    """A text that is no time."""
+    """A text that is not a time."""
 
     code = "DELTA_TIMESTAMP_INVALID"
 
@@ -38,11 +38,11 @@ class InvalidTimestampError(RequestError):
 def open_table(
     spark: SparkSession, path: str, options: Mapping[str, str] | None = None, name: str = ""
 ) -> DeltaTable:
-    """The table at a path. Its log may lead to files anywhere in its store: shallow clones do.
+    """Open the table at a path. Its log may refer to files anywhere in its store (shallow clones).
 
     Raises:
-        NotADeltaTableError: there is none; it is called by `name`, where it has one.
-        HadoopOptionError: an option that is none of a file system.
+        NotADeltaTableError: there is none; the message has `name` if it is given.
+        HadoopOptionError: an option is not one of a file system.
     """
     uri = normalise_uri(path)
     stores = storage_options(spark, uri, options or {})
@@ -59,10 +59,10 @@ def reachable_roots(uri: str) -> tuple[str, ...]:
 
 
 def storage_options(spark: SparkSession, uri: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a table's store: those given, else those that the session has for Hadoop.
+    """Return the options of a table's store: those given, else the session's for Hadoop.
 
     Raises:
-        HadoopOptionError: an option that is none of a file system.
+        HadoopOptionError: an option is not one of a file system.
     """
     bad = [key for key in options if not str(key).startswith(_PREFIXES)]
     if bad:
@@ -79,10 +79,10 @@ def storage_options(spark: SparkSession, uri: str, options: Mapping[str, str]) -
 
 
 def timestamp_text(spark: SparkSession, text: str) -> str:
-    """A time in the session's time zone as ISO 8601.
+    """Convert a time in the session's time zone to ISO 8601.
 
     Raises:
-        InvalidTimestampError: it is none.
+        InvalidTimestampError: the text is not a time.
     """
     wall = parse_timestamp(text, zone=False)
     if wall is not None:

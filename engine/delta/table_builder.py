@@ -37,26 +37,26 @@ class DeltaTableBuilder(Generic[_Table]):
         replace_it: bool = False,
         must_exist: bool = False,
     ) -> None:
-        """The table that `DeltaTable.create` and its sisters begin to describe."""
+        """Begin the definition of a table for `DeltaTable.create` and its variants."""
         self._spark, self._make = spark, make
         self._definition = NewTableDefinition(
             if_not_exists=if_not_exists, replace=replace_it, must_exist=must_exist
         )
 
     def tableName(self, identifier: str) -> "DeltaTableBuilder[_Table]":  # noqa: N802 - delta-spark's
-        """The name in the catalogue, maybe with its database."""
+        """Set the name in the catalog, optionally with its database."""
         if type(identifier) is not str:
             refuse("Identifier must be str.", [identifier])
         return self._set(name=identifier)
 
     def location(self, location: str) -> "DeltaTableBuilder[_Table]":
-        """The place of its files."""
+        """Set the location of its files."""
         if type(location) is not str:
             refuse("Location must be str.", [location])
         return self._set(location=location)
 
     def comment(self, comment: str) -> "DeltaTableBuilder[_Table]":
-        """What the table is."""
+        """Set the table's description."""
         if type(comment) is not str:
             refuse("Table comment must be str.", [comment])
         return self._set(description=comment)
@@ -70,10 +70,10 @@ class DeltaTableBuilder(Generic[_Table]):
         generatedByDefaultAs: IdentityGenerator | None = None,  # noqa: N803
         comment: str | None = None,
     ) -> "DeltaTableBuilder[_Table]":
-        """One column.
+        """Add one column.
 
         Raises:
-            ParseException: a type that Spark does not know.
+            ParseException: Spark does not know the type.
         """
         if type(colName) is not str:
             refuse("Column name must be str.", [colName])
@@ -92,7 +92,7 @@ class DeltaTableBuilder(Generic[_Table]):
     def addColumns(  # noqa: N802
         self, cols: T.StructType | list[T.StructField]
     ) -> "DeltaTableBuilder[_Table]":
-        """The columns of a schema."""
+        """Add the columns of a schema."""
         if isinstance(cols, list):
             for col in cols:
                 if type(col) is not T.StructField:
@@ -108,17 +108,17 @@ class DeltaTableBuilder(Generic[_Table]):
     def partitionedBy(  # noqa: N802
         self, *cols: str | list[str] | tuple[str, ...]
     ) -> "DeltaTableBuilder[_Table]":
-        """The partition columns."""
+        """Set the partition columns."""
         return self._set(partition_columns=names(cols, "Partitioning column must be str."))
 
     def clusterBy(  # noqa: N802
         self, *cols: str | list[str] | tuple[str, ...]
     ) -> "DeltaTableBuilder[_Table]":
-        """The clustering columns."""
+        """Set the clustering columns."""
         return self._set(clustering_columns=names(cols, "Clustering column must be str."))
 
     def property(self, key: str, value: str) -> "DeltaTableBuilder[_Table]":
-        """A table property."""
+        """Set a table property."""
         if type(key) is not str or type(value) is not str:
             refuse("Key and value of property must be string.", [key, value])
         return self._set(properties={**self._definition.properties, key: value})
@@ -152,11 +152,11 @@ class _Column:
 
 
 def _generation(always: object, by_default: object) -> dict[str, Any]:
-    """The metadata of a generated or numbered column, as Delta's schemas hold it.
+    """Return the metadata of a generated or identity column, as Delta's schemas hold it.
 
     Raises:
         TypeError: it is generated from neither an expression nor numbers.
-        ValueError: both are given, or the numbers do not move.
+        ValueError: both are given, or the step is 0.
     """
     if always is not None and by_default is not None:
         msg = "generatedByDefaultAs and generatedAlwaysAs cannot both be set."

@@ -35,7 +35,7 @@ def lower_options(options: Mapping[str, object]) -> dict[str, str]:
 def table_at(
     spark: SparkSession, path: str, options: Mapping[str, object], name: str = ""
 ) -> DeltaTable:
-    """The table at a path, with the options of its store among others."""
+    """Open the table at a path, with its store's options taken from all options."""
     stores = {key: _text(v) for key, v in options.items() if key.startswith(_FILE_SYSTEM)}
     return open_table(spark, path, stores, name)
 
@@ -46,11 +46,11 @@ def read_path(
     options: Mapping[str, object],
     latest: Latest = DeltaTable.snapshot,
 ) -> DataFrame:
-    """What options ask of the table at a path, which may end in `@v1` or `@yyyyMMddHHmmssSSS`.
+    """Read the table at a path by options; the path may end in `@v1` or `@yyyyMMddHHmmssSSS`.
 
     Raises:
         NotADeltaTableError: there is none.
-        RequestError: the options name a point in time too, or what `read_frame` refuses.
+        RequestError: the options name a point in time too, or `read_frame` refuses them.
     """
     asked = lower_options(options)
     try:
@@ -73,10 +73,10 @@ def read_frame(
     options: Mapping[str, str],
     latest: Latest = DeltaTable.snapshot,
 ) -> DataFrame:
-    """What options in small letters ask of a table.
+    """Read a table by options with names in small letters.
 
     Raises:
-        RequestError: they contradict each other, or ask for what is not there.
+        RequestError: they contradict each other, or name a missing version or time.
     """
     if any(options.get(name, "false").lower() == "true" for name in _CHANGES):
         return _changes(spark, table, options, latest)
@@ -111,7 +111,7 @@ def _changes(
 def _feed_bound(
     spark: SparkSession, table: DeltaTable, options: Mapping[str, str], which: str
 ) -> int | None:
-    """The first or last version of a change feed."""
+    """Return the first or last version of a change feed."""
     version, timestamp = options.get(f"{which}version"), options.get(f"{which}timestamp")
     if version is not None:
         return _version(version, f"{which}Version")

@@ -1,6 +1,6 @@
-"""Statements that Spark's parser does not know: maintenance, history and clones of Delta tables.
+"""Statements unknown to Spark's parser: maintenance, history and clones of Delta tables.
 
-The engine's grammar reads them. The table's name is looked up in the session's catalogue, and a plain
+The engine's grammar reads them. The table's name is looked up in the session's catalog, and a plain
 name stands for it while the rest is read.
 """
 
@@ -54,10 +54,10 @@ class StatementTable:
 
 
 def table_name(cursor: StatementCursor) -> StatementTable:
-    """The name ahead: names with dots between, or a path in quotes.
+    """Parse the next name: parts separated by dots, or a path in quotes.
 
     Raises:
-        StatementError: something else is ahead.
+        StatementError: the next token is no name.
     """
     token = cursor.token()
     if token is not None and token.kind == "string":
@@ -76,7 +76,7 @@ def table_name(cursor: StatementCursor) -> StatementTable:
 
 
 def handle_of(spark: SparkSession, name: StatementTable) -> Handle:
-    """The Delta table of a name.
+    """Return the Delta table of a name.
 
     Raises:
         NotADeltaTableError: there is none.
@@ -94,7 +94,7 @@ Statement = Callable[[SparkSession, StatementCursor], DataFrame | None]
 def _parse_table_statement(
     spark: SparkSession, cursor: StatementCursor
 ) -> tuple[Handle, Command, bool]:
-    """A statement of the engine's grammar whose table's name is ahead."""
+    """Parse a statement of the engine's grammar from its table's name on."""
     name = table_name(cursor)
     handle = handle_of(spark, name)
     text = cursor.text[: name.start] + "t".ljust(name.end - name.start) + cursor.text[name.end :]
@@ -306,7 +306,7 @@ def _rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
 
 Statements = tuple[tuple[tuple[str, ...], Statement], ...]
 CHANGES: Statements = ((("DELETE", "FROM"), _rows), (("UPDATE",), _rows))
-"""What Spark's parser knows as well."""
+"""Statements that Spark's parser knows as well."""
 TABLE_STATEMENTS: Statements = (
     (("OPTIMIZE", "TABLE"), _optimize),
     (("OPTIMIZE",), _optimize),
@@ -327,7 +327,7 @@ TABLE_STATEMENTS: Statements = (
     (("GENERATE",), _generate),
     (("SHOW", "TBLPROPERTIES"), _properties),
 )
-"""The words that each begins with, before the name of its table."""
+"""The first words of each statement, before the name of its table."""
 
 
 def is_clone(cursor: StatementCursor) -> bool:

@@ -57,7 +57,7 @@ class DeltaTable:
     """A table in a session: its rows as a DataFrame, and the commands that change it."""
 
     def __init__(self, handle: Handle) -> None:
-        """`forPath` and `forName` are the usual ways to one."""
+        """Wrap a handle; use `forPath` or `forName` instead."""
         self._handle = handle
 
     @classmethod
@@ -67,7 +67,7 @@ class DeltaTable:
         path: str,
         hadoopConf: dict[str, str] = {},  # noqa: N803, B006 - its default; nobody changes it
     ) -> "DeltaTable":
-        """The table at a path; `hadoopConf` are options of its store.
+        """Open the table at a path; `hadoopConf` are options of its store.
 
         Raises:
             AnalysisException: there is no Delta table.
@@ -77,7 +77,7 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> "DeltaTable":  # noqa: N802, N803
-        """The table of a name in the session's catalogue, or at the path of delta.`/path`.
+        """Open a table by its name in the session's catalog, or by the path of delta.`/path`.
 
         Raises:
             AnalysisException: there is no Delta table, or it is a view.
@@ -98,7 +98,7 @@ class DeltaTable:
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> "DeltaTableBuilder[DeltaTable]":  # noqa: N803
-        """Builder of a table that must not be there."""
+        """Return a builder of a new table; the table must not exist."""
         return DeltaTableBuilder(_session(sparkSession), cls)
 
     @classmethod
@@ -106,12 +106,12 @@ class DeltaTable:
         cls,
         sparkSession: SparkSession | None = None,  # noqa: N803
     ) -> "DeltaTableBuilder[DeltaTable]":
-        """Builder of a table; one that is there stays as it is."""
+        """Return a builder of a table; an existing table stays as it is."""
         return DeltaTableBuilder(_session(sparkSession), cls, if_not_exists=True)
 
     @classmethod
     def replace(cls, sparkSession: SparkSession | None = None) -> "DeltaTableBuilder[DeltaTable]":  # noqa: N803
-        """Builder of a table in the place of one that must be there."""
+        """Return a builder of a table that replaces an existing one."""
         return DeltaTableBuilder(_session(sparkSession), cls, replace_it=True, must_exist=True)
 
     @classmethod
@@ -149,21 +149,21 @@ class DeltaTable:
             return DeltaTable(self._handle.set_option(key, value))
 
     def retries(self, count: int) -> "DeltaTable":
-        """The table whose writes are begun again so often after a conflict that this can resolve."""
+        """Return this table with up to `count` retries after a retryable conflict."""
         return DeltaTable(changed(self._handle, retries=count))
 
     def commitInfo(self, userMetadata: str) -> "DeltaTable":  # noqa: N802, N803
-        """The table whose commits carry a text of the caller's."""
+        """Return this table with a user metadata text for its commits."""
         return self.option("userMetadata", userMetadata)
 
     def observed(self, observer: TransactionObserver) -> "DeltaTable":
-        """The table whose transactions tell an observer each of their phases."""
+        """Return this table with an observer of each phase of its transactions."""
         return DeltaTable(changed(self._handle, observer=observer))
 
     # --- rows ---
 
     def toDF(self) -> DataFrame:  # noqa: N802
-        """The rows of the latest version; the DataFrame stays at that version."""
+        """Return the rows of the latest version; the DataFrame stays at that version."""
         handle = self._handle
         with delta_errors():
             frame = frame_of(handle.spark, handle.table)
@@ -171,11 +171,11 @@ class DeltaTable:
         return frame.alias(handle.alias) if handle.alias else frame
 
     def alias(self, aliasName: str) -> "DeltaTable":  # noqa: N803
-        """The table under a name for conditions and values."""
+        """Return this table under a name for conditions and values."""
         return DeltaTable(changed(self._handle, alias=aliasName))
 
     def delete(self, condition: ExpressionOrColumn | None = None) -> WriteResult:
-        """Delete the rows of which a condition is true, all of them without one."""
+        """Delete the rows whose condition is true, or all rows without a condition."""
         where = given_condition(condition, self._handle.caller())
         return self._write(Delete(where=where, alias=self._handle.qualifier))
 
@@ -184,7 +184,7 @@ class DeltaTable:
         condition: ExpressionOrColumn | None = None,
         set: ColumnMapping | None = None,
     ) -> WriteResult:
-        """Set columns of the rows of which a condition is true, of all without one."""
+        """Set columns of the rows whose condition is true, or of all rows without a condition."""
         caller = self._handle.caller()
         values = assignments(set, caller, "'set'")
         where = given_condition(condition, caller)
@@ -202,7 +202,7 @@ class DeltaTable:
     # --- maintenance ---
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:  # noqa: N803
-        """Delete files that no version inside the retention needs."""
+        """Delete files unneeded by any version inside the retention."""
         unchecked = (self._handle.setting(_RETENTION_CHECK) or "").lower() == "false"
         hours = None if retentionHours is None else float(retentionHours)
         self._handle.run(Vacuum(retention_hours=hours, override_retention=unchecked))
@@ -295,7 +295,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> "DeltaTable":
-        """A table at a path that begins with this one's rows: its files, or copies of them."""
+        """Clone the table to a path, with its files shared or copied."""
         return self._clone(target, isShallow, replace, properties)
 
     def cloneAtVersion(  # noqa: N802
@@ -318,7 +318,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> "DeltaTable":
-        """Clone the version that was current at a time to a place."""
+        """Clone the version current at a time to a path."""
         check_text(timestamp, "timestamp")
         with delta_errors():
             moment = timestamp_text(self._handle.spark, timestamp)

@@ -12,9 +12,9 @@ _AT_END = re.compile(r"(.+)@([vV]\d{1,18}|\d{17})\Z", re.DOTALL | re.ASCII)
 
 
 def split_point(text: str) -> tuple[str, str | None, str | None]:
-    """What stands before a point in time, its version, and its time in the session's time zone.
+    """Split a point in time from a name; return the name, the version and the time.
 
-    The latter two are None where the text ends in none.
+    The time is in the session's time zone. Version and time are None if the text ends in none.
     """
     match = _AT_END.match(text)
     if match is None:
@@ -24,7 +24,7 @@ def split_point(text: str) -> tuple[str, str | None, str | None]:
 
 
 def expand_time_travel(statement: str) -> str:
-    """A statement with `VERSION AS OF` and `TIMESTAMP AS OF` in the place of each `name@point`."""
+    """Replace each `name@point` in a statement by `VERSION AS OF` or `TIMESTAMP AS OF`."""
     try:
         tokens = tokenize(statement, error=StatementError)
     except StatementError:
@@ -43,13 +43,13 @@ def expand_time_travel(statement: str) -> str:
 
 
 def _is_suffix(before: Token, sign: Token, after: Token) -> bool:
-    """Whether `@` joins a name and what follows without a gap."""
+    """Whether `@` joins a name and the next token without a gap."""
     joined = before.end == sign.position and sign.end == after.position
     return joined and sign.value == "@" and before.kind in {"word", "name"}
 
 
 def _point(text: str) -> tuple[str | None, str | None]:
-    """The version, or the time as text; both None where it is neither."""
+    """Parse a version, or a time as text; both None if it is neither."""
     version = _VERSION.match(text)
     if version is not None:
         return version[1], None

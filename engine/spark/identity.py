@@ -96,7 +96,7 @@ def _next(field: StructField) -> int:
 
 
 def _number_rows(frame: DataFrame) -> tuple[DataFrame, int]:
-    """Number rows from 0 without a gap; keep them so that they are numbered once."""
+    """Assign numbers from 0 without a gap; keep the rows so that they are numbered once."""
     marked = frame.withColumn(_NUMBER, F.monotonically_increasing_id())
     kept = materialise_rows(marked)
     part = F.shiftright(column(_NUMBER), 33)

@@ -1,1 +1,1 @@
-"""`delta.connect`: programs that import it find the API of both kinds of session here."""
+"""The package `delta.connect`: the API serves both kinds of session here."""

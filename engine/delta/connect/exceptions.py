@@ -1,4 +1,4 @@
-"""The names of `delta.connect.exceptions`, also for what delta-spark's server raises."""
+"""The names of `delta.connect.exceptions`, also for exceptions of delta-spark's server."""
 
 import pyspark.sql.connect.client.core  # noqa: F401 - where its errors are made
 

@@ -1,7 +1,8 @@
-"""`enable(spark)` for a session of Spark Connect, as far as its client can be told what to do.
+"""`enable(spark)` for a session of Spark Connect, within the limits of its client.
 
-The client asks the engine, and the engine asks the server for rows and files. SQL is parsed by the
-server, so that only statements of the engine's own grammar come this way.
+The client asks the engine, and the engine asks the server for rows and files. The server parses
+SQL,
+so only statements of the engine's own grammar come this way.
 """
 
 from collections.abc import Callable
@@ -49,7 +50,7 @@ def _is_enabled(spark: SparkSession) -> bool:
 
 
 def _either(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
-    """What a session's or a frame's method gives: ours where the session is enabled."""
+    """Dispatch a method of sessions or frames to ours if the session is enabled."""
 
     def dispatch(self: Any, *arguments: Any) -> Any:  # noqa: ANN401 - as PySpark's
         session: Any = self if isinstance(self, ConnectSession) else self.sparkSession
@@ -102,17 +103,17 @@ class ConnectFrameWriterV2(WritesDeltaV2, ConnectWriterV2):  # type: ignore[misc
 
 
 def _reader_of(session: SparkSession) -> ReadsDelta:
-    """What `spark.read` is."""
+    """Return the reader for `spark.read`."""
     return ConnectFrameReader(session)
 
 
 def _writer_of(frame: DataFrame) -> WritesDelta:
-    """What `df.write` is."""
+    """Return the writer for `df.write`."""
     inside: Any = frame
     return ConnectFrameWriter(frame, inside._plan, inside._session)
 
 
 def _writer_to(frame: DataFrame, table: str) -> WritesDeltaV2:
-    """What `df.writeTo` gives."""
+    """Return the writer for `df.writeTo`."""
     inside: Any = frame
     return ConnectFrameWriterV2(frame, table, inside._plan, inside._session, table)

@@ -1,7 +1,7 @@
 """The exceptions of `delta.exceptions`, over the engine's own: catching either works.
 
-An error of the engine leaves this API as a subclass of its own class and of the class that PySpark
-has for its kind, with the facts it came with.
+An error of the engine leaves this API as a subclass of its own class and of PySpark's class for its
+kind, with all of its facts.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from engine.spark.failures import InvalidValueError
 
 
 class _WithDefaults(PySparkException):
-    """An exception of PySpark that has a text even before `__init__` ran."""
+    """An exception of PySpark whose text exists even before `__init__` ran."""
 
     _errorClass: str | None = None  # noqa: N815 - PySpark's
     _message: str = ""
@@ -26,7 +26,7 @@ class DeltaConcurrentModificationException(_WithDefaults):
 
 
 class ConcurrentWriteException(errors.ConflictError, DeltaConcurrentModificationException):
-    """A concurrent commit wrote what this write read; the other classes say what."""
+    """A concurrent commit wrote data that this write read; the subclasses name the data."""
 
 
 class MetadataChangedException(
@@ -50,13 +50,13 @@ class ConcurrentAppendException(
 class ConcurrentDeleteReadException(
     errors.ConcurrentDeleteReadException, DeltaConcurrentModificationException
 ):
-    """A file that this write read was deleted or rewritten. Raised as delta-spark's class too."""
+    """A file read by this write was deleted or rewritten. Raised as delta-spark's class too."""
 
 
 class ConcurrentDeleteDeleteException(
     errors.ConcurrentDeleteDeleteException, DeltaConcurrentModificationException
 ):
-    """A file that this write deletes was deleted or rewritten. Raised as delta-spark's class too."""
+    """A file deleted by this write was deleted or rewritten. Raised as delta-spark's class too."""
 
 
 class ConcurrentTransactionException(
@@ -92,9 +92,9 @@ NAMES: dict[str, type[BaseException]] = {
 
 @contextmanager
 def delta_errors() -> Iterator[None]:
-    """Raise the engine's errors under the names that programs of delta-spark know.
+    """Raise the engine's errors under delta-spark's names.
 
-    What Spark itself says of a condition or a value is raised as it is.
+    Spark's own errors about a condition or a value are raised as they are.
     """
     try:
         yield

@@ -1,8 +1,9 @@
-"""Conflicts that delta-spark raises in the JVM, under the names of `engine.delta.exceptions`.
+"""Conflicts raised by delta-spark in the JVM, under the names of `engine.delta.exceptions`.
 
-delta-spark may stay on the class path of a job that changes its imports. What it raises itself, in SQL
-or at a writer, is then caught by the same `except` as what the engine raises. Where the Python package
-`delta` is loaded as well, its own names stay.
+delta-spark may stay on the class path of a job that changes its imports. Its own exceptions, in SQL
+or
+at a writer, are then caught by the same `except` as the engine's. If the Python package `delta` is
+loaded as well, its own names stay.
 """
 
 import json
@@ -55,7 +56,7 @@ def _wrap(module_name: str, names: Names, classes_of: Callable[..., tuple[list[s
 
 
 def _listing_error(java: Any) -> EngineError | None:  # noqa: ANN401 - the JVM's
-    """Return the error of the engine that the JVM was told of when it asked for a table's files."""
+    """Return the engine's error that reached the JVM when it listed a table's files."""
     for cause in iter_causes(java):
         if cause.kind.startswith("py4j."):
             return next((e for e in reversed(listing_errors) if str(e) in cause.text), None)
@@ -63,7 +64,7 @@ def _listing_error(java: Any) -> EngineError | None:  # noqa: ANN401 - the JVM's
 
 
 def _iter_known_classes(classes: Iterable[str], names: Names) -> Iterator[type[BaseException]]:
-    """The exceptions for classes of the JVM, given from the most special to the most general."""
+    """Iterate over the exceptions for JVM classes, from the most special to the most general."""
     for name in classes:
         simple = name.removeprefix(_PACKAGE)
         if simple != name and simple in names:
@@ -71,7 +72,7 @@ def _iter_known_classes(classes: Iterable[str], names: Names) -> Iterator[type[B
 
 
 def _read_classic_classes(error: Any, *_: Any) -> tuple[list[str], str]:  # noqa: ANN401 - the JVM's
-    """The names of an error's classes, and nothing to leave out of its text."""
+    """Return the names of an error's classes, and an empty prefix."""
     names, java_class = [], error.getClass()
     while java_class is not None:
         names.append(str(java_class.getName()))
@@ -80,14 +81,14 @@ def _read_classic_classes(error: Any, *_: Any) -> tuple[list[str], str]:  # noqa
 
 
 def _read_connect_classes(info: Any, *_: Any) -> tuple[list[str], str]:  # noqa: ANN401 - protocol buffers
-    """The names of an error's classes, and what the client puts before a text that it has no class for."""
+    """Return the names of an error's classes, and the client's prefix for texts without a class."""
     return json.loads(info.metadata.get("classes") or "[]"), f"({info.reason}) "
 
 
 def _recast(kind: type[BaseException], converted: BaseException, prefix: str) -> BaseException:
-    """An exception of PySpark as one of another class too, with all that it knows.
+    """Return an exception of PySpark as one of another class too, with all its facts.
 
-    One that PySpark does not know it hides behind py4j's own: it is no such one any more.
+    PySpark raises an unknown exception as `UnknownException`; the result no longer has that class.
     """
     classes = (of for of in type(converted).__mro__ if of.__name__ != "UnknownException")
     both = _both(kind, next(classes))
@@ -136,7 +137,7 @@ def _spark_attribute(of_spark: type, name: str) -> Callable[..., Any]:
 
 
 def _facts(error: Any) -> dict[str, Any]:  # noqa: ANN401 - of a class made above
-    """The error as JSON-ready values: delta-spark says no more than its text."""
+    """Return the error as JSON-ready values: delta-spark gives only its text."""
     return {
         "code": error.getCondition(),
         "sqlstate": error.getSqlState(),
@@ -147,4 +148,4 @@ def _facts(error: Any) -> dict[str, Any]:  # noqa: ANN401 - of a class made abov
 
 install()
 _delta_exception_patched = True
-"""By this, programs of delta-spark know that it is done."""
+"""Marks for programs of delta-spark that the patch is done."""
