@@ -86,7 +86,7 @@ _CHART = Path(__file__).parents[1] / "docs" / "benchmarks.svg"
 
 
 def main() -> None:
-    """Measure and write each part; what is named in the arguments is shown, and written with `--write`."""
+    """Measure and write each part; the arguments select parts to show, and write with `--write`."""
     words = [word for word in sys.argv[1:] if word != "--write"]
     if {"-h", "--help"} & set(words):
         sys.stdout.write(f"{_USAGE}\n{_list_parts()}\n")
@@ -107,7 +107,7 @@ def _measure(title: str, *, write: bool) -> None:
 
 
 def _find_titles(name: str) -> list[str]:
-    """The parts of a scenario, or the one that has the name, or whose module does."""
+    """Return the parts of a scenario, or the part with this name or module."""
     if name.upper() == "B11":
         sys.exit(_PAGES)
     if name.upper() in _NUMBERS:
@@ -123,7 +123,7 @@ def _module(title: str) -> str:
 
 
 def _describe_part(title: str) -> str:
-    """The name of a part, with its module and its numbers."""
+    """Describe a part by its name, module and numbers."""
     numbers = [number for number, titles in _NUMBERS.items() if title in titles]
     return f"{title} ({', '.join([_module(title), *numbers])})"
 

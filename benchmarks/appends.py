@@ -31,7 +31,7 @@ _SCHEMA = StructType((StructField("id", PrimitiveType("long"), nullable=True),))
 def measure(
     processes: Sequence[int] = PROCESSES, appends: int = APPENDS, turns: int = TURNS
 ) -> list[Comparison]:
-    """Appends a second, of so many in all."""
+    """Measure appends per second, of `appends` in all."""
     results: list[Comparison] = []
     for count in processes:
         rates = {way: [0.0] * turns for way in ("engine", "engine, no fsync", "deltalake")}
@@ -57,7 +57,7 @@ def _build_comparison(what: str, ours: float, name: str, other: float) -> Compar
 
 
 def _rate(way: str, processes: int, appends: int) -> float:
-    """Appends a second; every one is in the table."""
+    """Return appends per second; every one is in the table."""
     with tempfile.TemporaryDirectory() as scratch:
         place = DeltaTable.create(f"{scratch}/t", _SCHEMA).uri
         each = appends // processes

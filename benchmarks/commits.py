@@ -21,7 +21,7 @@ _SCHEMA = StructType((StructField("id", PrimitiveType("long"), nullable=True),))
 
 
 def measure(commits: int = COMMITS) -> list[Comparison]:
-    """Commits a second. This engine makes each durable (fsync of file and directory) before it returns."""
+    """Measure commits per second. This engine syncs each commit before it returns."""
     with tempfile.TemporaryDirectory() as scratch:
         ways = (
             _engine_commit(Path(scratch) / "engine"),

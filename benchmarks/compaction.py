@@ -93,14 +93,14 @@ class _Tables:
         return float(peer.ask(sql=[f"OPTIMIZE delta.`{self._theirs}`{order}"])["took"])
 
     def plain(self, spark: SparkSession) -> float:
-        """The same files read and written by Spark alone."""
+        """Read and write the same files by Spark alone."""
         place = self._link_copy()
         paths = [str(path) for path in place.glob("*.parquet")]
         result = str(place / "plain")
         return seconds(lambda: spark.read.parquet(*paths).coalesce(TARGETS).write.parquet(result))
 
     def check(self, spark: SparkSession, *, with_peers: bool) -> None:
-        """The rows are those of the beginning, in few files."""
+        """Check that the rows are unchanged, in few files."""
         before = [list(row) for row in spark.sql(_LEFT.format(self._original)).collect()]
         places = [self._ours, self._theirs] if with_peers else [self._ours]
         for place in places:

@@ -37,7 +37,7 @@ class Load:
 
 
 def measure_pages(pages: Sequence[Page], cookie: str, load: Load, target_ms: float) -> str:
-    """A table of all pages, with a pause and without one; what misses the target is bold."""
+    """Return a table of all pages, with a pause and without; misses of the target are bold."""
     with _serve() as port:
         for _, address in pages:  # the disk and the first compilation are not measured
             _get(HTTPConnection(HOST, port, timeout=60), address, cookie)
@@ -102,7 +102,7 @@ def _get(connection: HTTPConnection, address: str, cookie: str) -> float:
 
 @contextmanager
 def _serve() -> Iterator[int]:
-    """The port of a web server over this process's database."""
+    """Serve this process's database; yield the port."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "lakeui.asgi:application", "--host", HOST]
     workers = ["--port", str(port), "--workers", str(os.cpu_count()), "--lifespan", "off"]

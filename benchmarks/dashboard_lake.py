@@ -154,7 +154,7 @@ def _live_files(table: Table, chance: random.Random) -> Iterator[LiveFile]:
 
 
 def _copy_to_the_others(model: type[Model], first: list[Table], count: int) -> None:
-    """The n-th table gets the rows of the one that commits as often, under its own key."""
+    """Copy rows to the n-th table from the table with as many commits, under its own key."""
     fields = [field.column for field in model._meta.concrete_fields if not field.primary_key]
     text = "CAST(t.id AS varchar(20)) || '-' || c.txn_id"
     taken = {"table_id": "t.id", "txn_id": text}
@@ -176,7 +176,7 @@ def _copy_to_the_others(model: type[Model], first: list[Table], count: int) -> N
 def _jobs(
     tables: list[Table], owner: User, sizes: Sizes, now: datetime, chance: random.Random
 ) -> Iterator[Job]:
-    """A few of them run or wait; a tenth lost, a twentieth failed. They are of thirty days."""
+    """Iterate over jobs of thirty days: a few run or wait, a tenth conflicted, some failed."""
     states = [Job.State.SUCCEEDED] * 17 + [Job.State.CONFLICTED] * 2 + [Job.State.FAILED]
     for number in range(sizes.jobs):
         at = now - timedelta(days=30) * (number + 1) / sizes.jobs

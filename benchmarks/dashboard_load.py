@@ -100,7 +100,7 @@ class Measured:
     twin: "Measured | None" = None
 
     def row(self) -> str:
-        """A row of a Markdown table."""
+        """Return a row of a Markdown table."""
         twin = self.twin
         rest = f"{twin.middle_ms:.0f} ms | {twin.high_ms:.0f} ms" if twin else "| "
         high = (

@@ -37,7 +37,7 @@ class Peer:
 
 @contextmanager
 def delta_spark(scratch: Path) -> Iterator[Peer]:
-    """A warm session.
+    """Start a warm session.
 
     Raises:
         OutOfReachError: delta-spark cannot be had here.
@@ -53,7 +53,7 @@ def delta_spark(scratch: Path) -> Iterator[Peer]:
 
 @contextmanager
 def sail() -> Iterator[Peer]:
-    """A warm session of Sail's server of Spark Connect. It changes tables that are there.
+    """Start a warm session of Sail's Spark Connect server, which changes existing tables.
 
     Raises:
         OutOfReachError: Sail cannot be had here.
@@ -108,7 +108,7 @@ def take_turns(
 
 
 def time_action(action: Callable[[], object]) -> Callable[[], float]:
-    """A way of this process."""
+    """Return a function that times an action in this process."""
     return lambda: seconds(action)
 
 
@@ -131,5 +131,5 @@ def compare_medians(
 
 
 def spread(times: Sequence[float]) -> str:
-    """The shortest and the longest."""
+    """Render the shortest and the longest time."""
     return f"{min(times):.2f} to {max(times):.2f}"

@@ -23,7 +23,7 @@ TARGET, SOURCE, READ_ROWS, REPETITIONS, WARM_UP = 10_000, 1_000, 4_000_000, 7, 2
 
 
 def measure() -> list[Comparison]:
-    """This engine, delta-spark and plain Parquet."""
+    """Measure this engine, delta-spark and plain Parquet."""
     with tempfile.TemporaryDirectory() as scratch:
         ours = _ours(Path(scratch) / "engine")
         results = [

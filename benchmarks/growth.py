@@ -67,7 +67,7 @@ def measure(
 
 
 def write_page(curves: Mapping[str, Curve], page: Path) -> None:
-    """The tables, and beside the page the picture; without its library it is left out."""
+    """Write the tables, and the picture beside the page if its library is installed."""
     picture = page.with_suffix(".svg")
     shown = f"\n![The same as curves]({picture.name})\n" if draw_curves(curves, picture) else ""
     sections = "".join(_section(*named) for named in curves.items())
@@ -83,7 +83,7 @@ def _curve(make: Callable[[Path, int], Path], sizes: Sequence[int]) -> Curve:
 
 
 def _operations(place: Path, size: int) -> dict[str, float]:
-    """The shortest of several; refresh, append and DELETE begin with a handle that has seen it."""
+    """Return the shortest times; refresh, append and DELETE start with a used handle."""
     opened = _shortest(lambda: DeltaTable.open(str(place)).snapshot().file_count)
     table = DeltaTable.open(str(place))
     vectors = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "1000000"}
@@ -154,7 +154,7 @@ def _delete(table: DeltaTable, condition: str) -> None:
 
 
 def _rows(file: Path, day: str | None = None) -> AddFile:
-    """A new file of rows."""
+    """Return a new file of rows."""
     pq.write_table(pa.table({"id": pa.array(range(_ROWS), pa.int64())}), file)
     bounds = f'"minValues":{{"id":0}},"maxValues":{{"id":{_ROWS - 1}}},"nullCount":{{"id":0}}'
     return AddFile(
@@ -168,9 +168,9 @@ def _rows(file: Path, day: str | None = None) -> AddFile:
 
 
 def _power(points: Sequence[tuple[int, float]]) -> float | None:
-    """The steepest step as a power of the size: 1 is linear, and 0 at least.
+    """Return the steepest step as a power of the size: 1 is linear, and 0 at least.
 
-    Steps that end below 10 ms say nothing: None where there is no other.
+    Steps that end below 10 ms do not count: None if there is no other.
     """
     steps = [
         log(after / before) / log(larger / smaller)

@@ -11,7 +11,7 @@ _COLOURS = ("#2f6feb", "#d98324", "#8a6fd1", "#3f9f7f")
 
 
 def draw_curves(curves: Mapping[str, Mapping[int, Mapping[str, float]]], path: Path) -> bool:
-    """A panel for each curve, both axes logarithmic; without the library it is left out aloud: False."""
+    """Draw a panel for each curve, both axes logarithmic; return False without the library."""
     if find_spec("matplotlib") is None:
         sys.stderr.write("The curves are left out: pip install matplotlib\n")
         return False
@@ -46,5 +46,5 @@ def draw_curves(curves: Mapping[str, Mapping[int, Mapping[str, float]]], path: P
 
 
 def what_grows(title: str) -> str:
-    """What the sizes of a curve count: `threads` of "Threads that write to one table"."""
+    """Return what the sizes of a curve count: `threads` of "Threads that write to one table"."""
     return title.partition(",")[0].partition(" that ")[0].lower()

@@ -15,7 +15,7 @@ _PAGE = 50
 
 
 def measure(commits: int = COMMITS) -> list[Comparison]:
-    """A page of history, and all of it."""
+    """Measure a page of history, and all of it."""
     with tempfile.TemporaryDirectory() as scratch:
         place = str(table_with_commits(Path(scratch) / "t", commits))
         table, rust = DeltaTable.open(place), RustTable(place)

@@ -33,7 +33,7 @@ class Comparison:
         return over / under if under else float("inf")
 
     def row(self) -> str:
-        """A row of a Markdown table."""
+        """Return a row of a Markdown table."""
         ours, other = (
             f"{value:,.{_digits(value)}f} {self.unit}" if self.unit else f"{value:,.0f}"
             for value in (self.ours, self.other)
@@ -47,7 +47,7 @@ HEAD = "| what | this engine | the other | ratio |\n|---|---:|---:|---:|"
 def side_by_side(
     ours: Callable[[], Any], other: Callable[[], Any], times: int = 3
 ) -> tuple[float, float]:
-    """The shortest of several runs of each, in seconds; they alternate, so that load meets both."""
+    """Return the shortest of several runs of each, in seconds; the runs alternate."""
     pairs = [(seconds(ours), seconds(other)) for _ in range(times)]
     return min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
 
@@ -60,7 +60,7 @@ def seconds(action: Callable[[], Any]) -> float:
 
 
 def run_in_process(module: str, *arguments: str) -> dict[str, float]:
-    """What `report_usage` said in a fresh process of a module here: seconds and MB."""
+    """Return the report of `report_usage` in a fresh process of a module here: seconds and MB."""
     command = [sys.executable, "-m", module, *arguments]
     outcome = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)  # noqa: S603 - ourselves
     measured: dict[str, float] = json.loads(outcome.stdout.splitlines()[-1])
@@ -87,7 +87,7 @@ def show(comparisons: Iterable[Comparison]) -> None:
 
 
 def peak_megabytes(process: int | str = "self") -> float:
-    """The highest resident memory of a process in MiB; getrusage would count what its parent had too."""
+    """Return a process's peak resident memory in MiB; getrusage would include its parent's."""
     status = Path(f"/proc/{process}/status")
     if status.is_file():
         line = next(

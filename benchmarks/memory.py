@@ -41,7 +41,7 @@ _CONDITION = "day IN ({}) AND id % 1000 = 5"
 
 
 def measure(files: int = FILES, touched: int = TOUCHED, many: int = MANY) -> list[Comparison]:
-    """A DELETE in Arrow, by Spark and by deltalake; then opening ten times as many files."""
+    """Measure a DELETE in Arrow, by Spark and by deltalake; then opening ten times the files."""
     with tempfile.TemporaryDirectory() as scratch:
         one = Path(scratch) / "one.parquet"
         pq.write_table(pa.table({"id": pa.array(range(_ROWS), pa.int64())}), one)
@@ -70,7 +70,7 @@ def _usage(way: str, place: Path, days: str) -> float:
 
 
 def _table(place: Path, one: Path, files: int, touched: int) -> Path:
-    """A table of files that are not there, but for those of the first days."""
+    """Create a table of missing files, except for those of the first days."""
     table_with_checkpoint(place, files, size_bytes=one.stat().st_size)
     if place.name != "deltalake":
         enable_deletion_vectors(place, CHECKPOINT_VERSION + 2)

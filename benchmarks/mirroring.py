@@ -32,7 +32,7 @@ _ONE_MORE_MS = 50
 
 
 def measure(versions: int = VERSIONS, files: int = FILES) -> list[Comparison]:
-    """A long log from its beginning, and one more version of a table of many files."""
+    """Measure a long log from its beginning, and one more version of a table of many files."""
     results: list[Comparison] = []
     with tempfile.TemporaryDirectory() as scratch:
         long = table_with_commits(Path(scratch) / "long", versions)

@@ -13,7 +13,7 @@ KINDS = ("threads", "processes")
 def race(
     kind: str, writer: Callable[..., int], arguments: Sequence[Sequence[object]]
 ) -> tuple[list[int], float]:
-    """What each writer returned, and the seconds from the barrier to the end of the last one.
+    """Return each writer's result, and the seconds from the barrier to the end of the last one.
 
     A writer is called with its arguments and a barrier, at which it waits once it is ready.
     """

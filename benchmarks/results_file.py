@@ -22,7 +22,7 @@ def write_part(title: str, text: str, order: Sequence[str], path: Path = RESULTS
 
 
 def read_parts(path: Path = RESULTS) -> dict[str, str]:
-    """The text of each part by its title."""
+    """Return the text of each part by its title."""
     text = path.read_text("utf-8") if path.is_file() else ""
     parts: dict[str, str] = {}
     for part in text.split("\n## ")[1:]:

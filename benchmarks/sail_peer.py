@@ -54,7 +54,7 @@ class _Session:
         self._spark = spark
 
     def sql(self, text: str) -> DataFrame:
-        """A statement's result."""
+        """Return a statement's result."""
         insert = _INSERT.fullmatch(text)
         if insert is None:
             return self._spark.sql(text)

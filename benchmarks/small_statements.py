@@ -45,7 +45,7 @@ class Outcome:
 
 
 def statements() -> dict[str, list[str]]:
-    """The statements of each kind, with `{table}` for the table."""
+    """Return the statements of each kind, with `{table}` for the table."""
     keys = [list(range(start, start + _COUNT)) for start in (100, 300, 500)]
     return {
         "UPDATE of one row": [f"UPDATE {{table}} SET v = 1 WHERE id = {key}" for key in keys[0]],
@@ -55,7 +55,7 @@ def statements() -> dict[str, list[str]]:
 
 
 def writers() -> list[list[str]]:
-    """What each of the writers does: rows that no other touches, in one file."""
+    """Return each writer's statements: rows that no other touches, in one file."""
     return [
         [f"UPDATE {{table}} SET v = 2 WHERE id = {writer * 100 + turn}" for turn in range(EACH)]
         for writer in range(WRITERS)
@@ -63,7 +63,7 @@ def writers() -> list[list[str]]:
 
 
 def measure() -> list[Comparison]:
-    """This engine beside each of the others."""
+    """Measure this engine beside each of the others."""
     with tempfile.TemporaryDirectory() as scratch:
         ours = _engine(Path(scratch) / "engine")
         others = {"deltalake": _deltalake(Path(scratch) / "deltalake")}

@@ -22,7 +22,7 @@ _SCHEMA = StructType(
 
 
 def local_session() -> SparkSession:
-    """The session that all measurements share, warmed by a first job."""
+    """Return the session shared by all measurements, warmed by a first job."""
     spark = build_session("benchmarks")
     spark.range(1000).selectExpr("sum(id)").collect()
     return spark
@@ -35,7 +35,7 @@ def table_of_small_files(
     properties: dict[str, str],
     clustered_by: Sequence[str] = (),
 ) -> DeltaTable:
-    """A table whose `files` files of `rows` rows each were added in one commit."""
+    """Create a table of `files` files of `rows` rows each, added in one commit."""
     table = DeltaTable.create(
         str(place), _SCHEMA, clustering_columns=clustered_by, properties=properties
     )

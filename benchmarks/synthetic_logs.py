@@ -30,9 +30,9 @@ DAYS = 1000
 
 
 def table_with_checkpoint(place: Path, count: int, size_bytes: int | None = None) -> Path:
-    """A table of `count` live files in one checkpoint and one more in a commit after it.
+    """Create a table of `count` live files in one checkpoint and one more in a commit after it.
 
-    Each says that it has so many bytes, or a number of its own.
+    Each file states `size_bytes`, or a number of its own.
     """
     log = place / "_delta_log"
     log.mkdir(parents=True)
@@ -75,7 +75,7 @@ def enable_deletion_vectors(place: Path, version: int) -> None:
 
 
 def table_with_commits(place: Path, count: int) -> Path:
-    """A table of `count` commits, each adding a file."""
+    """Create a table of `count` commits, each adding a file."""
     (place / "_delta_log").mkdir(parents=True)
     write_commit(place, 0, [{"protocol": _PROTOCOL}, {"metaData": _METADATA}])
     for version in range(1, count):
@@ -84,7 +84,7 @@ def table_with_commits(place: Path, count: int) -> Path:
 
 
 def table_of_one_commit(place: Path, count: int) -> Path:
-    """A table whose first commit adds all of its `count` files."""
+    """Create a table whose first commit adds all of its `count` files."""
     (place / "_delta_log").mkdir(parents=True)
     head = [{"protocol": _PROTOCOL}, {"metaData": _METADATA}]
     write_commit(place, 0, [*head, *({"add": build_add(number)} for number in range(count))])
@@ -105,7 +105,7 @@ def write_commit(place: Path, version: int, actions: list[dict[str, Any]]) -> No
 
 
 def build_add(number: int) -> dict[str, Any]:
-    """The add action of file `number`."""
+    """Return the add action of file `number`."""
     return {
         "path": _path(number),
         "partitionValues": {"day": f"d{number % DAYS}"},
@@ -117,7 +117,7 @@ def build_add(number: int) -> dict[str, Any]:
 
 
 def build_remove(number: int) -> dict[str, Any]:
-    """The remove action of file `number`, years ago."""
+    """Return the remove action of file `number`, years ago."""
     return {"path": _path(number), "deletionTimestamp": 1_600_000_000_000, "dataChange": True}
 
 

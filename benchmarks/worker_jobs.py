@@ -16,7 +16,7 @@ from benchmarks.measuring import Comparison, show
 
 
 def measure() -> list[Comparison]:
-    """Starts in turns; then jobs by REST, and the same statements by the library."""
+    """Measure starts in turns; then jobs by REST, and the same statements by the library."""
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch) / "home"
         home.mkdir(mode=0o700)

@@ -44,7 +44,7 @@ _BARE = (
 
 
 def measure_jobs(scratch: Path) -> list[Comparison]:
-    """The rows that jobs left are those that the library left."""
+    """Measure jobs and the library; check that both left the same rows."""
     by_jobs, by_library = (_fill_table(scratch / name) for name in ("by_jobs", "by_library"))
     (first, *starts), (_, *bare), jobs = _time_jobs(by_jobs, scratch)
     for key in range(_STARTS):

@@ -1,4 +1,4 @@
-"""Tasks that watch by the alert rules, and deliver what they tell."""
+"""Tasks that evaluate the alert rules and deliver their messages."""
 
 from functools import partial
 
@@ -16,9 +16,9 @@ from workers.senders import SENDERS
 @app.task(name=WATCH_FOR_ALERTS)
 @take_turns(WATCH_FOR_ALERTS, seconds=120)
 def watch_for_alerts() -> None:
-    """Look by every rule, then have each channel with messages that are due served by itself.
+    """Evaluate every rule, then have each channel with due messages served in its own task.
 
-    So a webhook that hangs holds up no other channel, and no rule.
+    A webhook that hangs then delays no other channel and no rule.
     """
     now = timezone.now()
     try:
@@ -30,5 +30,5 @@ def watch_for_alerts() -> None:
 
 @app.task(name=DELIVER_ALERTS)
 def deliver_alerts(channel_id: int) -> None:
-    """Have what is due of one channel sent."""
+    """Send the due messages of one channel."""
     SENDERS.take(f"channel {channel_id}", partial(deliver, channel_id))

@@ -1,8 +1,10 @@
-"""The Delta tables of Spark's session catalogue, as JSON: `python -m workers.catalog_tables 'sales.*'`.
+"""Prints the Delta tables of Spark's session catalog as JSON.
 
-A program of its own, which `manage.py discover --catalog` runs: it starts a Spark with Hive's support,
-and as `SPARK_CONF_DIR` says (`hive-site.xml`, `spark-defaults.conf`). Where that fails, it says why in
-one line of JSON, a string, and exits with 1.
+    python -m workers.catalog_tables 'sales.*'
+
+A separate program, run by `manage.py discover --catalog`: it starts a Spark with Hive's support,
+configured by `SPARK_CONF_DIR` (`hive-site.xml`, `spark-defaults.conf`). On failure it prints the
+reason as one line of JSON, a string, and exits with 1.
 """
 
 import json
@@ -21,7 +23,7 @@ _HIVE = {"spark.sql.catalogImplementation": "hive"}
 
 
 def main(pattern: str) -> list[dict[str, str]]:
-    """Name and place of each Delta table whose name fits the pattern."""
+    """Return name and location of each Delta table whose name matches the pattern."""
     session = build_session("discover", master="local[1]", settings=_HIVE)
     try:
         return [

@@ -1,4 +1,4 @@
-"""The task that reads the rows that two writes share; without Spark, within bounds."""
+"""The task that reads the rows shared by two writes; without Spark, within bounds."""
 
 import logging
 
@@ -27,7 +27,7 @@ _ANSWER = ("positions", "columns", "rows", "omitted_columns", "error_code", "err
 
 @app.task(name=READ_CONFLICT_ROWS)
 def read_conflict_rows(rows_id: int) -> None:
-    """Read the rows that a conflict's page asks for, or write down why they cannot be read."""
+    """Read the rows requested by a conflict's page, or record why they cannot be read."""
     forget_old_rows()
     conflict_rows = (
         ConflictRows.objects.select_related("conflict__table").filter(pk=rows_id).first()

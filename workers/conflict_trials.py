@@ -1,4 +1,4 @@
-"""The task that tries the fixes of an aborted write on a copy in memory; without Spark, within bounds."""
+"""The task that tries the fixes of an aborted write on a copy in memory, without Spark."""
 
 import logging
 from functools import partial
@@ -41,7 +41,7 @@ _NOT_FAITHFUL = TrialOutcome(
 
 @app.task(name=TRY_FIXES)
 def try_fixes(trials_id: int) -> None:
-    """Try what a conflict's page asks about, or write down why it cannot be tried."""
+    """Try the fixes requested by a conflict's page, or record why they cannot be tried."""
     related = ("conflict__table", "conflict__job__requested_by", "conflict__transaction")
     trials = ConflictTrials.objects.select_related(*related).filter(pk=trials_id).first()
     if trials is None:
@@ -66,7 +66,7 @@ def try_fixes(trials_id: int) -> None:
 
 
 def _try(trials: ConflictTrials) -> None:
-    """The write as it was first: where the copy does not conflict, it tells nothing of the others."""
+    """Try the original write first: if it does not conflict on the copy, nothing is proven."""
     conflict = trials.conflict
     write = _write_of(conflict)
     if write is None:

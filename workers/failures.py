@@ -1,4 +1,4 @@
-"""What the row of a job says of the error that ended it: bounded, and without secrets.
+"""The error of a job as stored in its row: bounded, and without secrets.
 
 The log of the worker has all of it.
 """
@@ -18,7 +18,7 @@ _MAX_CAUSES = 20
 
 
 def error_fields(error: EngineError) -> dict[str, Any]:
-    """The fields of a job that an error of the engine ended: its code, its words and its facts."""
+    """Return the fields of a job that failed by an engine error: code, message and facts."""
     return {
         "error_code": error.code,
         "error_message": _words(error, _MAX_MESSAGE),
@@ -27,7 +27,7 @@ def error_fields(error: EngineError) -> dict[str, Any]:
 
 
 def fault_fields(error: Exception) -> dict[str, Any]:
-    """The fields of a job that a fault of this software ended, its chain of causes in the facts."""
+    """Return the fields of a job that failed by a fault of this software, with all causes."""
     lines = "".join(traceback.format_exception_only(error)).strip()
     causes = [_words(cause, _MAX_FACT) for cause in _chain(error)]
     return {

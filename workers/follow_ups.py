@@ -1,4 +1,4 @@
-"""What a table asks for after a write becomes a job of its own: the write does not wait for it."""
+"""A table's requests after a write become jobs of their own: the write does not wait for them."""
 
 from engine.commands.model import Command
 from engine.operations.options import FollowUpRunner
@@ -31,7 +31,7 @@ def note_unasked(job: Job, result: OperationResult) -> None:
 
 
 def request_follow_up(job: Job, table: Table, command: Command) -> Job:
-    """The queued job that does it: the one that waits for the same already, or a new one.
+    """Return a queued job for the command: an equal one that waits already, or a new one.
 
     Raises:
         ReadOnlyError, RequestError, PathOutsideRootError: see `request_job`.

@@ -1,7 +1,8 @@
-"""Keeping a lease alive beside the work, and hearing that the work is no longer wanted.
+"""The heartbeat of a job: renews its lease during the work, and detects its cancellation.
 
-Whoever works notes how far a job is; the heartbeat writes it to the rows: its progress, its steps, and
-a line of the log where a step ends.
+The worker notes the progress; the heartbeat writes it to the rows: the job's progress, its steps,
+and
+a line of the log at the end of each step.
 """
 
 import logging
@@ -37,7 +38,7 @@ _MAX_PLACES = 40  # a step beyond is not worth a row of its own
 
 
 class StageRows:
-    """Writes what changed. The rows are of this attempt alone: no fence is needed."""
+    """Writes changed steps. The rows belong to this attempt alone: no fence is needed."""
 
     def __init__(self, job_id: UUID, stages: Stages, clock: Clock) -> None:
         self._job_id, self._stages, self._clock = job_id, stages, clock
@@ -66,7 +67,7 @@ class StageRows:
             self._tell(stage)
 
     def _tell(self, stage: StepProgress) -> None:
-        """A step that took Spark or found something; a task that kept the others waiting."""
+        """Log a step with Spark tasks or a finding, and a task that delayed the others."""
         counts, times = stage.counts, stage.times
         at = None if stage.ended_ms is None else utc_from_ms(stage.ended_ms)
         tell = partial(log_event, self._job_id, at=at, attempt=stage.attempt, step=stage.place)
@@ -105,7 +106,7 @@ class StageRows:
 
 @dataclass(frozen=True, slots=True)
 class LatestFields:
-    """The step that runs, since when, and what the job's row shall say of it."""
+    """The running step, its start, and the fields for the job's row."""
 
     stage: str
     since: datetime
@@ -115,9 +116,9 @@ class LatestFields:
 class LatestProgress:
     """The `progress` callback of `engine.operations.run`: cheap, and safe from any thread.
 
-    `check` raises when the job is no longer wanted; the operation stops with what it raises.
-    `landed` has the versions of the job's table that this attempt committed, `running` is how many
-    tasks of it ran when Spark was last asked.
+    `check` raises if the job is to stop; the operation stops with its exception. `landed` has the
+    versions of the job's table committed by this attempt, `running` is the last known number of its
+    running tasks.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class LatestProgress:
         self.stages = Stages(self._clock, attempt)
 
     def __call__(self, progress: Progress) -> None:
-        """Note the progress, that of tasks which run on in a job that is no longer wanted too.
+        """Note the progress, also of tasks that still run in a stopped job.
 
         Raises:
             OperationCancelledError: the job was cancelled, or another worker has it.
@@ -147,12 +148,12 @@ class LatestProgress:
         self._check()
 
     def enter(self, stage: str) -> None:
-        """Note a step whose end nobody reports; this one never raises."""
+        """Note the start of a step without a reported end; never raise."""
         self.stages.enter(stage)
         self._note(Progress(stage, 0, 0, ""))
 
     def take(self) -> LatestFields | None:
-        """What the row shall say, once; None when nothing was noted since."""
+        """Return the new fields for the row, once; None if nothing was noted since."""
         noted, self._latest = self._latest, None
         if noted is None:
             return None
@@ -235,7 +236,7 @@ class Heartbeat:
         self._thread.join()
 
     def end_stages(self) -> None:
-        """Write down how the steps ended, before the job says that it has."""
+        """Write the ends of the steps before the end of the job."""
         self.progress.stages.close()
         try:
             self._rows.write()
@@ -281,7 +282,7 @@ class Heartbeat:
         log_event(self._lease.job_id, message, JobEvent.Level.WARNING)
 
     def _end_deaf_tasks(self, now: float) -> None:
-        """Spark's task reaper ends the executor of tasks that heed no interrupt; here it may be Spark."""
+        """End tasks that ignore interrupts, as Spark's task reaper does on a cluster."""
         is_wanted = not (self._cancelled.is_set() or self._timed_out.is_set())
         if is_wanted or not self.progress.running:
             self._deaf_since = None

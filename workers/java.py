@@ -1,4 +1,4 @@
-"""`python -m workers.java`: whether Spark can start here; if not, one line that says what to do."""
+"""Checks that Spark can start here; if not, prints the remedy: `python -m workers.java`."""
 
 import sys
 

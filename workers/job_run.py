@@ -1,7 +1,7 @@
-"""One attempt at a job, from its lease to its ending.
+"""One attempt at a job, from its lease to its end.
 
-Whatever happens here ends in one row: the state of the job. A worker that dies leaves an expired
-lease instead, and the next one finds its commit in the log, if it made one.
+Every outcome is stored in one row: the state of the job. A worker that dies leaves an expired lease
+instead, and the next worker finds its commit in the log, if it made one.
 """
 
 import logging
@@ -52,7 +52,7 @@ _NOTHING_WRITTEN = "Nothing was written."
 
 @dataclass(frozen=True)
 class AttemptEnd:
-    """How an attempt ended: the job's state, the attempt's outcome, and what the row shall say."""
+    """The end of an attempt: the job's state, the attempt's outcome, and the row's message."""
 
     state: Job.State
     outcome: JobAttempt.Outcome
@@ -124,7 +124,7 @@ def _perform_to_end(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Atte
 
 
 def _find_cancellation(heartbeat: Heartbeat) -> OperationCancelledError | None:
-    """Why a job that an outage ended is not to be run again: it was cancelled, or took too long.
+    """Return why a job must not run again after an outage: it was cancelled, or timed out.
 
     Raises:
         LeaseLostError: another worker has it.
@@ -139,7 +139,7 @@ def _find_cancellation(heartbeat: Heartbeat) -> OperationCancelledError | None:
 
 
 def _end_of_script(error: ScriptError, cause: EngineError) -> AttemptEnd:
-    """As its failed step ended; what came before stays, as the message says."""
+    """Return the end of a script by its failed step; earlier steps stay, as the message says."""
     match cause:
         case TimeLimitError():
             return _end_as_failed(Job.State.FAILED, Outcome.FAILED, error)
@@ -152,7 +152,7 @@ def _end_of_script(error: ScriptError, cause: EngineError) -> AttemptEnd:
 
 
 def _what_happened(error: Exception, job: Job) -> Exception:
-    """The job's own commit, where the log holds it: what came after it undoes nothing."""
+    """Return the job's own commit if the log has it: a later error does not undo it."""
     is_told = isinstance(error, EngineError) and not isinstance(error, OperationCancelledError)
     if is_told or not Job.objects.filter(pk=job.pk, state=Job.State.COMMITTING).exists():
         return error
@@ -184,7 +184,7 @@ def _end_for_error(error: Exception, heartbeat: Heartbeat) -> AttemptEnd:
 
 
 def _mention_landed_commits(ending: AttemptEnd, landed: list[int]) -> AttemptEnd:
-    """Of a job of several commits: those that it made before it ended undone."""
+    """Mention the versions that a job of several commits made before it failed."""
     if ending.state == Job.State.SUCCEEDED or not landed:
         return ending
     made = f"version {landed[0]}" if len(landed) == 1 else f"versions {landed[0]} to {landed[-1]}"
@@ -210,7 +210,7 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
 
 
 def _check_command(job: Job) -> Command:
-    """The command, checked again as the person who asked: roles and roots may have changed."""
+    """Return the command, checked again for its requester: roles and roots may have changed."""
     if settings.READ_ONLY:
         raise ReadOnlyError
     if job.requested_by is None and not job.by_system:
@@ -262,7 +262,7 @@ def _end_after_fault(error: Exception, heartbeat: Heartbeat) -> AttemptEnd:
 
 
 def _finish(job: Job, lease: leases.Lease, ending: AttemptEnd) -> None:
-    """The job, its attempt and its log end in one step: a worker that dies in it leaves all three."""
+    """End the job, its attempt and its log in one transaction: a crash leaves all three running."""
     level = JobEvent.Level.INFO if ending.state == Job.State.SUCCEEDED else JobEvent.Level.ERROR
     now = timezone.now()
     with transaction.atomic():

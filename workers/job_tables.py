@@ -1,4 +1,4 @@
-"""What a job's run must know of tables: how they are opened, who else is at them, what landed."""
+"""Facts about tables for a job's run: opening them, other jobs on them, landed commits."""
 
 from django.conf import settings
 from django.db.models import Min
@@ -17,7 +17,7 @@ from workers.observation import OwnCommitFoundError
 
 
 def open_table(uri: str) -> DeltaTable:
-    """A handle on a table that may not be there yet, its place checked at this use."""
+    """Return a handle on a table, which need not exist yet; check its location at this use."""
     place = check_table_uri(uri)
     options = storage_options(place)
     store = open_store(place, options)
@@ -27,29 +27,29 @@ def open_table(uri: str) -> DeltaTable:
 
 
 def oldest_other_start_ms(job: Job) -> int | None:
-    """Since when other jobs on the table may have staged files that no log names yet."""
+    """Return the earliest start of other jobs on the table: they may have staged files."""
     others = active_jobs(job.table).exclude(pk=job.pk)
     oldest = others.aggregate(oldest=Min("started_at"))["oldest"]
     return None if oldest is None else int(oldest.timestamp() * 1000)
 
 
 def other_writers(job: Job) -> list[str]:
-    """The jobs that are writing to the table, for a dry run to tell whoever sees the table."""
+    """List the jobs that write to the table, for a dry run's readers."""
     others = active_writers(job.table).exclude(pk=job.pk).order_by("created_at")
     return [_describe_job(other, job.table) for other in others[:20]]
 
 
 def _describe_job(job: Job, table: Table) -> str:
-    """Without its words where they name other tables, which are not for everybody to see."""
+    """Describe a job, without its statement if that names tables hidden from some people."""
     return f"{job.kind} of {table.name}" if names_others(job) else job.statement
 
 
 def stop_if_committed(job: Job, table: DeltaTable) -> None:
-    """An earlier attempt may have landed; its command need not fit the table that it made.
+    """Stop if an earlier attempt landed; its command need not fit the table afterwards.
 
     Raises:
-        OwnCommitFoundError: it did.
-        CommitOutcomeUnknownError: nobody can say any more.
+        OwnCommitFoundError: it landed.
+        CommitOutcomeUnknownError: it can no longer be determined.
     """
     if job.base_version is None:
         _stop_if_mirrored(job, table)
@@ -64,7 +64,7 @@ def stop_if_committed(job: Job, table: DeltaTable) -> None:
 
 
 def _stop_if_mirrored(job: Job, table: DeltaTable) -> None:
-    """The job of a database that was put back may have landed since: the mirror then has its commit."""
+    """Stop if the mirror has the job's commit, which a restored database may not know."""
     txn_id = str(job.txn_id)
     mirrored = Commit.objects.filter(table=job.table, txn_id=txn_id)
     for version in mirrored.values_list("version", flat=True):

@@ -18,7 +18,7 @@ from workers.outages import patiently
 
 @app.task(name=RUN_JOB, bind=True)
 def run_job(task: Any, job_id: str) -> None:  # noqa: ANN401 - Celery's task
-    """Do a job, unless another delivery of this message has it or it has ended.
+    """Run a job, unless another delivery of this message has it or it has ended.
 
     A worker whose Spark has died takes none: it ends, and the job is sent to another.
     """

@@ -1,4 +1,4 @@
-"""Tasks that note the lineage of jobs and transactions, and send it where `OPENLINEAGE_URL` says."""
+"""Tasks that record the lineage of jobs and transactions, and send it to `OPENLINEAGE_URL`."""
 
 from django.conf import settings
 from django.utils import timezone
@@ -14,7 +14,7 @@ AT_A_TIME = 4  # tries at once of one worker
 @app.task(name=NOTE_LINEAGE)
 @take_turns(NOTE_LINEAGE, seconds=120)
 def note_lineage() -> None:
-    """Note what began and ended, then have it sent by another task: one that hangs holds up no round."""
+    """Record starts and ends; another task sends them, so that a hanging server delays no round."""
     if not settings.LINEAGE_URL:
         return
     from lakeui.monitoring.lineage.rounds import note  # noqa: PLC0415 - packages of an extra
@@ -25,7 +25,7 @@ def note_lineage() -> None:
 
 @app.task(name=DELIVER_LINEAGE)
 def deliver_lineage() -> None:
-    """Have what is due sent."""
+    """Send the due events."""
     if settings.LINEAGE_URL:
         from lakeui.monitoring.lineage.outbox import deliver  # noqa: PLC0415 - as above
 

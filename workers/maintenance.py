@@ -1,4 +1,4 @@
-"""Tasks of the clock: heal what failures leave, and request the jobs of schedules."""
+"""Periodic tasks: repair after failures, and request the jobs of schedules."""
 
 from datetime import timedelta
 from typing import Any
@@ -31,7 +31,7 @@ MOST = 100_000
 @app.task(name=SWEEP_LEASES)
 @take_turns(SWEEP_LEASES, seconds=30)
 def sweep_leases() -> None:
-    """Queue the jobs of silent workers again, and send what was never sent; searches for tables too."""
+    """Requeue the jobs of silent workers, send unsent jobs, and repeat table searches."""
     for job_id in requeue_expired():
         send_job(job_id)
     send_overdue()
@@ -42,23 +42,24 @@ def sweep_leases() -> None:
 @app.task(name=FIRE_SCHEDULES)
 @take_turns(FIRE_SCHEDULES, seconds=60)
 def fire_schedules() -> None:
-    """Request the jobs of schedules that are due."""
+    """Request the jobs of due schedules."""
     fire_due()
 
 
 @app.task(name=TIDY_UPLOADS)
 @take_turns(TIDY_UPLOADS, seconds=1800)
 def tidy_uploads() -> None:
-    """Remove uploaded files that no job needs any more, and rows that nobody does."""
+    """Remove unneeded uploaded files and rows."""
     remove_unused()
     forget_spent_rows()
 
 
 def forget_spent_rows() -> int:
-    """Remove them, and what the audit log and pipelines told before the days kept; how many went.
+    """Remove spent rows, and audit and pipeline records past their retention; return the number.
 
-    Jobs and conflicts stay, with the transaction of each: an aborted write is written down nowhere else,
-    and the metrics count them.
+    Jobs and conflicts stay, with the transaction of each: an aborted write is recorded nowhere
+    else, and
+    the metrics count them.
     """
     now, days = timezone.now(), settings.AUDIT_KEEP_DAYS
     gone = _remove(Session.objects.filter(expire_date__lt=now))

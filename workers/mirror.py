@@ -1,4 +1,4 @@
-"""Tasks that keep the mirror near the log, and find tables to mirror."""
+"""Tasks that keep the mirror close to the log, and discover tables."""
 
 from django.db.models import QuerySet
 
@@ -23,7 +23,7 @@ _STALE_S = 60
 
 @app.task(name=MIRROR_TABLE)
 def mirror_table(table_id: int) -> None:
-    """Mirror what one table's log has that its rows have not."""
+    """Mirror the missing versions of one table's log."""
     table = Table.objects.filter(pk=table_id).first()
     if table is not None and claim_sync(table):
         refresh_table(table, SyncProgress(table))
@@ -34,14 +34,14 @@ def mirror_table(table_id: int) -> None:
 @app.task(name=MIRROR_ALL)
 @take_turns(MIRROR_ALL, seconds=60)
 def mirror_all() -> None:
-    """Ask for every table; a request that waited too long is dropped, the next one follows."""
+    """Request a sync of every table; a request that waits too long is dropped."""
     for table_id in tables_with_a_log().values_list("pk", flat=True):
         app.send_task(MIRROR_TABLE, [table_id], queue=LIGHT_QUEUE, expires=_STALE_S)
 
 
 @app.task(name=DISCOVER_TABLES)
 def discover_tables(discovery_id: int) -> None:
-    """Search for tables for a while; where there is more, a worker that is free goes on."""
+    """Search for tables for a while; another worker continues an unfinished search."""
     if search(discovery_id):
         wake(discovery_id)
 
@@ -49,12 +49,12 @@ def discover_tables(discovery_id: int) -> None:
 @app.task(name=LOOK_AT_ORDER)
 @take_turns(LOOK_AT_ORDER, seconds=120)
 def look_for_erasures() -> None:
-    """Keep which rows an erasure passed over, of the tables with new versions."""
+    """Record the rows missed by an erasure, in tables with new versions."""
     look_at_order()
 
 
 def tables_with_a_log() -> QuerySet[Table]:
-    """All but those that a job is still to create: that they have no log is no trouble."""
+    """Return all tables but those that a job is still to create: they have no log yet."""
     missing = Table.objects.filter(version=None)
     waited_for = [table.pk for table in missing if active_jobs(table).exists()]
     return Table.objects.exclude(pk__in=waited_for)

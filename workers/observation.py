@@ -1,4 +1,4 @@
-"""What a job's row learns from the phases of its transactions, and where the row may stop them."""
+"""The phases of a job's transactions, recorded in its row, which may also stop them."""
 
 from datetime import datetime
 
@@ -32,7 +32,7 @@ _OPERATIONS = {
     "stream": "STREAMING UPDATE",
     "unset_properties": "UNSET TBLPROPERTIES",
 }
-"""Delta's names of the kinds that are called otherwise there."""
+"""Kinds with another name in Delta."""
 
 
 class OwnCommitFoundError(Exception):
@@ -64,7 +64,7 @@ class JobObserver(TransactionObserver):
         return self._attempt
 
     def started(self, txn: ObservedTransaction) -> None:
-        """Note what is read; stop if an earlier attempt wrote already."""
+        """Note the reads; stop if an earlier attempt wrote already."""
         self._heartbeat.check()
         if self._committing:
             leases.resume_running(self._lease)
@@ -75,7 +75,7 @@ class JobObserver(TransactionObserver):
         self._update_attempt(read_version=txn.read_version)
 
     def staged(self, txn: ObservedTransaction) -> None:
-        """What comes next is held against whatever landed meanwhile."""
+        """Enter the check against commits that landed meanwhile."""
         self._heartbeat.progress.enter(CHECK)
         self._update_attempt(
             bytes_written=count_staged_bytes(txn), files_written=len(new_files(txn))
@@ -104,7 +104,7 @@ class JobObserver(TransactionObserver):
         )
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
-        """The last moment to stop."""
+        """Begin the commit: the last moment to stop."""
         if not self._committing:
             self._rehearsal.let_waiting_jobs_read()
             self._rehearsal.hold()
@@ -114,7 +114,7 @@ class JobObserver(TransactionObserver):
         self._update_attempt(read_version=txn.read_version, attempted_version=attempt_version)
 
     def committed(self, txn: ObservedTransaction, committed_version: int) -> None:  # noqa: ARG002
-        """Remember it: what ends the job later does not undo it."""
+        """Record the version: a later failure of the job does not undo it."""
         self._heartbeat.progress.landed.append(committed_version)
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
@@ -187,7 +187,7 @@ class JobObserver(TransactionObserver):
         )
 
     def _began(self) -> datetime:
-        """When the attempt did, as its row has it: what it cost is told of both."""
+        """Return the attempt's start from its row, the start of both durations."""
         rows = JobAttempt.objects.filter(job=self._job, number=self._attempt)
         return rows.values_list("started_at", flat=True).get()
 

@@ -1,6 +1,6 @@
-"""What fails an attempt and is not the job's fault: Spark is gone, or the database cannot be reached.
+"""Outages that end an attempt without the job's fault: Spark is gone, or the database unreachable.
 
-Such a job is handed back: it is queued again, and recognises whatever it has committed.
+Such a job is handed back: it is queued again, and recognises its own commits.
 """
 
 import logging
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 DATABASE_AWAY = (OperationalError, InterfaceError)
-"""A lock that another writer holds for long, or a server that is not there."""
+"""A lock held for long by another writer, or an unreachable server."""
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 
 
 def outage_behind(error: BaseException) -> str | None:
-    """In words, the outage that ended an attempt; None where the job itself is at fault."""
+    """Describe the outage that ended an attempt; None if the job itself is at fault."""
     cause = error.cause if isinstance(error, ScriptError) else error
     if isinstance(cause, DATABASE_AWAY):
         return f"The database could not be reached: {text(cause, 500)}"
@@ -65,9 +65,9 @@ def patiently(act: Callable[[], T], clock: Clock | None = None) -> T:
 
 
 def hand_back(lease: leases.Lease, outage: str) -> None:
-    """Queue a job again, and have it sent, unless this worker is to end: then the sweeper sends it.
+    """Queue and send a job again; if this worker is ending, the sweeper sends it.
 
-    Where even that cannot be written, the lease runs out, and the sweeper queues it.
+    If this cannot be written, the lease expires, and the sweeper queues the job.
     """
     logger.warning("Job %s is handed back: %s", lease.job_id, outage)
     try:

@@ -38,7 +38,7 @@ _ANSWER = (
 
 @app.task(name=PREVIEW_TABLE)
 def preview_table(preview_id: int) -> None:
-    """Read the rows that a preview asks for, or write down why they cannot be read."""
+    """Read the rows of a preview, or record why they cannot be read."""
     forget_old_previews()
     preview = Preview.objects.select_related("table").filter(pk=preview_id).first()
     if preview is None:
@@ -90,7 +90,7 @@ def _read_rows(preview: Preview, snapshot: Snapshot) -> None:
 
 
 def _count(preview: Preview, files: pa.Table) -> None:
-    """How much the version holds beside what is shown."""
+    """Count the version's rows beyond the preview."""
     counts, vectors = files.column("num_records"), files.column("deletion_vector")
     marked = int(pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0)
     preview.file_count, preview.marked_rows = files.num_rows, marked

@@ -1,8 +1,10 @@
-"""`Job.commit_after`: two jobs that are made to meet, so that a conflict can be seen on purpose.
+"""`Job.commit_after`: two jobs made to overlap, so that a conflict can be seen on purpose.
 
-The job that is to be aborted reads, stages and then holds until the other job has ended. The other one, before its own
-commit, waits until the first holds. Both waits sleep on a Redis list, wake at least every second to
-look at the rows, and end at a limit: a rehearsal that cannot happen is a job like any other.
+The job to be aborted reads, stages and then holds until the other job has ended. The other one,
+before
+its own commit, waits until the first holds. Both waits sleep on a Redis list, wake at least every
+second
+to read the rows, and end at a limit: an impossible rehearsal becomes a job like any other.
 """
 
 import logging
@@ -29,7 +31,7 @@ _CLOCK = SystemClock()
 
 
 class Bell:
-    """A Redis list that wakes whoever waits for a job; the rows stay the truth."""
+    """A Redis list that wakes the waiters of a job; the rows stay the truth."""
 
     def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(url) if url.startswith(("redis:", "rediss:")) else None
@@ -69,7 +71,7 @@ class Rehearsal:
             self._wait(other, lambda: not _is_active(other))
 
     def let_waiting_jobs_read(self) -> None:
-        """Wait until the jobs that this one is to abort hold."""
+        """Wait until the jobs that this one will abort hold."""
         waiting_jobs = Job.objects.filter(commit_after=self._job.pk, state__in=Job.ACTIVE)
         for waiting in waiting_jobs.values_list("pk", flat=True):
             if not _has_read(waiting):
@@ -77,7 +79,7 @@ class Rehearsal:
                 self._wait(waiting, partial(_has_read, waiting))
 
     def _begin(self, step: str, until: str) -> None:
-        """A step of its own: the time is none of the checks' or the commit's."""
+        """Begin a separate step, so that its time counts neither as checks nor as commit."""
         self._heartbeat.progress(Progress(step, 0, 0, ""))
         self._heartbeat.progress(Progress(step, 0, 0, "", detail=until))
 
@@ -94,7 +96,7 @@ def announce_end(job_id: UUID) -> None:
 
 
 def _has_read(waiting: UUID) -> bool:
-    """It holds, or it will never come to it."""
+    """Check whether the job holds, or will never hold."""
     reading = Job.objects.filter(pk=waiting, state__in=Job.ACTIVE).exclude(progress_stage=HOLDING)
     return not reading.exists()
 

@@ -1,4 +1,4 @@
-"""What a worker says of itself every few seconds, so that pages need not ask it.
+"""A worker's report every few seconds, so that pages need not query the worker.
 
 Loaded with the tasks: the module of the Celery app comes before Django is set up.
 """
@@ -25,9 +25,9 @@ _FORGOTTEN_AFTER = timedelta(days=1)
 
 
 class Reporter:
-    """Writes one row, in a thread of its own; removes it when the worker ends in order.
+    """Writes one row, in a thread of its own; removes it when the worker shuts down.
 
-    A worker that is killed leaves its row: pages then say since when it is silent.
+    A killed worker leaves its row: pages then show since when it is silent.
     """
 
     def __init__(self, name: str, queue: str, slots: int) -> None:
@@ -37,7 +37,7 @@ class Reporter:
         self._thread = threading.Thread(target=self._run, name="worker report", daemon=True)
 
     def start(self) -> None:
-        """The first report comes at once."""
+        """Start the thread, which reports at once."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -46,7 +46,7 @@ class Reporter:
         self._thread.join(settings.WORKER_REPORT_SECONDS)
 
     def report(self) -> None:
-        """Write the row; forget workers that fell silent long ago."""
+        """Write the row; delete the rows of workers silent for long."""
         now = timezone.now()
         spark = spark_session.cluster()
         WorkerReport.objects.update_or_create(
@@ -93,7 +93,7 @@ _reporters: list[Reporter] = []
 
 @worker_ready.connect
 def start_reporting(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's consumer
-    """Say from now on that this worker is there, also while it has nothing to do."""
+    """Report from now on that this worker is alive, also while it is idle."""
     queues = sorted(sender.app.amqp.queues.consume_from)
     _reporters.append(Reporter(sender.hostname, ",".join(queues), slots=sender.pool.num_processes))
     _reporters[-1].start()

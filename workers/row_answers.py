@@ -1,4 +1,4 @@
-"""What a worker found, as a page and REST show it: rows that differ, and what a column holds."""
+"""A worker's results for pages and REST: differing rows, and column profiles."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def write_difference(preview: Preview, difference: RowDifference, schema: Struct
 
 
 def write_profile(preview: Preview, profile: ColumnProfile, schema: StructType) -> None:
-    """Put what a column holds into the preview."""
+    """Write a column's profile into the preview."""
     column = schema.get(preview.profiled)
     bounds: list[str | None] = [None, None]
     if profile.bounds is not None:
@@ -85,7 +85,7 @@ def write_profile(preview: Preview, profile: ColumnProfile, schema: StructType) 
 
 
 def _choose_columns(schema: StructType, keys: list[str], cells: list[np.ndarray]) -> list[int]:
-    """The keys, the columns in which some row changed, then the first others; in their order."""
+    """Return the keys, the changed columns, then the first others; all in schema order."""
     key_names = {name.lower() for name in keys}
     places = range(len(schema.fields))
     keyed = [place for place in places if schema.fields[place].name.lower() in key_names]
@@ -95,7 +95,7 @@ def _choose_columns(schema: StructType, keys: list[str], cells: list[np.ndarray]
 
 
 def _order(tables: list[pa.Table], keys: list[str]) -> list[int]:
-    """The places of all rows, sorted by the keys that have an order."""
+    """Return the indexes of all rows, sorted by the sortable keys."""
     rows = pa.concat_tables(tables)
     by_name = {name.lower(): name for name in rows.column_names}
     columns = [by_name[key.lower()] for key in keys]

@@ -1,4 +1,4 @@
-"""Rows as texts for people: what a page shows of values of any type."""
+"""Rows as texts for people: values of any type on a page."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def row_texts(rows: pa.Table) -> list[list[str | None]]:
 
 
 def column_texts(fields: Sequence[StructField]) -> list[dict[str, str]]:
-    """The columns by name and type."""
+    """Return the columns by name and type."""
     return [
         {"name": log_values.text(field.name), "type": _type_name(field.type)} for field in fields
     ]
@@ -51,12 +51,12 @@ def _render_nested(value: pa.Scalar) -> str | None:
 
 
 def _plain_text(value: object) -> str:
-    """What JSON has no word for; bytes as a column of them shows them."""
+    """Render a value without a JSON form; bytes in hex, as in a column of bytes."""
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def _convert_times(value: pa.Scalar) -> Any:  # noqa: ANN401 - JSON
-    """A nested value, its dates and times as Arrow writes them."""
+    """Return a nested value with its dates and times as Arrow writes them."""
     if not value.is_valid:
         return None
     if pa.types.is_struct(value.type):

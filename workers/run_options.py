@@ -1,4 +1,4 @@
-"""How a job's command is run: as whom, under which id, beside which other writers."""
+"""Options for a job's command: its person, its transaction id, other writers."""
 
 from functools import partial
 
@@ -16,9 +16,9 @@ from workers.observation import JobObserver
 def options_of(
     job: Job, asker: Job, observer: JobObserver, progress: ProgressCallback
 ) -> RunOptions:
-    """The options of a job's run; tables that it reads are opened with the rights of its person.
+    """Return the options of a job's run; its source tables are opened with its person's rights.
 
-    `asker` has the follow-ups: the job itself, or, of a script's step, the job that has the step.
+    `asker` owns the follow-ups: the job itself, or the job that has the step of a script.
     """
     person = job.requested_by
     return RunOptions(

@@ -1,7 +1,7 @@
-"""A script's steps, each as if it were a job of its own at its own table.
+"""A script's steps, each run as a job at its own table.
 
-The job's log remembers the version of a step's table before its first attempt, and the version it
-committed: a rerun, or a retry that goes on where a job failed, does no step twice.
+The job's log records the version of a step's table before its first attempt, and its committed
+version: a rerun, or a retry that continues a failed job, does no step twice.
 """
 
 import uuid
@@ -42,7 +42,7 @@ from workers.run_options import options_of
 
 @dataclass(frozen=True)
 class ScriptWork:
-    """What the steps of one attempt share."""
+    """The shared state of an attempt's steps."""
 
     lease: leases.Lease
     heartbeat: Heartbeat
@@ -50,10 +50,10 @@ class ScriptWork:
 
 
 class StepObserver(JobObserver):
-    """Observes one step after the other; what a step reads first goes into the job's log."""
+    """Observes one step after the other; a step's first read version goes into the job's log."""
 
     def move_to(self, step: Job, number: int, store: Store) -> None:
-        """Go on to another step."""
+        """Continue with another step."""
         self._job, self._number, self._store = step, number, store
 
     def _record_base(self, version: int) -> None:
@@ -110,13 +110,13 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
 
 
 def _resolve_tables(options: RunOptions, job: Job) -> RunOptions:
-    """The options of a step, whose queries may name the job's table as "t"."""
+    """Return the options of a step, whose queries may name the job's table as "t"."""
     resolve = resolve_in_script(open_table(job.table.uri), options.resolve)
     return replace(options, resolve=resolve)
 
 
 def _tables(script: Script, job: Job) -> list[Table]:
-    """The tables of the steps. The job says so anew: a name may have gone to another table."""
+    """Return the tables of the steps; update the job's list, as a name may have moved."""
     note_changed_tables(job, script)
     return [resolve_step_table(step, job.table, job.requested_by) for step in script.steps]
 
@@ -130,7 +130,7 @@ def _check(command: Command, table: Table, by: User | None) -> None:
 
 
 def _build_step_job(job: Job, command: Command, number: int, table: Table) -> Job:
-    """The step as a job that is never saved: the same row, its own table, command and id."""
+    """Return the step as a job that is never saved: the same row, its own table, command and id."""
     base = _events(job).filter(data__base_of_step=number).first()
     return Job(
         pk=job.pk,
@@ -146,7 +146,7 @@ def _build_step_job(job: Job, command: Command, number: int, table: Table) -> Jo
 
 
 def _find_earlier_end(job: Job, number: int) -> OperationResult | None:
-    """The end of a step in an earlier attempt, or in the job that this one goes on with."""
+    """Return the end of a step in an earlier attempt, or in the job that this one continues."""
     event = _events(job).filter(data__ended_step=number).first()
     if event is None:
         return None

@@ -1,7 +1,8 @@
-"""Threads of a light worker that wait for other people's servers, so that its pool never does.
+"""Threads of a light worker that wait for external servers, so that its pool never does.
 
-A webhook that hangs takes a place for as long as a try may last, and there may be more of them than the
-pool has threads: then no table would be mirrored and no lost job found meanwhile.
+A hanging webhook occupies a thread until its timeout, and there may be more of them than the pool
+has
+threads: then no table would be mirrored and no lost job found meanwhile.
 """
 
 import logging
@@ -19,13 +20,13 @@ logger = logging.getLogger(__name__)
 
 
 class Deliver(Protocol):
-    """Sends what is due, and asks before each message whether to end."""
+    """Sends due messages; calls `ends` before each message to stop early."""
 
     def __call__(self, *, ends: Callable[[], bool]) -> object: ...
 
 
 class Senders:
-    """At most so many threads, which start when they are needed; what has one key is sent by one at a time."""
+    """Up to a number of threads, started on demand; one thread sends at a time for each key."""
 
     def __init__(self, most: int) -> None:
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="sender")
@@ -34,7 +35,7 @@ class Senders:
         self._ended = threading.Event()
 
     def take(self, key: object, deliver: Deliver) -> bool:
-        """Have it sent, unless that of the same key is under way or the worker ends; whether it is."""
+        """Send in a thread, unless the key is busy or the worker ends; return whether it does."""
         with self._lock:
             if key in self._busy or self._ended.is_set():
                 return False
@@ -43,7 +44,7 @@ class Senders:
         return True
 
     def end(self) -> None:
-        """Begin nothing more; tries that are under way end in their time."""
+        """Start nothing more; running attempts end in their time."""
         with self._lock:
             self._ended.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -65,5 +66,5 @@ SENDERS = Senders(MOST_CHANNELS + 10)
 
 @worker_shutdown.connect
 def end_senders(**_: object) -> None:
-    """Leave what is not under way to other workers."""
+    """Leave pending messages to other workers."""
     SENDERS.end()

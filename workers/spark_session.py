@@ -81,11 +81,13 @@ def start() -> None:
 
 @contextmanager
 def cluster_answers_within(seconds: float, master: str) -> Iterator[None]:
-    """Let the start of an application end in an error where a cluster leaves it waiting.
+    """Interrupt the start of an application that a cluster leaves waiting.
 
-    YARN accepts an application and starts it once its queue has room, however late that is; of an API
-    that is away Kubernetes' client asks again and again. Spark says neither. It is the main thread that
-    can be interrupted; others wait.
+    YARN accepts an application and starts it once its queue has room, however late; Kubernetes'
+    client
+    retries an unreachable API without end. Spark reports neither. Only the main thread can be
+    interrupted;
+    others wait.
 
     Raises:
         SparkUnavailableError: it took longer.
@@ -115,10 +117,10 @@ def cluster_answers_within(seconds: float, master: str) -> Iterator[None]:
 
 @contextmanager
 def errors_of_start(master: str) -> Iterator[None]:
-    """Tell in our terms why Spark did not start: Celery goes on after any other error.
+    """Translate the reason why Spark did not start: Celery ignores any other error.
 
     Raises:
-        SparkUnavailableError: with what Spark said, without Java's stack.
+        SparkUnavailableError: with Spark's message, without Java's stack.
     """
     try:
         yield
@@ -149,7 +151,7 @@ def stop() -> None:
 
 
 def application() -> str:
-    """The id of the Spark application that this worker is; "" of a light worker."""
+    """Return the id of this worker's Spark application; "" in a light worker."""
     return _SessionHolder.application
 
 
@@ -159,7 +161,7 @@ def start_times() -> tuple[datetime, datetime] | None:
 
 
 def cluster() -> Cluster | None:
-    """What Spark runs on, and how busy that is; None in a light worker, and where it died."""
+    """Return Spark's cluster and its load; None in a light worker, or if Spark died."""
     if _SessionHolder.session is None:
         return None
     try:
@@ -169,9 +171,9 @@ def cluster() -> Cluster | None:
 
 
 def end_if_local() -> bool:
-    """End a Spark whose executor is a part of it, and so tasks that heed no interrupt; whether it did.
+    """End a local Spark, and so its tasks that ignore interrupts; return whether it did.
 
-    On a cluster Spark's task reaper ends the executor. What other jobs were at is handed back.
+    On a cluster Spark's task reaper ends the executor. The running jobs are handed back.
     """
     session = _SessionHolder.session
     if session is None or not (session.sparkContext.master or "").startswith("local"):
@@ -191,9 +193,9 @@ def has_died() -> bool:
 
 
 def end_worker_if_dead() -> bool:
-    """Have this process end in order if its Spark died: whoever supervises it starts a new one.
+    """Shut this process down if its Spark died: its supervisor starts a new one.
 
-    What other threads do without Spark, a commit that is under way, they do to its end.
+    Other threads finish their work without Spark, such as a running commit.
     """
     if not has_died():
         return False
@@ -206,7 +208,7 @@ def end_worker_if_dead() -> bool:
 
 @contextmanager
 def session_for(job_id: UUID) -> Iterator[SparkSession | None]:
-    """The session, this thread's work in a pool of its own; None in a light worker.
+    """Return the session with a pool for this thread's work; None in a light worker.
 
     Pools share the cores evenly: a small job does not wait behind a large one.
     """

@@ -1,4 +1,4 @@
-"""The steps of an attempt as they pass: how long each took, what it found, what Spark counted."""
+"""The steps of an attempt: their durations, results, and Spark's counts."""
 
 import threading
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _NAME, _FOUND, _UNIT = 100, 200, 30
 
 @dataclass
 class StepProgress:
-    """One step. It may come again: its turns are summed, what it found last stays."""
+    """One step. It may recur: its turns are summed, its last result stays."""
 
     attempt: int
     place: int
@@ -46,7 +46,7 @@ class StepProgress:
             self._note_spark(progress.stages)
 
     def end(self, now_ms: int) -> None:
-        """The turn is over."""
+        """End the turn."""
         self._took_ms += now_ms - self._turn_ms
         self._before = self.counts
         if self._turn is not None and self._turn.counts is not None:
@@ -56,7 +56,7 @@ class StepProgress:
 
     @property
     def counts(self) -> TaskCounts:
-        """What Spark counted in all turns."""
+        """Spark's counts in all turns."""
         turn = self._turn.counts if self._turn else None
         return self._before + turn if turn else self._before
 
@@ -66,11 +66,11 @@ class StepProgress:
         return self._spark_count + self._spark_turn
 
     def took_ms(self, now_ms: int) -> int:
-        """All turns, the one that runs up to now."""
+        """Return the duration of all turns, the running one included."""
         return self._took_ms + (now_ms - self._turn_ms if self.ended_ms is None else 0)
 
     def fields(self, now_ms: int) -> dict[str, Any]:
-        """What its row shall say. Counts of nothing are null: Spark had no part in it."""
+        """Return the fields of its row. Zero counts are null: Spark had no part in it."""
         counts, turn = self.counts, self._turn
         by_spark = counts.total > 0
         return {
@@ -110,7 +110,7 @@ class Stages:
         self._lock = threading.Lock()
 
     def note(self, progress: Progress) -> None:
-        """A step goes on or begins; words about one that is known begin nothing."""
+        """Continue or begin a step; a detail of a known step begins nothing."""
         with self._lock:
             stage = self._find_stage(progress.stage)
             if progress.detail and stage is not None:
@@ -121,7 +121,7 @@ class Stages:
                 self._open.note(progress)
 
     def enter(self, name: str) -> None:
-        """A step begins; the one before it is over."""
+        """Begin a step and end the one before it."""
         with self._lock:
             self._enter(name)
 
@@ -131,13 +131,13 @@ class Stages:
             self._close()
 
     def next_attempt(self, number: int) -> None:
-        """What comes belongs to another attempt."""
+        """Assign later steps to another attempt."""
         with self._lock:
             self._close()
             self._attempt = number
 
     def take_changed(self) -> list[StepProgress]:
-        """Steps with something new since they were last taken."""
+        """Return the steps that changed since the last call."""
         with self._lock:
             changed = [stage for stage in self._stages if stage.changed]
             for stage in changed:
@@ -145,7 +145,7 @@ class Stages:
             return changed
 
     def cost_of(self, attempt: int) -> TaskCounts:
-        """What Spark counted in an attempt."""
+        """Return Spark's counts in an attempt."""
         with self._lock:
             return sum((stage.counts for stage in self._iter_attempt(attempt)), TaskCounts())
 

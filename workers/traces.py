@@ -1,4 +1,4 @@
-"""An attempt at a job as OpenTelemetry spans: made of its rows, below the request that made the job."""
+"""An attempt at a job as OpenTelemetry spans, built from its rows, below the job's request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BAD = frozenset(
 
 
 def trace_attempts(lease: Lease) -> None:
-    """Send the attempts that a lease made, where tracing is on. What fails here costs the job nothing."""
+    """Send the attempts of a lease if tracing is on. A failure here does not affect the job."""
     tracer = tracing.tracer()
     if tracer is None:
         return

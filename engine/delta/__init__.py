@@ -1,6 +1,6 @@
 """The engine for PySpark programs: the API of `delta.tables`, and extensions of it.
 
-    from engine.delta import DeltaTable, enable
+from engine.delta import DeltaTable, enable
 """
 
 import sys

@@ -13,12 +13,12 @@ _OF_ENGINE = frozenset({"TYPE", "SET", "DROP", "COMMENT", "FIRST", "AFTER"})
 
 
 def hive_changes(cursor: StatementCursor, schema: StructType) -> tuple[ChangeColumn, ...] | None:
-    """What CHANGE [COLUMN] name name type [COMMENT '…'] [FIRST | AFTER other] changes, in order.
+    """Parse CHANGE [COLUMN] name name type [COMMENT '…'] [FIRST | AFTER other] into changes.
 
-    None of any other statement: the cursor, which stands behind the table's name, is where it was.
+    Return None for any other statement and leave the cursor after the table's name.
 
     Raises:
-        StatementError: it gives the column another name.
+        StatementError: it renames the column.
     """
     start = cursor.index
     if not cursor.take("CHANGE"):

@@ -15,7 +15,7 @@ from engine.spark.plain_sql import bypass_routing
 
 
 def merge_writer(frame: DataFrame, table: str, condition: Column) -> "DeltaMergeWriter | None":
-    """The builder for a Delta table of that name; None where it is none, and Spark has to say so."""
+    """Return the builder for a Delta table of this name; None if there is none."""
     spark = frame.sparkSession
     with bypass_routing(), delta_errors():
         place = find_delta(spark, parts_in(spark, table))

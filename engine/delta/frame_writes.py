@@ -113,7 +113,7 @@ def save_to_path(write: FrameWrite, path: str) -> None:
 
 
 def _refuse_inside_another(spark: SparkSession, path: str) -> None:
-    """Refuse to make a table in the directory of another one, whose VACUUM would delete its files.
+    """Refuse to create a table in another one's directory, whose VACUUM would delete its files.
 
     Raises:
         PartitioningError: the path is inside a Delta table, such as a partition of it.

@@ -134,7 +134,7 @@ class Handle:
         return *words_of(command), self.setting("spark.app.name") or ""
 
     def _application(self, command: Command) -> tuple[str, int] | None:
-        """Whose write this is, and which: as the options say, else as the session's settings do."""
+        """Return a write's application id and version, from its options or the session."""
         app_id, version = self.options.get(APP_ID), self.options.get(APP_VERSION)
         if app_id is None and version is None and isinstance(command, _DONE_ONCE):
             app_id, version = (

@@ -101,7 +101,7 @@ class StatementViews:
         return read_path(session, place.location, {**relation.options, **options}, self._latest)
 
     def _latest(self, table: DeltaTable) -> Snapshot:
-        """The version that every place of the statement reads, under whatever name it has the table."""
+        """Return the version that all references to the table in the statement read."""
         place = real_place(table.uri)
         if place not in self._snapshots:
             self._snapshots[place] = table.snapshot()

@@ -219,10 +219,10 @@ def _run_spark_statement(
 
 
 def _parse_statement(spark: SparkSession, text: str, arguments: Arguments) -> tuple[str, Java]:
-    """A statement with its parameters put in, and its plan; `t@v1` becomes what Spark's parser knows.
+    """Return a statement with bound parameters, and its plan; rewrite `t@v1` for Spark's parser.
 
     Raises:
-        AnalysisException: (`ParseException`) it is none of Spark's.
+        AnalysisException: (`ParseException`) Spark cannot parse it.
     """
     try:
         statement = bind_parameters(spark, text, arguments)

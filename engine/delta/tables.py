@@ -140,10 +140,11 @@ class DeltaTable:
     # --- how writes are made; beyond delta-spark ---
 
     def option(self, key: str, value: object) -> "DeltaTable":
-        """The table with an option for its writes: txnAppId and txnVersion, or userMetadata.
+        """Return this table with an option for its writes: txnAppId, txnVersion or userMetadata.
 
-        With the first two a delete, update or merge is done once: where the table has that version
-        of that application, or a later one, nothing happens.
+        With the first two a delete, update or merge runs once: if the table has that version of
+        that
+        application, or a later one, nothing happens.
         """
         with delta_errors():
             return DeltaTable(self._handle.set_option(key, value))
@@ -163,7 +164,7 @@ class DeltaTable:
     # --- rows ---
 
     def toDF(self) -> DataFrame:  # noqa: N802
-        """Return the rows of the latest version; the DataFrame stays at that version."""
+        """Return the rows of the table, at the latest version whenever a query runs."""
         handle = self._handle
         with delta_errors():
             frame = frame_of(handle.spark, handle.table)

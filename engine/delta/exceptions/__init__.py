@@ -1,4 +1,4 @@
-"""The exceptions of `delta.exceptions`. Importing them has PySpark raise them for what delta-spark raises."""
+"""The exceptions of `delta.exceptions`. Once imported, PySpark raises them for delta-spark too."""
 
 import engine.delta.exceptions.jvm_exceptions  # noqa: F401 - has PySpark raise them
 from engine.delta.exceptions.base import (

@@ -108,7 +108,7 @@ def delta_errors() -> Iterator[None]:
 
 
 def convert_error(error: errors.EngineError) -> errors.EngineError:
-    """The error as one of PySpark's too, with all that it knows; its text begins with its code."""
+    """Return the error as one of PySpark's too, with its facts; its text begins with its code."""
     kind = _class_of(type(error))
     raised: Any = kind.__new__(kind, str(error))
     raised.__dict__.update(error.__dict__)
