@@ -59,7 +59,7 @@ FORECASTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class ForecastSide:
     """What is known of one side.
 
     Attributes:
@@ -105,7 +105,10 @@ class Forecast:
 
 
 def forecast(
-    setting: TableSetting, current: Operation, winner: Operation, table: RecordedTable | None = None
+    setting: TableSetting,
+    current: ForecastSide,
+    winner: ForecastSide,
+    table: RecordedTable | None = None,
 ) -> Forecast:
     """What becomes of `current`, which commits second and did not see `winner`.
 
@@ -187,7 +190,7 @@ class _Proof:
         return replace(places, other_rows=others, same_row=())
 
 
-def _statement(side: Operation, setting: TableSetting) -> Statement:
+def _statement(side: ForecastSide, setting: TableSetting) -> Statement:
     """About a row of the first file, unless it is about every row."""
     everywhere = side.conditions == ()
     return Statement(
@@ -240,7 +243,7 @@ def _is_exempt(setting: TableSetting, current: Statement, winner: Statement) -> 
     return not staged.reads_nothing and is_exempt(staged, build_winner(winner, sample_table))
 
 
-def _may_miss(current: Operation, winner: Operation) -> bool:
+def _may_miss(current: ForecastSide, winner: ForecastSide) -> bool:
     """Whether a compaction and the other side need not share a file.
 
     A compaction of the sample table rewrites every file, one of a real table rarely does.
@@ -289,7 +292,9 @@ def _exceptions(conflicts: Iterable[ConflictFacts]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _proof(current: Operation, winner: Operation, table: RecordedTable | None) -> _Proof | None:
+def _proof(
+    current: ForecastSide, winner: ForecastSide, table: RecordedTable | None
+) -> _Proof | None:
     if not current.conditions or current.reads_all or current.opens_all:
         return None
     if table is not None and winner.actions is not None:
@@ -324,7 +329,7 @@ def _may_hold(skipper: Skipper, file: AddFile | RemoveFile, table: RecordedTable
 
 
 def _are_apart(
-    mine: Sequence[Expression], winner: Operation, columns: Sequence[str] | None
+    mine: Sequence[Expression], winner: ForecastSide, columns: Sequence[str] | None
 ) -> bool:
     """Whether no row that the winning commit took or wrote fits; of these `columns` alone, None for all."""
     taken = _filter_by_columns(winner.conditions or (), columns)
@@ -336,7 +341,7 @@ def _are_apart(
 
 
 def _derive_row_conditions(
-    winner: Operation, taken: Sequence[Expression]
+    winner: ForecastSide, taken: Sequence[Expression]
 ) -> tuple[Expression, ...] | None:
     """What holds of the rows that the winning commit wrote: empty where it writes none; None: not known."""
     if winner.kind is StatementKind.DELETE:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import Operation, forecast
+from engine.conflicts.forecast import ForecastSide, forecast
 from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import StatementKind
 
@@ -79,7 +79,7 @@ def _cell(
 ) -> MatrixCell:
     """The worst verdict of its pairs. That an append is exempt is one way never to conflict."""
     forecasts = [
-        forecast(setting, Operation(kind=second), Operation(kind=first))
+        forecast(setting, ForecastSide(kind=second), ForecastSide(kind=first))
         for first, second in product(theirs, mine)
     ]
     verdicts = {pair.verdict for pair in forecasts}

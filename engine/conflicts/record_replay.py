@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from engine.conflict_facts import Rule, Subclass, Verdict
 from engine.conflicts.candidates import counts_appends
 from engine.conflicts.checker import FILE_RULES
-from engine.conflicts.forecast import Operation, forecast
+from engine.conflicts.forecast import ForecastSide, forecast
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import CommitReplay
 from engine.conflicts.sample_table import TableSetting
@@ -19,7 +19,7 @@ from engine.conflicts.statements import COMPACTIONS, StatementKind
 
 JUDGED = (Verdict.PASSES, Verdict.CONFLICT, Verdict.UNDECIDABLE)
 """What is said of a recorded write."""
-_APPEND = Operation(kind=StatementKind.INSERT)
+_APPEND = ForecastSide(kind=StatementKind.INSERT)
 _BY_FILES = "only rows resolved it: at file level the two conflict"
 
 
@@ -63,8 +63,8 @@ class RecordedConflict:
     subclass: str = ""
     rows_compared: bool = False
     winner_is_blind: bool | None = None
-    current: Operation | None = None
-    winner: Operation | None = None
+    current: ForecastSide | None = None
+    winner: ForecastSide | None = None
 
 
 def judge_conflict(record: RecordedConflict, asked: ReplaySetting) -> Judgement:
@@ -98,8 +98,8 @@ def _judge_blind_append(record: RecordedConflict, asked: ReplaySetting) -> Judge
     return Judgement(Verdict.PASSES, why) if record.winner_is_blind else None
 
 
-def _counts_all(current: Operation, asked: ReplaySetting) -> bool:
-    told = forecast(asked.eligible, Operation(kind=current.kind), _APPEND)
+def _counts_all(current: ForecastSide, asked: ReplaySetting) -> bool:
+    told = forecast(asked.eligible, ForecastSide(kind=current.kind), _APPEND)
     return told.verdict is Verdict.ALWAYS
 
 
@@ -199,7 +199,7 @@ def _is_as_strict(recorded: str | None, asked: IsolationLevel) -> bool:
     return recorded == IsolationLevel.WRITE_SERIALIZABLE == asked
 
 
-def _forecast(current: Operation, winner: Operation, eligible: TableSetting) -> Judgement:
+def _forecast(current: ForecastSide, winner: ForecastSide, eligible: TableSetting) -> Judgement:
     told = forecast(eligible, current, winner)
     if not told.exceptions:
         return Judgement(Verdict.PASSES, told.why)
@@ -208,7 +208,7 @@ def _forecast(current: Operation, winner: Operation, eligible: TableSetting) -> 
     return Judgement(Verdict.UNDECIDABLE, _explain_unknown(current, winner))
 
 
-def _explain_unknown(current: Operation, winner: Operation) -> str:
+def _explain_unknown(current: ForecastSide, winner: ForecastSide) -> str:
     if {current.kind, winner.kind} & COMPACTIONS:
         return "whether the compaction's rows can be traced is not recorded"
     if current.conditions is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.actions.codec import Action
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import FORECASTS, Forecast, Operation, forecast
+from engine.conflicts.forecast import FORECASTS, Forecast, ForecastSide, forecast
 from engine.conflicts.replay_history import RecordedTable
 from engine.conflicts.sample_table import TableSetting
 from engine.schema.column_mapping import column_mapping_mode
@@ -32,7 +32,7 @@ class JobSide:
         return Target.from_table(self.job.table)
 
     @cached_property
-    def operations(self) -> tuple[Operation, ...]:
+    def operations(self) -> tuple[ForecastSide, ...]:
         return operations_of_job(self.target, self.job.kind, self.job.parameters)
 
     def forecast_with_commit(self, commit: Commit, actions: tuple[Action, ...] | None) -> Forecast:
@@ -43,7 +43,7 @@ class JobSide:
         is_own = table_id == self.job.table_id
         return self._forecast_with(operations_of_job(self.target, kind, parameters, is_own=is_own))
 
-    def _forecast_with(self, theirs: Sequence[Operation]) -> Forecast:
+    def _forecast_with(self, theirs: Sequence[ForecastSide]) -> Forecast:
         """The worst that is forecast; where one does nothing to the table, they never conflict."""
         table = self.job.table
         columns = RecordedTable(

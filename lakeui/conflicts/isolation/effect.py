@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce
 
 from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.candidates import counts_appends
-from engine.conflicts.forecast import Operation
+from engine.conflicts.forecast import ForecastSide
 from engine.conflicts.record_replay import (
     Judgement,
     RecordedConflict,
@@ -158,7 +158,7 @@ def _effect_on_aborted(
                 resolved=False,
                 level=level,
                 winner_is_blind=is_blind,
-                current=Operation(kind=kind) if kind is not None else None,
+                current=ForecastSide(kind=kind) if kind is not None else None,
             )
             sums[operation, judge_conflict(record, asked)] += count
     fewer = sum(n for (_, judged), n in sums.items() if judged.verdict is Verdict.PASSES)

@@ -8,7 +8,7 @@ from django.db.models.fields.json import KeyTransform
 
 from engine.conflict_facts import Rule
 from engine.conflicts.checker import RULE_OF_ERROR
-from engine.conflicts.forecast import Operation
+from engine.conflicts.forecast import ForecastSide
 from engine.conflicts.record_replay import RecordedConflict
 from engine.conflicts.statements import StatementKind
 from lakeui.catalog.former_tables import is_former
@@ -61,13 +61,13 @@ def rule_of(conflict: Conflict) -> Rule | None:
 
 def _winners(
     table: Table, target: Target, versions: Iterable[int | None]
-) -> Mapping[int, Operation]:
+) -> Mapping[int, ForecastSide]:
     read_versions = {version for version in versions if version is not None}
     rows = table.commits.filter(version__in=read_versions).only(*_OF_A_WINNER)
     return {row.version: operation_of_commit(row, target) for row in rows}
 
 
-def _winner(conflict: Conflict, winners: Mapping[int, Operation]) -> Operation | None:
+def _winner(conflict: Conflict, winners: Mapping[int, ForecastSide]) -> ForecastSide | None:
     """The winning commit of the mirror; where that is not kept, as far as its operation's name tells.
 
     A write that is not known to be blind may have overwritten anything. Whether a compaction says
@@ -82,10 +82,10 @@ def _winner(conflict: Conflict, winners: Mapping[int, Operation]) -> Operation |
         return None
     if kind is StatementKind.OPTIMIZE:
         kind = StatementKind.ZORDER
-    return Operation(kind=kind, traced=False) if kind is not None else None
+    return ForecastSide(kind=kind, traced=False) if kind is not None else None
 
 
-def _record(conflict: Conflict, winner: Operation | None, target: Target) -> RecordedConflict:
+def _record(conflict: Conflict, winner: ForecastSide | None, target: Target) -> RecordedConflict:
     return RecordedConflict(
         rule=rule_of(conflict),
         resolved=conflict.kind == Conflict.Kind.RESOLVED,
@@ -98,12 +98,12 @@ def _record(conflict: Conflict, winner: Operation | None, target: Target) -> Rec
     )
 
 
-def _current(conflict: Conflict, target: Target) -> Operation | None:
+def _current(conflict: Conflict, target: Target) -> ForecastSide | None:
     """The side that was aborted or gave way, as far as its condition and its statement tell."""
     kind, statement = kind_of_operation(conflict.current_operation), _statement(conflict)
     if kind is None:
         return None
-    operation = Operation(kind=kind)
+    operation = ForecastSide(kind=kind)
     if kind is StatementKind.OPTIMIZE and (not statement or "ZORDER" in statement):
         return replace(operation, kind=StatementKind.ZORDER)
     if not conflict.current_predicate:

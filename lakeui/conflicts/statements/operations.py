@@ -41,7 +41,7 @@ from engine.commands.model import (
 )
 from engine.commands.script import step_table
 from engine.conflicts.eligibility import IDENTITY_KEY
-from engine.conflicts.forecast import Operation
+from engine.conflicts.forecast import ForecastSide
 from engine.conflicts.reads import READS_TARGET, SUBQUERY, is_stable, row_obstacle
 from engine.conflicts.statements import StatementKind
 from engine.errors import EngineError
@@ -124,7 +124,7 @@ def operations_of_job(
     parameters: Any,  # noqa: ANN401 - JSON
     *,
     is_own: bool = True,
-) -> tuple[Operation, ...]:
+) -> tuple[ForecastSide, ...]:
     """What a job of a kind does to a table: one operation, of a script each step that changes it.
 
     `is_own` is false where the table is another one than the job's. Of a job whose parameters cannot be
@@ -135,17 +135,17 @@ def operations_of_job(
     except EngineError:
         named_kind = kind_of_operation(kind) or StatementKind.ALTER
         doubtful = bool(parameters) and named_kind is StatementKind.INSERT
-        return (Operation(kind=StatementKind.INSERT_SELECT if doubtful else named_kind),)
+        return (ForecastSide(kind=StatementKind.INSERT_SELECT if doubtful else named_kind),)
     if not isinstance(command, Script):
         return (operation_of(command, target),)
     names = {target.name, target.uri, *({""} if is_own else ())}
     return tuple(operation_of(step, target) for step in command.steps if step_table(step) in names)
 
 
-def operation_of(command: Command, target: Target) -> Operation:
+def operation_of(command: Command, target: Target) -> ForecastSide:
     """A command on a table, by what it says: what it cannot know yet is left open."""
     target = replace(target, own_name=command.own_name)
-    operation = Operation(kind=_kind_of(command, target))
+    operation = ForecastSide(kind=_kind_of(command, target))
     match command:
         case Append():
             return _complete_append(operation, command, target)
@@ -159,7 +159,9 @@ def operation_of(command: Command, target: Target) -> Operation:
             return _complete_maintenance(operation, command, target)
 
 
-def _complete_maintenance(operation: Operation, command: Command, target: Target) -> Operation:
+def _complete_maintenance(
+    operation: ForecastSide, command: Command, target: Target
+) -> ForecastSide:
     match command:
         case Stream():
             return replace(operation, application=_application(command))
@@ -175,13 +177,13 @@ def _complete_maintenance(operation: Operation, command: Command, target: Target
 
 def operation_of_commit(
     commit: Commit, target: Target, actions: tuple[Action, ...] | None = None
-) -> Operation:
+) -> ForecastSide:
     """A version by what the mirror keeps of it; `actions` are those that it committed, if known."""
     kind = _kind_of_commit(commit)
     text = commit.predicate if kind in _CHANGES else ""
     condition = parse_recorded_condition(text, target.schema_json) if text else None
     query = (commit.operation_parameters or {}).get("queryId")
-    return Operation(
+    return ForecastSide(
         kind=kind,
         application=str(query) if query else None,
         conditions=condition.target_parts or None if condition else None,
@@ -257,7 +259,7 @@ def _source_reads(source: Source, target: Target) -> bool:
         return True
 
 
-def _complete_append(operation: Operation, command: Append, target: Target) -> Operation:
+def _complete_append(operation: ForecastSide, command: Append, target: Target) -> ForecastSide:
     """An INSERT that reads the table reads the rows that its query selects."""
     source = command.source
     if operation.kind is not StatementKind.INSERT_SELECT or not isinstance(source, TableSource):
@@ -270,8 +272,8 @@ def _complete_append(operation: Operation, command: Append, target: Target) -> O
 
 
 def _complete_condition(
-    operation: Operation, command: Delete | Update, target: Target
-) -> Operation:
+    operation: ForecastSide, command: Delete | Update, target: Target
+) -> ForecastSide:
     """A subquery over the table itself reads all of it; one of which no part can be tested opens all files."""
     nested = _reads(command, target)
     try:
@@ -290,7 +292,9 @@ def _complete_condition(
     )
 
 
-def _complete_overwrite(operation: Operation, command: Overwrite, target: Target) -> Operation:
+def _complete_overwrite(
+    operation: ForecastSide, command: Overwrite, target: Target
+) -> ForecastSide:
     """What REPLACE ON compares with its source reads every row, but where rows are written out.
 
     What a source reads of the table itself no condition of the overwrite tells.
@@ -321,7 +325,7 @@ def _parts(condition: Expression | None) -> tuple[Expression, ...] | None:
     return tuple(part for part in split_conjuncts(condition) if is_stable(part)) or None
 
 
-def _merge(operation: Operation, command: Merge, target: Target) -> Operation:
+def _merge(operation: ForecastSide, command: Merge, target: Target) -> ForecastSide:
     """What its ON says of the target; a clause NOT MATCHED BY SOURCE reaches every row.
 
     A source that reads the target reads rows of which ON says nothing.

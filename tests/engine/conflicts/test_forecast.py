@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import Forecast, Operation, forecast
+from engine.conflicts.forecast import Forecast, ForecastSide, forecast
 from engine.conflicts.matrix import GROUPS, conflict_matrix
 from engine.conflicts.replay_history import RecordedTable
 from engine.conflicts.sample_table import SCHEMA, TableSetting
@@ -68,7 +68,7 @@ def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLe
     for current, winner in _pairs(IN_THE_MATRIX):
         places = (SAME_ROW, OTHER_ROW, OTHER_FILE, WHOLE)
         seen = observe_conflicts(setting, current, winner, places)
-        told = forecast(setting, Operation(kind=current), Operation(kind=winner))
+        told = forecast(setting, ForecastSide(kind=current), ForecastSide(kind=winner))
         _check(told, seen, f"{current} after {winner}")
         names = {error.__name__ for error in seen.values()}
         raised.setdefault((group_of[current], group_of[winner]), set()).update(names)
@@ -91,7 +91,7 @@ def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: Isol
         if {current, winner} <= set(IN_THE_MATRIX) or current is StatementKind.UPGRADE:
             continue  # an upgrade is several commits, see below
         places = (SAME_ROW, OTHER_ROW, OTHER_FILE)
-        told = forecast(setting, Operation(kind=current), Operation(kind=winner))
+        told = forecast(setting, ForecastSide(kind=current), ForecastSide(kind=winner))
         seen = observe_conflicts(setting, current, winner, places)
         if winner is StatementKind.RESTORE:  # it takes file B back, wherever the other is
             elsewhere = happens(setting, (current, OTHER_FILE), (winner, SAME_ROW))
@@ -108,7 +108,7 @@ def test_two_changes_by_files_raise_either_of_two_exceptions(kind: StatementKind
     [changes] = [name for name, kinds in GROUPS.items() if kind in kinds]
     both = ("ConcurrentAppendException", "ConcurrentDeleteReadException")
     assert cells[changes, changes] == both
-    told = forecast(setting, Operation(kind=kind), Operation(kind=StatementKind.DELETE))
+    told = forecast(setting, ForecastSide(kind=kind), ForecastSide(kind=StatementKind.DELETE))
     seen = observe_conflicts(setting, kind, StatementKind.DELETE, (OTHER_ROW, WHOLE))
     assert {error.__name__ for error in seen.values()} == set(told.exceptions) == set(both)
 
@@ -126,9 +126,9 @@ BY_FILES = TableSetting(RELAXED, vectors=False, partitioned=True)
 T = RecordedTable("t", SCHEMA, ("date",))
 
 
-def where(text: str, kind: StatementKind = StatementKind.DELETE, **known: object) -> Operation:
+def where(text: str, kind: StatementKind = StatementKind.DELETE, **known: object) -> ForecastSide:
     parts = tuple(split_conjuncts(parse_condition(text, SCHEMA)))
-    return Operation(kind=kind, conditions=parts, **known)
+    return ForecastSide(kind=kind, conditions=parts, **known)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def where(text: str, kind: StatementKind = StatementKind.DELETE, **known: object
          Verdict.SAME_ROW),
         (PLAIN, "id = 1", where("id = 2", StatementKind.MERGE), Verdict.SAME_ROW),
         (BY_FILES, "date = 'a'", where("date = 'b'", StatementKind.MERGE), Verdict.SAME_FILES),
-        (PLAIN, "id = 1", Operation(kind=StatementKind.DELETE, conditions=()), Verdict.NEVER),
-        (PLAIN, "id = 1", Operation(kind=StatementKind.UPDATE, conditions=()), Verdict.ALWAYS),
+        (PLAIN, "id = 1", ForecastSide(kind=StatementKind.DELETE, conditions=()), Verdict.NEVER),
+        (PLAIN, "id = 1", ForecastSide(kind=StatementKind.UPDATE, conditions=()), Verdict.ALWAYS),
     ],
 )  # fmt: skip
 def test_conditions_narrow_a_forecast_only_where_they_prove_it(setting, mine, theirs, verdict):
@@ -165,15 +165,15 @@ def test_files_that_cannot_hold_a_row_of_the_condition_prove_that_two_pass():
     gone = RemoveFile(path="x", data_change=True)
     other = StatementKind.UPDATE
     for actions, verdict in (((far,), Verdict.NEVER), ((far, near), Verdict.SAME_FILES)):
-        winner = Operation(kind=other, actions=actions)
+        winner = ForecastSide(kind=other, actions=actions)
         assert forecast(BY_FILES, where("id = 1"), winner, T).verdict is verdict
-    unsaid = Operation(kind=other, actions=(far, gone))
+    unsaid = ForecastSide(kind=other, actions=(far, gone))
     assert forecast(BY_FILES, where("id = 1"), unsaid, T).verdict is Verdict.SAME_FILES
 
 
 def test_a_forecast_names_what_rules_out_row_level_resolution():
-    mine = Operation(kind=StatementKind.DELETE, obstacle="its condition is not deterministic")
-    told = forecast(PLAIN, mine, Operation(kind=StatementKind.UPDATE))
+    mine = ForecastSide(kind=StatementKind.DELETE, obstacle="its condition is not deterministic")
+    told = forecast(PLAIN, mine, ForecastSide(kind=StatementKind.UPDATE))
     assert (told.verdict, told.why) == (
         Verdict.SAME_FILES,
         "files decide: its condition is not deterministic",
@@ -181,29 +181,34 @@ def test_a_forecast_names_what_rules_out_row_level_resolution():
 
 
 def test_a_compaction_that_does_not_say_where_rows_went_cannot_be_followed():
-    mine = Operation(kind=StatementKind.DELETE)
-    foreign = Operation(kind=StatementKind.OPTIMIZE, traced=False)
+    mine = ForecastSide(kind=StatementKind.DELETE)
+    foreign = ForecastSide(kind=StatementKind.OPTIMIZE, traced=False)
     assert forecast(PLAIN, mine, foreign).verdict is Verdict.SAME_FILES
     tracked = TableSetting(RELAXED, vectors=True, row_tracking=True)
     assert forecast(tracked, mine, foreign).verdict is Verdict.NEVER
 
 
 def test_one_stream_twice_conflicts_and_two_streams_do_not():
-    streams = [Operation(kind=StatementKind.STREAM, application=name) for name in ("a", "a", "b")]
+    streams = [
+        ForecastSide(kind=StatementKind.STREAM, application=name) for name in ("a", "a", "b")
+    ]
     assert forecast(PLAIN, streams[0], streams[1]).exceptions == ("ConcurrentTransactionException",)
     assert forecast(PLAIN, streams[0], streams[2]).verdict is Verdict.NEVER
 
 
 @pytest.mark.parametrize("change", ["changes_metadata", "changes_protocol"])
 def test_whatever_changes_the_terms_of_a_table_stops_every_write(change):
-    winner = Operation(kind=StatementKind.MERGE, **{change: True})
+    winner = ForecastSide(kind=StatementKind.MERGE, **{change: True})
     for kind in (StatementKind.INSERT, StatementKind.OPTIMIZE):
-        assert forecast(PLAIN, Operation(kind=kind), winner).verdict is Verdict.ALWAYS
+        assert forecast(PLAIN, ForecastSide(kind=kind), winner).verdict is Verdict.ALWAYS
 
 
 def test_tables_with_identity_columns_take_no_two_inserts_at_once():
     identity = TableSetting(RELAXED, vectors=True, identity=True)
-    insert, delete = Operation(kind=StatementKind.INSERT), Operation(kind=StatementKind.DELETE)
+    insert, delete = (
+        ForecastSide(kind=StatementKind.INSERT),
+        ForecastSide(kind=StatementKind.DELETE),
+    )
     assert forecast(identity, insert, insert).exceptions == ("MetadataChangedException",)
     assert forecast(identity, delete, delete).verdict is Verdict.SAME_FILES
 
@@ -234,8 +239,8 @@ def test_a_condition_that_rules_out_no_file_reads_every_file(layout: str, verdic
     setting = TableSetting(level=RELAXED, **LAYOUTS[layout])
     pair = Pair.open(setting, (StatementKind.MERGE, MINE), (StatementKind.DELETE, OTHER_FILE))
     pair.current.txn.read_where("x % 1000 = 6")
-    mine = Operation(kind=StatementKind.MERGE, opens_all=True)
-    told = forecast(setting, mine, Operation(kind=StatementKind.DELETE))
+    mine = ForecastSide(kind=StatementKind.MERGE, opens_all=True)
+    told = forecast(setting, mine, ForecastSide(kind=StatementKind.DELETE))
     assert told.verdict is verdict
     assert (_conflict_after_winner(pair) is not None) == (verdict is Verdict.ALWAYS)
 
@@ -244,32 +249,34 @@ def test_what_changes_the_metadata_is_ordered_before_no_append():
     setting = TableSetting(level=RELAXED, vectors=False)
     pair = Pair.open(setting, (StatementKind.OVERWRITE, MINE), (StatementKind.INSERT, MINE))
     pair.current.txn.stage(pair.current.txn.snapshot.metadata)
-    mine = Operation(kind=StatementKind.OVERWRITE, changes_metadata=True)
-    told = forecast(setting, mine, Operation(kind=StatementKind.INSERT))
+    mine = ForecastSide(kind=StatementKind.OVERWRITE, changes_metadata=True)
+    told = forecast(setting, mine, ForecastSide(kind=StatementKind.INSERT))
     assert told.verdict is Verdict.ALWAYS
     assert _conflict_after_winner(pair).__name__ in told.exceptions
 
 
 def test_row_ids_that_are_filled_in_stop_what_sets_the_whole_table():
     setting = TableSetting(level=RELAXED, vectors=False)
-    winner = Operation(kind=StatementKind.RESTATE)
+    winner = ForecastSide(kind=StatementKind.RESTATE)
     for kind in (StatementKind.RESTORE, StatementKind.DELETE):
         pair = Pair.open(setting, (kind, MINE), (StatementKind.VACUUM, MINE))
         txn = pair.winner.txn
         stated = [replace(add, data_change=False) for add in txn.snapshot.add_files()]
         txn.stage(*stated)
-        told = forecast(setting, Operation(kind=kind), winner)
+        told = forecast(setting, ForecastSide(kind=kind), winner)
         conflicts = _conflict_after_winner(pair) is not None
         assert conflicts == (told.verdict is Verdict.ALWAYS) == (kind is StatementKind.RESTORE)
 
 
 def test_what_reads_when_it_commits_overlaps_with_nothing():
-    late = Operation(kind=StatementKind.VACUUM, reads_late=True)
-    assert forecast(PLAIN, late, Operation(kind=StatementKind.ALTER)).verdict is Verdict.NEVER
+    late = ForecastSide(kind=StatementKind.VACUUM, reads_late=True)
+    assert forecast(PLAIN, late, ForecastSide(kind=StatementKind.ALTER)).verdict is Verdict.NEVER
 
 
 def test_clustering_changes_without_the_protocol_where_that_knows_it():
-    insert, cluster = (Operation(kind=k) for k in (StatementKind.INSERT, StatementKind.CLUSTER_BY))
+    insert, cluster = (
+        ForecastSide(kind=k) for k in (StatementKind.INSERT, StatementKind.CLUSTER_BY)
+    )
     assert forecast(PLAIN, insert, cluster).exceptions == ("ProtocolChangedException",)
     known = replace_setting(PLAIN, supports_clustering=True)
     assert forecast(known, insert, cluster).verdict is Verdict.NEVER
@@ -277,9 +284,9 @@ def test_clustering_changes_without_the_protocol_where_that_knows_it():
 
 def test_a_merge_that_inserts_nothing_moves_no_identity():
     identity = TableSetting(RELAXED, vectors=True, identity=True)
-    insert = Operation(kind=StatementKind.INSERT)
+    insert = ForecastSide(kind=StatementKind.INSERT)
     for inserts, verdict in ((True, Verdict.ALWAYS), (False, Verdict.NEVER)):
-        merge = Operation(kind=StatementKind.MERGE, inserts=inserts)
+        merge = ForecastSide(kind=StatementKind.MERGE, inserts=inserts)
         assert forecast(identity, insert, merge).verdict is verdict
 
 
@@ -292,16 +299,19 @@ def test_a_merge_that_inserts_nothing_moves_no_identity():
     ],
 )
 def test_a_forecast_names_no_column_of_the_sample_table(setting, why):
-    delete = Operation(kind=StatementKind.DELETE)
+    delete = ForecastSide(kind=StatementKind.DELETE)
     assert forecast(setting, delete, delete).why == f"files decide: {why}"
 
 
 @pytest.mark.parametrize("winner", [StatementKind.DELETE, StatementKind.OPTIMIZE])
 def test_an_upgrade_for_iceberg_rewrites_files_that_have_no_vectors_any_more(winner):
-    upgrade, rewrite = Operation(kind=StatementKind.UPGRADE), Operation(kind=StatementKind.PURGE)
-    told = forecast(PLAIN, upgrade, Operation(kind=winner))
+    upgrade, rewrite = (
+        ForecastSide(kind=StatementKind.UPGRADE),
+        ForecastSide(kind=StatementKind.PURGE),
+    )
+    told = forecast(PLAIN, upgrade, ForecastSide(kind=winner))
     assert told.verdict is Verdict.SAME_FILES
     by_files = replace_setting(PLAIN, vectors=False)
-    assert told == forecast(by_files, rewrite, Operation(kind=winner))
-    insert = Operation(kind=StatementKind.INSERT)
+    assert told == forecast(by_files, rewrite, ForecastSide(kind=winner))
+    insert = ForecastSide(kind=StatementKind.INSERT)
     assert forecast(PLAIN, upgrade, insert).verdict is Verdict.NEVER

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import Operation, first_conflict, forecast
+from engine.conflicts.forecast import ForecastSide, first_conflict, forecast
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.matrix import DEFINITION, conflict_matrix, statement_matrix
 from engine.conflicts.reads import SUBQUERY
@@ -186,8 +186,10 @@ def test_on_a_table_with_an_identity_column_each_statement_has_its_own_verdict()
 
 def test_of_two_statements_that_replace_a_table_one_fails_by_the_protocol():
     setting = TableSetting(level=LEVELS[1], vectors=True)
-    replaces = Operation(kind=StatementKind.REPLACE)
-    told = forecast(setting, replaces, Operation(kind=StatementKind.REPLACE, changes_metadata=True))
+    replaces = ForecastSide(kind=StatementKind.REPLACE)
+    told = forecast(
+        setting, replaces, ForecastSide(kind=StatementKind.REPLACE, changes_metadata=True)
+    )
     assert (told.verdict, told.exceptions) == (Verdict.ALWAYS, ("ProtocolChangedException",))
-    told = forecast(setting, Operation(kind=StatementKind.DELETE), replaces)
+    told = forecast(setting, ForecastSide(kind=StatementKind.DELETE), replaces)
     assert told.exceptions[:1] == ("MetadataChangedException",)

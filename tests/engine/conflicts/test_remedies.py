@@ -12,7 +12,7 @@ import pytest
 from engine.conflict_facts import ConflictFacts, RemedyKind, Rule, Subclass
 from engine.conflicts.checker import CHECKS, RULE_OF_CODE, remedies_of_report
 from engine.conflicts.eligibility import TableFacts
-from engine.conflicts.forecast import Operation, first_conflict, forecast
+from engine.conflicts.forecast import ForecastSide, first_conflict, forecast
 from engine.conflicts.reads import READS_TARGET
 from engine.conflicts.remedies import OF_FILES, OF_NO_CHECK, remedies_for
 from engine.conflicts.remedy_texts import TEXTS
@@ -353,7 +353,7 @@ def test_following_what_is_advised_ends_the_conflict(
             pytest.fail(f"{mine} after {theirs} is advised without end")
         error = _find_neighbor_conflict(setting, mine, theirs)
         if error is not None:
-            told = forecast(setting, Operation(kind=mine), Operation(kind=theirs))
+            told = forecast(setting, ForecastSide(kind=mine), ForecastSide(kind=theirs))
             assert not advised & {K.DELETION_VECTORS, K.ROW_TRACKING, K.CLUSTER_INSTEAD}, told
             assert advised, f"{mine} after {theirs}: {told}"
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from engine.commands.model import COMMANDS
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import Operation, forecast
+from engine.conflicts.forecast import ForecastSide, forecast
 from engine.conflicts.matrix import CHANGE, GROUPS, INSERT, OPTIMIZE, ZORDER, conflict_matrix
 from engine.conflicts.statements import StatementKind
 from engine.protocol.properties import SETTABLE_LEVELS, IsolationLevel
@@ -129,7 +129,7 @@ def test_the_isolation_page_and_rest_show_the_matrix(layout, level):
         if cell.winner == "ALTER, SET":
             assert cell.verdict is Verdict.ALWAYS
             continue
-        sides = [Operation(kind=KIND_OF_ROW[name]) for name in (cell.current, cell.winner)]
+        sides = [ForecastSide(kind=KIND_OF_ROW[name]) for name in (cell.current, cell.winner)]
         assert cell.verdict == choose_worst({forecast(build_setting(table), *sides).verdict})
         then = choose_worst({forecast(under, *sides).verdict})
         assert (cell.preview or cell.verdict) == then

@@ -7,7 +7,7 @@ import pytest
 from engine.commands.model import Restore, Stream
 from engine.commands.sql import parse_request
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import Operation, forecast
+from engine.conflicts.forecast import ForecastSide, forecast
 from engine.conflicts.reads import COMPLEX_VALUES, READS_TARGET, SUBQUERY
 from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.statements import StatementKind
@@ -29,11 +29,11 @@ TARGET = Target("sales", "memory://sales", parse_schema(SCHEMA), SCHEMA)
 SETTING = TableSetting(IsolationLevel.WRITE_SERIALIZABLE, vectors=True)
 
 
-def parse_operation(statement: str) -> Operation:
+def parse_operation(statement: str) -> ForecastSide:
     return operation_of(parse_request(statement)[0], TARGET)
 
 
-def merge(source: str, on: str, rest: str = "THEN DELETE") -> Operation:
+def merge(source: str, on: str, rest: str = "THEN DELETE") -> ForecastSide:
     return parse_operation(f"MERGE INTO sales AS t USING {source} AS s ON {on} WHEN MATCHED {rest}")
 
 
@@ -150,10 +150,10 @@ def test_vacuum_overlaps_with_nothing():
 
 
 def test_a_replaced_schema_is_ordered_before_no_append():
-    replaced = Operation(kind=StatementKind.OVERWRITE, changes_metadata=True)
+    replaced = ForecastSide(kind=StatementKind.OVERWRITE, changes_metadata=True)
     insert = parse_operation("INSERT INTO sales VALUES (1, 'a', null)")
     assert forecast(SETTING, replaced, insert).verdict is Verdict.ALWAYS
-    kept = Operation(kind=StatementKind.OVERWRITE)
+    kept = ForecastSide(kind=StatementKind.OVERWRITE)
     assert forecast(SETTING, kept, insert).verdict is Verdict.EXEMPT
 
 
@@ -198,7 +198,7 @@ def test_what_delta_spark_calls_update_is_not_always_one():
     assert statement_kind("UPDATE SCHEMA") == statement_kind("UPDATE COLUMN METADATA")
     assert statement_kind("REPLACE COLUMNS") == "ALTER, SET"
     backfill = operation_of_commit(Commit(operation="ROW TRACKING BACKFILL"), TARGET)
-    restore = Operation(kind=StatementKind.RESTORE)
+    restore = ForecastSide(kind=StatementKind.RESTORE)
     assert forecast(SETTING, restore, backfill).verdict is Verdict.ALWAYS
 
 
