@@ -1,8 +1,8 @@
-"""Batches of a Parquet file that are bounded by their decoded bytes, not by their rows alone.
+"""Batches of a Parquet file limited by decoded bytes as well as by rows.
 
-A footer says how large its pages are, not how large the values are: forty rows may all refer to one
-entry of 50 MB in a dictionary. Values of variable length are therefore read as references to their
-dictionary, measured, and only then decoded, a few rows at a time.
+A footer records the size of pages, not of values: forty rows may all refer to one dictionary entry
+of 50 MB. Values of variable length are therefore read as dictionary references, measured, and only
+then decoded, a few rows at a time.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _MAX_RATIO = 100
 
 
 def dictionary_paths(parquet: pq.ParquetFile) -> list[str]:
-    """Return the leaves of a file that are read as references to a dictionary."""
+    """Return the leaves of a file to read as references to a dictionary."""
     columns = map(parquet.schema.column, range(len(parquet.schema)))
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
@@ -30,16 +30,16 @@ def dictionary_paths(parquet: pq.ParquetFile) -> list[str]:
 def iter_bounded(
     parquet: pq.ParquetFile, names: list[str], batch_rows: int, batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the named columns in batches of at most so many rows and decoded bytes.
+    """Yield the rows of some columns in batches limited by rows and decoded bytes.
 
     Args:
         parquet: a file whose `dictionary_paths` are read as dictionaries.
         names: top-level columns.
-        batch_rows: most rows of a batch.
-        batch_bytes: most decoded bytes of a batch.
+        batch_rows: the maximum number of rows per batch.
+        batch_bytes: the maximum decoded bytes per batch.
 
     Raises:
-        CellLimitError: a row, or what must be decompressed to reach it, holds more.
+        CellLimitError: a row, or the data to decompress before it, exceeds `batch_bytes`.
     """
     for number in range(parquet.metadata.num_row_groups):
         group = parquet.metadata.row_group(number)
@@ -111,7 +111,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _decode_array(array: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - an array of any type
-    """Return the values of an array as `kind`, which differs from its type in dictionaries alone."""
+    """Return the values of an array as `kind`, decoding dictionaries at every level."""
     if array.type == kind:
         return array
     if pa.types.is_dictionary(array.type):
@@ -127,7 +127,7 @@ def _decode_array(array: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - an ar
 
 
 def _row_sizes(array: Any) -> np.ndarray:  # noqa: ANN401 - an array of any type
-    """Return the bytes that each row of an array has once it is decoded."""
+    """Return the decoded size of each row of an array, in bytes."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         sizes = _row_sizes(array.storage)

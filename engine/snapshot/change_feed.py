@@ -1,8 +1,8 @@
-"""The change data feed: which rows each version inserted, deleted and updated (protocol: Add CDC File).
+"""The change data feed: rows inserted, deleted and updated per version (protocol: Add CDC File).
 
-A version with `cdc` files says its changes in them alone. Otherwise its changed files do: rows of an
-added file are inserted, rows of a removed one deleted; where only the deletion vector of a file
-changed, the rows between the two vectors.
+The changes of a version with `cdc` files are exactly the rows of these. Otherwise rows of an added
+file are inserts and rows of a removed one deletes; if only a file's deletion vector changed, the
+rows in one vector and not in the other.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,7 +45,7 @@ ENABLED_KEY = "delta.enableChangeDataFeed"
 
 
 class ChangeSource(Protocol):
-    """A table whose changes can be read; a `DeltaTable` is one."""
+    """A table with readable changes, such as a `DeltaTable`."""
 
     @property
     def store(self) -> Store:
@@ -53,7 +53,7 @@ class ChangeSource(Protocol):
         ...
 
     def snapshot(self, version: int | None = None) -> Snapshot:
-        """The table at a version."""
+        """Return the table at a version."""
         ...
 
 
@@ -65,18 +65,18 @@ def read_changes(
     most_bytes: int | None = None,
     most_row_bytes: int | None = None,
 ) -> pa.Table:
-    """The rows that changed from one version to another, both included.
+    """Read the changed rows of a range of versions, both ends included.
 
-    The table's columns as of the last version, then `_change_type` (insert, delete,
+    The columns are the table's as of the last version, then `_change_type` (insert, delete,
     update_preimage, update_postimage), `_commit_version` and `_commit_timestamp`. Nothing is read
-    of changes whose files hold more than `most_bytes`, and no more once rows hold `most_row_bytes`.
+    if the files exceed `most_bytes`, and reading stops once the rows exceed `most_row_bytes`.
 
     Raises:
-        ReadLimitError: they hold more.
-        RequestError: the range is empty, the feed was not enabled in all of it, or columns of it are
-            gone in the last version.
-        VersionNotFoundError: the log does not hold those versions.
-        DataFileError: a file of that time has been vacuumed away.
+        ReadLimitError: a limit is exceeded.
+        RequestError: the range is empty, the feed was not enabled throughout, or the last version
+            lacks a column of the range.
+        VersionNotFoundError: the log no longer has these versions.
+        DataFileError: a file has been vacuumed away.
     """
     last = table.snapshot(end)
     if not 0 <= start <= last.version:
@@ -111,12 +111,12 @@ def read_changes(
 
 
 def _check_columns(last: Snapshot, metadata: Metadata, version: int) -> None:
-    """Make sure that the last version can hold what a version of the range had.
+    """Check that the last version has every column of an earlier version.
 
     Raises:
-        RequestError: columns have been dropped since, or the partitions are others.
+        RequestError: columns were dropped, or the partition columns differ.
     """
-    if not metadata.schema_string:  # who says none says it later
+    if not metadata.schema_string:  # the schema comes in a later action
         return
     mode = last.mapping_mode
     schema = parse_schema(metadata.schema_string)
@@ -132,7 +132,7 @@ def _check_columns(last: Snapshot, metadata: Metadata, version: int) -> None:
 
 
 def _commits(table: ChangeSource, start: int, end: int, *, enabled: bool) -> Iterator[LogCommit]:
-    """The commits of a range, as long as the feed is enabled."""
+    """Yield the commits of a range; raise an error if the feed was not enabled at one."""
     for version in range(start, end + 1):
         try:
             commit = read_commit(table.store, version)
@@ -163,19 +163,19 @@ def _is_enabled_after(action: object, *, before: bool) -> bool:
 
 
 def _files_of_changes(commit: LogCommit) -> list[AddCDCFile | AddFile | RemoveFile]:
-    """The files that `_changes` reads, a restated one twice."""
+    """Return the files read by `_changes`; a restated file appears twice."""
     told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     kinds = (AddFile, RemoveFile)
     return [*told] or [a for a in commit.actions if isinstance(a, kinds) and a.data_change]
 
 
 def _load_replaced_snapshot(table: ChangeSource, commit: LogCommit) -> Snapshot | None:
-    """The version before a commit that says anew what the table is, and removes files of what it was.
+    """Load the version before a commit with new metadata and removed files.
 
-    Of later commits of a range `_check_columns` has seen that nothing of that changed.
+    For later commits of a range, `_check_columns` has ruled out such a change.
 
     Raises:
-        RequestError: the log no longer holds that version, so that nobody can read these files.
+        RequestError: the log no longer has this version, so the removed files are not readable.
     """
     kinds = {type(action) for action in commit.actions}
     removes = any(isinstance(a, RemoveFile) and a.data_change for a in commit.actions)
@@ -194,7 +194,7 @@ def _load_replaced_snapshot(table: ChangeSource, commit: LogCommit) -> Snapshot 
 def _changes(
     snapshot: Snapshot, commit: LogCommit, before: Snapshot | None, batch_bytes: int | None
 ) -> Iterator[pa.Table]:
-    """The changed rows of a commit, with `_change_type`; files that are gone are read as `before` has them."""
+    """Yield the changed rows of a commit, with `_change_type`; `before` reads removed files."""
     told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     if told:
         schema = StructType((*snapshot.schema, StructField(CHANGE_TYPE, STRING)))
@@ -209,7 +209,7 @@ def _changes(
 
 @dataclass(frozen=True, slots=True)
 class _ChangedFile:
-    """A path that a commit touched: as it was, as it became."""
+    """A path touched by a commit, before and after it."""
 
     removed: RemoveFile | None
     added: AddFile | None
@@ -251,7 +251,7 @@ def _iter_changed_rows(
 def _physical_rows(
     snapshot: Snapshot, file: AddFile, replaced: Snapshot | None, batch_bytes: int | None
 ) -> Iterator[pa.Table]:
-    """The rows of a file in the columns of a version, though it is of one that had others."""
+    """Yield the rows of a file in a version's columns, even if an earlier version wrote it."""
     if replaced is None:
         yield from iter_physical(snapshot, file, snapshot.schema, _BATCH_ROWS, batch_bytes)
         return
@@ -279,7 +279,7 @@ def _restore_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:
 
 
 def _read_deleted_rows(snapshot: Snapshot, file: AddFile | RemoveFile | None) -> BitMap64 | None:
-    """The rows that a state of a file deletes; None where the file does not exist."""
+    """Return the rows deleted in a state of a file; None if the file does not exist."""
     if file is None:
         return None
     if file.deletion_vector is None:
@@ -288,7 +288,7 @@ def _read_deleted_rows(snapshot: Snapshot, file: AddFile | RemoveFile | None) ->
 
 
 def _live(deleted: BitMap64 | None, start: int, stop: int) -> pa.Array:
-    """Which of some physical rows are live; none where the file does not exist."""
+    """Return a mask of live rows in a range; all False if the file does not exist."""
     if deleted is None:
         return pa.array(np.zeros(stop - start, dtype=bool))
     return live_between(deleted, start, stop)
@@ -307,13 +307,13 @@ def _add_commit_columns(rows: pa.Table, commit: LogCommit, times: Mapping[int, i
 
 
 def commit_time_ms(commit: LogCommit, times: Mapping[int, int]) -> int:
-    """Return the time that history gives a commit; `times` are those of the files (`version_times`)."""
+    """Return the time of a commit as history shows it; `times` are file times (`version_times`)."""
     own = commit.commit_info.in_commit_timestamp if commit.commit_info else None
     return times.get(commit.version, commit.timestamp_ms) if own is None else own
 
 
 def commit_time_scalar(time_ms: int) -> pa.Scalar:
-    """A time as `_commit_timestamp` holds it."""
+    """Convert a time to the type of `_commit_timestamp`."""
     return pa.scalar(time_ms * 1000, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
 
 

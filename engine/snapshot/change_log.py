@@ -1,4 +1,4 @@
-"""The log of a stream of changes: whole versions, each with all that it inserted, deleted and updated."""
+"""The log of a stream of changes: whole versions, each with its inserts, deletes and updates."""
 
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
@@ -9,7 +9,7 @@ from engine.snapshot.stream_position import Position
 
 
 class ChangeLog(StreamLog):
-    """Positions are between versions, or before the rows that the first version has."""
+    """A log with positions between versions, or before the first version's rows."""
 
     def batch_end(self, start: Position, limits: StreamLimits, last_version: int) -> Position:
         """Where a batch ends; a version is never taken apart, however many files it changed."""
@@ -32,10 +32,10 @@ class ChangeLog(StreamLog):
         return end
 
     def ranges(self, start: Position, end: Position, files: int) -> list[tuple[int, int]]:
-        """The versions between two positions in pieces, both ends included, of about so many files.
+        """Split the versions between two positions into inclusive ranges of about `files` files.
 
         Raises:
-            StreamError: the stream may not go on.
+            StreamError: the stream may not continue.
         """
         pieces: list[tuple[int, int]] = []
         room = 0

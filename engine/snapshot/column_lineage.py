@@ -1,7 +1,7 @@
-"""Values of a version in the columns of a later one, at every level.
+"""Values of a version converted to the columns of a later one, at every level.
 
-A column is known by its name in files, which a rename keeps and which a new column of an old name
-does not have.
+A column is identified by its physical name: a rename keeps it, and a new column under an old name
+has another one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,9 +26,9 @@ class MappingModes:
 def sources_of(
     later: Iterable[StructField], earlier: Iterable[StructField], modes: MappingModes
 ) -> dict[str, StructField | None]:
-    """Of each column of the later version the one that holds it in the earlier; None: it had none.
+    """Map each column of the later version to its column in the earlier one; None for new columns.
 
-    It goes by the name in the schema where the two share no name in files, as after CREATE OR REPLACE.
+    If the two share no physical names, as after CREATE OR REPLACE, logical names are compared.
     """
     columns = list(earlier)
     held = {physical_name(column, modes.earlier).lower(): column for column in columns}
@@ -46,10 +46,10 @@ def rows_as_later(
     modes: MappingModes,
     field: str,
 ) -> pa.Table:
-    """Rows in the columns and types of a later version; null in those that have no source.
+    """Convert rows to the columns and types of a later version; columns without a source are null.
 
     Raises:
-        RequestError: a column has another type now, which its values do not fit; `field` says of what.
+        RequestError: values do not fit a column's later type; the error names `field`.
     """
     at = {name: place for place, name in enumerate(rows.column_names)}
     columns = []
@@ -81,10 +81,10 @@ def _convert_values(
 def convert_to_later_type(
     values: pa.ChunkedArray, earlier: DataType, later: DataType, modes: MappingModes
 ) -> pa.ChunkedArray:
-    """Values of a column as the type that it has later.
+    """Convert the values of a column to its later type.
 
     Raises:
-        pa.ArrowException: they do not fit it.
+        pa.ArrowException: they do not fit.
     """
     kind = target_type(later)
     if earlier == later and values.type == kind:

@@ -1,4 +1,4 @@
-"""What a column holds at a version: how many nulls, how many different values, the least, the most."""
+"""Profile of a column at a version: nulls, distinct values, minimum and maximum."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ProfileLimits:
-    """What is read and remembered at most."""
+    """Limits on the rows read and the values remembered."""
 
     rows: int = 5_000_000
     distinct_bytes: int = 32 * 2**20
@@ -28,11 +28,11 @@ class ProfileLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnProfile:
-    """Of the rows that were read: all that match, unless `is_whole` is False.
+    """The profile over the rows read: all matching ones, unless `is_whole` is False.
 
-    `distinct_count` leaves null out, as COUNT(DISTINCT) does; None for nested types, or where there
-    are more than are remembered. `bounds` are the least and greatest value, None where the type has
-    no order or every value is null; NaN is above every number, as Spark orders it.
+    `distinct_count` excludes null, like COUNT(DISTINCT); None for nested types, or above the limit.
+    `bounds` are the minimum and maximum, None if the type has no order or every value is null; NaN
+    is above every number, as Spark orders it.
     """
 
     row_count: int
@@ -74,12 +74,12 @@ def profile_column(
 
 
 class _Sums:
-    """What was seen of a column so far."""
+    """Running totals of a column."""
 
     def __init__(self, limits: ProfileLimits) -> None:
         self._limits = limits
         self._rows = self._nulls = 0
-        self._seen: list[pa.Array] = []  # the first without repeats, the others not merged yet
+        self._seen: list[pa.Array] = []  # the first without duplicates, the others not yet merged
         self._bounds: list[pa.Array] = []
         self._counts_distinct = True
 
@@ -123,7 +123,7 @@ class _Sums:
 
 
 def _bounds(values: pa.Array) -> pa.Array | None:
-    """The least and the greatest."""
+    """Return the minimum and maximum."""
     kind = values.type
     if pa.types.is_boolean(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind):
         return None

@@ -1,8 +1,8 @@
-"""What a data file holds, as the table's schema has it.
+"""Columns of a data file converted to the table's schema.
 
-Columns are found by physical name or field id at every level; what a file lacks is null; values are
-widened where the table's type has been changed since. Everything comes out nullable: nullability is
-a promise of the table, not of an array.
+Columns are found by physical name or field id at every level; missing ones are null; values are
+widened if the table's type has changed since. Every result is nullable: nullability is a promise of
+the table, not of an array.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ _A_TABLE = "A table with this file"
 def find_fields(
     fields: list[pa.Field], expected: Iterable[StructField], mode: str, columns: StructType
 ) -> dict[str, int | None]:
-    """The place of each among a file's fields, see `find_field`; quick for thousands of columns."""
+    """Return each column's index among a file's fields; `find_field` for thousands of columns."""
     by_name: dict[str, int] = {}
     for place, candidate in enumerate(fields):
         by_name.setdefault(candidate.name, place)
@@ -49,10 +49,10 @@ def find_fields(
 def find_field(
     fields: list[pa.Field], expected: StructField, mode: str, columns: StructType
 ) -> int | None:
-    """The place of one of `columns` among a file's fields: by field id in mode `id`, else by name.
+    """Return the index of a column among a file's fields: by field id in mode `id`, else by name.
 
-    A file without any field id is read by its physical names. Names may differ in case alone, unless
-    that is the name of another column.
+    A file without field ids is read by physical names. Names may differ in case, unless another of
+    `columns` has the name exactly.
     """
     identity = field_id(expected)
     if mode == "id" and identity is not None and any(_id_of(field) is not None for field in fields):
@@ -75,7 +75,7 @@ def find_field(
 
 
 def conform_column(column: pa.ChunkedArray, field: StructField, mode: str) -> pa.ChunkedArray:
-    """A column of a file as the table's column of that field.
+    """Convert a file's column to the table's type.
 
     Raises:
         DataFileError: the file's type cannot become the table's.
@@ -93,7 +93,7 @@ def conform_column(column: pa.ChunkedArray, field: StructField, mode: str) -> pa
 
 
 def target_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type of a table's type, everything nullable."""
+    """Return the Arrow type of a table's type, with everything nullable."""
     return to_arrow_type(make_nullable(data_type))
 
 
@@ -143,7 +143,7 @@ def _conform_struct(array: pa.Array, struct: StructType, mode: str) -> pa.Array:
 
 
 def struct_of(array: pa.Array, columns: list[pa.Array], struct: StructType) -> pa.Array:
-    """The array with other columns inside, those of `struct`."""
+    """Rebuild a struct array with other columns, those of `struct`."""
     if not columns:
         return pa.array(
             [{} if there else None for there in array.is_valid().to_pylist()], pa.struct([])
@@ -159,7 +159,7 @@ def _conform_list(array: pa.Array, element: DataType, mode: str) -> pa.Array:
 def list_of(
     array: pa.Array, convert: Callable[[pa.Array], pa.Array], element: DataType
 ) -> pa.Array:
-    """The array with its elements converted to a type."""
+    """Rebuild a list array with converted elements."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     kind = pa.list_(pa.field("element", target_type(element)))
@@ -181,7 +181,7 @@ def map_of(
     convert_keys: Callable[[pa.Array], pa.Array],
     convert_items: Callable[[pa.Array], pa.Array],
 ) -> pa.Array:
-    """The array with its keys and values converted."""
+    """Rebuild a map array with converted keys and values."""
     offsets = array.offsets.to_numpy()
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     return pa.MapArray.from_arrays(

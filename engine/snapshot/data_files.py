@@ -1,7 +1,7 @@
-"""The data files that a log names, where they are: opened for Arrow, or looked at before Spark opens them.
+"""Access to the data files named by a log: opened for Arrow, or checked before Spark opens them.
 
-Files of this machine are reached through their store, which follows no symbolic link out of the table,
-on the driver and on executors alike. Spark's own readers follow every link.
+Local files are reached through their store, which follows no symbolic link out of the table, on the
+driver and on executors alike. Spark's own readers follow every link.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,10 +37,10 @@ def open_parquet(
     pre_buffer: bool = False,
     find_dictionaries: Callable[[pq.ParquetFile], list[str]] | None = None,
 ) -> Iterator[pq.ParquetFile]:
-    """A data file that the log names; leaves that `find_dictionaries` returns are read as dictionaries.
+    """Open a data file named by the log; `find_dictionaries` selects leaves to read encoded.
 
     Raises:
-        DataFileMissingError: it is not there; DataFileError if it is damaged.
+        DataFileMissingError: it does not exist; DataFileError if it is damaged.
         PathOutsideRootError: it lies outside the table and the allowed roots.
     """
     place = resolve_log_path(store.root, path_in_log, allowed_roots)
@@ -70,25 +70,26 @@ def open_parquet(
 
 
 def count_rows(store: Store, path_in_log: str, allowed_roots: Sequence[str] = ()) -> int:
-    """Return the physical rows of a data file as its footer counts them.
+    """Return the number of physical rows of a data file, from its footer.
 
-    Whatever removes a file, a row or a conflict asks this: a count in the log is a claim.
+    Code that removes files or rows, or resolves conflicts, must use this: the log's count may be
+    wrong.
 
     Raises:
-        DataFileError, PathOutsideRootError: as `open_parquet`.
+        DataFileError, PathOutsideRootError: as in `open_parquet`.
     """
     with open_parquet(store, path_in_log, allowed_roots) as parquet:
         return int(parquet.metadata.num_rows)
 
 
 def read_deleted_rows(store: Store, add: AddFile, allowed_roots: Sequence[str] = ()) -> BitMap64:
-    """Return the rows that a file's deletion vector deletes, for readers that do not count its rows.
+    """Return the rows deleted by a file's deletion vector, checked against its row count.
 
-    The footer is read where the log does not claim enough rows for the vector.
+    The footer is read if the log claims too few rows for the vector.
 
     Raises:
-        DeletionVectorError: the vector is missing or damaged, or deletes rows that the file lacks.
-        DataFileError, PathOutsideRootError: as `open_parquet`.
+        DeletionVectorError: the vector is missing or damaged, or exceeds the file's rows.
+        DataFileError, PathOutsideRootError: as in `open_parquet`.
     """
     if add.deletion_vector is None:
         return BitMap64()
@@ -99,10 +100,10 @@ def read_deleted_rows(store: Store, add: AddFile, allowed_roots: Sequence[str] =
 
 
 def check_within(deleted: BitMap64, count: int, path: str) -> None:
-    """Make sure that a deletion vector deletes no row that its file does not have.
+    """Check that a deletion vector stays within the rows of its file.
 
     Raises:
-        DeletionVectorError: it does.
+        DeletionVectorError: it does not.
     """
     if deleted and deleted.max() >= count:
         msg = f"The deletion vector of {path} deletes row {deleted.max()}, but the file has {count} rows."
@@ -110,14 +111,13 @@ def check_within(deleted: BitMap64, count: int, path: str) -> None:
 
 
 def sizes_of(places: Iterable[ResolvedPath]) -> list[int | None]:
-    """The bytes of files of this machine, which are where they seem to be: for readers that follow links.
+    """Return the sizes of local files after checking links, for readers that follow them.
 
-    Files elsewhere are not asked for, and have None: their stores have no links, and each would be a
-    request.
+    Remote files get None without a request: their stores have no links.
 
     Raises:
-        PathOutsideRootError: a symbolic link leads one out of its root.
-        DataFileMissingError: one is not there, or is a directory.
+        PathOutsideRootError: a symbolic link leads out of its root.
+        DataFileMissingError: a file does not exist, or is a directory.
     """
     stores: dict[str, LocalStore] = {}
     sizes: list[int | None] = []

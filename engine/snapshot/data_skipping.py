@@ -1,7 +1,7 @@
-"""Which files cannot hold a row that a condition wants: by partition values and statistics.
+"""Data skipping: files excluded by partition values and statistics.
 
 `may_match` answers False only as proof. Partition values are exact; statistics are bounds that
-may be missing, cut, or rounded, and never rule out NaN. Those that contradict themselves say nothing.
+may be missing, cut, or rounded, and never rule out NaN. Contradictory statistics are ignored.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -51,7 +51,7 @@ _TYPE_CHANGES = "delta.typeChanges"
 
 
 class FileFacts(NamedTuple):
-    """What one file says of its columns: by physical name, as in the log."""
+    """A file's partition values and statistics by physical name, as in the log."""
 
     partition_values: Mapping[str, str | None]
     stats: Mapping[str, Any] | None
@@ -87,13 +87,13 @@ class Skipper:
     def may_match(
         self, partition_values: Mapping[str, str | None], stats: Mapping[str, Any] | None
     ) -> bool:
-        """Whether a file may hold a row for which the condition is true. False is proof."""
+        """Return whether a file may hold a row matching the condition; False is proof."""
         return self._test([FileFacts(partition_values, stats)])[0].true
 
     def matches_all(
         self, partition_values: Mapping[str, str | None], stats: Mapping[str, Any] | None
     ) -> bool:
-        """Whether the file's statistics say that the condition is true for each of its rows."""
+        """Return whether statistics prove the condition true for every row of a file."""
         if not self.is_exact:
             return False
         outcomes = self._test([FileFacts(partition_values, stats)])[0]
@@ -104,7 +104,7 @@ class Skipper:
         return [outcomes.true for outcomes in self._test(files)]
 
     def stats_parser(self) -> Callable[[str | None], Mapping[str, Any] | None]:
-        """`parse_stats`, of the columns alone that the condition names."""
+        """Return a function like `parse_stats`, limited to the columns of the condition."""
         return _parser_of(sorted(self._columns))
 
     def _reader(self, column: Column) -> Read:
@@ -126,15 +126,15 @@ def may_match(
     partition_columns: Collection[str],
     mode: str,
 ) -> bool:
-    """Whether a file may hold a row for which the condition is true. False is proof.
+    """Return whether a file may hold a row matching the condition; False is proof.
 
     Args:
         expression: a condition over `schema`'s logical columns.
         partition_values: as in the log, by physical name.
         stats: the file's statistics as parsed JSON, by physical name.
-        schema: the table's.
+        schema: the table's schema.
         partition_columns: their logical names.
-        mode: the table's mode of column mapping.
+        mode: the table's column mapping mode.
     """
     return Skipper(expression, schema, partition_columns, mode).may_match(partition_values, stats)
 
@@ -162,9 +162,9 @@ def prune(
     partition_columns: Collection[str],
     mode: str,
 ) -> pa.BooleanArray:
-    """`may_match` for each row of a table of files (`partition_values`, `stats`).
+    """Evaluate `may_match` for each row of a table of files (`partition_values`, `stats`).
 
-    Each distinct partition is tested once; statistics are parsed only for what is left.
+    Each distinct partition is tested once; statistics are parsed only for the remaining files.
     """
     skipper = Skipper(expression, schema, partition_columns, mode)
     parse = skipper.stats_parser()
@@ -194,7 +194,7 @@ def _matches(
 
 
 def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, Any] | None]:
-    """Decodes what statistics say of some columns, and skips the others where their names allow it."""
+    """Return a decoder for the statistics of some columns, skipping others if names allow it."""
     if not all(map(can_be_decoded, columns)):
         return parse_stats
     names = [f"f{place}" for place in range(len(columns))]
@@ -206,7 +206,7 @@ def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, An
     stats = msgspec.defstruct("_Stats", [("numRecords", Any, None), *of_kinds])
     decoder = msgspec.json.Decoder(stats, float_hook=Decimal)
 
-    def rename_bounds(bounds: Any) -> dict[str, Any]:  # noqa: ANN401 - made above
+    def rename_bounds(bounds: Any) -> dict[str, Any]:  # noqa: ANN401 - defined above
         return {column: getattr(bounds, name) for name, column in rename.items()}
 
     def parse(text: str | None) -> Mapping[str, Any] | None:
@@ -223,7 +223,7 @@ def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, An
 
 
 def deterministic_part(expression: Expression) -> Expression:
-    """The condition without the conjuncts that may differ each time they are evaluated."""
+    """Return the deterministic conjuncts of a condition."""
     return conjunction(part for part in split_conjuncts(expression) if is_deterministic(part))
 
 
@@ -305,9 +305,9 @@ def _read_bound(stats: Mapping[str, Any], kind: str, path: Sequence[str]) -> Any
 
 
 def _lower(bound: Any, written: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
-    """A value at or below every value of the file; None where there is no bound.
+    """Return a value at or below every value of the file; None if there is no bound.
 
-    Statistics say 0.1 of a float that is a little more: as a double it is not the same.
+    Statistics print a float as 0.1, which as a double may be above the stored value.
     """
     if was_float and isinstance(bound, float):
         return min(bound, round_to_single(bound))
@@ -317,7 +317,7 @@ def _lower(bound: Any, written: Any, data_type: DataType, *, was_float: bool = F
 
 
 def _upper(bound: Any, written: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
-    """A value at or above every value of the file, NaN apart; None where there is no bound."""
+    """Return a value at or above every value of the file except NaN; None if there is no bound."""
     if was_float and isinstance(bound, float):
         return max(bound, round_to_single(bound))
     if isinstance(data_type, DecimalType):
@@ -328,7 +328,7 @@ def _upper(bound: Any, written: Any, data_type: DataType, *, was_float: bool = F
 
 
 def _build_bound_converter(data_type: DataType) -> Callable[[Any], Any]:
-    """From a JSON value to one of the column's type, None for what is none."""
+    """Return a function from JSON to the column's type; it returns None for invalid values."""
     convert = _CONVERSIONS.get(data_type)
     if isinstance(data_type, DecimalType):
         convert = _decimal

@@ -5,23 +5,23 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from engine.schema.types import DecimalType
 
 _DIGITS = Context(prec=100)
-_EXACT_DIGITS = 15  # a double keeps so many
+_EXACT_DIGITS = 15  # digits a double represents exactly
 _ROUNDING = Decimal("4e-16")
-_SMALLEST, _LARGEST = Decimal(-(2**63)), Decimal(2**63 - 1)  # deltalake says no more than these
+_SMALLEST, _LARGEST = Decimal(-(2**63)), Decimal(2**63 - 1)  # limits of the bounds deltalake writes
 
 
 def lower_bound(value: Decimal, data_type: DecimalType) -> Decimal | None:
-    """A value at or below everything that a minimum stands for; None where there is no bound."""
+    """Return a value at or below all values behind a minimum; None if there is no bound."""
     return None if value <= _SMALLEST else _widen_bound(value, -1, data_type)
 
 
 def upper_bound(value: Decimal, data_type: DecimalType) -> Decimal | None:
-    """A value at or above everything that a maximum stands for; None where there is no bound."""
+    """Return a value at or above all values behind a maximum; None if there is no bound."""
     return None if value >= _LARGEST else _widen_bound(value, 1, data_type)
 
 
 def _widen_bound(value: Decimal, side: int, data_type: DecimalType) -> Decimal | None:
-    """Some writers take decimals through a double, which rounds; what is bounded has the type's scale."""
+    """Widen a bound to allow for writers which round decimals through a double."""
     lost = abs(value) * _ROUNDING if data_type.precision > _EXACT_DIGITS else Decimal(0)
     rounding = ROUND_CEILING if side < 0 else ROUND_FLOOR
     try:

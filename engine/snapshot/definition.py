@@ -1,4 +1,4 @@
-"""What a table cannot be defined as: found before version 0 is written, not at its first row (pure)."""
+"""Rules for table definitions, checked before version 0 is written (pure)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -38,7 +38,7 @@ class PartitionStatisticsError(InvalidPropertyError):
 
 
 class StatisticsTypeError(InvalidPropertyError):
-    """Statistics are asked for of a column whose type has none."""
+    """Statistics are requested for a column of a type without statistics."""
 
     code = "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE"
 
@@ -50,7 +50,7 @@ class RepeatedStatisticsError(InvalidPropertyError):
 
 
 class ClusteringTypeError(InvalidSchemaError):
-    """A clustering column is of a type that has no statistics."""
+    """A clustering column has a type without statistics."""
 
     code = "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"
 
@@ -58,12 +58,12 @@ class ClusteringTypeError(InvalidSchemaError):
 def check_rules(
     schema: StructType, configuration: Mapping[str, str], partition_columns: Sequence[str]
 ) -> None:
-    """Refuse columns and constraints whose rule no row could be held to.
+    """Refuse columns and constraints with unenforceable rules.
 
     Raises:
-        InvalidSchemaError: an identity column that cannot be one, or an expression that differs from
-            time to time, or reads more than the row.
-        ExpressionError: an expression that does not parse, or names a column there is not.
+        InvalidSchemaError: an identity column is invalid, or an expression is not deterministic or
+            reads more than its row.
+        ExpressionError: an expression does not parse, or names an unknown column.
     """
     for column in schema:
         if _IDENTITY in column.metadata:
@@ -76,11 +76,11 @@ def check_rules(
 
 
 def check_constraints(schema: StructType, configuration: Mapping[str, str]) -> None:
-    """Refuse constraints that do not follow from a row.
+    """Refuse constraints not determined by a row.
 
     Raises:
-        InvalidSchemaError: one differs from time to time, or reads a table.
-        ExpressionError: one does not parse, or names a column there is not.
+        InvalidSchemaError: one is not deterministic, or reads a table.
+        ExpressionError: one does not parse, or names an unknown column.
     """
     for key, text in configuration.items():
         if key.startswith(CONSTRAINT_PREFIX):
@@ -89,7 +89,7 @@ def check_constraints(schema: StructType, configuration: Mapping[str, str]) -> N
 
 
 def check_default(column: StructField, text: str) -> Expression:
-    """The tree of a default, which no column of the row has a part in.
+    """Parse a column default; it may not read columns or tables.
 
     Raises:
         InvalidSchemaError: it reads another table.
@@ -103,7 +103,7 @@ def check_default(column: StructField, text: str) -> Expression:
 
 
 def check_change_feed(schema: StructType, configuration: Mapping[str, str]) -> None:
-    """Refuse names that a change feed keeps for itself, where there is one.
+    """Refuse columns with the change feed's reserved names, if the feed is on.
 
     Raises:
         InvalidSchemaError: a column has such a name.
@@ -117,10 +117,10 @@ def check_change_feed(schema: StructType, configuration: Mapping[str, str]) -> N
 def check_statistics_columns(
     schema: StructType, configuration: Mapping[str, str], partition_columns: Sequence[str]
 ) -> None:
-    """Refuse a list of statistics columns that no writer could follow.
+    """Refuse an invalid list of statistics columns.
 
     Raises:
-        InvalidPropertyError: it is not a list of columns, or names a column that does not exist.
+        InvalidPropertyError: it is not a list of columns, or names an unknown column.
         PartitionStatisticsError: it names a partition column.
         StatisticsTypeError: it names a column whose type has no minimum and maximum.
         RepeatedStatisticsError: it names a column twice.
@@ -144,7 +144,7 @@ def check_statistics_columns(
 def _statistics_leaves(
     schema: StructType, path: ColumnPath, partition_columns: Sequence[str]
 ) -> Iterator[ColumnPath]:
-    """The leaves, in lower case, of a column that is listed for statistics."""
+    """Yield the leaves of a column listed for statistics, in lower case."""
     name = ".".join(path)
     column, inside = None, schema
     for part in path:
@@ -170,11 +170,11 @@ def _statistics_leaves(
 
 
 def check_clustering(schema: StructType, paths: Sequence[tuple[str, ...]]) -> None:
-    """Refuse columns that rows cannot be laid out by.
+    """Refuse invalid clustering columns.
 
     Raises:
-        InvalidSchemaError: too many, one twice, or one that is nested.
-        ClusteringTypeError: one whose type has no statistics.
+        InvalidSchemaError: too many columns, a repeated one, or a nested one.
+        ClusteringTypeError: a column's type has no statistics.
     """
     if len(paths) > _MOST_CLUSTERING_COLUMNS or len(set(paths)) < len(paths):
         msg = (

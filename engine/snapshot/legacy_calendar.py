@@ -1,8 +1,8 @@
-"""Days and moments that older Sparks counted in the Julian calendar, as everybody counts them now.
+"""Julian dates and timestamps of old Spark versions, converted to the current calendar.
 
-Before 3.0 Spark, and Databricks for much longer, wrote what lies before 15 October 1582 as the
-calendar of that time had it. Such files say so in their footer, and Spark reads them accordingly:
-a date keeps its name, not its number of days.
+Before 3.0 Spark, and Databricks for much longer, wrote dates before 15 October 1582 in the Julian
+calendar. Such files are marked in their footer, and Spark converts them: a date keeps its name, not
+its number of days.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _VERSION = b"org.apache.spark.version"
 _LEGACY_DATES, _LEGACY_INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
 _REFORM = -141427  # 1582-10-15, in days since 1970
 _DAY_US = 86_400_000_000
-# from these days on the calendars are so many days apart; the first is 0001-01-01 of the Julian one
+# offset in days between the calendars from each day on; the first is Julian 0001-01-01
 _CALENDARS = {
     -719164: 2, -682945: 1, -646420: 0, -609895: -1, -536845: -2, -500320: -3, -463795: -4,
     -390745: -5, -354220: -6, -317695: -7, -244645: -8, -208120: -9, -171595: -10,
@@ -27,13 +27,13 @@ _SINCE, _APART = np.array(list(_CALENDARS)), np.array(list(_CALENDARS.values()))
 
 @dataclass(frozen=True, slots=True)
 class LegacyTimes:
-    """Which times of a file are Julian: dates and 64-bit timestamps, and those kept as INT96."""
+    """The Julian times of a file: dates and 64-bit timestamps, and INT96 columns."""
 
     dates: bool
     int96: frozenset[str]
 
     def correct_column(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """A column of the file, by its name there, in the calendar of today."""
+        """Convert a file's column, by its name there, to the current calendar."""
         if not self.dates and name not in self.int96:
             return column
         chunks = [self._correct_array(chunk, int96=name in self.int96) for chunk in column.chunks]
@@ -43,7 +43,7 @@ class LegacyTimes:
         kind = array.type
         if pa.types.is_date32(kind):
             return _days(array) if self.dates else array
-        if pa.types.is_timestamp(kind):  # INT96 comes without a zone, as wall clocks do
+        if pa.types.is_timestamp(kind):  # INT96 has no zone: it is wall time
             return _moments(array) if (self.dates if kind.tz else int96) else array
         if not pa.types.is_nested(kind):
             return array
@@ -65,7 +65,7 @@ class LegacyTimes:
 
 
 def legacy_times(footer: pq.FileMetaData) -> LegacyTimes | None:
-    """What a file's footer says of its times; None where they are as everybody's."""
+    """Read from a file's footer which times are Julian; None if none are."""
     marks: Mapping[bytes, bytes] = footer.metadata or {}
     version = _numbers(marks.get(_VERSION, b""))
     dates = _LEGACY_DATES in marks or (version is not None and version < (3, 0))

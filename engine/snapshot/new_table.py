@@ -1,4 +1,4 @@
-"""The first commit of a table: what version 0 says."""
+"""The first commit of a table: the actions of version 0."""
 
 import json
 import uuid
@@ -45,13 +45,14 @@ def first_actions(
     *,
     now_ms: int,
 ) -> list[Action]:
-    """Protocol, metadata and, for a clustered table, its clustering columns.
+    """Build the protocol, metadata and, for a clustered table, the clustering domain.
 
     Raises:
-        InvalidSchemaError: not a schema, a name twice, or partition columns that cannot be.
-        UnknownColumnError: a partition or clustering column that the schema lacks.
-        InvalidPropertyError: a property that does not exist or cannot have its value.
-        UnsupportedFeatureError: a feature requested that this engine cannot write.
+        InvalidSchemaError: the schema is invalid, repeats a name, or its partition columns are
+            invalid.
+        UnknownColumnError: the schema lacks a partition or clustering column.
+        InvalidPropertyError: a property does not exist or has an invalid value.
+        UnsupportedFeatureError: this engine cannot write a requested feature.
     """
     parsed = parse_schema(schema, keeps_foreign=False)
     configuration = {key: _property_text(value) for key, value in properties.items()}
@@ -84,7 +85,7 @@ def first_actions(
 
 
 def speaks_of_protocol(key: str) -> bool:
-    """Whether a property is a wish of the protocol, which no table keeps."""
+    """Return whether a property only requests a protocol and is not stored."""
     return key.startswith(_FEATURE_PREFIX) or key in {READER_VERSION, WRITER_VERSION}
 
 
@@ -93,10 +94,10 @@ def add_defaults(
     partition_columns: Sequence[str],
     clustering_columns: Sequence[str],
 ) -> dict[str, str]:
-    """The configuration of a new table with what it did not say: deletion vectors, row tracking.
+    """Add defaults to a new table's configuration: deletion vectors and row tracking.
 
-    Where Iceberg clients are to read it: mapped columns, and no deletion vectors. Where a protocol
-    without features is requested: none either.
+    A table for Iceberg clients gets column mapping and no deletion vectors. If a protocol without
+    table features is requested, deletion vectors stay off.
     """
     defaults: dict[str, str] = {}
     if configuration.get(ICEBERG_COMPAT_KEY, "").lower() == "true":
@@ -116,7 +117,7 @@ def add_defaults(
 
 
 def _is_old_protocol(configuration: Mapping[str, str]) -> bool:
-    """Whether a protocol is requested that has no deletion vectors."""
+    """Return whether a protocol without deletion vectors is requested."""
     return (
         configuration.get(READER_VERSION, "3") < "3" or configuration.get(WRITER_VERSION, "7") < "7"
     )
@@ -125,11 +126,11 @@ def _is_old_protocol(configuration: Mapping[str, str]) -> bool:
 def build_clustering_domain(
     schema: StructType, columns: Sequence[str], mode: str
 ) -> DomainMetadata:
-    """The metadata domain that names the clustering columns, physically.
+    """Build the metadata domain with the physical names of the clustering columns.
 
     Raises:
-        UnknownColumnError: a column that the schema lacks.
-        InvalidSchemaError: columns that rows cannot be laid out by.
+        UnknownColumnError: the schema lacks a column.
+        InvalidSchemaError: the clustering columns are invalid.
     """
     resolved = [resolve_column(schema, name) for name in columns]
     check_clustering(schema, resolved)
@@ -139,7 +140,7 @@ def build_clustering_domain(
 
 
 def resolve_column(schema: StructType, name: str) -> tuple[str, ...]:
-    """The path of a column, nested ones named with dots; a name that has dots itself comes first.
+    """Resolve a column name to its path; a column with dots in its own name takes precedence.
 
     Raises:
         UnknownColumnError: the schema lacks it.
@@ -162,11 +163,11 @@ def resolve_column(schema: StructType, name: str) -> tuple[str, ...]:
 
 
 def check_names(schema: StructType, mode: str) -> None:
-    """Refuse names that a table cannot have.
+    """Refuse invalid column names.
 
     Raises:
-        InvalidSchemaError: a name twice (ignoring case), or one that Parquet cannot have without
-            column mapping.
+        InvalidSchemaError: a name occurs twice (ignoring case), or needs column mapping because of
+            characters Parquet does not allow.
     """
     seen: set[str] = set()
     for column in schema:

@@ -1,6 +1,6 @@
-"""What a commit leaves to do: its checksum, a checkpoint or a compaction of the log when one is due.
+"""Work after a commit: its checksum, a due checkpoint or log compaction, and Iceberg metadata.
 
-The Iceberg metadata too, where the table has any. None of it belongs to the commit: it stands whatever happens here.
+None of it belongs to the commit, which stands even if this work fails.
 """
 
 import logging
@@ -23,21 +23,21 @@ _log = logging.getLogger(__name__)
 def run_post_commit(
     store: Store, committed_version: int, previous: Snapshot | None, now_ms: int
 ) -> WrittenCheckpoint | None:
-    """Write the version's checksum; every so many commits a checkpoint, or a log compaction.
+    """Write the version's checksum, and a checkpoint or log compaction if one is due.
 
-    A checkpoint is due every `delta.checkpointInterval` versions, and the log is cleaned after it; a
-    compaction every `delta.logCompactionInterval` ones, if that is set and no checkpoint is due.
-    Nothing is raised: failures are logged, and the next commit that is due tries again.
+    A checkpoint is due every `delta.checkpointInterval` versions, and the log is cleaned after it;
+    a compaction every `delta.logCompactionInterval` ones, if that is set and no checkpoint is due.
+    Nothing is raised: failures are logged, and the next due commit tries again.
 
     Args:
-        store: the table's.
-        committed_version: the version that has just been committed.
-        previous: an earlier snapshot to read on from, if there is one.
+        store: the table's store.
+        committed_version: the version just committed.
+        previous: an earlier snapshot to read on from, if any.
         now_ms: wall time.
     """
     is_due = _is_due(committed_version, previous)
     if previous is None and committed_version > 0 and not is_due:
-        return None  # the whole log would have to be read
+        return None  # this would read the whole log
     try:
         snapshot = _load_committed(store, committed_version, previous)
         _write_checksum(snapshot)
@@ -52,12 +52,11 @@ def run_post_commit(
 
 
 def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
-    """Write a checkpoint of a snapshot and clean the log, if the table wants that.
+    """Write a checkpoint of a snapshot and clean the log, if the table enables it.
 
     Raises:
         StorageError: the checkpoint could not be written.
-        TableReplacedError: another table is in the place of the one that the snapshot is of. Its log
-            has no checkpoint of this one.
+        TableReplacedError: another table replaced the snapshot's. No checkpoint remains in its log.
     """
     if not snapshot.is_in_place():
         raise TableReplacedError(snapshot.table_uri, snapshot.version)
@@ -73,7 +72,7 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
 
 
 def protection_version(snapshot: Snapshot) -> int:
-    """The version before which the log is cleaned at once or not at all; 0 where it is free."""
+    """Return the version before which the log is cleaned in full or not at all; 0 for no limit."""
     protected = has_feature(snapshot.protocol, "checkpointProtection")
     return snapshot.properties.checkpoint_protection_version if protected else 0
 
@@ -84,7 +83,7 @@ def _is_due(version: int, previous: Snapshot | None) -> bool:
 
 
 def _write_checksum(snapshot: Snapshot) -> None:
-    """Write the checksum; a checkpoint that is due does not wait for it."""
+    """Write the checksum; a failure must not delay a due checkpoint."""
     try:
         write_checksum(snapshot.store, snapshot.state, snapshot.properties)
     except StorageError as error:
@@ -92,7 +91,7 @@ def _write_checksum(snapshot: Snapshot) -> None:
 
 
 def _refresh_iceberg(snapshot: Snapshot, now_ms: int) -> None:
-    """Have Iceberg clients see the version; what fails is caught up by the next commit."""
+    """Write Iceberg metadata for the version; after a failure the next commit catches up."""
     try:
         refresh_iceberg(snapshot.store, snapshot.state, now_ms, snapshot.allowed_roots)
     except Exception as error:  # noqa: BLE001 - the commit stands, whatever fails here
@@ -108,7 +107,7 @@ def _compact_log(snapshot: Snapshot) -> None:
 
 
 def _load_committed(store: Store, version: int, previous: Snapshot | None) -> Snapshot:
-    """The snapshot of a version, from an earlier one and the commits since where that can be."""
+    """Load a committed version, from an earlier snapshot and newer commits if possible."""
     if previous is None:
         return load_snapshot(store, version)
     newer = commits_until(store, previous.state.tip, version) or list_newer(store, previous.state)

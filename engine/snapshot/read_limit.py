@@ -1,10 +1,10 @@
-"""The end of what is read at one time for a page: rows beyond it are Spark's."""
+"""Limit on the rows a page reads at one time; larger reads need Spark."""
 
 from engine.errors import RequestError
 
 
 class ReadLimitError(RequestError):
-    """The rows that a comparison would read are more than may be read at one time."""
+    """A comparison would read more rows than allowed at one time."""
 
     code = "LAKE_READ_LIMIT"
     sqlstate = "54000"
@@ -27,7 +27,7 @@ class CellLimitError(RequestError):
     sqlstate = "54000"
 
     def __init__(self, size_bytes: int, most_bytes: int, column_path: str = "") -> None:
-        """A row of `size_bytes`; most of it in the column, if one is named."""
+        """Describe a row of `size_bytes`, with its largest column if given."""
         where = f"its column {column_path[:200]}" if column_path else "its rows"
         super().__init__(
             f"A data file holds {size_bytes / 2**20:,.0f} MiB in {where} at one place; a page reads at "

@@ -25,7 +25,7 @@ ROW_INDEX = "__row_index"
 
 
 class TableShape(Protocol):
-    """What reading a file needs to know of its table; a snapshot is one."""
+    """The facts of a table needed to read its files, such as a snapshot."""
 
     @property
     def store(self) -> Store:
@@ -49,7 +49,7 @@ class TableShape(Protocol):
 
     @property
     def allowed_roots(self) -> Sequence[str]:
-        """Places outside the table that may be read."""
+        """Readable locations outside the table."""
         ...
 
 
@@ -60,12 +60,12 @@ def read_file(
     *,
     with_positions: bool = False,
 ) -> pa.Table:
-    """The live rows of one file in the table's schema.
+    """Read the live rows of one file in the table's schema.
 
     Args:
-        table: the snapshot the file belongs to.
+        table: the snapshot with the file.
         add: the file.
-        columns: logical names of the columns wanted; all by default.
+        columns: logical names of the columns to read; all by default.
         with_positions: add `__row_index`, the physical position of each row in the file.
 
     Raises:
@@ -85,12 +85,12 @@ def iter_file(
     batch_rows: int | None = None,
     batch_bytes: int | None = None,
 ) -> Iterator[pa.Table]:
-    """The live rows of one file in batches of `batch_rows` physical rows; in one piece without it.
+    """Yield the live rows of one file in batches of `batch_rows` physical rows, or in one piece.
 
-    With `batch_bytes` no batch holds more decoded bytes either.
+    With `batch_bytes`, batches are also limited in decoded bytes.
 
     Raises:
-        CellLimitError: a row holds more than `batch_bytes`.
+        CellLimitError: a row exceeds `batch_bytes`.
     """
     schema = StructType(tuple(f for f in table.schema if columns is None or f.name in columns))
     deleted = BitMap64()
@@ -120,10 +120,10 @@ def iter_physical(
     batch_rows: int | None = None,
     batch_bytes: int | None = None,
 ) -> Iterator[pa.Table]:
-    """Every physical row of a file in batches of `batch_rows` rows; in one piece without it.
+    """Yield the physical rows of a file in batches of `batch_rows` rows, or in one piece.
 
     Raises:
-        UnsupportedTypeError: a column of a type that only other engines have.
+        UnsupportedTypeError: a column has a type only other engines support.
     """
     check_supported(schema)
     mode = table.mapping_mode
@@ -159,7 +159,7 @@ def iter_physical(
 
 
 def live_between(deleted: BitMap64, start: int, stop: int) -> pa.Array:
-    """Which of the physical rows from `start` to before `stop` a deletion vector leaves."""
+    """Return a mask of the physical rows in [start, stop) a deletion vector leaves live."""
     between = BitMap64()
     between.add_range(start, stop)
     mask = np.ones(stop - start, dtype=bool)
@@ -170,10 +170,10 @@ def live_between(deleted: BitMap64, start: int, stop: int) -> pa.Array:
 def partition_column(
     column: StructField, partition_values: dict[str, str | None], mode: str, count: int
 ) -> pa.Array:
-    """A partition column of `count` rows.
+    """Build a partition column of `count` rows.
 
     Raises:
-        MalformedLogError: its text is no value of its type.
+        MalformedLogError: its text is not a value of its type.
     """
     value = partition_scalar(
         partition_text(partition_values, physical_name(column, mode)), column.type

@@ -1,8 +1,8 @@
-"""Which rows a version holds that another does not: added, removed, changed.
+"""Row differences between two versions: rows added, removed and changed.
 
-By the change feed where the table keeps one, else by the files that the versions do not share; of a
-file with another deletion vector, by the rows between the two vectors. Rows that were only rewritten
-are in both and cancel out.
+They come from the change feed if the table has one, else from the files not shared by the versions,
+and for a file with another deletion vector from the rows between the two vectors. Rewritten but
+unchanged rows are in both versions and cancel out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ _GONE = ("delete", "update_preimage")
 
 
 class ComparedBy(StrEnum):
-    """Where the rows that may differ were candidates."""
+    """The source of the compared rows."""
 
     FEED = "feed"
     FILES = "files"
@@ -47,7 +47,7 @@ class ComparedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What is read at most. Beyond it a comparison is refused, or cut where what was read is still true."""
+    """Limits on reading; above them a comparison is refused, or cut if it is valid in part."""
 
     file_bytes: int = 256 * 2**20
     row_bytes: int = 512 * 2**20
@@ -56,12 +56,12 @@ class ReadLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDifference:
-    """The rows in the columns of the later version; the n-th of `before` became the n-th of `after`.
+    """The rows in the columns of the later version; `before[n]` became `after[n]`.
 
-    Without keys nothing is `before` or `after`: a changed row is one removed and one added.
-    `is_whole` is False where reading stopped at the limit: every row in it differs, but there are
-    more, and the counts say how many, None where nothing records it. `repeated_keys`: rows that differ share a key, so which became which is a guess.
-    `dropped` columns are in the earlier version alone and were not compared.
+    Without keys, `before` and `after` are empty: a changed row is one removed and one added.
+    `is_whole` is False if reading stopped at a limit: each listed row differs, but there are more;
+    the counts say how many, None if unknown. `repeated_keys`: differing rows share a key, so their
+    pairing is a guess. `dropped` columns exist only in the earlier version and were not compared.
     """
 
     compared_by: ComparedBy
@@ -86,20 +86,20 @@ def compare_rows(
     condition: str = "",
     limits: ReadLimits = ReadLimits(),
 ) -> RowDifference:
-    """What a reader of the later version sees that one of the earlier does not, and the reverse.
+    """Compare the rows of two versions.
 
     Args:
-        table: whose versions they are.
-        older_version: the earlier one.
-        newer_version: the later one.
-        keys: columns that identify a row: removed and added rows with equal keys are one changed row.
-        condition: of rows; a changed row is shown if it matches before or after.
-        limits: what is read at most.
+        table: the table.
+        older_version: the earlier version.
+        newer_version: the later version.
+        keys: columns identifying a row: removed and added rows with equal keys are one changed row.
+        condition: a filter on rows; a changed row is shown if it matches before or after.
+        limits: the reading limits.
 
     Raises:
-        VersionNotFoundError: the log no longer holds one of them.
+        VersionNotFoundError: the log no longer has one of the versions.
         DataFileError: a file was vacuumed away, or is damaged.
-        UnknownColumnError, ExpressionError: the later version has no such key, or the condition is none.
+        UnknownColumnError, ExpressionError: a key or the condition is invalid in the later version.
         ReadLimitError: more files differ than may be read at one time.
     """
     newer, older = table.snapshot(newer_version), table.snapshot(older_version)
@@ -136,7 +136,7 @@ def compare_rows(
 
 @dataclass(frozen=True, slots=True)
 class _RowCondition:
-    """The condition of rows, and what of it holds for both sides of a changed row alike."""
+    """The row condition, and its part valid for both sides of a changed row."""
 
     where: Expression | None
     pushed: Expression | None
@@ -144,13 +144,13 @@ class _RowCondition:
 
 @dataclass(frozen=True, slots=True)
 class _DifferenceRows:
-    """Rows that may differ; some are in both."""
+    """Candidate rows; some are in both versions."""
 
     compared_by: ComparedBy
     removed: pa.Table
     added: pa.Table
     file_count: int
-    counts: tuple[int | None, int | None]  # of removed and added rows, where not all were read too
+    counts: tuple[int | None, int | None]  # removed and added rows, including unread ones
 
 
 def _find_difference(
@@ -164,7 +164,7 @@ def _find_difference(
         try:
             return _compare_by_feed(table, older, newer, asked.pushed, limits)
         except (RequestError, VersionNotFoundError, DataFileError):
-            pass  # not enabled all the time, cleaned up, too much: the files may still tell
+            pass  # feed not enabled throughout, cleaned up or too large: compare files
     return _compare_by_files(older, newer, asked, limits)
 
 
@@ -195,7 +195,7 @@ def _compare_by_files(
     older: Snapshot, newer: Snapshot, asked: _RowCondition, limits: ReadLimits
 ) -> _DifferenceRows:
     gone, came = _files_apart(older, newer)
-    # rows of one side alone are no changed rows: each is what the condition says of it
+    # rows on one side only are not changed rows: the condition decides each
     condition = asked.pushed if gone.num_rows and came.num_rows else asked.where
     came = prune(newer, came, condition)
     if _are_alike(older, newer):
@@ -234,7 +234,7 @@ def _read_one_side(
 
 
 def _count_recorded_rows(files: pa.Table, condition: Expression | None) -> int | None:
-    """How many rows files hold that were not all read; None where nothing records how many match."""
+    """Count the rows of files from their statistics; return None if there is no exact count."""
     recorded = num_records(files.column("stats"))
     if condition is not None or recorded.null_count:
         return None
@@ -243,7 +243,7 @@ def _count_recorded_rows(files: pa.Table, condition: Expression | None) -> int |
 
 
 def _files_apart(older: Snapshot, newer: Snapshot) -> tuple[pa.Table, pa.Table]:
-    """The logical files of each version that the other does not have."""
+    """Return the logical files of each version missing from the other."""
     old, new = older.state.files, newer.state.files
     old_keys, new_keys = _file_keys(old), _file_keys(new)
     gone = old.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
@@ -268,7 +268,7 @@ def _are_alike(older: Snapshot, newer: Snapshot) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A version, the later one in whose columns it is read, its files, and those of the other version."""
+    """A version, the later version for its columns, its files, and the other version's files."""
 
     snapshot: Snapshot
     later: Snapshot
@@ -279,7 +279,7 @@ class _Side:
 def _read(
     side: _Side, condition: Expression | None, limits: ReadLimits, most_rows: int | None = None
 ) -> tuple[pa.Table, bool]:
-    """The rows of one side, and whether they are all of them."""
+    """Read the rows of one side; return them and whether they are complete."""
     schema = side.later.schema
     fields = [pa.field(column.name, target_type(column.type)) for column in schema]
     parts, size_bytes, count = [pa.schema(fields).empty_table()], 0, 0
@@ -318,7 +318,7 @@ def _batches(side: _Side) -> Iterator[pa.Table]:
 
 
 def _find_newly_deleted(snapshot: Snapshot, file: AddFile, other: AddFile) -> pa.Array:
-    """The positions of a file that are live in one version and deleted in the other."""
+    """Return the positions of a file live in one version and deleted in the other."""
     deleted = _read_deleted_rows(snapshot, other) - _read_deleted_rows(snapshot, file)
     return pa.array(np.asarray(deleted.to_array(), dtype=np.int64), pa.int64())
 
@@ -330,7 +330,7 @@ def _read_deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
 
 
 def _sources(snapshot: Snapshot, later: Snapshot) -> dict[str, StructField | None]:
-    """Of each compared column the one that holds it in a version."""
+    """Map each compared column to its column in a version."""
     return sources_of(
         later.schema, snapshot.schema, MappingModes(snapshot.mapping_mode, later.mapping_mode)
     )
@@ -339,7 +339,7 @@ def _sources(snapshot: Snapshot, later: Snapshot) -> dict[str, StructField | Non
 def _convert_to_later_schema(
     side: _Side, rows: pa.Table, sources: dict[str, StructField | None]
 ) -> pa.Table:
-    """Rows in the columns and types of the later version; null in those that the earlier lacked."""
+    """Convert rows to the columns and types of the later version; new columns are null."""
     modes = MappingModes(side.snapshot.mapping_mode, side.later.mapping_mode)
     return rows_as_later(rows, sources, side.later.schema, modes, "older")
 

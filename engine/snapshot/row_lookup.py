@@ -23,14 +23,14 @@ def read_rows_at(
     batch_rows: int = 65_536,
     batch_bytes: int = PERSON_BATCH_BYTES,
 ) -> pa.Table:
-    """The live rows at these physical positions of a live file, with `__row_index`, in order.
+    """Read the live rows at physical positions of a live file, in order, with `__row_index`.
 
-    Positions that a deletion vector deletes, or that the file does not have, are left out. The
-    file is read up to the last position wanted.
+    Deleted and nonexistent positions are left out. The file is read up to the last requested
+    position.
 
     Raises:
-        CellLimitError: a row holds more than `batch_bytes`, or all of them more than four times that.
-        DataFileError: the version does not hold the file, or the file cannot be read.
+        CellLimitError: a row exceeds `batch_bytes`, or all rows exceed four times this limit.
+        DataFileError: the version has no such file, or it is unreadable.
     """
     add = next(iter(snapshot.add_files(paths=[path])), None)
     if add is None:

@@ -1,7 +1,7 @@
-"""Rows numbered so that two have the same number exactly if they are equal.
+"""Row numbers: equal rows, and only these, have equal numbers.
 
-Equal as a grouping has it: null equals null, NaN itself, and 0.0 equals -0.0. Nested values are equal if their parts
-are, maps if they hold the same entries in the same order.
+Equality is that of grouping: null equals null, NaN itself, and 0.0 equals -0.0. Nested values are
+equal if their parts are, maps if they hold the same entries in the same order.
 """
 
 import numpy as np
@@ -10,21 +10,21 @@ import pyarrow.compute as pc
 
 
 def row_numbers(rows: pa.Table) -> np.ndarray:
-    """A number for each row, from 0 on without gaps."""
+    """Assign numbers from 0 without gaps to rows; equal rows share a number."""
     numbers, count = np.zeros(rows.num_rows, dtype=np.int64), 1
     for column in rows.columns:
-        if count >= rows.num_rows:  # no two rows are equal any more
+        if count >= rows.num_rows:  # all rows are distinct
             break
         numbers, count = _together(numbers, value_numbers(column))
     return numbers
 
 
 def value_numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    """A number for each value of a column, of any type."""
+    """Assign numbers to the values of a column of any type; equal values share a number."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kind = array.type
     if not pa.types.is_nested(kind) or isinstance(array, pa.ChunkedArray):
-        return _encode_values(array)  # chunks are left where there are more bytes than one can hold
+        return _encode_values(array)  # still chunked if one chunk cannot hold the bytes
     if pa.types.is_struct(kind):
         return _number_structs(array, array.flatten())
     if pa.types.is_map(kind):
@@ -71,7 +71,7 @@ def _number_structs(array: pa.StructArray, parts: list[pa.Array]) -> np.ndarray:
 
 
 def _number_lists(array: pa.ListArray | pa.MapArray, elements: np.ndarray) -> np.ndarray:
-    """Lists are equal if their elements' numbers are, one after the other."""
+    """Assign numbers to lists by the sequence of their elements' numbers."""
     offsets = array.offsets.to_numpy()
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     spans = zip(offsets[:-1], offsets[1:], valid, strict=True)
@@ -80,7 +80,7 @@ def _number_lists(array: pa.ListArray | pa.MapArray, elements: np.ndarray) -> np
 
 
 def _together(numbers: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int]:
-    """A number for each pair that occurs, and how many there are."""
+    """Assign numbers to the distinct pairs; return them and how many there are."""
     if not len(numbers):
         return numbers, 0
     mixed = numbers * (int(others.max()) + 1) + others

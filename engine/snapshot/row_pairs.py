@@ -9,7 +9,7 @@ from engine.snapshot.row_numbers import occurrences, row_numbers, value_numbers
 
 
 def remove_common_rows(removed: pa.Table, added: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Removed and added rows without those that both hold, as often as both do."""
+    """Remove the rows common to both sides, once for each occurrence in both."""
     if not removed.num_rows or not added.num_rows:
         return removed, added
     numbers = row_numbers(pa.concat_tables([removed, added]))
@@ -23,10 +23,11 @@ def remove_common_rows(removed: pa.Table, added: pa.Table) -> tuple[pa.Table, pa
 def pair_by_keys(
     removed: pa.Table, added: pa.Table, keys: Sequence[str]
 ) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table, bool]:
-    """Removed and added rows of equal keys as changed rows; the n-th of a key with the n-th.
+    """Pair removed and added rows with equal keys into changed rows, in order of occurrence.
 
     Returns:
-        What is left of either, the changed rows before and after, and whether a key comes twice.
+        The remaining removed and added rows, the changed rows before and after, and whether a key
+        occurs twice.
     """
     both = pa.concat_tables([removed.select(keys), added.select(keys)])
     numbers = row_numbers(both)
@@ -53,7 +54,7 @@ def _all_but(places: np.ndarray, count: int) -> pa.Array:
 
 
 def find_changed_cells(before: pa.Table, after: pa.Table) -> list[np.ndarray]:
-    """For each column, which rows hold another value after than before."""
+    """Return for each column a mask of the rows with a changed value."""
     cells = []
     for old, new in zip(before.columns, after.columns, strict=True):
         numbers = value_numbers(pa.chunked_array([*old.chunks, *new.chunks], old.type))

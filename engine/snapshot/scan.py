@@ -44,7 +44,7 @@ class Scannable(TableShape, Protocol):
 
 
 def prune(table: Scannable, files: pa.Table, condition: Expression | None) -> pa.Table:
-    """The files that may hold rows a condition matches: what is left out is proved to hold none."""
+    """Return the files possibly holding rows that match; the others provably hold none."""
     if condition is None:
         return files
     left = prune_partitions(
@@ -61,7 +61,7 @@ def prune(table: Scannable, files: pa.Table, condition: Expression | None) -> pa
 def _prune_by_statistics(
     table: Scannable, files: pa.Table, conjuncts: Sequence[Expression]
 ) -> pa.Table:
-    """Comparisons with constants first, since they are quick; then what is left to ask."""
+    """Prune by comparisons with constants first, which is fast; then by the remaining conjuncts."""
     simple, others = [], []
     for part in conjuncts:
         comparison = parse_comparison(part, table.schema, table.mapping_mode)
@@ -85,12 +85,12 @@ def scan(
     columns: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> pa.Table:
-    """The rows of a table that a condition matches, in the order of its files.
+    """Read the rows of a table matching a condition, in the order of its files.
 
     Raises:
         UnknownColumnError: the schema has no such column.
         RequestError: the limit is negative.
-        UnsupportedTypeError: a column of a type that only other engines have.
+        UnsupportedTypeError: a column has a type only other engines support.
     """
     if limit is not None and limit < 0:
         msg = f"A limit of {limit} rows cannot be."
@@ -108,12 +108,12 @@ def iter_scan(
     limit: int | None,
     batch_bytes: int | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a table that a condition matches, as `scan`; no batch has more `batch_bytes`.
+    """Yield the rows of a table matching a condition, in batches of up to `batch_bytes`.
 
     Raises:
         UnknownColumnError: the schema has no such column.
-        CellLimitError: a row holds more than `batch_bytes`.
-        UnsupportedTypeError: a column of a type that only other engines have.
+        CellLimitError: a row exceeds `batch_bytes`.
+        UnsupportedTypeError: a column has a type only other engines support.
     """
     names = _column_names(table.schema, columns)
     needed = list(names)
@@ -182,7 +182,7 @@ def prune_partitions(
     partition_columns: Sequence[str],
     mode: str,
 ) -> pa.Table:
-    """The files whose partition may match the condition."""
+    """Return the files whose partition values may match the condition."""
     fields = [named for name in partition_columns if (named := schema.get(name)) is not None]
     touched = {path[0].lower() for path in columns_of(condition)}
     if files.num_rows == 0 or not touched & {field.name.lower() for field in fields}:
@@ -207,7 +207,7 @@ def is_on_partitions_alone(condition: Expression, partition_columns: Sequence[st
 
 
 def _values_of(column: pa.ChunkedArray, key: str) -> pa.ChunkedArray:
-    """The value that each map has for a key."""
+    """Look up a key in each map."""
     chunks = [_lookup(chunk, key) for chunk in column.chunks]
     return pa.chunked_array(chunks, type=column.type.item_type)
 
@@ -224,7 +224,7 @@ def _lookup(maps: pa.MapArray, key: str) -> pa.Array:
 
 
 def _number_combinations(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
-    """A row of each distinct combination, and the number of the combination of every row."""
+    """Return one row per distinct combination, and the combination number of every row."""
     samples = np.zeros(1, dtype=np.int64)
     numbers = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
@@ -236,7 +236,7 @@ def _number_combinations(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray
 
 
 def _dense(mixed: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
-    """A place of each number below a bound that occurs, and all of them renumbered without gaps."""
+    """Renumber without gaps; return one index for each number, and the new numbers."""
     if bound > 2 * len(mixed):
         _, samples, numbers = np.unique(mixed, return_index=True, return_inverse=True)
         return samples, numbers

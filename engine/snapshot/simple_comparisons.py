@@ -1,7 +1,8 @@
-"""The commonest conditions over many files: a column compared with constants.
+"""Fast pruning by the most common conditions: a column compared with constants.
 
-Statistics of a million files are decoded for the compared columns alone and compared at once. What is
-more than `column = 5`, `name < 'x'` or `day IN (…)` is left to `engine.snapshot.data_skipping`.
+Statistics of a million files are decoded for the compared columns only and compared in one pass.
+Anything beyond `column = 5`, `name < 'x'` or `day IN (…)` is left to
+`engine.snapshot.data_skipping`.
 """
 
 import re
@@ -53,7 +54,7 @@ class ColumnComparison:
         return any(test(low, high, value) for value in self.values)
 
     def _check_bound(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """The bound if it is a value of the column's type, else None: no bound."""
+        """Return the bound if it is a value of the column's type, else None."""
         if self.kind in INTEGRALS:
             return value if type(value) is int else None
         if not isinstance(value, str):
@@ -64,7 +65,7 @@ class ColumnComparison:
 def parse_comparison(
     condition: Expression, schema: StructType, mode: str
 ) -> ColumnComparison | None:
-    """The condition as a comparison, None if it is more than that."""
+    """Parse a condition as a simple comparison; return None if it is anything else."""
     if not isinstance(condition, Call):
         return None
     if condition.function == "in":
@@ -78,7 +79,7 @@ def parse_comparison(
 
 
 def prune_by(files: pa.Table, comparisons: Sequence[ColumnComparison]) -> pa.Table:
-    """The files whose statistics leave every comparison possible."""
+    """Return the files whose statistics allow every comparison to be true."""
     names = list(dict.fromkeys(comparison.name for comparison in comparisons))
     decode = _decoder(tuple(names))
     placed = [(f"f{names.index(comparison.name)}", comparison) for comparison in comparisons]
@@ -103,7 +104,7 @@ def _all_possible(stats: Any, comparisons: Sequence[tuple[str, ColumnComparison]
         if nulls is not None and low is None and high is None and stats.numRecords is not None:
             count = getattr(nulls, field)
             if type(count) is int and 0 < count == stats.numRecords:
-                return False  # null alone makes no comparison true
+                return False  # no comparison with null is true
         if not comparison.may_hold(low, high):
             return False
     return True
@@ -111,7 +112,7 @@ def _all_possible(stats: Any, comparisons: Sequence[tuple[str, ColumnComparison]
 
 @lru_cache(maxsize=64)
 def _decoder(names: tuple[str, ...]) -> Callable[[str], Any]:
-    """Decodes the statistics of the compared columns and skips all others."""
+    """Return a decoder for the statistics of the compared columns, skipping all others."""
     fields = [(f"f{place}", Any, None) for place in range(len(names))]
     bounds = msgspec.defstruct(
         "_Bounds", fields, rename=dict(zip((f[0] for f in fields), names, strict=True))
@@ -144,7 +145,7 @@ def _build_comparison(
 
 
 def _constant(expression: Expression, kind: DataType) -> int | str | None:
-    """The value in the form of statistics, None where it is not of the column's own type."""
+    """Convert a constant to its form in statistics; return None if its type is not the column's."""
     if not isinstance(expression, Literal) or expression.value is None:
         return None
     value = expression.value

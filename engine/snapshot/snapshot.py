@@ -1,4 +1,4 @@
-"""A version of a table: a value that keeps, however long it is read."""
+"""A version of a table as an immutable value."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -42,17 +42,17 @@ _LISTED = ["path", "size", "partition_values", "modification_time"]
 
 
 class Snapshot:
-    """A table at one version: its metadata and live files, and its rows when requested.
+    """A table at one version: its metadata and live files, and its rows on request.
 
-    Nothing of it changes; what costs I/O or time is computed when first requested.
+    It is immutable; anything that costs I/O or time is computed on first use.
     """
 
     def __init__(self, store: Store, state: TableState, allowed_roots: Sequence[str] = ()) -> None:
-        """A snapshot of a replayed state.
+        """Build a snapshot from a replayed state.
 
         Raises:
-            UnsupportedFeatureError: reading it needs a feature that this engine lacks.
-            MalformedLogError: the schema is not one, or a partition column is not in it.
+            UnsupportedFeatureError: reading it needs a feature this engine lacks.
+            MalformedLogError: the schema is invalid, or lacks a partition column.
         """
         check_readable(store.root, state.protocol)
         self.store = store
@@ -78,7 +78,7 @@ class Snapshot:
 
     @property
     def protocol(self) -> Protocol:
-        """What readers and writers must know."""
+        """The requirements on readers and writers."""
         return self.state.protocol
 
     @property
@@ -93,7 +93,7 @@ class Snapshot:
 
     @property
     def domains(self) -> dict[str, DomainMetadata]:
-        """The metadata domains that are in force, by name."""
+        """The active metadata domains, by name."""
         return self.state.domains
 
     @property
@@ -142,10 +142,10 @@ class Snapshot:
 
     @property
     def timestamp(self) -> datetime:
-        """When the version was committed, UTC.
+        """The commit time of the version, in UTC.
 
         Raises:
-            MalformedLogError: the log says a time that no calendar has.
+            MalformedLogError: the log's time is outside the calendar.
         """
         try:
             return utc_from_ms(self.timestamp_ms)
@@ -155,9 +155,9 @@ class Snapshot:
 
     @cached_property
     def checksum_differences(self) -> tuple[str, ...]:
-        """Where the version's checksum and its log disagree; the log is right.
+        """Differences between the version's checksum and its log; the log is right.
 
-        Empty where they agree, and where there is no checksum that can be read.
+        Empty if they agree, or without a readable checksum.
         """
         checksum = read_checksum(self.store, self.version)
         return () if checksum is None else differences(checksum, self.state)
@@ -174,10 +174,10 @@ class Snapshot:
 
     @cached_property
     def row_count(self) -> int:
-        """Live rows, to be shown: as statistics claim, from the footers of files that claim nothing.
+        """The number of live rows, for display: from statistics, else from footers.
 
         Raises:
-            DataFileError: a footer was needed and cannot be read.
+            DataFileError: a footer was needed and is unreadable.
         """
         counts = num_records(self.state.files.column("stats"))
         total = int(pc.sum(counts).as_py() or 0)
@@ -187,17 +187,18 @@ class Snapshot:
         return total - int(pc.sum(deleted).as_py() or 0)
 
     def files(self, condition: str | Expression | None = None) -> pa.Table:
-        """The live files that may hold rows a condition matches, one row each.
+        """Return the live files possibly holding matching rows, one row each.
 
-        Columns: path, size, partition_values, modification_time, num_records, stats, deletion_vector
-        (its descriptor or null), base_row_id. Paths and partition values are as in the log.
+        Columns: path, size, partition_values, modification_time, num_records, stats,
+        deletion_vector (its descriptor or null), base_row_id. Paths and partition values are as in
+        the log.
         """
         return list_files(self._may_match(self._parse_condition(condition)))
 
     def add_files(
         self, condition: str | Expression | None = None, paths: Iterable[str] | None = None
     ) -> list[AddFile]:
-        """The live files that may match, as whole actions; with `paths`, only files of these paths."""
+        """Return the live files that may match, as full actions; with `paths`, only these files."""
         if paths is None:
             return adds_of(self._may_match(self._parse_condition(condition)))
         listed_paths = pa.array(list(paths), pa.string())
@@ -211,16 +212,16 @@ class Snapshot:
         condition: str | Expression | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """The rows, with deletion vectors and column mapping applied.
+        """Read the rows, with deletion vectors and column mapping applied.
 
         Args:
-            columns: logical names of top-level columns, in the order wanted; all by default.
-            condition: rows for which it is not true are left out.
-            limit: at most so many rows, whichever are found first.
+            columns: logical names of top-level columns, in the requested order; all by default.
+            condition: only rows for which it is true are returned.
+            limit: the maximum number of rows; the first ones found.
 
         Raises:
-            DataFileError: a file that the log names is missing or damaged.
-            PathOutsideRootError: one lies outside the table and the allowed roots.
+            DataFileError: a file named by the log is missing or damaged.
+            PathOutsideRootError: a file lies outside the table and the allowed roots.
             UnknownColumnError: the schema has no such column.
         """
         return scan(self, self._parse_condition(condition), columns=columns, limit=limit)
@@ -228,17 +229,17 @@ class Snapshot:
     def iter_first_rows(
         self, columns: Sequence[str], condition: str | None, limit: int, batch_bytes: int
     ) -> Iterator[pa.Table]:
-        """Yield what `to_arrow` returns in batches of at most so many decoded bytes.
+        """Yield the rows of `to_arrow` in batches limited in decoded bytes.
 
         Raises:
-            CellLimitError: a row holds more; otherwise as `to_arrow`.
+            CellLimitError: a row exceeds the limit; otherwise as in `to_arrow`.
         """
         return iter_scan(self, self._parse_condition(condition), columns, limit, batch_bytes)
 
     def update(self) -> "Snapshot":
-        """The latest version, read from this one on; itself if there is none newer.
+        """Load the latest version incrementally; return this snapshot if it is the latest.
 
-        Where another table is in the place of the one that was read, that one's.
+        If another table has replaced this one, the new table's snapshot is returned.
         """
         newer = list_newer(self.store, self.state)
         if newer is not None and newer.version == self.version:
@@ -252,13 +253,13 @@ class Snapshot:
         return Snapshot(self.store, state, self.allowed_roots)
 
     def is_in_place(self) -> bool:
-        """Whether the log that it was read from is surely still there, with this version in it."""
+        """Return whether the log it was read from certainly still exists and has this version."""
         return is_in_place(self.store, self.state.tip)
 
     def _may_match(self, condition: Expression | None) -> pa.Table:
-        """The live files that a condition leaves; a statement asks for them more than once.
+        """Return the live files left by a condition; the last result is cached for repeated use.
 
-        Threads share a snapshot, and each may ask with a condition of its own.
+        Threads share a snapshot, and each may use its own condition.
         """
         left = self._left
         if left is not None and left[0] == condition:
@@ -281,13 +282,13 @@ def list_files(rows: pa.Table) -> pa.Table:
 def load_snapshot(
     store: Store, version: int | None = None, allowed_roots: Sequence[str] = ()
 ) -> Snapshot:
-    """A table at a version, at the latest by default.
+    """Load a table at a version, by default the latest.
 
     Raises:
         TableNotFoundError: there is no log.
-        VersionNotFoundError: the log does not hold that version.
+        VersionNotFoundError: the log no longer has this version.
         MalformedLogError: the log breaks the protocol; `LogGapError` if commits are missing.
-        UnsupportedFeatureError: reading it needs a feature that this engine lacks.
+        UnsupportedFeatureError: reading it needs a feature this engine lacks.
     """
     state = load_table_state(store, version)
     return Snapshot(store, state, allowed_roots)
@@ -314,7 +315,7 @@ def _schema_of(table: str, metadata: Metadata) -> StructType:
 def read_clustering_columns(
     domain: DomainMetadata, schema: StructType, mode: str
 ) -> tuple[str, ...]:
-    """The logical names behind the physical ones that the domain lists."""
+    """Return the logical names of the clustering columns in a metadata domain."""
     return tuple(".".join(_logical(path, schema, mode)) for path in clustering_paths(domain))
 
 

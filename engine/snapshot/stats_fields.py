@@ -1,4 +1,4 @@
-"""Which names of columns a decoder of statistics can be made for."""
+"""Column names supported by decoders of statistics."""
 
 import re
 
@@ -6,5 +6,5 @@ _UNFIT = re.compile(r'[\x00-\x1f"\\]')
 
 
 def can_be_decoded(physical_name: str) -> bool:
-    """Whether it may stand in JSON as it is, which msgspec asks of a struct's fields."""
+    """Return whether the name needs no escapes in JSON, as msgspec requires of struct fields."""
     return _UNFIT.search(physical_name) is None

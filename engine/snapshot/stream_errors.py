@@ -13,7 +13,7 @@ class StreamError(EngineError):
 
 
 class SourceSchemaChangedError(StreamError):
-    """The source's metadata changed in a version that the stream has not read yet."""
+    """The source's metadata changed in a version not yet read by the stream."""
 
     code = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
     sqlstate = "KD007"
@@ -40,7 +40,7 @@ class SourceReplacedError(StreamError):
 
 
 class SourceRowsRemovedError(StreamError):
-    """A version of the source removed rows, which a stream of appends cannot say."""
+    """A version of the source removed rows, which a stream of appends cannot express."""
 
     code = "DELTA_SOURCE_IGNORE_DELETE"
     sqlstate = "0A000"
@@ -54,7 +54,7 @@ class SourceRowsRemovedError(StreamError):
 
 
 class SourceRowsChangedError(StreamError):
-    """A version of the source rewrote rows that the stream has passed on before."""
+    """A version of the source rewrote rows already delivered by the stream."""
 
     code = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
     sqlstate = "0A000"
@@ -69,7 +69,7 @@ class SourceRowsChangedError(StreamError):
 
 
 class StreamLogCleanedError(StreamError):
-    """Versions that a stream has not read yet are no longer in the log."""
+    """Versions not yet read by the stream are no longer in the log."""
 
     code = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
     sqlstate = "XXKDS"

@@ -1,8 +1,8 @@
-"""The log of a table as a stream of files: what the table held at first, then what was added.
+"""The log of a table as a stream of files: the initial content of the table, then added files.
 
-Versions that moved rows (`dataChange` false) are passed over. A version that removed or changed rows
-stops the stream unless it is told otherwise, and so does one that changed the metadata. A batch may
-end inside of a version; a version is checked whole before its first file is given out.
+Versions with only moved rows (`dataChange` false) are skipped. A version with removed or changed
+rows stops the stream unless an option allows it, and so does a change of metadata. A batch may end
+inside a version; a version is checked in full before its first file is delivered.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ class MetadataChange:
 
 
 def schema_changes(before: Metadata, after: Metadata) -> list[MetadataChange]:
-    """How columns and partitioning changed; what the table notes at its columns is no change."""
+    """Return the changes of columns and partitioning; notes in column metadata do not count."""
     if bool(before.schema_string) != bool(after.schema_string):
         return [MetadataChange("its schema is said in one of the two versions alone")]
     changes = list(_struct_changes(_schema(before), _schema(after), ""))
@@ -61,7 +61,7 @@ def schema_changes(before: Metadata, after: Metadata) -> list[MetadataChange]:
 
 
 def property_changes(before: Metadata, after: Metadata) -> list[MetadataChange]:
-    """Which table properties were set, changed or unset."""
+    """Return the table properties set, changed or unset."""
     keys = sorted(before.configuration.keys() | after.configuration.keys())
     return [
         MetadataChange(f"the property {key} changed", additive=True)
@@ -77,7 +77,7 @@ def _schema(metadata: Metadata) -> StructType:
 def _struct_changes(before: StructType, after: StructType, prefix: str) -> Iterator[MetadataChange]:
     left = {_identity(column): column for column in before}
     right = {_identity(column): column for column in after}
-    if not left.keys() & right.keys():  # column mapping came or went: names are all there is
+    if not left.keys() & right.keys():  # column mapping was switched: compare by name only
         left = {column.name.lower(): column for column in before}
         right = {column.name.lower(): column for column in after}
     for key, column in left.items():
@@ -111,19 +111,19 @@ def _field_changes(
 
 
 def _identity(column: StructField) -> object:
-    """What stays with a column when it is renamed."""
+    """Return the identity of a column, which survives renames."""
     number = field_id(column)
     return column.name.lower() if number is None else number
 
 
 def _is_same_in_files(before: StructField, after: StructField) -> bool:
-    """Whether files call a column as before: a table that is replaced numbers its columns from 1 again."""
+    """Return whether files name a column as before; a replaced table restarts column ids at 1."""
     was, now = (column.metadata.get(PHYSICAL_NAME_KEY) for column in (before, after))
     return was == now or (was or before.name) == (now or after.name)
 
 
 def _bare(data_type: DataType) -> DataType:
-    """The type without nullability and metadata."""
+    """Strip nullability and metadata from a type."""
     match data_type:
         case StructType(fields):
             return StructType(tuple(StructField(f.name, _bare(f.type)) for f in fields))
@@ -140,14 +140,14 @@ _KEPT_VERSIONS = 64
 
 @dataclass(frozen=True)
 class StreamTerms:
-    """Under which metadata a stream reads, and what it passes over.
+    """The metadata a stream reads under, and the changes it tolerates.
 
     Attributes:
         metadata: the table's as of `version`; rows are read under its schema.
-        tip: by what the log is known again that the terms were taken from.
-        accepted_version: up to there changes of the metadata have been looked at by a person.
+        tip: identifies the log the terms were taken from.
+        accepted_version: changes of metadata up to this version were accepted by a person.
         heeds_properties: whether a change of properties alone stops the stream too.
-        remedy: what to do about a change of the metadata.
+        remedy: the remedy for a change of metadata.
     """
 
     metadata: Metadata
@@ -179,9 +179,9 @@ class StreamLimits:
 
 @dataclass
 class StreamLog:
-    """The files of a stream, by position. What was read of the log is kept for a while.
+    """The files of a stream, by position, with a cache of recently read commits.
 
-    Nothing is given out of another log than the one that was read first.
+    It refuses to continue with another log than it first read.
     """
 
     store: Store
@@ -191,14 +191,14 @@ class StreamLog:
     _last_read: Tip | None = None
 
     def latest_version(self, from_version: int) -> int | None:
-        """The latest version whose commit the log holds, None if there is none from there on."""
+        """Return the latest version in the log, None if there is none from `from_version` on."""
         return max(list_versions(self.store, from_version), default=None)
 
     def batch_end(self, start: Position, limits: StreamLimits, last_version: int) -> Position:
-        """Where a batch that begins at `start` ends: `start` itself if there is nothing new.
+        """Return the end of a batch beginning at `start`; `start` itself if there is nothing new.
 
         Raises:
-            StreamError: the stream may not go on; what can be read before is given out first.
+            StreamError: the stream may not continue; readable earlier files are delivered first.
         """
         if start.version > last_version + 1:
             self._check_reached(start)
@@ -218,12 +218,12 @@ class StreamLog:
         return end
 
     def check_since(self, start: Position) -> None:
-        """Refuse to read what lies between a position and the terms if its meaning was lost since.
+        """Refuse to read rows between a position and the terms if a column lost its meaning since.
 
-        Columns that were added meanwhile do no harm: they are null in older rows.
+        Columns added meanwhile are harmless: they are null in older rows.
 
         Raises:
-            SourceSchemaChangedError: a column was dropped, renamed or of another type then.
+            SourceSchemaChangedError: a column was dropped, renamed or changed its type.
         """
         before = self._metadata_before(start)
         for version in range(start.version + start.initial, self.terms.version + 1):
@@ -235,7 +235,7 @@ class StreamLog:
                 ),
                 None,
             )
-            if after is None or not after.schema_string:  # who says none says it later
+            if after is None or not after.schema_string:  # the schema comes in a later action
                 continue
             changes = schema_changes(before, after) if before is not None else []
             lost = [change for change in changes if not change.additive]
@@ -244,10 +244,10 @@ class StreamLog:
             before = after
 
     def files(self, start: Position, end: Position) -> list[AddFile]:
-        """The files between two positions, `end` left out.
+        """Return the files between two positions, `end` excluded.
 
         Raises:
-            StreamError: the stream may not go on.
+            StreamError: the stream may not continue.
         """
         adds: list[AddFile] = []
         if start == end:
@@ -263,7 +263,7 @@ class StreamLog:
     def _walk(
         self, start: Position, last_version: int
     ) -> Iterator[tuple[AddFile | None, Position]]:
-        """Files with the position after each; None for a version that has none to give."""
+        """Yield files with the position after each; None for a version without files."""
         version, index = start.version, start.index
         if start.initial:
             yield from _iter_positions(
@@ -277,7 +277,7 @@ class StreamLog:
             version, index = version + 1, 0
 
     def _files_of_snapshot(self, version: int) -> list[AddFile]:
-        """The oldest first, in an order that any later look at the same version gives again."""
+        """Return a version's files, oldest first, in an order stable across reads."""
         if self._initial is None or self._initial[0] != version:
             try:
                 snapshot = load_snapshot(self.store, version)
@@ -298,17 +298,17 @@ class StreamLog:
         return commit
 
     def _check_in_place(self) -> None:
-        """Make sure that what was read just now is of the log that was read first.
+        """Check that the data just read belongs to the log first read.
 
         Raises:
-            SourceReplacedError: it is not.
+            SourceReplacedError: it does not.
         """
         tips = (recent for recent in (self.terms.tip, self._last_read) if recent is not None)
         if any(is_replaced(self.store, tip) for tip in tips):
             raise self._source_replaced_error()
 
     def _check_reached(self, start: Position) -> None:
-        """Make sure that the log leads up to a position."""
+        """Check that the log reaches up to a position."""
         latest = self.latest_version(0)
         if latest is None or start.version > latest + 1:
             raise self._source_replaced_error()
@@ -326,7 +326,7 @@ class StreamLog:
         return self._added[version]
 
     def _check_commit(self, commit: LogCommit) -> list[AddFile]:
-        """The files that a version gives to the stream, once nothing speaks against it."""
+        """Return the files a version adds to the stream, after checking all its actions."""
         for action in commit.actions:
             if isinstance(action, Metadata):
                 self._check_metadata(commit.version, action)
@@ -346,7 +346,7 @@ class StreamLog:
         raise refusal(self.store.root, commit.version, name, removed[0].path)
 
     def _check_metadata(self, version: int, metadata: Metadata) -> None:
-        """Stop at what changed after the terms were taken; `check_since` has seen the rest."""
+        """Raise an error for changes after the terms were taken; `check_since` covers the others."""
         terms = self.terms
         if metadata.id != terms.metadata.id:
             raise SourceReplacedError(self.store.root, terms.metadata.id, metadata.id)

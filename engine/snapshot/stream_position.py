@@ -16,9 +16,9 @@ class Position:
     """The next file to read.
 
     Attributes:
-        version: of the source.
-        index: of the file among those that the version added, or among those of the snapshot.
-        initial: the files are those of the whole table at that version.
+        version: the version of the source.
+        index: the file's index among the files added by the version, or among the snapshot's files.
+        initial: whether the files are those of the whole table at this version.
     """
 
     version: int
@@ -26,21 +26,21 @@ class Position:
     initial: bool = False
 
     def to_number(self) -> int:
-        """A number that grows as the stream advances: version, initial or not, index.
+        """Encode the position as a number growing with the stream: version, initial or not, index.
 
-        It fits the 63 bits of a `txn` action's version as long as the index is below `MAX_INDEX`.
+        It fits the 63 bits of a `txn` action's version while the index is below `MAX_INDEX`.
         """
         part = self.index if self.initial else _IS_COMMIT + self.index
         return (self.version << _VERSION_BITS) + part
 
     @classmethod
     def from_number(cls, number: int) -> "Position":
-        """The position that `to_number` made a number of."""
+        """Decode a position encoded by `to_number`."""
         version, part = number >> _VERSION_BITS, number & ((1 << _VERSION_BITS) - 1)
         return cls(version, part & (_IS_COMMIT - 1), initial=part < _IS_COMMIT)
 
     def to_json(self, table_id: str) -> dict[str, Any]:
-        """An offset of Spark's checkpoint."""
+        """Return the position as an offset for Spark's checkpoint."""
         return {
             "table": table_id,
             "version": self.version,
@@ -50,10 +50,10 @@ class Position:
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any]) -> "Position":
-        """The position of an offset.
+        """Parse an offset.
 
         Raises:
-            RequestError: it is no offset of this source.
+            RequestError: it is not an offset of this source.
         """
         version, index = offset.get("version"), offset.get("index")
         initial = offset.get("initial")

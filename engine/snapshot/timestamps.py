@@ -1,4 +1,4 @@
-"""Times that people and programs ask for, in milliseconds."""
+"""Timestamps from people and programs, in milliseconds."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -8,9 +8,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def timestamp_to_ms(timestamp: datetime | date | int | str) -> int:
-    """Milliseconds since the epoch of a datetime, a date, ISO 8601 text, or of themselves.
+    """Convert a datetime, a date, ISO 8601 text or milliseconds to milliseconds since the epoch.
 
-    What has no zone is UTC. Fractions of a millisecond are dropped.
+    Values without a time zone are UTC. Fractions of a millisecond are dropped.
 
     Raises:
         RequestError: it is none of these.
