@@ -1,17 +1,17 @@
 """What a winning commit did to files, and what this transaction stages for them, path by path."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from engine.actions.codec import Action
-from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 _COPIED = ("numCopiedRows", "numTargetRowsCopied", "num_copied_rows", "num_target_rows_copied")
-_MERGE_CLAUSES = ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
+MERGE_CLAUSES = ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
 _WRITES_NEW_ROWS = frozenset({"WRITE", "STREAMING UPDATE"})
 
 
@@ -83,7 +83,9 @@ def both_delete(current: CurrentTransaction, winner: WinningCommit) -> bool:
     if any(isinstance(action, AddCDCFile) for action in current.actions):
         return False
     only_takes = _only_takes_rows(current.actions) and _only_takes_rows(winner.actions)
-    return only_takes and bool(winner.removes) and _deletes_by_its_record(winner.info)
+    info = winner.info
+    deletes_only = records_deletes_only(info.operation, info.operation_parameters)
+    return only_takes and bool(winner.removes) and deletes_only
 
 
 def find_fully_deleted(current: CurrentTransaction, winner: WinningCommit) -> frozenset[str]:
@@ -98,11 +100,11 @@ def _only_takes_rows(actions: Iterable[Action]) -> bool:
     return all(change.remove is not None for change in changes_of(actions).values())
 
 
-def _deletes_by_its_record(info: CommitInfo) -> bool:
+def records_deletes_only(operation: str | None, parameters: Mapping[str, Any] | None) -> bool:
     """Return whether a commit was a DELETE, or a MERGE of which every clause deletes."""
-    if info.operation != "MERGE":
-        return info.operation == "DELETE"
-    recorded = [(info.operation_parameters or {}).get(name, "[]") for name in _MERGE_CLAUSES]
+    if operation != "MERGE":
+        return operation == "DELETE"
+    recorded = [(parameters or {}).get(name, "[]") for name in MERGE_CLAUSES]
     try:
         clauses = [clause for text in recorded for clause in json.loads(text)]
         return bool(clauses) and all(clause["actionType"] == "delete" for clause in clauses)

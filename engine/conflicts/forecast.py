@@ -75,6 +75,7 @@ class ForecastSide:
         opens_all: whether its conditions rule out no file, whichever rows they name.
         reads_late: whether it reads the version to follow only when it commits, as VACUUM does.
         inserts: whether a MERGE may write new rows.
+        deletes_only: whether every clause of a MERGE deletes.
         changes_metadata: whether it changes the metadata too.
         changes_protocol: whether it changes the protocol too.
         actions: what it committed, where it has and that is known.
@@ -90,6 +91,7 @@ class ForecastSide:
     opens_all: bool = False
     reads_late: bool = False
     inserts: bool = True
+    deletes_only: bool = False
     changes_metadata: bool = False
     changes_protocol: bool = False
     actions: tuple[Action, ...] | None = None
@@ -204,6 +206,7 @@ def _statement(side: ForecastSide, setting: TableSetting) -> Statement:
         opens_all=side.opens_all,
         changes_metadata=side.changes_metadata or side.changes_protocol,
         inserts=side.inserts,
+        deletes_only=side.deletes_only,
     )
 
 
@@ -344,7 +347,7 @@ def _derive_row_conditions(
     winner: ForecastSide, taken: Sequence[Expression]
 ) -> tuple[Expression, ...] | None:
     """What holds of the rows that the winning commit wrote: empty where it writes none; None: not known."""
-    if winner.kind is StatementKind.DELETE:
+    if winner.kind is StatementKind.DELETE or winner.deletes_only:
         return ()
     if winner.kind is not StatementKind.UPDATE or winner.assigns is None:
         return None

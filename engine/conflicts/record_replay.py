@@ -136,7 +136,7 @@ def judge_commit(
     alike = asked.row_level or not (asked.rows_decided or replayed.certain or resolved)
     if alike and _is_as_strict(recorded_level, asked.level):
         return Judgement(Verdict.PASSES, "it landed at this level or a stricter one")
-    conflict = replayed.conflict
+    conflict = replayed.row_conflict if asked.row_level else replayed.conflict
     stopping = [version for version in resolved if version not in traced]
     if stopping and not asked.row_level:
         rule = conflict.rule if conflict else None

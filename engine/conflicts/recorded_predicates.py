@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddFile
-from engine.conflicts.reads import may_hold
-from engine.conflicts.transaction_info import WinningCommit
+from engine.conflicts.reads import may_hold, read_predicate
+from engine.conflicts.transaction_info import ReadPredicate, WinningCommit
 from engine.errors import ExpressionError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import (
@@ -70,6 +70,32 @@ def predicate_texts(info: CommitInfo) -> list[str] | None:
         predicates = [predicates] if predicates else []
     is_list = isinstance(predicates, list) and all(isinstance(text, str) for text in predicates)
     return predicates if is_list else None
+
+
+def recorded_read(info: CommitInfo, schema: StructType) -> ReadPredicate | None:
+    """Return the read of a DELETE or UPDATE; None where the log may not tell all that it read."""
+    texts = predicate_texts(info)
+    if texts is None or not _reads_predicate_only(info):
+        return None
+    return _parse_read(" AND ".join(f"({text})" for text in texts) or "TRUE", schema)
+
+
+@lru_cache(maxsize=256)
+def _parse_read(text: str, schema: StructType) -> ReadPredicate | None:
+    """Parse a recorded condition once: replays at several levels meet the same ones.
+
+    A text with a double quote or a backslash, a time that is not fixed, or a subquery, which may read
+    the table itself, does not tell which rows were read.
+    """
+    if _QUOTES & set(text):
+        return None
+    try:
+        tree, later = (parse_condition(text, schema, now_ms=ms) for ms in _TWO_TIMES_MS)
+    except ExpressionError:
+        return None
+    if tree != later or has_subquery(tree):
+        return None
+    return read_predicate(tree, every_match_changes=True)
 
 
 def _reads_predicate_only(info: CommitInfo) -> bool:

@@ -1,25 +1,24 @@
 """What if: a table's own history, held against another isolation level.
 
-The log records who read which version and, for most commands, by which condition. That is enough to
-run the checks again, with files alone and with a condition that is not recorded, or cannot be
-parsed, taken as a read of everything. So a verdict of "passes" is certain, one of "conflict" may owe
-to what the log does not say.
+The log records who read which version and, for DELETE and some UPDATEs, by which condition. That is
+enough to run the checks again, with files alone. Where the log may not tell all that was read, every
+row counts as read. So a verdict of "passes" is certain, one of "conflict" may owe to what the log
+does not say.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from engine.actions.commit_info import VACUUM_END, VACUUM_START
 from engine.conflicts.candidates import exempt_after, find_matching_reads
 from engine.conflicts.checker import find_conflict
+from engine.conflicts.footprint import both_delete
 from engine.conflicts.isolation import IsolationLevel, level_used
-from engine.conflicts.overlap import Overlap
+from engine.conflicts.overlap import FILES_ALONE, Overlap, RowEvidence
 from engine.conflicts.reads import read_predicate
-from engine.conflicts.recorded_predicates import predicate_texts
+from engine.conflicts.recorded_predicates import recorded_read
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
-from engine.errors import ConflictFacts, ExpressionError
-from engine.expressions.parse import parse_condition
+from engine.errors import ConflictFacts
 from engine.schema.types import StructType
 
 _READ_NOTHING = frozenset({"OPTIMIZE", "REORG", VACUUM_START, VACUUM_END})
@@ -40,7 +39,8 @@ class CommitReplay:
     """One commit of the history at the level requested.
 
     `overlapping_versions` landed between its read version and itself. `conflict` is what would have
-    stopped it, None if nothing. `certain` is false where what it read is not recorded.
+    stopped it where files decide, `row_conflict` where two DELETEs may share rows; None if nothing.
+    `certain` is false where what it read is not recorded.
     """
 
     version: int
@@ -48,6 +48,7 @@ class CommitReplay:
     overlapping_versions: tuple[int, ...]
     conflict: ConflictFacts | None
     certain: bool
+    row_conflict: ConflictFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,12 @@ def replay_history(
         winners = [
             later for later in ordered if current.read_version < later.version < commit.version
         ]
-        conflict = _first_conflict(current, winners, commit.version)
+        by_files, by_rows = (
+            _first_conflict(current, winners, commit.version, may_share_rows=may_share_rows)
+            for may_share_rows in (False, True)
+        )
         versions = tuple(later.version for later in winners)
-        yield CommitReplay(commit.version, commit.operation, versions, conflict, certain)
+        yield CommitReplay(commit.version, commit.operation, versions, by_files, certain, by_rows)
 
 
 def find_passed_over(
@@ -115,12 +119,21 @@ def rebuild_transaction(
 
 
 def _first_conflict(
-    current: CurrentTransaction, winners: Sequence[WinningCommit], attempted_version: int
+    current: CurrentTransaction,
+    winners: Sequence[WinningCommit],
+    attempted_version: int,
+    *,
+    may_share_rows: bool,
 ) -> ConflictFacts | None:
     exempted: tuple[WinningCommit, ...] = ()
     for winner in winners:
-        overlap = Overlap(current, winner, exempted, attempted_version=attempted_version)
-        conflict = find_conflict(overlap)
+        evidence = FILES_ALONE
+        if may_share_rows and both_delete(current, winner):
+            cleared = frozenset(add.key for add in winner.adds)
+            evidence = RowEvidence(cleared_adds=cleared, resolved_removes=winner.removed_paths)
+        conflict = find_conflict(
+            Overlap(current, winner, exempted, evidence, attempted_version=attempted_version)
+        )
         if conflict is not None:
             return conflict.conflict
         exempted = exempt_after(current, winner, exempted)
@@ -145,17 +158,5 @@ def _rebuild_reads(
 ) -> tuple[tuple[ReadPredicate, ...], bool]:
     if commit.is_blind_append or commit.operation in _READ_NOTHING or not commit.changes_data:
         return (), True
-    texts = predicate_texts(commit.info)
-    if commit.operation not in {"DELETE", "UPDATE"} or texts is None:
-        return (read_predicate(None),), False
-    try:
-        condition = " AND ".join(f"({text})" for text in texts) or "TRUE"
-        return (_read(condition, schema),), True
-    except ExpressionError:
-        return (read_predicate(None),), False
-
-
-@lru_cache(maxsize=256)
-def _read(text: str, schema: StructType) -> ReadPredicate:
-    """A recorded condition, parsed once: replays at several levels meet the same ones."""
-    return read_predicate(parse_condition(text, schema))
+    read = recorded_read(commit.info, schema)
+    return (read_predicate(None) if read is None else read,), read is not None

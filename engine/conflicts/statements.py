@@ -12,6 +12,7 @@ from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.candidates import find_matching_reads
+from engine.conflicts.footprint import MERGE_CLAUSES
 from engine.conflicts.isolation import level_used
 from engine.conflicts.reads import read_predicate
 from engine.conflicts.rebase import build_remove
@@ -27,6 +28,7 @@ from engine.expressions.parse import parse_condition
 
 READ_VERSION, WINNING_VERSION = 1, 2
 _PROTOCOL = Protocol(min_reader_version=3, min_writer_version=7)
+_DELETE_CLAUSE = {MERGE_CLAUSES[0]: '[{"actionType":"delete"}]'}
 _CLUSTERING = DomainMetadata(domain="delta.clustering", configuration="{}", removed=False)
 
 
@@ -80,7 +82,7 @@ class Statement:
     its own. `obstacle` says why its condition cannot be decided at row level. `reads_all`: besides
     the rows of its condition it reads every row. `opens_all`: its condition rules out no file, though
     it names rows. `changes_metadata`: it changes the metadata too. `inserts`: a MERGE may write new
-    rows.
+    rows. `deletes_only`: every clause of a MERGE deletes.
     """
 
     kind: StatementKind
@@ -94,6 +96,7 @@ class Statement:
     opens_all: bool = False
     changes_metadata: bool = False
     inserts: bool = True
+    deletes_only: bool = False
 
     @property
     def ids(self) -> range | None:
@@ -113,6 +116,7 @@ class StatementEffect:
     reads: tuple[ReadPredicate, ...] = ()
     reads_whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
+    parameters: Mapping[str, str] | None = None
 
 
 def build_current(
@@ -147,13 +151,18 @@ def build_winner(
     effect = _effect(statement, sample_table, name)
     reads = effect.reads or effect.reads_whole_table or statement.reads_all
     blind = adds_files_only(effect.actions) and not reads
-    info = CommitInfo(operation=effect.operation, is_blind_append=blind, read_version=READ_VERSION)
+    info = CommitInfo(
+        operation=effect.operation,
+        operation_parameters=dict(effect.parameters or {}),
+        is_blind_append=blind,
+        read_version=READ_VERSION,
+    )
     return WinningCommit(version=version, actions=effect.actions, info=info)
 
 
 def _effect(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     effect = EFFECTS[statement.kind](statement, sample_table, name)
-    inserts = statement.inserts and statement.kind in _INSERTS
+    inserts = statement.inserts and not statement.deletes_only and statement.kind in _INSERTS
     marks = sample_table.setting.identity and inserts
     if not (marks or statement.changes_metadata):
         return effect
@@ -208,11 +217,11 @@ def _merge(statement: Statement, sample_table: SampleTable, name: str) -> Statem
 
     A row that joins may match no clause: it is read then, and not changed.
     """
-    actions = (
-        *_remove_rows(statement, sample_table, name),
-        *_images(statement, sample_table, name),
-    )
-    return StatementEffect("MERGE", actions, (_read(statement, every_match_changes=False),))
+    reads = (_read(statement, every_match_changes=False),)
+    removed = tuple(_remove_rows(statement, sample_table, name))
+    if statement.deletes_only:
+        return StatementEffect("MERGE", removed, reads, parameters=_DELETE_CLAUSE)
+    return StatementEffect("MERGE", (*removed, *_images(statement, sample_table, name)), reads)
 
 
 def _overwrite(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:

@@ -159,7 +159,7 @@ CONFLICT_RULES = (
     Mutation(
         "any winning commit that only takes rows counts as a DELETE",
         FOOTPRINT,
-        "return only_takes and bool(winner.removes) and _deletes_by_its_record(winner.info)",
+        "return only_takes and bool(winner.removes) and deletes_only",
         "return only_takes and bool(winner.removes)",
     ),
     Mutation(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.actions.codec import Action
-from engine.commands.analysed_merge import BY_SOURCE, NOT_MATCHED
+from engine.commands.analysed_merge import BY_SOURCE, DELETE, NOT_MATCHED
 from engine.commands.model import (
     AddColumns,
     AddConstraint,
@@ -41,6 +41,7 @@ from engine.commands.model import (
 )
 from engine.commands.script import step_table
 from engine.conflicts.eligibility import IDENTITY_KEY
+from engine.conflicts.footprint import records_deletes_only
 from engine.conflicts.forecast import ForecastSide
 from engine.conflicts.reads import READS_TARGET, SUBQUERY, is_stable, row_obstacle
 from engine.conflicts.statements import StatementKind
@@ -188,6 +189,8 @@ def operation_of_commit(
         application=str(query) if query else None,
         conditions=condition.target_parts or None if condition else None,
         traced=client_of(commit.engine_info).name == THIS_ENGINE,
+        deletes_only=kind is StatementKind.MERGE
+        and records_deletes_only(commit.operation, commit.operation_parameters),
         changes_metadata=commit.changes_metadata,
         changes_protocol=commit.changes_protocol,
         actions=actions,
@@ -344,6 +347,7 @@ def _merge(operation: ForecastSide, command: Merge, target: Target) -> ForecastS
         reads_all=target.is_among(inner),
         opens_all=beyond,
         inserts=any(clause.when == NOT_MATCHED for clause in command.clauses),
+        deletes_only=all(clause.action == DELETE for clause in command.clauses),
     )
 
 

@@ -20,7 +20,7 @@ from engine.protocol.features import list_supported_features, upgrade
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.stateful import commands as c
-from tests.stateful.arrow_engine import Running, run
+from tests.stateful.arrow_engine import Running, log_parameters, run
 from tests.stateful.history import Setup, create
 
 LAYOUTS = {
@@ -79,8 +79,14 @@ class Pair:
     @classmethod
     def open(cls, setting: TableSetting, current: Statement, winner: Statement) -> "Pair":
         """Both have staged what they do, and neither has committed."""
-        table = _copy_of(setting)
+        table = copy_table(setting)
         return cls(_open_statement(table, *current, 2), _open_statement(table, *winner, 3))
+
+    @classmethod
+    def open_commands(cls, setting: TableSetting, current: c.Command, winner: c.Command) -> "Pair":
+        """Return two commands that have staged what they do on one version."""
+        table = copy_table(setting)
+        return cls(run(current, table, stats=True), run(winner, table, stats=True))
 
     def winner_commits(self) -> None:
         _commit(self.winner)
@@ -125,7 +131,8 @@ def _open_statement(table: DeltaTable, kind: StatementKind, place: Place, number
 
 
 def _commit(running: Running) -> None:
-    running.txn.commit(running.operation, even_if_empty=True)
+    parameters = log_parameters(running.command)
+    running.txn.commit(running.operation, parameters, even_if_empty=True)
 
 
 @cache
@@ -145,7 +152,8 @@ def _base(setting: TableSetting) -> str:
     return table.uri
 
 
-def _copy_of(setting: TableSetting) -> DeltaTable:
+def copy_table(setting: TableSetting) -> DeltaTable:
+    """Return a table of its own with the two files."""
     base = open_store(_base(setting))
     copy = open_store(f"memory://pairs/{uuid.uuid4()}")
     for file in base.list_all():

@@ -20,6 +20,7 @@ from engine.expressions.traits import split_conjuncts
 from engine.protocol.properties import IsolationLevel
 from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Pair, Place, happens
 from tests.shares import one_in
+from tests.stateful import commands as c
 
 RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
 MINE = Place(6)
@@ -98,6 +99,43 @@ def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: Isol
             seen = {place: error for place, error in seen.items() if place != OTHER_FILE}
             seen |= {OTHER_FILE: elsewhere} if elsewhere else {}
         _check(told, seen, f"{current} after {winner}")
+
+
+DELETE_PAIRS = {
+    "DELETE": (
+        Operation(kind=StatementKind.DELETE),
+        lambda n: c.Delete(n, MINE.range, promise=True),
+    ),
+    "MERGE that only deletes": (
+        Operation(kind=StatementKind.MERGE, deletes_only=True),
+        lambda n: c.Merge(n, MINE.rows, matched="delete", inserts=False),
+    ),
+    "MERGE that updates": (
+        Operation(kind=StatementKind.MERGE),
+        lambda n: c.Merge(n, MINE.rows, inserts=False),
+    ),
+    "UPDATE": (
+        Operation(kind=StatementKind.UPDATE),
+        lambda n: c.Update(n, MINE.range, MINE.x, promise=True),
+    ),
+}
+"""Commands that take one row, by what a forecast knows of them."""
+
+
+@pytest.mark.parametrize("level", [RELAXED, STRICT])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_commands_that_share_rows_are_forecast_as_they_are_decided(
+    layout: str, level: IsolationLevel
+):
+    """Of two that delete the same row only a DELETE may come second."""
+    setting = TableSetting(level=level, **LAYOUTS[layout])
+    for (mine, current), (theirs, winner) in product(DELETE_PAIRS.items(), DELETE_PAIRS.items()):
+        pair = Pair.open_commands(setting, current[1](2), winner[1](3))
+        pair.winner_commits()
+        conflict = pair.current_commits()
+        told = forecast(setting, current[0], winner[0])
+        said = SAME_ROW in CONFLICTS_AT[told.verdict]
+        assert said == (conflict is not None), f"{mine} after {theirs}: {told}"
 
 
 @pytest.mark.parametrize("kind", [StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE])

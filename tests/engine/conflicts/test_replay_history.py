@@ -1,23 +1,34 @@
 """What if the level had been another one, and which snapshots never were."""
 
+from engine.actions.table import Metadata
+from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.record_replay import ReplaySetting, judge_commit
+from engine.conflicts.recorded_predicates import READS_PREDICATE_ONLY
 from engine.conflicts.replay_history import (
     RecordedTable,
     find_passed_over,
     replay_history,
 )
+from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.transaction_info import WinningCommit
-from tests.engine.conflicts.overlaps import SCHEMA, add, remove, winner
+from tests.engine.conflicts.overlaps import SCHEMA, add, remove, vector, winner
 
 TABLE = RecordedTable("orders", SCHEMA, ("part",))
 
 
 def _commit(
-    *actions: object, version: int, read: int, operation: str, predicate: str | None = None, **rest
+    *actions: object,
+    version: int,
+    read: int,
+    operation: str,
+    predicate: str | None = None,
+    tags: dict[str, str] | None = None,
+    **rest: object,
 ) -> WinningCommit:
     commit = winner(*actions, version=version, read=read, operation=operation, **rest)
     parameters = None if predicate is None else {"predicate": f'["{predicate}"]'}
-    values = {"operation_parameters": parameters}
+    values = {"operation_parameters": parameters, "tags": tags}
     info = type(commit.info)(
         operation=operation,
         read_version=read,
@@ -69,3 +80,77 @@ def test_the_version_of_a_write_that_passed_an_append_over_is_out_of_order():
         (APPEND.version, DELETE_A.version)
     ]
     assert not list(find_passed_over([APPEND, DELETE_B], TABLE))
+
+
+def test_a_write_is_certain_only_where_the_log_tells_all_that_it_read():
+    """What may have read more counts as a read of everything: then "passes" is certain."""
+    tagged = {READS_PREDICATE_ONLY: "true"}
+    for operation, predicate, tags, certain in (
+        ("DELETE", "part = 'b'", None, True),
+        ("UPDATE", "part = 'b'", tagged, True),
+        ("UPDATE", "part = 'b'", None, False),  # a value it set may be a subquery over the table
+        ("UPDATE", "part = 'b'", {READS_PREDICATE_ONLY: "false"}, False),
+        ("MERGE", "part = 'b'", tagged, False),
+        ("DELETE", "part = 'b' AND part IN (SELECT part FROM t)", None, False),
+        ("DELETE", r"\"part\" = 'b'", None, False),  # a text here, a column for others
+        ("DELETE", "part = CAST(current_date() AS STRING)", None, False),
+        ("DELETE", "(part#12 = b)", None, False),
+        ("DELETE", None, None, False),
+    ):
+        write = _commit(
+            remove("h"), add("i", "b"),
+            version=2, read=0, operation=operation, predicate=predicate, tags=tags,
+        )  # fmt: skip
+        verdict = _verdicts(IsolationLevel.SERIALIZABLE, APPEND, write)[2]
+        assert verdict.certain is certain, (operation, predicate)
+        assert (verdict.conflict is None) is certain, (operation, predicate)
+
+
+def _mask(path: str, after: str, before: str | None = None) -> tuple[object, object]:
+    """Return a file under another deletion vector."""
+    return (
+        remove(path, deletion_vector=before and vector(before)),
+        add(path, deletion_vector=vector(after)),
+    )
+
+
+def test_two_deletes_of_shared_rows_pass_where_rows_decide():
+    """Another command between them stops the second, as it would have."""
+    first = _commit(
+        *_mask("f", "v1"), version=1, read=0, operation="DELETE", predicate="part = 'a'"
+    )
+    second = _commit(
+        *_mask("f", "v2", "v1"), version=2, read=0, operation="DELETE", predicate="part = 'a'"
+    )
+    update = _commit(
+        *_mask("f", "v1"), add("n", "a"), version=1, read=0, operation="UPDATE", predicate="TRUE"
+    )
+    metadata = winner(
+        *_mask("f", "v1"), Metadata(id="t", schema_string=SCHEMA.to_json()), version=1, read=0
+    )
+    level = IsolationLevel.SERIALIZABLE
+    setting = TableSetting(level, vectors=True)
+    for landed, row_level, verdict in (
+        (first, True, Verdict.PASSES),
+        (first, False, Verdict.CONFLICT),
+        (update, True, Verdict.UNDECIDABLE),
+        (metadata, True, Verdict.CONFLICT),
+    ):
+        replayed = _verdicts(level, landed, second)[2]
+        asked = ReplaySetting(level, row_level, rows_decided=True, eligible=setting)
+        judged = judge_commit(replayed, asked, recorded_level="WriteSerializable")
+        assert judged.verdict is verdict, (landed.operation, row_level)
+
+
+def test_an_append_that_a_delete_may_have_read_stops_the_second_delete():
+    """The first DELETE settles the order of the append, whichever rows the two share."""
+    append = _commit(add("w", "a"), version=1, read=0, operation="WRITE", blind=True)
+    first = _commit(
+        *_mask("f", "v1"), version=2, read=1, operation="DELETE", predicate="part = 'a'"
+    )
+    second = _commit(
+        *_mask("f", "v2", "v1"), version=3, read=0, operation="DELETE", predicate="part = 'a'"
+    )
+    replayed = _verdicts(IsolationLevel.WRITE_SERIALIZABLE, append, first, second)[3]
+    assert replayed.row_conflict is not None
+    assert replayed.row_conflict.rule == "data_added"

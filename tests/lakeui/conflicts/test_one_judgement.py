@@ -117,6 +117,37 @@ def test_what_is_said_of_a_job_is_what_the_matrix_says(layout, level):
         assert choose_worst(coming) == cells[current, winner], f"{current} after {winner}"
 
 
+DELETE_CLAUSES = {"matchedPredicates": '[{"actionType":"delete"}]', "notMatchedPredicates": "[]"}
+UPDATE_CLAUSES = {"matchedPredicates": '[{"actionType":"update"}]', "notMatchedPredicates": "[]"}
+UPDATE_ON = {**ON, "clauses": [{"when": "matched", "action": "update", "assignments": {"id": "1"}}]}
+SHARE_ROWS = {
+    "DELETE": (
+        Operation(kind=StatementKind.DELETE), ("delete", {"where": "id > 0"}), {"operation": "DELETE"},
+    ),
+    "MERGE that only deletes": (
+        Operation(kind=StatementKind.MERGE, deletes_only=True), ("merge", ON),
+        {"operation": "MERGE", "operation_parameters": DELETE_CLAUSES},
+    ),
+    "MERGE that updates": (
+        Operation(kind=StatementKind.MERGE), ("merge", UPDATE_ON),
+        {"operation": "MERGE", "operation_parameters": UPDATE_CLAUSES},
+    ),
+}  # fmt: skip
+"""The commands of the engine's own test, as jobs and as commits: which of them may share rows."""
+
+
+@pytest.mark.parametrize(("layout", "level"), SETTINGS)
+def test_jobs_and_commits_that_only_delete_are_judged_by_what_they_say(layout, level):
+    table = Table(name="t", **fields_of(layout, level))
+    setting = build_setting(table)
+    for (mine, current), (theirs, winner) in product(SHARE_ROWS.items(), SHARE_ROWS.items()):
+        told = forecast(setting, current[0], winner[0]).verdict
+        side = JobSide(Job(table=table, kind=current[1][0], parameters=current[1][1]))
+        landed = side.forecast_with_commit(Commit(engine_info="lakeui/1", **winner[2]), None)
+        coming = side.forecast_with_job(*winner[1], table.pk)
+        assert (landed.verdict, coming.verdict) == (told, told), f"{mine} after {theirs}"
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize(("layout", "level"), SETTINGS)
 def test_the_isolation_page_and_rest_show_the_matrix(layout, level):
