@@ -17,6 +17,8 @@ from engine.expressions.queries.syntax import (
 from engine.expressions.render import quote_string
 
 _TRANSACTIONS = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT"})
+_KINDS_OF_BEGIN = frozenset({"", ";", "ATOMIC", "TRANSACTION", "TRAN", "WORK"})
+"""What stands after a BEGIN that opens a transaction; else a script of statements follows."""
 _QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 _READS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN"})
 _OBJECTS = {
@@ -50,13 +52,7 @@ def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementEr
     word = cursor.peek() or (cursor.tokens[0].text if cursor.tokens else "")
     position = cursor.position
     if word in _TRANSACTIONS:
-        what = f"{word} is not supported: a transaction covers one table and one statement."
-        remedy = (
-            "Use MERGE to change a table in one commit, or send statements with ; between them: each "
-            "commits by itself, in order. Databricks Runtime 18.0 and later runs several as one "
-            "transaction (BEGIN ATOMIC, on Unity Catalog tables with catalog commits)."
-        )
-        return StatementError(what, remedy, position=position)
+        return StatementError(*refuse_transaction(word), position=position)
     if word in _QUERIES:
         return _query(cursor, word)
     if word in _READS:
@@ -66,6 +62,23 @@ def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementEr
         return StatementError(what, remedy, position=position)
     what = f"No statement begins with {word[:60]!r}."
     return StatementError(what, f"Use {', '.join(statements)}.", position=position)
+
+
+def opens_transaction(cursor: StatementCursor) -> bool:
+    """Return whether the statement ahead is about a transaction, and not a script of Spark's."""
+    word, following = cursor.peek(), cursor.peek(1)
+    return word in _TRANSACTIONS and (word != "BEGIN" or following in _KINDS_OF_BEGIN)
+
+
+def refuse_transaction(word: str) -> tuple[str, str]:
+    """Return why there is no transaction of several statements, and what to do instead."""
+    what = f"{word} is not supported: a transaction covers one table and one statement."
+    remedy = (
+        "Use MERGE to change a table in one commit, or send statements with ; between them: each "
+        "commits by itself, in order. Databricks Runtime 18.0 and later runs several as one "
+        "transaction (BEGIN ATOMIC, on Unity Catalog tables with catalog commits)."
+    )
+    return what, remedy
 
 
 def _query(cursor: StatementCursor, word: str) -> OnlyReadsError:

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.commands.sql_refusals import opens_transaction, refuse_transaction
 from engine.commands.statement_cursor import StatementCursor
 from engine.delta.create_statements import (
     CREATE_STATEMENTS,
@@ -54,6 +55,8 @@ from engine.spark.statement_plan import (
 )
 
 _ATTEMPTS = 20
+_SCRIPT = "CompoundBody"
+"""The plan of `BEGIN … END`."""
 _REFUSED = frozenset(
     [
         "CacheTable",
@@ -61,7 +64,7 @@ _REFUSED = frozenset(
         "UncacheTable",
         "CommentOnTable",
         "AnalyzeTable",
-        "CompoundBody",
+        _SCRIPT,
     ]
 )
 _READS = frozenset(
@@ -133,6 +136,7 @@ def run_engine_statement(
     `more` are statements of Spark's parser, for sessions without access to it.
 
     Raises:
+        StatementNotRoutedError: it begins or ends a transaction.
         EngineError: as `run_statement`.
     """
     try:
@@ -146,6 +150,8 @@ def run_engine_statement(
     reads = next((read for words, read in readers if cursor.take(*words)), None)
     if reads is None and is_clone(cursor):
         reads = clone
+    if reads is None and opens_transaction(cursor):
+        raise StatementNotRoutedError(*refuse_transaction(cursor.peek()), field="sql")
     if reads is None:
         return None
     if arguments:
@@ -244,7 +250,7 @@ def _route_statement(spark: SparkSession, statement: str, plan: Java) -> DataFra
         rewritten = views.rewrite_relations(relations)
         if rewritten != statement:
             if kind in _REFUSED:
-                raise _not_routed(statement)
+                raise _not_routed(statement, kind)
             plan = parse(spark, rewritten)
             if kind in VIEW_STATEMENTS:
                 return create_view(spark, plan)
@@ -308,12 +314,14 @@ def _refuse_inner(spark: SparkSession, plan: Java) -> None:
         if kind_of(node) in ROW_STATEMENTS:
             parts, _ = target_of(node)
             if parts and find_delta(spark, parts) is not None:
-                raise _not_routed(".".join(parts))
+                raise _not_routed(".".join(parts), kind_of(plan))
         children = node.children()
         pending.extend(children.apply(index) for index in range(children.size()))
 
 
-def _not_routed(shown: str) -> StatementNotRoutedError:
+def _not_routed(shown: str, kind: str) -> StatementNotRoutedError:
+    if kind == _SCRIPT:
+        return StatementNotRoutedError(*refuse_transaction("BEGIN"), field="sql")
     what = f"This statement cannot be done with a Delta table: {shown[:200]}"
     remedy = "Send one statement for each table, or use engine.delta.DeltaTable."
     return StatementNotRoutedError(what, remedy, field="sql")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from engine.protocol.properties import ColumnPath, TableProperties
+from engine.protocol.properties import DEFAULT_PREFIX_LENGTH, ColumnPath, TableProperties
 from engine.schema.column_mapping import physical_name, physical_path
 from engine.schema.types import DataType, DecimalType, PrimitiveType, StructField, StructType
 
@@ -27,11 +27,13 @@ class IndexedColumns:
         count: how many leaves of the schema, in its order; -1 for all of them.
         paths: the columns listed instead, each with all it holds; None where there is no list.
         clustering: the clustering columns, which get statistics wherever they stand.
+        prefix_length: how many characters of a text its bounds keep.
     """
 
     count: int = 32
     paths: tuple[ColumnPath, ...] | None = None
     clustering: tuple[ColumnPath, ...] = ()
+    prefix_length: int = DEFAULT_PREFIX_LENGTH
 
     @classmethod
     def from_properties(
@@ -44,7 +46,12 @@ class IndexedColumns:
         """Return the indexed columns of a table; `clustering` holds physical paths."""
         listed = properties.data_skipping_stats_columns
         paths = listed and tuple(physical_path(schema, path, mode) for path in listed)
-        return cls(properties.data_skipping_num_indexed_cols, paths, tuple(clustering))
+        return cls(
+            properties.data_skipping_num_indexed_cols,
+            paths,
+            tuple(clustering),
+            properties.data_skipping_string_prefix_length,
+        )
 
     def covers(self, position: int, path: ColumnPath) -> bool:
         """Return whether the leaf at a position of the schema is indexed."""

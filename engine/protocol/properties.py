@@ -9,6 +9,7 @@ from typing import Any, Self
 from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
 
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
+DEFAULT_PREFIX_LENGTH = 32
 DAY_MS = 24 * 3600 * 1000
 ColumnPath = tuple[str, ...]
 """The names along the way to a column, outermost first."""
@@ -79,6 +80,7 @@ class TableProperties:
     deleted_file_retention_ms: int = 7 * DAY_MS
     set_transaction_retention_ms: int | None = None
     data_skipping_num_indexed_cols: int = 32
+    data_skipping_string_prefix_length: int = DEFAULT_PREFIX_LENGTH
     data_skipping_stats_columns: tuple[ColumnPath, ...] | None = None
     target_file_size_bytes: int | None = None
     randomize_file_prefixes: bool = False
@@ -286,6 +288,10 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.deletedFileRetentionDuration": ("deleted_file_retention_ms", _duration_ms),
     "delta.setTransactionRetentionDuration": ("set_transaction_retention_ms", _duration_ms),
     "delta.dataSkippingNumIndexedCols": ("data_skipping_num_indexed_cols", _integer(-1)),
+    "delta.dataSkippingStringPrefixLength": (
+        "data_skipping_string_prefix_length",
+        _integer(0, 2**31 - 1),
+    ),
     STATS_COLUMNS: ("data_skipping_stats_columns", _column_paths),
     "delta.randomizeFilePrefixes": ("randomize_file_prefixes", _boolean),
     "delta.randomPrefixLength": ("random_prefix_length", _integer(1, 64)),

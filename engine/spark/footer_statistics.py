@@ -23,7 +23,6 @@ from engine.protocol.properties import ColumnPath
 from engine.schema.types import DataType, DecimalType, PrimitiveType, StructType, iter_nested
 from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 
-MAX_STRING_LENGTH = 32
 _TIE_BREAKER = "\U0010ffff"
 _MOMENTS = frozenset({"timestamp", "timestamp_ntz"})
 _INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
@@ -85,7 +84,7 @@ class FooterStatistics:
                 _put(nulls, path, leaf.null_count)
             if not leaf.is_bounded or path in (with_nan or ()):
                 continue
-            low, high = _as_json(kind, leaf)
+            low, high = _as_json(kind, leaf, self.indexed.prefix_length)
             if low is not None and high is not None:
                 _put(lows, path, low)
                 _put(highs, path, high)
@@ -226,36 +225,35 @@ def _take(leaf: _Leaf, chunk: pq.ColumnChunkMetaData, reader: _Reader | None) ->
     leaf.high = high if leaf.high is None else max(leaf.high, high)
 
 
-def _as_json(kind: DataType, leaf: _Leaf) -> tuple[Any, Any]:
+def _as_json(kind: DataType, leaf: _Leaf, prefix_length: int) -> tuple[Any, Any]:
     """Return the bounds as JSON values, (None, None) if they cannot be written."""
     if leaf.low is None or leaf.high is None:
         return None, None
     name = kind.name if isinstance(kind, PrimitiveType) else "decimal"
     try:
-        return _lower(name, leaf.low), _upper(name, leaf.high)
+        return _lower(name, leaf.low, prefix_length), _upper(name, leaf.high, prefix_length)
     except (OverflowError, ValueError):
         return None, None
 
 
-def _lower(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+def _lower(name: str, value: Any, prefix_length: int) -> Any:  # noqa: ANN401 - JSON
     if name == "string":
-        return value[:MAX_STRING_LENGTH]
+        return value[:prefix_length]
     if name in _MOMENTS:
         return _moment(value // 1000, name)
     return _plain(name, value)
 
 
-def _upper(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+def _upper(name: str, value: Any, prefix_length: int) -> Any:  # noqa: ANN401 - JSON
     if name == "string":
-        return _cut_above(value)
+        return _cut_above(value, prefix_length)
     if name in _MOMENTS:
         return _moment(-(-value // 1000), name)
     return _plain(name, value)
 
 
-def _cut_above(text: str) -> str:
+def _cut_above(text: str, end: int) -> str:
     """Truncate a text to an upper bound: the cut moves past characters that nothing exceeds."""
-    end = MAX_STRING_LENGTH
     while text[end : end + 1] == _TIE_BREAKER:
         end += 1
     return text if end >= len(text) else text[:end] + _TIE_BREAKER

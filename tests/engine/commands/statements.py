@@ -353,6 +353,14 @@ UNDERSTOOD.append(
 )
 UNDERSTOOD = [row for row in UNDERSTOOD if row[1] != "invalid"]
 
+TRANSACTIONS = (
+    "BEGIN",
+    "BEGIN TRANSACTION; DELETE FROM sales.orders; COMMIT",
+    "BEGIN ATOMIC DELETE FROM sales.orders; OPTIMIZE sales.orders; END",
+    "DELETE FROM sales.orders; ROLLBACK",
+)
+"""Statements around a transaction: every door names who has such transactions."""
+
 REFUSED = [
     ("", 0, "empty"),
     ("   ", 0, "empty"),

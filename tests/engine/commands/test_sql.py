@@ -5,9 +5,13 @@ import pytest
 from engine.commands.model import COMMANDS, Command
 from engine.commands.sql import parse_request, parse_statement
 from engine.errors import ExpressionError, RequestError, StatementError
+from engine.operations.run import run
 from engine.schema.types import LONG, STRING, StructField, StructType
-from tests.engine.commands.statements import REFUSED, UNDERSTOOD
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from tests.engine.commands.statements import REFUSED, TRANSACTIONS, UNDERSTOOD
 
+EMPTY_TABLE = DeltaTable(open_store("memory://statements"))
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
 
 
@@ -27,6 +31,12 @@ def test_a_statement_and_its_command_say_the_same(text, kind, said):
 
 def test_every_kind_can_be_said():
     assert {kind for _, kind, _ in UNDERSTOOD} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("sql", TRANSACTIONS)
+def test_run_refuses_a_transaction_of_statements_and_names_who_has_them(sql):
+    with pytest.raises(StatementError, match="BEGIN ATOMIC, on Unity Catalog tables"):
+        run(sql, EMPTY_TABLE)
 
 
 @pytest.mark.timeout(5)

@@ -221,6 +221,20 @@ def test_statements_that_neither_parser_routes_are_refused_by_name(lake, orders,
     assert rows(lake, "SELECT count(*) FROM orders") == [(3,)]
 
 
+def test_statements_of_transactions_name_where_there_are_some(lake, orders):
+    """Spark's own scripts are run by Spark, unless they name a Delta table."""
+    for text in (
+        "BEGIN", "BEGIN;", "BEGIN ATOMIC DELETE FROM orders; DELETE FROM orders; END",
+        "begin atomic insert into orders values (4, 'ink'); end;", "BEGIN TRANSACTION",
+        "START TRANSACTION", "COMMIT", "ROLLBACK", "BEGIN DELETE FROM orders; END",
+        "BEGIN SELECT * FROM orders; END",
+    ):  # fmt: skip
+        with pytest.raises(StatementNotRoutedError, match="BEGIN ATOMIC, on Unity Catalog"):
+            lake.sql(text)
+    assert lake.table("orders").count() == 3
+    assert rows(lake, "BEGIN SELECT 1; END") == [(1,)]
+
+
 def test_statements_about_no_delta_table_are_run_by_spark(lake, spark, orders):
     assert rows(lake, "SELECT :m['a'] + 1", {"m": F.create_map(F.lit("a"), F.lit(1))}) == [(2,)]
     assert rows(lake, "SELECT * FROM {numbers}", numbers=lake.range(2)) == [(0,), (1,)]

@@ -43,6 +43,7 @@ def test_absent_properties_have_their_defaults():
         ("delta.targetFileSize", "128mb", "target_file_size_bytes", 134_217_728),
         ("delta.targetFileSize", "1000", "target_file_size_bytes", 1000),
         ("delta.dataSkippingNumIndexedCols", "-1", "data_skipping_num_indexed_cols", -1),
+        ("delta.dataSkippingStringPrefixLength", "8", "data_skipping_string_prefix_length", 8),
         (
             "delta.dataSkippingStatsColumns",
             "a,b.c",

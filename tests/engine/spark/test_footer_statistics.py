@@ -7,7 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.actions.statistics import loosen_bounds
+from engine.expressions.text_bounds import upper_bound
+from engine.protocol.properties import TableProperties, validate_properties
 from engine.schema.arrow import from_arrow_schema
+from engine.schema.types import StructType
 from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
 
 UTC = dt.UTC
@@ -34,6 +37,23 @@ def test_long_text_is_cut_so_that_the_bounds_still_hold(tmp_path):
     stats = _stats(tmp_path, pa.table({"a": [text]}))
     assert text.startswith(stats["minValues"]["a"])
     assert stats["maxValues"]["a"] > text
+
+
+def test_the_table_says_how_much_of_a_text_its_bounds_keep(tmp_path):
+    texts = ["abcdefgh" * 8, "b\U0010ffff\U0010ffffz", "", "\U0010ffff" * 3]
+    for length in (0, 1, 8, 32, 64, 100):
+        given = {"delta.dataSkippingStringPrefixLength": str(length)}
+        validate_properties(given)
+        properties = TableProperties.parse(given)
+        indexed = IndexedColumns.from_properties(StructType(()), "none", properties)
+        for text in texts:
+            stats = _stats(tmp_path, pa.table({"a": [text]}), indexed)
+            low, high = stats["minValues"]["a"], stats["maxValues"]["a"]
+            assert low == text[:length]
+            assert high == text or length < len(text)
+            assert text.encode() <= high.encode(), "by the order of UTF-8, as Parquet has it"
+            skipped_below = upper_bound(high)
+            assert skipped_below is None or text.encode() <= skipped_below.encode()
 
 
 @pytest.mark.parametrize(

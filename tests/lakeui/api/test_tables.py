@@ -4,6 +4,7 @@ import pytest
 
 from lakeui.catalog.models import Commit, Table
 from lakeui.jobs.models import Job
+from tests.engine.commands.statements import TRANSACTIONS
 from tests.lakeui.api.problem import problem
 
 
@@ -47,6 +48,14 @@ def test_a_description_changes_only_what_was_seen(client_for, table):
     stale = caller.patch(path, {"description": "x"}, format="json", headers={"If-Match": seen})
     problem(stale, 412, "PRECONDITION_FAILED")
     problem(caller.patch(path, {"description": "x"}, format="json"), 428, "PRECONDITION_REQUIRED")
+
+
+def test_a_transaction_of_statements_is_refused_and_names_where_there_are_some(client_for, table):
+    for sql in TRANSACTIONS:
+        path = f"/api/v1/tables/{table.pk}/jobs/"
+        refused = problem(client_for("admin").post(path, {"sql": sql}, format="json"), 422)
+        assert "BEGIN ATOMIC, on Unity Catalog tables" in str(refused), sql
+    assert not Job.objects.exists()
 
 
 def test_a_job_is_accepted_with_the_place_to_look(client_for, table):

@@ -25,6 +25,7 @@ from lakeui.pages.jobs import streams
 from lakeui.pages.jobs.job_context import readable_metrics
 from lakeui.pages.jobs.job_form import examples_for
 from lakeui.pages.jobs.run_steps import steps_of, task_field
+from tests.engine.commands.statements import TRANSACTIONS
 from tests.lakeui.factories import make_conflict, make_job
 
 HTMX = {"headers": {"HX-Request": "true"}}
@@ -98,6 +99,13 @@ def test_a_statement_with_a_fault_shows_where(client_for, lake):
 def test_the_mark_begins_at_the_fault_inside_a_condition(client_for, lake, sql, marked):
     body = new(client_for("owner"), lake.table, step="check", sql=sql).content.decode()
     assert f"<mark>{escape(marked)}</mark>" in body
+
+
+@pytest.mark.parametrize("sql", TRANSACTIONS)
+def test_a_transaction_of_statements_names_where_there_are_some(client_for, lake, sql):
+    body = new(client_for("owner"), lake.table, step="check", sql=sql).content.decode()
+    assert "a transaction covers one table and one statement" in body
+    assert "BEGIN ATOMIC, on Unity Catalog tables with catalog commits" in body
 
 
 def test_a_statement_that_explains_leads_to_a_dry_run(client_for, lake):
