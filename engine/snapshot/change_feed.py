@@ -76,7 +76,7 @@ def read_changes(
         RequestError: the range is empty, the feed was not enabled throughout, or the last version
             lacks a column of the range.
         VersionNotFoundError: the log no longer has these versions.
-        DataFileError: a file has been vacuumed away.
+        DataFileError: a file has been vacuumed, or is damaged.
     """
     last = table.snapshot(end)
     if not 0 <= start <= last.version:
@@ -101,7 +101,7 @@ def read_changes(
     for rows in (
         _add_commit_columns(rows, commit, times)
         for commit, before in zip(commits, terms, strict=True)
-        for rows in _changes(last, commit, before, batch_bytes)
+        for rows in _read_version(last, commit, before, batch_bytes)
     ):
         row_bytes += rows.nbytes
         if most_row_bytes is not None and row_bytes > most_row_bytes:
@@ -189,6 +189,25 @@ def _load_replaced_snapshot(table: ChangeSource, commit: LogCommit) -> Snapshot 
             f" {commit.version - 1}, which the log no longer holds, and may have changed its columns."
         )
         raise RequestError(msg, "Start after that version.", field="start") from error
+
+
+def _read_version(
+    snapshot: Snapshot, commit: LogCommit, before: Snapshot | None, batch_bytes: int | None
+) -> Iterator[pa.Table]:
+    """Yield the changed rows of a commit; an earlier version of the table brings none of them back.
+
+    Raises:
+        DataFileError: a file with them is missing or damaged.
+    """
+    try:
+        yield from _changes(snapshot, commit, before, batch_bytes)
+    except DataFileError as error:
+        remedy = (
+            f"Read the changes after version {commit.version}, or put the file back from a backup."
+            " VACUUM deletes the files of changes too once they are older than"
+            " delta.deletedFileRetentionDuration: raise that for the changes to come."
+        )
+        raise type(error)(error.what, remedy) from error
 
 
 def _changes(

@@ -103,19 +103,19 @@ def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: Isol
 
 DELETE_PAIRS = {
     "DELETE": (
-        Operation(kind=StatementKind.DELETE),
+        ForecastSide(kind=StatementKind.DELETE),
         lambda n: c.Delete(n, MINE.range, promise=True),
     ),
     "MERGE that only deletes": (
-        Operation(kind=StatementKind.MERGE, deletes_only=True),
+        ForecastSide(kind=StatementKind.MERGE, deletes_only=True),
         lambda n: c.Merge(n, MINE.rows, matched="delete", inserts=False),
     ),
     "MERGE that updates": (
-        Operation(kind=StatementKind.MERGE),
+        ForecastSide(kind=StatementKind.MERGE),
         lambda n: c.Merge(n, MINE.rows, inserts=False),
     ),
     "UPDATE": (
-        Operation(kind=StatementKind.UPDATE),
+        ForecastSide(kind=StatementKind.UPDATE),
         lambda n: c.Update(n, MINE.range, MINE.x, promise=True),
     ),
 }

@@ -4,7 +4,7 @@ import pytest
 
 from engine.actions.files import AddCDCFile
 from engine.deletion_vectors.files import write_deletion_vector
-from engine.errors import RequestError
+from engine.errors import DataFileError, RequestError
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.snapshot.change_feed import read_changes
 from engine.storage.memory import MemoryStore
@@ -74,6 +74,29 @@ def test_change_files_say_all_there_is_to_say(store: MemoryStore):
     cdc = AddCDCFile(path=told.path, partition_values={}, size=told.size)
     write_commit(store, 1, file, cdc)
     assert changes(store, 1) == [(1, "update_postimage", 2), (1, "update_preimage", 1)]
+
+
+def test_changes_whose_files_are_gone_say_what_can_help(store: MemoryStore):
+    """An earlier version of the table brings no changes back; later ones can still be read."""
+    file = write_rows(store, "f", {"id": [1, 2]})
+    rows = {"id": [1], "_change_type": ["delete"]}
+    told = write_rows(store, "_change_data/c", rows)
+    vector = write_deletion_vector(store, [1])
+    write_commit(store, 1, file)
+    write_commit(store, 2, file, AddCDCFile(path=told.path, partition_values={}, size=told.size))
+    write_commit(store, 3, remove("f", partition_values={}), replace_vector(file, vector))
+    write_commit(store, 4, remove("f", partition_values={}, deletion_vector=vector))
+    write_commit(store, 5, write_rows(store, "last", {"id": [9]}))
+    for gone, version in (
+        (told.path, 2),
+        ("f", 4),
+    ):
+        store.delete(gone)
+        with pytest.raises(DataFileError, match=f"after version {version}, or put the") as refused:
+            changes(store, version)
+        assert "deletedFileRetentionDuration" in refused.value.remedy, gone
+        assert "earlier version" not in str(refused.value), gone
+    assert changes(store, 5) == [(5, "insert", 9)]
 
 
 def test_a_compaction_adds_no_rows_to_the_change_feed(store: MemoryStore):

@@ -122,14 +122,14 @@ UPDATE_CLAUSES = {"matchedPredicates": '[{"actionType":"update"}]', "notMatchedP
 UPDATE_ON = {**ON, "clauses": [{"when": "matched", "action": "update", "assignments": {"id": "1"}}]}
 SHARE_ROWS = {
     "DELETE": (
-        Operation(kind=StatementKind.DELETE), ("delete", {"where": "id > 0"}), {"operation": "DELETE"},
+        ForecastSide(kind=StatementKind.DELETE), ("delete", {"where": "id > 0"}), {"operation": "DELETE"},
     ),
     "MERGE that only deletes": (
-        Operation(kind=StatementKind.MERGE, deletes_only=True), ("merge", ON),
+        ForecastSide(kind=StatementKind.MERGE, deletes_only=True), ("merge", ON),
         {"operation": "MERGE", "operation_parameters": DELETE_CLAUSES},
     ),
     "MERGE that updates": (
-        Operation(kind=StatementKind.MERGE), ("merge", UPDATE_ON),
+        ForecastSide(kind=StatementKind.MERGE), ("merge", UPDATE_ON),
         {"operation": "MERGE", "operation_parameters": UPDATE_CLAUSES},
     ),
 }  # fmt: skip
