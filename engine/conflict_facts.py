@@ -67,12 +67,6 @@ class Verdict(StrEnum):
     NOTHING = "none"  # the winning commit holds nothing that the check examines
     NOT_REACHED = "not reached"  # an earlier check found a conflict
 
-    @classmethod
-    def _missing_(cls, value: object) -> "Verdict | None":
-        """The words of records that were made before version 0.2."""
-        former = {"pass": cls.PASSES, "rows": cls.RESOLVED, "row map": cls.RESOLVED}
-        return former.get(value) if isinstance(value, str) else None
-
 
 class RemedyKind(StrEnum):
     """What a remedy changes. The values are recorded with every conflict.
@@ -220,7 +214,7 @@ class SharedFile:
     The counts: rows that this transaction changed (`did` "changed") or read ("read"), rows that the
     winning commit removed or added, rows that were deleted before either, and rows that are both
     sides'. The positions are physical, in ascending order, at most 200 of each, spread evenly over
-    all. At `version` the rows that are both sides' can be read; None: recorded before version 0.2.
+    all. At `version` the rows that are both sides' can be read.
     """
 
     path: str

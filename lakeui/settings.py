@@ -218,9 +218,7 @@ MIRROR_MAX_RAW_BYTES = env.int("MIRROR_MAX_RAW_BYTES", default=64 * 1024)
 MIRROR_COMMITS_A_BATCH = env.int("MIRROR_COMMITS_A_BATCH", default=200)
 MIRROR_HELD_BYTES = env.int("MIRROR_HELD_BYTES", default=128 * 2**20)
 SMALL_FILE_BYTES = env.int("SMALL_FILE_BYTES", default=32 * 1024 * 1024)
-ATTENTION_ABORTED = env.int(  # writes aborted on a table in 24 h; the second name goes with 0.3
-    "ATTENTION_ABORTED", default=env.int("ATTENTION_ESCAPED", default=3)
-)
+ATTENTION_ABORTED = env.int("ATTENTION_ABORTED", default=3)  # aborted writes of a table in 24 h
 TRACES_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")  # a collector, by OTLP/HTTP
 INSTALLATION_NAME = env.str("INSTALLATION_NAME", default="")  # shown beside the brand
 

@@ -119,11 +119,6 @@ class OperationResult:
     versions: tuple[int, ...] = ()
     follow_up: FollowUp | None = None
 
-    @property
-    def absorbed(self) -> tuple[Any, ...]:
-        """Deprecated, removed in 0.3: the former name of `resolved`."""
-        return self.resolved
-
     def add_follow_up(self, follow_up: FollowUp) -> "OperationResult":
         """Return the result with the follow-up of its write."""
         return replace(self, follow_up=follow_up)

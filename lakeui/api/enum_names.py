@@ -11,10 +11,6 @@ ENUM_NAMES = {
     "WhatIfVerdictEnum": "engine.conflicts.record_replay.JUDGED",
     "MatrixVerdictEnum": "engine.conflicts.matrix.MATRIX_VERDICTS",
     "ForecastEnum": "engine.conflicts.forecast.FORECASTS",
-    "FormerOutlookVerdictEnum": "lakeui.api.former_words.OUTLOOK_CHOICES",
     "StepResultEnum": "lakeui.conflicts.lanes.path.RESULTS",
     "OverlapVerdictEnum": "lakeui.conflicts.isolation.overlap_rows.ENDS",
-    "FormerStepVerdictEnum": "lakeui.api.former_words.STEP_CHOICES",
-    "CheckToMuteEnum": "lakeui.api.serializers.attention.CHECKS_TO_MUTE",
-    "FormerOverlapOutcomeEnum": "lakeui.api.former_words.OVERLAP_CHOICES",
 }

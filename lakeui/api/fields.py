@@ -1,6 +1,5 @@
 """Field types that say in the schema what a client can rely on."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -79,15 +78,3 @@ class RowsStateField(serializers.Field[RequestedRows, Any, str, RequestedRows]):
 
     def to_representation(self, value: RequestedRows) -> str:
         return state_of_rows(value)
-
-
-class FormerWordField(serializers.ChoiceField):
-    """A verdict or outcome in the words of version 0.1, from the field that has it in those of today."""
-
-    def __init__(self, words: Mapping[Any, str], source: str | None = None) -> None:
-        self._words = words
-        choices = list(dict.fromkeys(words.values()))
-        super().__init__(choices=choices, source=source, read_only=True)
-
-    def to_representation(self, value: Any) -> str:
-        return self._words[value]

@@ -62,7 +62,6 @@ from lakeui.api.tables.files import LiveFileList
 from lakeui.api.tables.grants import GrantDetail, GrantList
 from lakeui.api.tables.history import GrowthDetail, LayoutDetail, TimelineDetail, VersionList
 from lakeui.api.tables.isolation import (
-    FormerOverlapList,
     Isolation,
     Matrix,
     OverlapList,
@@ -120,7 +119,6 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/isolation/", Isolation.as_view(), name="isolation"),
     path("tables/<int:table_id>/matrix/", Matrix.as_view(), name="matrix"),
     path("tables/<int:table_id>/overlaps/", OverlapList.as_view(), name="overlaps"),
-    path("tables/<int:table_id>/meetings/", FormerOverlapList.as_view(), name="meetings"),
     path("tables/<int:table_id>/reordered/", ReorderedList.as_view(), name="reordered"),
     path("tables/<int:table_id>/what-if/", WhatIfDetail.as_view(), name="what-if"),
     path("tables/<int:table_id>/schedules/", TableScheduleList.as_view(), name="table-schedules"),

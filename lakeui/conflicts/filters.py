@@ -9,7 +9,7 @@ from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.filters import BY_TABLE, CommitFilter, filter_by_table
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
-from lakeui.conflicts.models import FORMER_ENDINGS, Conflict, normalise_outcome
+from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.version_effects import BECAME, conflicts_of
 
 _MAX_RESOLVING = 5000
@@ -40,11 +40,6 @@ class VersionFilter(CommitFilter):
     )
     beat = django_filters.BooleanFilter(method="filter_beat", label="Aborted other writes")
     resolved = django_filters.BooleanFilter(method="filter_resolved", label="Resolved a conflict")
-    absorbed = django_filters.BooleanFilter(
-        method="filter_resolved",
-        label="Resolved a conflict",
-        help_text="Deprecated name of `resolved`, until 0.3.",
-    )
 
     def filter_conflict(
         self, commits: QuerySet[Commit], _name: str, value: bool
@@ -78,12 +73,7 @@ def _conflicts_of(commits: QuerySet[Commit]) -> QuerySet[Conflict]:
 class ConflictFilter(django_filters.FilterSet):
     """Conflicts by how they ended, what was raised, the pair of operations, table, person, time."""
 
-    kind = django_filters.ChoiceFilter(
-        choices=[*Conflict.Kind.choices, *FORMER_ENDINGS.items()],
-        method="filter_kind",
-        label="How it ended",
-        help_text="How it ended; `escaped` and `absorbed` are deprecated, until 0.3.",
-    )
+    kind = django_filters.ChoiceFilter(choices=Conflict.Kind.choices, label="How it ended")
     exception = TextFilter(lookup_expr="iexact", label="Exception")
     code = TextFilter(lookup_expr="iexact", label="Error class")
     subclass = TextFilter(lookup_expr="iexact", label="Sub-class")
@@ -102,11 +92,6 @@ class ConflictFilter(django_filters.FilterSet):
     class Meta:
         model = Conflict
         fields: list[str] = []
-
-    def filter_kind(
-        self, conflicts: QuerySet[Conflict], _name: str, kind: str
-    ) -> QuerySet[Conflict]:
-        return conflicts.filter(kind=normalise_outcome(kind))
 
     def filter_pair(
         self, conflicts: QuerySet[Conflict], _name: str, pair: str

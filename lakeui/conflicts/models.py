@@ -5,6 +5,7 @@ from django.db import models
 
 from engine.conflict_facts import Rule, Subclass
 from engine.conflicts.checker import CHECK_OF
+from engine.words import count_noun
 from lakeui.catalog.models import Table
 
 _RULES = {rule.value: rule for rule in Rule}
@@ -18,31 +19,6 @@ def rule_named(text: str) -> Rule | None:
 def rule_choices() -> list[tuple[str, str]]:
     """The rules by which a conflict is decided, with their titles."""
     return [(rule.value, CHECK_OF[rule].title) for rule in Rule]
-
-
-FORMER_ENDINGS = {"escaped": "aborted", "absorbed": "resolved"}
-"""How conflicts ended, in the words of version 0.1, which filters take until 0.3."""
-
-
-FORMER_OUTCOMES = FORMER_ENDINGS | {"lost": "aborted", "landed": "committed"}
-"""How writes ended, in the words of version 0.1, which addresses take until 0.3."""
-
-
-def normalise_outcome(word: str) -> str:
-    """How a conflict ended, in the words of today; a word that is no former one is returned as it is."""
-    return FORMER_ENDINGS.get(word, word)
-
-
-def outcome_of(word: str) -> str:
-    """How a write ended, in the words of today; a word that is no former one is returned as it is."""
-    return FORMER_OUTCOMES.get(word, word)
-
-
-def rows_text(count: int | None, *, is_minimum: bool) -> str:
-    """A number of rows in words: 943 rows, at least 100 rows; "" of None and none."""
-    if not count:
-        return ""
-    return f"{'at least ' if is_minimum else ''}{count:,} {'row' if count == 1 else 'rows'}"
 
 
 class Conflict(models.Model):
@@ -92,7 +68,6 @@ class Conflict(models.Model):
     partitions = models.JSONField(default=list, blank=True)
     file_count = models.BigIntegerField(default=0)
     row_count = models.BigIntegerField(null=True, blank=True)
-    row_count_is_minimum = models.BooleanField(default=False)  # of records before version 0.2
     can_retry = models.BooleanField(default=True)
     wasted_ms = models.BigIntegerField(default=0)
     wasted_bytes = models.BigIntegerField(default=0)
@@ -148,8 +123,8 @@ class Conflict(models.Model):
 
     @property
     def rows_text(self) -> str:
-        """The rows that both sides touched: 943 rows, at least 100 rows; "" where rows were not compared."""
-        return rows_text(self.row_count, is_minimum=self.row_count_is_minimum)
+        """Return how many rows both sides touched, as "943 rows"; "" where rows were not compared."""
+        return count_noun(self.row_count, "row") if self.row_count else ""
 
     @property
     def became(self) -> int | None:

@@ -9,7 +9,6 @@ from uuid import UUID
 from django.utils import timezone
 
 from engine.conflict_facts import Decision, Rule, SideFile
-from engine.conflicts.row_resolution import ROWS_SHOWN
 from engine.errors import ConflictError, ConflictFacts, ConflictSide
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Table
@@ -132,7 +131,6 @@ def _sides(current: ConflictSide, winner: ConflictSide) -> dict[str, Any]:
 
 
 def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
-    row_count, is_minimum = _row_count(facts)
     return {
         **_sides(current, facts.winner),
         **_bounds(facts.decision, [file.path for file in facts.files]),
@@ -142,22 +140,9 @@ def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
         "attempted_version": facts.attempted_version,
         "partitions": log_values.json_value(list(facts.partitions)),
         "file_count": facts.file_count,
-        "row_count": row_count,
-        "row_count_is_minimum": is_minimum,
+        "row_count": facts.row_count,
         "can_retry": facts.can_retry,
     }
-
-
-def _row_count(facts: ConflictFacts) -> tuple[int | None, bool]:
-    """The rows that both sides touched, and whether there may be more.
-
-    Programs with an engine before version 0.2 send no count of all, and of each file at most 100.
-    """
-    if facts.row_count is not None:
-        return facts.row_count, False
-    counts = [file.row_count for file in facts.files if file.row_count is not None]
-    is_cut = any(count >= ROWS_SHOWN for count in counts) or facts.file_count > len(facts.files)
-    return (sum(counts), is_cut) if counts else (None, False)
 
 
 def _bounds(decision: Decision | None, shared: Iterable[str]) -> dict[str, str]:

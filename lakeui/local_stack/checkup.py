@@ -117,7 +117,7 @@ def version_problem(own: str) -> str:
     """Empty if every worker that reported lately runs the code `own`."""
     lately = timezone.now() - timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     others = [
-        f"{report.name} runs {report.code_version or 'an older release'}"
+        f"{report.name} runs {report.code_version}"
         for report in WorkerReport.objects.filter(seen_at__gte=lately).exclude(code_version=own)
     ]
     return f"This is {own}; {', '.join(others[:5])}." if others else ""

@@ -97,8 +97,6 @@ def _is_read(node: ast.AST) -> TypeGuard[ast.Call]:
 
 def _default_of(node: ast.Call) -> object:
     given = next((word.value for word in node.keywords if word.arg == "default"), None)
-    if given is not None and _is_read(given):  # a former name of the setting
-        return _default_of(given)
     return None if given is None else _value(given)
 
 

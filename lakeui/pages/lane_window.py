@@ -6,7 +6,6 @@ from django.http import Http404, HttpRequest
 
 from lakeui.catalog.models import Table
 from lakeui.conflicts.lanes.narrowing import LaneFilter, LaneOutcome
-from lakeui.conflicts.models import outcome_of
 from lakeui.conflicts.version_effects import conflicts_of
 
 SPANS = (15, 30, 60, 120)
@@ -85,7 +84,7 @@ def filter_of(request: HttpRequest) -> LaneFilter:
     Raises:
         Http404: there is no such outcome.
     """
-    outcome = outcome_of(request.GET.get("outcome", ""))
+    outcome = request.GET.get("outcome", "")
     if outcome and outcome not in list(LaneOutcome):
         msg = "There is no such outcome."
         raise Http404(msg)

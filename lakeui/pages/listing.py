@@ -14,9 +14,7 @@ from django.http import Http404, HttpRequest, QueryDict
 _MOST_COUNTED = 1_000
 PAGE_SIZES = (25, 50, 100, 200)
 _YES_OR_NO = {"true": "yes", "false": "no"}
-_NOT_FILTERS = frozenset(
-    {"page", "page_size", "sort", "export", "range", "aborted", "lost", "heat"}
-)
+_NOT_FILTERS = frozenset({"page", "page_size", "sort", "export", "range", "aborted", "heat"})
 
 
 @dataclass(frozen=True, slots=True)

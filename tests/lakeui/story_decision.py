@@ -110,6 +110,7 @@ def _compare_shared_file(drawn: random.Random) -> SharedFile:
 
     return SharedFile(
         path=FILE,
+        version=4793,
         did="changed",
         current_count=4118,
         winner_count=212,

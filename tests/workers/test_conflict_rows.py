@@ -40,7 +40,9 @@ def conflict(lake) -> Conflict:
     added = write_rows(store, "b.parquet", {"n": [70], "twice": pa.array([None], pa.int64())})
     write_commit(store, 2, remove("a.parquet"), added)
     table = Table.objects.create(name="sales.orders", uri=uri, version=2)
-    return _conflict(table, [{"path": "x.parquet"}, {"path": "a.parquet", "common_rows": [2, 7]}])
+    return _conflict(
+        table, [{"path": "x.parquet"}, {"path": "a.parquet", "common_rows": [2, 7], "version": 1}]
+    )
 
 
 def _conflict(table: Table, compared: list[dict[str, object]], **fields) -> Conflict:
@@ -71,50 +73,31 @@ def test_rows_are_those_that_the_loser_read(conflict, broker):
 
 
 def test_rows_that_the_winner_added_are_read_from_its_version(conflict, broker):
-    added = [{"path": "b.parquet", "common_rows": [0]}]
+    added = [{"path": "b.parquet", "common_rows": [0], "version": 2}]
     rows = _read(_conflict(conflict.table, added, rule="data_added"))
     assert (rows.version, rows.rows) == (2, [["70", None]])
 
 
-@pytest.mark.parametrize(
-    ("compared", "files", "version"),
-    [
-        ({"path": "a.parquet", "common_rows": [2], "version": 1}, [], 1),
-        ({"path": "a.parquet", "common_rows": [2], "did": "changed"}, [], 1),
-        ({}, [{"path": "a.parquet", "rows": [2], "role": "rewritten"}], 1),
-        ({}, [{"path": "b.parquet", "rows": [0], "role": "added"}], 2),
-        ({}, [{"path": "a.parquet", "rows": [2], "role": "added by version 1"}], 1),
-    ],
-)
-def test_rows_are_read_where_they_are_live_also_from_older_records(
-    conflict, broker, compared, files, version
-):
-    facts = {"decision": {"shared_files": [compared]}, "files": files}
-    rows = _read(_conflict(conflict.table, [], rule="data_added", read_version=0, facts=facts))
-    assert (rows.version, len(rows.rows), rows.error_code) == (version, 1, "")
-
-
 def test_rows_of_a_deleted_file_are_reported_as_unreadable(conflict, broker):
-    rows = _read(_conflict(conflict.table, [{"path": "gone.parquet", "common_rows": [0]}]))
+    rows = _read(
+        _conflict(conflict.table, [{"path": "gone.parquet", "common_rows": [0], "version": 1}])
+    )
     assert rows.error_code == "DELTA_DATA_FILE_UNREADABLE"
     assert rows.read_at
     assert rows.rows == []
 
 
-def test_positions_recorded_before_decisions_were_are_used_too(conflict):
-    old = _conflict(conflict.table, [], facts={"files": [{"path": "a.parquet", "rows": [5]}]})
-    met = find_shared_rows(old)
-    assert met is not None
-    assert (met.path, met.version, met.positions) == ("a.parquet", 1, (5,))
-
-
 def test_only_some_rows_are_read_and_none_where_no_position_is_known(conflict):
-    many = _conflict(conflict.table, [{"path": "a.parquet", "common_rows": list(range(200))}])
+    many = _conflict(
+        conflict.table, [{"path": "a.parquet", "common_rows": list(range(200)), "version": 1}]
+    )
     met = find_shared_rows(many)
     assert met is not None
     assert len(met.positions) == MAX_ROWS
     assert (
-        find_shared_rows(_conflict(conflict.table, [{"path": "a.parquet", "common_rows": []}]))
+        find_shared_rows(
+            _conflict(conflict.table, [{"path": "a.parquet", "common_rows": [], "version": 1}])
+        )
         is None
     )
     assert ask_for_rows(_conflict(conflict.table, [])) is None
@@ -137,7 +120,7 @@ def test_rows_are_forgotten_after_an_hour(conflict, broker):
     asked = ask_for_rows(conflict)
     assert asked is not None
     ConflictRows.objects.update(asked_at=timezone.now() - timedelta(minutes=61))
-    _read(_conflict(conflict.table, [{"path": "b.parquet", "common_rows": [0]}], rule="data_added"))
+    _read(_conflict(conflict.table, [{"path": "b.parquet", "common_rows": [0], "version": 2}]))
     assert not ConflictRows.objects.filter(pk=asked.pk).exists()
 
 

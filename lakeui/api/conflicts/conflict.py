@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.generics import RetrieveAPIView
 
@@ -34,7 +33,6 @@ class LandedLaterSerializer(serializers.Serializer[LaterCommit]):
     is_same_job = serializers.BooleanField()
 
 
-@extend_schema_serializer(deprecate_fields=["alike", "alike_is_capped"])
 class ConflictDetailSerializer(ConflictSerializer):
     """A conflict with both sides, how to avoid it, and conflicts like it.
 
@@ -49,12 +47,6 @@ class ConflictDetailSerializer(ConflictSerializer):
     advice = AdviceSerializer(many=True)
     similar = SimilarConflictSerializer(many=True, source="similar.conflicts")
     similar_is_capped = serializers.BooleanField(source="similar.is_capped")
-    alike = SimilarConflictSerializer(
-        many=True, source="similar.conflicts", help_text="The old name of `similar`."
-    )
-    alike_is_capped = serializers.BooleanField(
-        source="similar.is_capped", help_text="The old name of `similar_is_capped`."
-    )
     landed = LandedLaterSerializer(allow_null=True)
     previous_id = serializers.IntegerField(source="neighbours.previous", allow_null=True)
     next_id = serializers.IntegerField(source="neighbours.next", allow_null=True)
@@ -71,8 +63,6 @@ class ConflictDetailSerializer(ConflictSerializer):
             "advice",
             "similar",
             "similar_is_capped",
-            "alike",
-            "alike_is_capped",
             "landed",
             "previous_id",
             "next_id",

@@ -36,9 +36,6 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
         help_text="The program elsewhere that reported it.",
     )
     row_count = Int64Field(allow_null=True, help_text="Rows that both sides touched.")
-    row_count_is_minimum = serializers.BooleanField(
-        help_text="Recorded before version 0.2, from a sample of 100 rows a file: there may be more."
-    )
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
     exception = RecordedField()
@@ -90,7 +87,6 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
             "partitions",
             "file_count",
             "row_count",
-            "row_count_is_minimum",
             "row_level",
             "can_retry",
             "wasted_ms",

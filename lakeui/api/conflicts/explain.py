@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db.models import Q
-from drf_spectacular.utils import extend_schema, extend_schema_serializer
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
 from rest_framework.exceptions import ValidationError
 from rest_framework.generics import GenericAPIView
@@ -73,16 +73,13 @@ class ReportVerdictSerializer(serializers.Serializer[Any]):
     retry = serializers.CharField()
 
 
-@extend_schema_serializer(deprecate_fields=["lost", "lost_lately"])
 class PairHistorySerializer(serializers.Serializer[Any]):
     """Losses of the pair on the table in 30 days; `passes` would have passed had rows decided."""
 
     current_operation = RecordedField(allow_null=True, help_text="null: any aborted write counts.")
     winner_operation = serializers.CharField()
     aborted = serializers.IntegerField()
-    lost = serializers.IntegerField(source="aborted")
     aborted_lately = serializers.IntegerField(help_text="Aborted writes of the last 24 hours.")
-    lost_lately = serializers.IntegerField(source="aborted_lately")
     passes = serializers.IntegerField()
     undecidable = serializers.IntegerField()
     wasted_ms = Int64Field()

@@ -20,7 +20,6 @@ from lakeui.api.serializers.attention import (
 )
 from lakeui.api.table_views import require
 from lakeui.catalog.access import visible_tables
-from lakeui.conflicts.models import normalise_outcome
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.checks import AttentionCheck, thresholds
 from lakeui.monitoring.models import Mute
@@ -80,7 +79,7 @@ class MuteList(GenericAPIView[Mute]):
             table = get_object_or_404(visible_tables(request.user), pk=pk)
         require(request, "maintain", table)
         row = mute(
-            AttentionCheck(normalise_outcome(values["check_name"])),
+            AttentionCheck(values["check_name"]),
             table,
             values["until"],
             by=caller(request),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema, extend_schema_serializer
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -32,18 +32,15 @@ class OverviewRequestSerializer(serializers.Serializer[Any]):
     since = serializers.DateTimeField(required=False, help_text="24 hours ago, if not given.")
 
 
-@extend_schema_serializer(deprecate_fields=["loser"])
 class AbortedPairSerializer(serializers.Serializer[Any]):
     """The operations of a conflict, the aborted one first."""
 
     current = RecordedField()
-    loser = RecordedField(source="current")
     winner = RecordedField()
     times = serializers.IntegerField()
     wasted_ms = Int64Field()
 
 
-@extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class NewsSerializer(serializers.Serializer[Any]):
     """What is new on one table. `first` and `last` are its new versions."""
 
@@ -53,9 +50,7 @@ class NewsSerializer(serializers.Serializer[Any]):
     first = serializers.IntegerField(allow_null=True)
     last = serializers.IntegerField(allow_null=True)
     aborted = serializers.IntegerField()
-    escaped = serializers.IntegerField(source="aborted")
     resolved = serializers.IntegerField()
-    absorbed = serializers.IntegerField(source="resolved")
     failed_jobs = serializers.IntegerField()
 
 
@@ -96,7 +91,6 @@ class DueSerializer(serializers.Serializer[Any]):
     next_due_at = serializers.DateTimeField()
 
 
-@extend_schema_serializer(deprecate_fields=["loser"])
 class PartitionCostSerializer(serializers.Serializer[Any]):
     """What one pair of operations wasted in a partition; null: the conflict names none."""
 
@@ -104,19 +98,16 @@ class PartitionCostSerializer(serializers.Serializer[Any]):
     table = RecordedField(allow_null=True)
     partition = RecordedField(allow_null=True)
     current = RecordedField()
-    loser = RecordedField(source="current")
     winner = RecordedField()
     times = serializers.IntegerField()
     wasted_ms = Int64Field()
 
 
-@extend_schema_serializer(deprecate_fields=["escaped"])
 class TableCountsSerializer(serializers.Serializer[Any]):
     """How many tables need attention, had an aborted write in 24 hours, or have no row-level concurrency."""
 
     attention = serializers.IntegerField()
     aborted = serializers.IntegerField()
-    escaped = serializers.IntegerField(source="aborted")
     no_row_level = serializers.IntegerField()
 
 
@@ -127,7 +118,6 @@ class FirstStepSerializer(serializers.Serializer[Any]):
     done = serializers.BooleanField()
 
 
-@extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class OverviewSerializer(serializers.Serializer[Any]):
     """Sums over the tables you may see, and what happened on them since."""
 
@@ -145,9 +135,7 @@ class OverviewSerializer(serializers.Serializer[Any]):
     job_count = serializers.IntegerField()
     failed_job_count = serializers.IntegerField()
     aborted = serializers.IntegerField()
-    escaped = serializers.IntegerField(source="aborted")
     resolved = serializers.IntegerField()
-    absorbed = serializers.IntegerField(source="resolved")
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
     pairs = AbortedPairSerializer(many=True)

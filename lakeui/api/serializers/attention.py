@@ -2,17 +2,12 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import ObjectField, RecordedField
-from lakeui.api.former_words import FACTS
 from lakeui.api.serializers.request import RequestSerializer
-from lakeui.monitoring.attention_items import AttentionItem
 from lakeui.monitoring.checks import AttentionCheck
 from lakeui.monitoring.models import Mute
-
-CHECKS_TO_MUTE = [*AttentionCheck.choices, ("escaped", "aborted, until 0.3")]
 
 
 class AttentionItemSerializer(serializers.Serializer[Any]):
@@ -24,19 +19,7 @@ class AttentionItemSerializer(serializers.Serializer[Any]):
     job_id = serializers.UUIDField(source="job.pk", allow_null=True, default=None)
     version = serializers.IntegerField(allow_null=True)
     since = serializers.DateTimeField(allow_null=True)
-    facts = serializers.SerializerMethodField()
-
-    @extend_schema_field(
-        ObjectField(
-            help_text="`lost`, `losers` and `by_files_30_days` are deprecated names of `aborted`, "
-            "`aborted_operations` and `file_level_30_days`."
-        )
-    )
-    def get_facts(self, item: AttentionItem) -> dict[str, Any]:
-        former = FACTS.get(item.check, {})
-        return {**item.facts} | {
-            old: item.facts[name] for old, name in former.items() if name in item.facts
-        }
+    facts = ObjectField()
 
 
 class CheckSerializer(serializers.Serializer[Any]):
@@ -74,10 +57,7 @@ class MuteSerializer(serializers.ModelSerializer[Mute]):
 class MuteRequestSerializer(RequestSerializer):
     """What to mute, and until when: 90 days at most."""
 
-    check_name = serializers.ChoiceField(
-        CHECKS_TO_MUTE,
-        help_text="`escaped` is a deprecated word for `aborted`.",
-    )
+    check_name = serializers.ChoiceField(AttentionCheck.choices)
     table_id = serializers.IntegerField(
         required=False, allow_null=True, default=None, min_value=1, max_value=2**63 - 1
     )
@@ -85,12 +65,10 @@ class MuteRequestSerializer(RequestSerializer):
     reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=500)
 
 
-@extend_schema_serializer(deprecate_fields=["matters"])
 class AttentionSerializer(serializers.Serializer[Any]):
     """Everything told now: of each check the first 50, in the order of checks."""
 
     count = serializers.IntegerField()
     items = AttentionItemSerializer(many=True)
-    matters = AttentionItemSerializer(many=True, source="items")
     checks = CheckSerializer(many=True)
     mutes = MuteSerializer(many=True)

@@ -2,19 +2,15 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from engine.conflict_facts import Rule
-from lakeui.api.fields import FormerWordField, Int64Field, RecordedChoiceField, RecordedField
-from lakeui.api.former_words import STEP_WORDS
+from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
 from lakeui.conflicts.lanes.bars import BarEnd
 from lakeui.conflicts.lanes.narrowing import LaneOutcome
 from lakeui.conflicts.lanes.path import RESULTS
-from lakeui.conflicts.models import outcome_of
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed", "met"])
 class BarSerializer(serializers.Serializer[Any]):
     """A transaction, from read version to commit. null: not recorded."""
 
@@ -38,7 +34,6 @@ class BarSerializer(serializers.Serializer[Any]):
     overlap_count = serializers.IntegerField(
         allow_null=True, help_text="Versions that landed between what it read and its end."
     )
-    met = serializers.IntegerField(source="overlap_count", allow_null=True)
     exempt = serializers.IntegerField(
         allow_null=True, help_text="Blind appends among them, which do not count at its level."
     )
@@ -46,7 +41,6 @@ class BarSerializer(serializers.Serializer[Any]):
         child=serializers.IntegerField(),
         help_text="Versions with which it had a conflict that was resolved at row level.",
     )
-    absorbed = serializers.ListField(child=serializers.IntegerField(), source="resolved")
     did = RecordedField(source="said", allow_null=True)
     ending = RecordedField(allow_null=True, help_text="What was resolved, or why it was aborted.")
     conflict_id = serializers.IntegerField(allow_null=True)
@@ -76,22 +70,18 @@ class ReorderedSerializer(serializers.Serializer[Any]):
     later = serializers.IntegerField()
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed", "lost"])
 class LaneCountsSerializer(serializers.Serializer[Any]):
     """Transactions of any outcome that fit the rest of the filter; `resolved` are committed too."""
 
     all = serializers.IntegerField()
     committed = serializers.IntegerField()
     aborted = serializers.IntegerField()
-    lost = serializers.IntegerField(source="aborted")
     resolved = serializers.IntegerField()
-    absorbed = serializers.IntegerField(source="resolved")
     running = serializers.IntegerField()
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
 
 
-@extend_schema_serializer(deprecate_fields=["lost"])
 class OtherSettingSerializer(serializers.Serializer[Any]):
     """All versions of the range replayed with one setting changed: what-if has each verdict."""
 
@@ -99,13 +89,11 @@ class OtherSettingSerializer(serializers.Serializer[Any]):
     level = serializers.CharField()
     row_level = serializers.BooleanField()
     aborted = serializers.IntegerField(help_text="Committed, and would be aborted.")
-    lost = serializers.IntegerField(source="aborted")
     spared = serializers.IntegerField(help_text="Aborted, and would pass.")
     undecidable = serializers.IntegerField(help_text="What is recorded does not decide.")
     not_replayed = serializers.IntegerField(help_text="Versions whose commit is not kept whole.")
 
 
-@extend_schema_serializer(deprecate_fields=["lost"])
 class PassageSerializer(serializers.Serializer[Any]):
     """A bucket of time: versions `first` to `last` landed in it; null where none did."""
 
@@ -114,7 +102,6 @@ class PassageSerializer(serializers.Serializer[Any]):
     last = serializers.IntegerField(allow_null=True)
     commits = serializers.IntegerField()
     aborted = serializers.IntegerField()
-    lost = serializers.IntegerField(source="aborted")
 
 
 class NavigatorSerializer(serializers.Serializer[Any]):
@@ -130,7 +117,6 @@ class NavigatorSerializer(serializers.Serializer[Any]):
     passages = PassageSerializer(many=True)
 
 
-@extend_schema_serializer(deprecate_fields=["verdict"])
 class StepOnTheWaySerializer(serializers.Serializer[Any]):
     """A version that a transaction overlapped with, and what came of it."""
 
@@ -141,7 +127,6 @@ class StepOnTheWaySerializer(serializers.Serializer[Any]):
         source="verdict",
         help_text="Of a transaction that runs, what is forecast.",
     )
-    verdict = FormerWordField(STEP_WORDS)
     why = serializers.CharField()
 
 
@@ -191,9 +176,8 @@ class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
     """Which transactions of a range, and which of them to follow on its way."""
 
     outcome = serializers.ChoiceField(
-        choices=[*LaneOutcome, "absorbed", "lost"],
+        choices=list(LaneOutcome),
         required=False,
-        help_text="`absorbed` and `lost` are deprecated words for `resolved` and `aborted`.",
     )
     writer = serializers.CharField(required=False, default="", max_length=300)
     operation = serializers.CharField(required=False, default="", max_length=300)
@@ -207,9 +191,6 @@ class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
         required=False, default="", max_length=60, help_text="A bar's `key`."
     )
 
-    def validate_outcome(self, outcome: str) -> str:
-        return outcome_of(outcome)
-
 
 class LaneSumsRequestSerializer(serializers.Serializer[Any]):
     """A range of versions, both ends included; at most 5,000, the latest of them."""
@@ -221,7 +202,6 @@ class LaneSumsRequestSerializer(serializers.Serializer[Any]):
     operation = serializers.CharField(required=False, default="", max_length=300)
 
 
-@extend_schema_serializer(deprecate_fields=["lost"])
 class LaneBucketSerializer(serializers.Serializer[Any]):
     """Commits that landed in versions `first` to `last`, attempts that they aborted."""
 
@@ -229,11 +209,9 @@ class LaneBucketSerializer(serializers.Serializer[Any]):
     last = serializers.IntegerField()
     commits = serializers.IntegerField()
     aborted = serializers.IntegerField()
-    lost = serializers.IntegerField(source="aborted")
     began_at = serializers.DateTimeField(allow_null=True, help_text="When `first` landed.")
 
 
-@extend_schema_serializer(deprecate_fields=["lost"])
 class LaneSerializer(serializers.Serializer[Any]):
     """One writer or operation; "others" beyond the busiest twenty."""
 
@@ -241,7 +219,6 @@ class LaneSerializer(serializers.Serializer[Any]):
     operation = RecordedField(allow_null=True, help_text="Its most frequent one.")
     commits = serializers.IntegerField()
     aborted = serializers.IntegerField()
-    lost = serializers.IntegerField(source="aborted")
     buckets = LaneBucketSerializer(many=True)
 
 

@@ -2,24 +2,19 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field
 
 
-@extend_schema_serializer(deprecate_fields=["escaped", "absorbed", "loser"])
 class PairCostSerializer(serializers.Serializer[Any]):
     """The operations of two conflicting writes, that of this transaction first."""
 
     current = serializers.CharField(allow_blank=True)
-    loser = serializers.CharField(allow_blank=True, source="current")
     winner = serializers.CharField(allow_blank=True)
     aborted = serializers.IntegerField()
-    escaped = serializers.IntegerField(source="aborted")
     reported = serializers.IntegerField()
     resolved = serializers.IntegerField()
-    absorbed = serializers.IntegerField(source="resolved")
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
 
@@ -32,7 +27,6 @@ class HourCostSerializer(serializers.Serializer[Any]):
     wasted_ms = Int64Field()
 
 
-@extend_schema_serializer(deprecate_fields=["loser"])
 class ConflictPartitionCostSerializer(serializers.Serializer[Any]):
     """What a pair wasted in one partition; "" where the conflict names none."""
 
@@ -40,7 +34,6 @@ class ConflictPartitionCostSerializer(serializers.Serializer[Any]):
     table = serializers.CharField(allow_blank=True)
     partition = serializers.CharField(allow_blank=True)
     current = serializers.CharField(allow_blank=True)
-    loser = serializers.CharField(allow_blank=True, source="current")
     winner = serializers.CharField(allow_blank=True)
     times = serializers.IntegerField()
     wasted_ms = Int64Field()

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField, RowsStateField
@@ -48,7 +47,6 @@ class ResolvedSerializer(serializers.Serializer[Any]):
     how = RecordedField(source="passed_by")
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed", "absorbed_count"])
 class SideSerializer(serializers.Serializer[Any]):
     """One side. `statement_is_whole`: the writer's own, not put together from the log entry."""
 
@@ -68,8 +66,6 @@ class SideSerializer(serializers.Serializer[Any]):
     pipeline = SidePipelineSerializer(allow_null=True)
     resolved = ResolvedSerializer(many=True)
     resolved_count = serializers.IntegerField()
-    absorbed = ResolvedSerializer(many=True, source="resolved")
-    absorbed_count = serializers.IntegerField(source="resolved_count")
 
 
 class AdviceSerializer(serializers.Serializer[Any]):
@@ -96,7 +92,6 @@ class SimilarConflictSerializer(serializers.Serializer[Any]):
     winner_operation = serializers.CharField()
     winner_user_name = RecordedField()
     row_count = Int64Field(allow_null=True)
-    row_count_is_minimum = serializers.BooleanField()
     wasted_ms = Int64Field()
     passed_again = serializers.BooleanField(
         allow_null=True, help_text="Whether its next attempt committed; null: there was none."

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
@@ -22,17 +21,14 @@ class OperationCommitsSerializer(serializers.Serializer[Any]):
     commits = serializers.IntegerField()
 
 
-@extend_schema_serializer(deprecate_fields=["lost"])
 class TimeBucketSerializer(serializers.Serializer[Any]):
     """Commits from `start` on, for as long as a bucket is; empty ones are left out."""
 
     start = serializers.DateTimeField()
     operations = OperationCommitsSerializer(many=True)
     aborted = serializers.IntegerField(help_text="Aborted attempts of this installation's jobs.")
-    lost = serializers.IntegerField(source="aborted")
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed", "lost"])
 class TimelineSerializer(serializers.Serializer[Any]):
     """Commits, aborted attempts and resolved conflicts of a span, by bucket of time."""
 
@@ -42,9 +38,7 @@ class TimelineSerializer(serializers.Serializer[Any]):
     bucket_seconds = serializers.SerializerMethodField()
     commit_count = serializers.IntegerField()
     resolved = serializers.IntegerField()
-    absorbed = serializers.IntegerField(source="resolved")
     aborted = serializers.IntegerField()
-    lost = serializers.IntegerField(source="aborted")
     beaten = serializers.IntegerField(help_text="Versions that aborted others.")
     operations = OperationCommitsSerializer(many=True)
     buckets = TimeBucketSerializer(many=True)
@@ -95,14 +89,11 @@ class StoppedStreamSerializer(serializers.Serializer[Any]):
     stopped_at = serializers.DateTimeField(source="finished_at")
 
 
-@extend_schema_serializer(deprecate_fields=["lost_count", "lost"])
 class VersionEffectsSerializer(serializers.Serializer[Any]):
     """What a version did to others; at most 20 of each kind, with how many there are."""
 
     aborted_count = serializers.IntegerField()
-    lost_count = serializers.IntegerField(source="aborted_count")
     aborted = OverlappingWriteSerializer(many=True, help_text="Attempts aborted by it.")
-    lost = OverlappingWriteSerializer(many=True, source="aborted")
     passed_count = serializers.IntegerField()
     passed = OverlappingWriteSerializer(
         many=True, help_text="Writes that overlapped with it and committed."

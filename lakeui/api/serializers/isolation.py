@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from engine.conflicts.matrix import MATRIX_VERDICTS
 from engine.protocol.properties import SETTABLE_LEVELS
-from lakeui.api.fields import FormerWordField, Int64Field, RecordedField
-from lakeui.api.former_words import OVERLAP_WORDS
+from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.conflicts.isolation.overlap_rows import ENDS
 from lakeui.conflicts.statements.kinds import KINDS, OTHER
@@ -57,7 +55,6 @@ class UndecidedSerializer(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
-@extend_schema_serializer(deprecate_fields=["appends_met"])
 class ForecastSerializer(serializers.Serializer[Any]):
     """The last 30 days under the other settings. `more` is certain, by kind; `then` at least so many."""
 
@@ -71,7 +68,6 @@ class ForecastSerializer(serializers.Serializer[Any]):
     append_overlaps = serializers.IntegerField(
         allow_null=True, help_text="Overlaps with blind appends that the other level would count."
     )
-    appends_met = serializers.IntegerField(source="append_overlaps", allow_null=True)
     out_of_order = serializers.ListField(
         child=serializers.IntegerField(),
         allow_null=True,
@@ -79,7 +75,6 @@ class ForecastSerializer(serializers.Serializer[Any]):
     )
 
 
-@extend_schema_serializer(deprecate_fields=["losing_jobs"])
 class ImpactSerializer(serializers.Serializer[Any]):
     """What a change of the settings would do."""
 
@@ -87,7 +82,6 @@ class ImpactSerializer(serializers.Serializer[Any]):
     clustering = serializers.ListField(child=serializers.CharField(), allow_null=True)
     committed = CommittedSerializer(many=True)
     aborted_jobs = RunningJobSerializer(many=True)
-    losing_jobs = RunningJobSerializer(many=True, source="aborted_jobs")
     streams = SeenStreamSerializer(many=True)
     new_features = serializers.ListField(child=serializers.CharField())
     locked_out = serializers.ListField(child=serializers.CharField())
@@ -151,7 +145,6 @@ class SettingsHistorySerializer(serializers.Serializer[Any]):
     revert = RevertSerializer(many=True)
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed", "escaped", "met"])
 class PairCellSerializer(serializers.Serializer[Any]):
     """Two kinds of statement on this table: the verdict, and how often they overlapped in those days."""
 
@@ -163,11 +156,8 @@ class PairCellSerializer(serializers.Serializer[Any]):
     )
     exceptions = serializers.ListField(child=serializers.CharField())
     overlap_count = serializers.IntegerField()
-    met = serializers.IntegerField(source="overlap_count")
     resolved = serializers.IntegerField()
-    absorbed = serializers.IntegerField(source="resolved")
     aborted = serializers.IntegerField()
-    escaped = serializers.IntegerField(source="aborted")
 
 
 class OverlapSumsSerializer(serializers.Serializer[Any]):
@@ -183,7 +173,6 @@ class OverlapSumsSerializer(serializers.Serializer[Any]):
     elsewhere = serializers.IntegerField(help_text="Of statements that have no cell.")
 
 
-@extend_schema_serializer(deprecate_fields=["met"])
 class IsolationSerializer(serializers.Serializer[Any]):
     """The level in force and the settings beside it; `impact` of the change that was asked about."""
 
@@ -202,20 +191,16 @@ class IsolationSerializer(serializers.Serializer[Any]):
     )
     cells = PairCellSerializer(many=True)
     overlaps = OverlapSumsSerializer()
-    met = OverlapSumsSerializer(source="overlaps")
     history = SettingsHistorySerializer(many=True)
 
 
-@extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class PairSerializer(serializers.Serializer[Any]):
     """The operations of two overlapping writes, that of this transaction first."""
 
     current_operation = RecordedField(allow_null=True)
     winner_operation = RecordedField(allow_null=True)
     aborted = serializers.IntegerField()
-    escaped = serializers.IntegerField(source="aborted")
     resolved = serializers.IntegerField()
-    absorbed = serializers.IntegerField(source="resolved")
     reported = serializers.IntegerField()
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
@@ -231,7 +216,6 @@ class CellSerializer(serializers.Serializer[Any]):
     exceptions = serializers.ListField(child=serializers.CharField())
 
 
-@extend_schema_serializer(deprecate_fields=["met"])
 class MatrixSerializer(serializers.Serializer[Any]):
     """Computed for a table of this level, layout and features, beside what was observed."""
 
@@ -239,7 +223,6 @@ class MatrixSerializer(serializers.Serializer[Any]):
     computed = CellSerializer(many=True)
     cells = PairCellSerializer(many=True)
     overlaps = OverlapSumsSerializer()
-    met = OverlapSumsSerializer(source="overlaps")
     observed = PairSerializer(many=True)
 
 
@@ -259,12 +242,10 @@ class OverlapsRequestSerializer(serializers.Serializer[Any]):
     page_token = serializers.CharField(required=False)
 
 
-@extend_schema_serializer(deprecate_fields=["outcome"])
 class OverlapRowSerializer(serializers.Serializer[Any]):
     """An overlap of the last 30 days. `version` is null where the later write was aborted."""
 
     verdict = serializers.ChoiceField(choices=ENDS)
-    outcome = FormerWordField(OVERLAP_WORDS, source="verdict")
     version = serializers.IntegerField(allow_null=True)
     operation = RecordedField(allow_null=True)
     user_name = RecordedField(allow_null=True)
@@ -274,7 +255,6 @@ class OverlapRowSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(allow_null=True)
     conflict_id = serializers.IntegerField(allow_null=True)
     row_count = Int64Field(allow_null=True)
-    row_count_is_minimum = serializers.BooleanField()
 
 
 class ReorderedRequestSerializer(serializers.Serializer[Any]):
@@ -284,7 +264,6 @@ class ReorderedRequestSerializer(serializers.Serializer[Any]):
     page_token = serializers.CharField(required=False)
 
 
-@extend_schema_serializer(deprecate_fields=["later", "later_operation", "later_predicate"])
 class OutOfOrderSerializer(serializers.Serializer[Any]):
     """A version whose state no prefix of the history explains (WriteSerializable reordering).
 
@@ -297,8 +276,5 @@ class OutOfOrderSerializer(serializers.Serializer[Any]):
     is_known = serializers.BooleanField(source="order.is_known")
     operation = RecordedField(source="commit.operation", allow_null=True, default=None)
     predicate = RecordedField(source="commit.predicate", allow_null=True, default=None)
-    later = serializers.IntegerField(source="order.version")
-    later_operation = RecordedField(source="commit.operation", allow_null=True, default=None)
-    later_predicate = RecordedField(source="commit.predicate", allow_null=True, default=None)
     rows_at_most = Int64Field(allow_null=True, help_text="Rows of the appends.")
     at = serializers.DateTimeField(allow_null=True)

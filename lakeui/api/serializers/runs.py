@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from engine.commands.model import COMMANDS
 from engine.conflicts.forecast import FORECASTS
-from lakeui.api.fields import FormerWordField, Int64Field, RecordedField
-from lakeui.api.former_words import OUTLOOK_WORDS
+from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.jobs.models import JobStage
 from lakeui.jobs.spark_stages import STATUSES, stages_in
 
@@ -91,13 +90,11 @@ class CostSerializer(serializers.Serializer[Any]):
     files_written = Int64Field(allow_null=True)
 
 
-@extend_schema_serializer(deprecate_fields=["thrown_away"])
 class RunCostSerializer(serializers.Serializer[Any]):
     """`useful` is of the attempt that runs or landed."""
 
     useful = CostSerializer()
     wasted = CostSerializer()
-    thrown_away = CostSerializer(source="wasted")
 
 
 class UsualSerializer(serializers.Serializer[Any]):
@@ -108,18 +105,14 @@ class UsualSerializer(serializers.Serializer[Any]):
     runs = serializers.IntegerField()
 
 
-@extend_schema_serializer(deprecate_fields=["absorbed", "lost"])
 class PairRecordSerializer(serializers.Serializer[Any]):
     """How recorded overlaps of the two operations ended on this table in 30 days."""
 
     aborted = serializers.IntegerField()
-    lost = serializers.IntegerField(source="aborted")
     resolved = serializers.IntegerField()
-    absorbed = serializers.IntegerField(source="resolved")
     files = serializers.IntegerField(allow_null=True, help_text="Shared by the average pair.")
 
 
-@extend_schema_serializer(deprecate_fields=["verdict"])
 class LandedSerializer(serializers.Serializer[Any]):
     """A version that the job did not see: when the two conflict, and why."""
 
@@ -129,11 +122,9 @@ class LandedSerializer(serializers.Serializer[Any]):
     committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
     forecast = serializers.ChoiceField(choices=FORECASTS, source="forecast.verdict")
     why = serializers.CharField(source="forecast.why")
-    verdict = FormerWordField(OUTLOOK_WORDS)
     record = PairRecordSerializer()
 
 
-@extend_schema_serializer(deprecate_fields=["verdict"])
 class ComingSerializer(serializers.Serializer[Any]):
     """A writer that may land before it: a job, or a schedule that is due."""
 
@@ -142,14 +133,12 @@ class ComingSerializer(serializers.Serializer[Any]):
     expected_at = serializers.DateTimeField(allow_null=True)
     forecast = serializers.ChoiceField(choices=FORECASTS, source="forecast.verdict")
     why = serializers.CharField(source="forecast.why")
-    verdict = FormerWordField(OUTLOOK_WORDS)
     record = PairRecordSerializer()
     job_id = serializers.UUIDField(allow_null=True)
     waits = serializers.BooleanField(help_text="A job that has not begun.")
     schedule = RecordedField()
 
 
-@extend_schema_serializer(deprecate_fields=["verdict"])
 class OutlookSerializer(serializers.Serializer[Any]):
     """What an active job is up against, as far as is known before it checks for itself."""
 
@@ -160,7 +149,6 @@ class OutlookSerializer(serializers.Serializer[Any]):
     forecast = serializers.ChoiceField(
         choices=FORECASTS, source="verdict", help_text="The worst of all that landed."
     )
-    verdict = FormerWordField(OUTLOOK_WORDS)
     landed_count = serializers.IntegerField()
     landed = LandedSerializer(many=True, help_text="At most 10; what defines the table first.")
     coming = ComingSerializer(many=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
@@ -23,7 +23,6 @@ class RowCountsSerializer(serializers.Serializer[Any]):
     deleted = Int64Field(allow_null=True)
 
 
-@extend_schema_serializer(deprecate_fields=["lost_to_it"])
 class VersionSerializer(serializers.ModelSerializer[Commit]):
     """One commit in one row. null: its writer did not record it."""
 
@@ -47,7 +46,6 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
     aborted_by_it = serializers.IntegerField(
         default=0, help_text="Attempts on record that this version aborted."
     )
-    lost_to_it = serializers.IntegerField(default=0, source="aborted_by_it")
     resolved = serializers.IntegerField(
         default=0, help_text="Conflicts that it resolved while it committed."
     )
@@ -85,7 +83,6 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
             "changes_protocol",
             "rows",
             "aborted_by_it",
-            "lost_to_it",
             "resolved",
         ]
         extra_kwargs = {

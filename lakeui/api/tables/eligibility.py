@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -38,7 +37,6 @@ class RuntimeSerializer(serializers.Serializer[Any]):
     limits = RecordedField(allow_null=True)
 
 
-@extend_schema_serializer(deprecate_fields=["losing_jobs"])
 class FixCostSerializer(serializers.Serializer[Any]):
     """What a fix costs: data written again, jobs and streams that stop, what clients must know."""
 
@@ -50,7 +48,6 @@ class FixCostSerializer(serializers.Serializer[Any]):
     runs = serializers.IntegerField()
     runs_are_own = serializers.BooleanField(help_text="false: they were on other tables.")
     aborted_jobs = serializers.IntegerField()
-    losing_jobs = serializers.IntegerField(source="aborted_jobs")
     streams = serializers.IntegerField()
     protocol = serializers.ListField(
         child=serializers.IntegerField(),
@@ -78,15 +75,12 @@ class ConditionLineSerializer(serializers.Serializer[Any]):
     asked = serializers.IntegerField()
 
 
-@extend_schema_serializer(deprecate_fields=["lost", "still_lost"])
 class AbortedWritesSerializer(serializers.Serializer[Any]):
     """Aborted writes of 30 days, and what rows would have made of them."""
 
     aborted = serializers.IntegerField()
-    lost = serializers.IntegerField(source="aborted")
     passes = serializers.IntegerField()
     still_aborted = serializers.IntegerField()
-    still_lost = serializers.IntegerField(source="still_aborted")
     undecidable = serializers.IntegerField()
     saved_ms = Int64Field(help_text="What those that would pass wasted.")
     saved_bytes = Int64Field()
@@ -113,12 +107,10 @@ class RuntimeColumnSerializer(serializers.Serializer[Any]):
     writes = serializers.IntegerField(help_text="Commits of the last 30 days.")
 
 
-@extend_schema_serializer(deprecate_fields=["met", "losses"])
 class EvidenceSerializer(serializers.Serializer[Any]):
     """What 30 days of writes and of aborted writes show, beside the conditions of the table itself."""
 
     aborted_writes = AbortedWritesSerializer()
-    losses = AbortedWritesSerializer(source="aborted_writes")
     of_table = ConditionLineSerializer(many=True)
     of_writes = ConditionLineSerializer(many=True)
     runtimes = RuntimeColumnSerializer(many=True, help_text="As the table is.")
@@ -127,7 +119,6 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     overlapping_writes = serializers.IntegerField(
         help_text="Writes with a condition that overlapped with others."
     )
-    met = serializers.IntegerField(source="overlapping_writes")
     unplaced = serializers.IntegerField(help_text="Commits by none of the runtimes.")
     is_capped = serializers.BooleanField(help_text="Only the latest commits were checked.")
     locked_out_writers = serializers.ListField(

@@ -139,18 +139,6 @@ class OverlapList(TableScopedView):
         )
 
 
-class FormerOverlapList(OverlapList):
-    """The overlaps under the address that they had in version 0.1."""
-
-    @extend_schema(
-        parameters=[OverlapsRequestSerializer],
-        responses=OverlapRowSerializer(many=True),
-        deprecated=True,
-    )
-    def get(self, request: Request, table_id: int) -> Response:
-        return super().get(request, table_id)
-
-
 class ReorderedList(TableScopedView):
     """The out-of-order versions of the last 30 days: no prefix of the history explains their state."""
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_serializer
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,24 +10,22 @@ from rest_framework.response import Response
 from engine.conflict_facts import Rule
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.record_replay import JUDGED
-from lakeui.api.fields import FormerWordField, Int64Field, RecordedChoiceField, RecordedField
+from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
 from lakeui.api.filtering import parse_query
 from lakeui.api.serializers.concurrency import SwimLaneRequestSerializer
 from lakeui.api.serializers.isolation import LEVELS
 from lakeui.api.table_views import TableScopedView
-from lakeui.conflicts.replay.overlaps import FORMER_WORDS, WriteOutcome, pair_changes, replay
+from lakeui.conflicts.replay.overlaps import WriteOutcome, pair_changes, replay
 from lakeui.conflicts.replay.recorded_history import clamp_range, latest_versions
 from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS
 
 
-@extend_schema_serializer(deprecate_fields=["met"])
 class CommitVerdictSerializer(serializers.Serializer[Any]):
     """A commit that overlapped with others, under the other setting."""
 
     version = serializers.IntegerField()
     operation = RecordedField(allow_null=True)
     overlapping_versions = serializers.ListField(child=serializers.IntegerField())
-    met = serializers.ListField(child=serializers.IntegerField(), source="overlapping_versions")
     verdict = serializers.ChoiceField(choices=JUDGED)
     why = serializers.CharField()
     rule = RecordedChoiceField(list(Rule))
@@ -44,7 +42,6 @@ class ConflictVerdictSerializer(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
-@extend_schema_serializer(deprecate_fields=["met", "was"])
 class OverlapSerializer(serializers.Serializer[Any]):
     """A write that overlapped with others: how it ended, how it would. `version` is null where it was aborted."""
 
@@ -56,9 +53,7 @@ class OverlapSerializer(serializers.Serializer[Any]):
     overlap_count = serializers.IntegerField(
         allow_null=True, help_text="Versions that it overlapped with."
     )
-    met = serializers.IntegerField(source="overlap_count", allow_null=True)
     outcome = serializers.ChoiceField(choices=list(WriteOutcome))
-    was = FormerWordField(FORMER_WORDS, source="outcome")
     verdict = serializers.ChoiceField(choices=JUDGED)
     why = serializers.CharField()
     winning_version = serializers.IntegerField(allow_null=True)
@@ -77,7 +72,6 @@ class PairChangeSerializer(serializers.Serializer[Any]):
     open = serializers.IntegerField()
 
 
-@extend_schema_serializer(deprecate_fields=["lost"])
 class TotalsSerializer(serializers.Serializer[Any]):
     """Writes under one of the four settings. `ms` and `size_bytes` against what was wasted."""
 
@@ -85,7 +79,6 @@ class TotalsSerializer(serializers.Serializer[Any]):
     row_level = serializers.BooleanField()
     writes = serializers.IntegerField()
     aborted = serializers.IntegerField(help_text="That would be aborted for certain.")
-    lost = serializers.IntegerField(source="aborted")
     passed = serializers.IntegerField()
     open = serializers.IntegerField(help_text="Undecidable.")
     added = serializers.IntegerField(help_text="That committed and would be aborted.")
@@ -95,7 +88,6 @@ class TotalsSerializer(serializers.Serializer[Any]):
     uncosted = serializers.IntegerField(help_text="Added ones whose time is not recorded.")
 
 
-@extend_schema_serializer(deprecate_fields=["lost_now"])
 class WhatIfSerializer(serializers.Serializer[Any]):
     """A range of versions under another setting."""
 
@@ -110,7 +102,6 @@ class WhatIfSerializer(serializers.Serializer[Any]):
     )
     is_capped = serializers.BooleanField(help_text="Only the latest 2,000 conflicts are judged.")
     aborted_now = serializers.IntegerField()
-    lost_now = serializers.IntegerField(source="aborted_now")
     totals = TotalsSerializer(many=True)
     pairs = PairChangeSerializer(many=True)
     overlaps = OverlapSerializer(many=True)

@@ -3,7 +3,6 @@
 As with previews they are gone an hour later, and whoever may see the table may see them.
 """
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,13 +10,11 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from engine.conflict_facts import Rule
 from lakeui.catalog.previews import is_waiting, send_or_undo
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.task_names import READ_CONFLICT_ROWS
 
 MAX_ROWS = 50
-_ADDED = re.compile(r"added(?: by version (\d+))?")
 _KEPT = timedelta(hours=1)
 
 
@@ -38,8 +35,8 @@ def find_shared_rows(conflict: Conflict) -> SharedRows | None:
     """
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
     file = next((file for file in _files(facts) if _positions(file)), None)
-    version = _version(file, facts, conflict) if file else None
-    if file is None or version is None or version < 0 or conflict.table_id is None:
+    version = file.get("version") if file else None
+    if file is None or not isinstance(version, int) or version < 0 or conflict.table_id is None:
         return None
     return SharedRows(str(file.get("path", "")), version, _positions(file)[:MAX_ROWS])
 
@@ -78,26 +75,9 @@ def forget_old_rows() -> None:
 def _files(facts: dict[str, Any]) -> list[dict[str, Any]]:
     decision = facts.get("decision")
     compared = decision.get("shared_files") if isinstance(decision, dict) else None
-    files = [*(compared or ()), *(facts.get("files") or ())]
-    return [file for file in files if isinstance(file, dict)]
+    return [file for file in compared or () if isinstance(file, dict)]
 
 
 def _positions(file: dict[str, Any]) -> tuple[int, ...]:
-    rows = file.get("common_rows") or file.get("rows") or ()
+    rows = file.get("common_rows") or ()
     return tuple(row for row in rows if isinstance(row, int) and row >= 0)
-
-
-def _version(file: dict[str, Any], facts: dict[str, Any], conflict: Conflict) -> int | None:
-    """Where the file's rows are live, as recorded or, before version 0.2, as what was done to it tells."""
-    recorded, winning = file.get("version"), conflict.winning_version
-    if isinstance(recorded, int) or winning is None:
-        return recorded
-    if file.get("did") == "changed":
-        return winning - 1
-    same = [other for other in facts.get("files") or () if isinstance(other, dict)]
-    role = next((other.get("role") for other in same if other.get("path") == file.get("path")), "")
-    if added := _ADDED.fullmatch(str(role)):
-        return int(added[1]) if added[1] else winning
-    if not role and conflict.decided_by is Rule.DATA_ADDED:
-        return winning
-    return winning - 1

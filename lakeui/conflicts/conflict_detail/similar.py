@@ -14,7 +14,7 @@ MAX_SIMILAR = 200
 _COMMITTED, _RUNNING = JobAttempt.Outcome.COMMITTED, JobAttempt.Outcome.RUNNING
 _FIELDS = (
     "pk", "occurred_at", "winning_version", "winner_operation", "winner_user_name", "row_count",
-    "row_count_is_minimum", "rule", "wasted_ms", "order_column", "shared_low", "shared_high",
+    "rule", "wasted_ms", "order_column", "shared_low", "shared_high",
 )  # fmt: skip
 
 
@@ -28,7 +28,6 @@ class SimilarConflict:
     winner_operation: str
     winner_user_name: str
     row_count: int | None
-    row_count_is_minimum: bool
     rule: str
     wasted_ms: int
     order_column: str

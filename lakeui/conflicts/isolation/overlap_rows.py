@@ -34,7 +34,6 @@ class OverlapRow:
     at: datetime | None
     conflict_id: int | None
     row_count: int | None
-    row_count_is_minimum: bool = False
 
 
 def overlap_rows(table: Table, overlaps: Sequence[CountedOverlap]) -> list[OverlapRow]:
@@ -68,7 +67,6 @@ def _row(
         at=mine.committed_at if mine else attempt.occurred_at if attempt else None,
         conflict_id=on_record.pk if on_record else None,
         row_count=on_record.row_count if on_record else None,
-        row_count_is_minimum=bool(on_record and on_record.row_count_is_minimum),
     )
 
 
@@ -107,7 +105,6 @@ def _load_resolved(
         "table",
         "kind",
         "row_count",
-        "row_count_is_minimum",
         "attempted_version",
         "winning_version",
         "job__committed_version",

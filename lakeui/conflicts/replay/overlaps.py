@@ -40,14 +40,6 @@ class WriteOutcome(StrEnum):
     ABORTED = "aborted"
 
 
-FORMER_WORDS: Mapping[WriteOutcome, str] = {
-    WriteOutcome.COMMITTED: "landed",
-    WriteOutcome.RESOLVED: "resolved",
-    WriteOutcome.ABORTED: "lost",
-}
-"""Outcomes in the words of version 0.1, which `was` keeps until 0.3."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedWrite:
     """A write that overlapped with others. `version` is None where it was aborted; `conflict_id` is that on record.

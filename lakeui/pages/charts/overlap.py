@@ -1,10 +1,9 @@
 """Where two writes overlap, twice: the files of both sides, and the rows of the first file they share."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from engine.conflict_facts import Decision, SharedFile, SideFile
 from lakeui.catalog.units import format_count
@@ -155,15 +154,6 @@ def draw_overlap(
 def first_shared(files: Sequence[SharedFile]) -> SharedFile | None:
     """The first file with rows of both, or else the first that was compared."""
     return next((file for file in files if file.common_count), files[0] if files else None)
-
-
-def draw_known_rows(file: Mapping[str, Any], row_count: int | None) -> OverlapStrip | None:
-    """The rows of both of a loss recorded before the rows of each side were; None where none is known."""
-    rows = tuple(row for row in file.get("rows") or () if isinstance(row, int))
-    if not rows:
-        return None
-    path = str(file.get("path", ""))
-    return _row_strip(SharedFile(path, "changed", 0, 0, 0, len(rows), row_count, common_rows=rows))
 
 
 def _places(lines: Sequence[FileLine]) -> dict[str, float]:

@@ -16,7 +16,6 @@ from engine.conflict_facts import Decision, Rule, Subclass, Verdict, WinnerVerdi
 from engine.conflicts.checker import CHECK_OF, CHECKS, FILE_RULES
 from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS
 from lakeui.catalog.command_tables import Reader
-from lakeui.catalog.models import CommitFile
 from lakeui.catalog.units import format_count
 from lakeui.conflicts.conflict_detail.both_sides import both_sides, is_of_former_table
 from lakeui.conflicts.conflict_detail.later_commit import find_later_commit
@@ -24,7 +23,7 @@ from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflic
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.redaction import redact_conflict
-from lakeui.pages.charts.overlap import draw_known_rows, draw_overlap
+from lakeui.pages.charts.overlap import draw_overlap
 from lakeui.pages.conflicts.conflict_rerun import rerun_context
 from lakeui.pages.conflicts.conflict_rows import rows_view
 from lakeui.pages.conflicts.fixes import fixes_context
@@ -87,7 +86,6 @@ def _context(
             "shared": rows_view(conflict, sides),
             "files": files[:_FILES_SHOWN],
             "paths": paths[:_FILES_SHOWN],
-            "known": None if chart or not files else _draw_first_known_rows(conflict, files),
             "words": set_words(conflict, decision),
             "near": neighbours(visible, conflict),
             "similar": like.conflicts[:_SIMILAR_SHOWN],
@@ -97,15 +95,6 @@ def _context(
             "twin": f"/api/v1/conflicts/{conflict.pk}/",
         }
     )
-
-
-def _draw_first_known_rows(conflict: Conflict, files: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first file with rows of both, drawn in its length where some mirrored version tells it."""
-    file = next((candidate for candidate in files if candidate.get("rows")), files[0])
-    path = str(file.get("path", ""))
-    mirrored = CommitFile.objects.filter(commit__table=conflict.table_id, path=path)
-    count = mirrored.exclude(row_count=None).values_list("row_count", flat=True).first()
-    return {"file": file, "row_count": count, "strip": draw_known_rows(file, count)}
 
 
 def _similar_address(conflict: Conflict) -> str:
@@ -162,8 +151,6 @@ def headline(conflict: Conflict) -> str:
     if conflict.kind == Conflict.Kind.RESOLVED:
         return "Two writes overlapped, and both committed"
     if conflict.row_count:
-        if conflict.row_count_is_minimum:
-            return f"Two writes of the same rows, at least {conflict.row_count:,}"
         return f"Two writes of the same {'row' if conflict.row_count == 1 else conflict.rows_text}"
     if both := _describe_double_create(conflict):
         return both[0]

@@ -13,7 +13,7 @@ from engine.conflicts.checker import CHECKS
 from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, prepare_list, visible_conflicts
-from lakeui.conflicts.models import Conflict, normalise_outcome
+from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.redaction import redact_conflicts
 from lakeui.monitoring.partition_costs import costs_by_partition
 from lakeui.pages.charts.heat import draw_heat
@@ -81,7 +81,7 @@ def _list_context(request: HttpRequest, listing: ListPage) -> dict[str, Any]:
         "aborted_count": sums.aborted + sums.reported,
         "pairs": costs.pairs[:_PAIRS],
         "more_pairs": max(0, len(costs.pairs) - _PAIRS),
-        "kind": normalise_outcome(request.GET.get("kind", "")),
+        "kind": request.GET.get("kind", ""),
         "exceptions": sorted({check.error.__name__ for check in CHECKS}),
         "twin": listing.twin("/api/v1/conflicts/"),
         "costs_twin": listing.twin("/api/v1/conflicts/costs/"),

@@ -41,10 +41,8 @@ COLUMNS = {
     "finished_at": lambda b: b.finished_at,
     "took_ms": lambda b: b.took_ms,
     "overlap_count": lambda b: b.overlap_count,
-    "met": lambda b: b.overlap_count,  # deprecated name of `overlap_count`, until 0.3
     "exempt": lambda b: b.exempt,
     "resolved": lambda b: list(b.resolved),
-    "absorbed": lambda b: list(b.resolved),  # deprecated name of `resolved`, until 0.3
     "winning_version": lambda b: b.winning_version,
     "did": lambda b: b.said or None,
     "ending": lambda b: b.ending or None,
@@ -63,7 +61,6 @@ SUM_COLUMNS = {
     "began_at": lambda row: row[1].began_at,
     "commits": lambda row: row[1].commits,
     "aborted": lambda row: row[1].aborted,
-    "lost": lambda row: row[1].aborted,  # deprecated name of `aborted`, until 0.3
 }
 _ROWS_A_PAGE = 60
 _UNCHANGED = 204

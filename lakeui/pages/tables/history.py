@@ -68,14 +68,11 @@ _KEPT = (
     "operation",
     "range",
     "aborted",
-    "lost",  # deprecated name of `aborted`, until 0.3
     "resolved",
-    "absorbed",
     "beat",
 )  # beside what the form asks for
 _NEVER_ABORTED = (
     "resolved",
-    "absorbed",
     "partition",
     "conflict",
 )  # filters that no aborted attempt can fit
@@ -94,7 +91,7 @@ def history(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 def _context(request: HttpRequest, table: Table, listing: ListPage) -> dict[str, Any]:
     commits = list(listing.page)
-    shows_aborted = "off" not in (request.GET.get("aborted"), request.GET.get("lost"))
+    shows_aborted = request.GET.get("aborted") != "off"
     rows = (
         _rows(request, table, listing, commits)
         if shows_aborted
@@ -110,7 +107,7 @@ def _context(request: HttpRequest, table: Table, listing: ListPage) -> dict[str,
         "rows": rows,
         "listed": (commits[0].version, commits[-1].version) if commits else None,
         "kept": _KEPT,
-        "resolved": request.GET.get("resolved") or request.GET.get("absorbed", ""),
+        "resolved": request.GET.get("resolved", ""),
         "aborted_limit": ABORTED_SHOWN,
         "aborted_shown": sum(row.aborted is not None for row in rows),
         "shows_aborted": shows_aborted,

@@ -143,9 +143,6 @@ _EXPORTED: Mapping[str, Callable[[OverlapRow], Any]] = {
     "winning_version": lambda row: row.winning_version,
     "winner_operation": lambda row: row.winner_operation,
     "winner_user": lambda row: row.winner_user_name,
-    "met_version": lambda row: row.winning_version,  # deprecated, as the next two are, until 0.3
-    "met_operation": lambda row: row.winner_operation,
-    "met_user": lambda row: row.winner_user_name,
     "at": lambda row: row.at,
     "conflict_id": lambda row: row.conflict_id,
 }

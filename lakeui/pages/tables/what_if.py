@@ -14,9 +14,7 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.record_replay import JUDGED
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import PROMISES
-from lakeui.conflicts.models import outcome_of
 from lakeui.conflicts.replay.overlaps import (
-    FORMER_WORDS,
     PairChange,
     Replay,
     ReplayedWrite,
@@ -40,9 +38,7 @@ _EXPORTED: Mapping[str, Callable[[ReplayedWrite], Any]] = {
     "user": lambda overlap: overlap.user_name,
     "at": lambda overlap: overlap.at,
     "overlap_count": lambda overlap: overlap.overlap_count,
-    "met": lambda overlap: overlap.overlap_count,  # deprecated, until 0.3
     "outcome": lambda overlap: str(overlap.outcome),
-    "was": lambda overlap: FORMER_WORDS[overlap.outcome],  # deprecated, until 0.3
     "would_be": lambda overlap: str(overlap.verdict),
     "why": lambda overlap: overlap.why,
     "winning_version": lambda overlap: overlap.winning_version,
@@ -100,7 +96,7 @@ def _context(
         "total": len(rows),
         "verdicts": Counter(str(overlap.verdict) for overlap in replayed.overlaps),
         "changes": sum(overlap.change != 0 for overlap in replayed.overlaps),
-        "outcome": _outcome(request),
+        "outcome": request.GET.get("outcome", ""),
         "outcomes": Counter(str(overlap.outcome) for overlap in replayed.overlaps),
         "max_conflicts": MAX_CONFLICTS,
         "twin": f"/api/v1/tables/{table.pk}/what-if/?level={level}&row_level={words}"
@@ -112,7 +108,7 @@ def _filter_overlaps(
     request: HttpRequest, overlaps: Sequence[ReplayedWrite]
 ) -> list[ReplayedWrite]:
     """The overlaps of one verdict, outcome or operation; 404 for an unknown filter."""
-    verdict, outcome = request.GET.get("verdict", ""), _outcome(request)
+    verdict, outcome = request.GET.get("verdict", ""), request.GET.get("outcome", "")
     if verdict not in ("", CHANGES, *JUDGED) or outcome not in ("", *WriteOutcome):
         msg = "There is no such filter."
         raise Http404(msg)
@@ -123,11 +119,6 @@ def _filter_overlaps(
         kept = [overlap for overlap in kept if overlap.verdict == verdict]
     operation = request.GET.get("operation", "").upper()
     return [overlap for overlap in kept if operation in ("", overlap.operation.upper())]
-
-
-def _outcome(request: HttpRequest) -> str:
-    """How the writes that are listed ended; "" is any. `was` is its name of version 0.1, until 0.3."""
-    return outcome_of(request.GET.get("outcome") or request.GET.get("was", ""))
 
 
 def _bars(pairs: Sequence[PairChange]) -> list[PairBar]:

@@ -43,7 +43,7 @@ def test_delete_takes_text_and_columns_and_nothing(make):
     assert rows_of(table.toDF()) == []
     assert result.version == 4
     assert result.resolved == ()
-    assert result.conflicts == result.resolved, "its deprecated name"
+    assert result.conflicts == result.resolved
 
 
 def test_update_takes_text_and_columns(make):

@@ -50,7 +50,6 @@ def test_deletes_of_different_rows_of_one_file_both_land(meanwhile, table, rows_
     assert [row[0] for row in rows["engine"]] == [3, 4, 5, 6]
     assert rows["engine"] == rows["duckdb"] == rows["deltalake"]
     assert len(result.resolved) == 1
-    assert result.absorbed == result.resolved, "its deprecated name"
 
 
 def test_updates_of_the_same_row_conflict(meanwhile, table):

@@ -48,7 +48,7 @@ def test_eligibility_says_what_to_post(client_for, table):
 def test_the_matrix_counts_overlaps(client_for, table, conflict):
     path = f"/api/v1/tables/{table.pk}/matrix/"
     [pair] = client_for("viewer").get(path, {"days": 3650}).json()["observed"]
-    assert (pair["current_operation"], pair["escaped"]) == ("UPDATE", 1)
+    assert (pair["current_operation"], pair["aborted"]) == ("UPDATE", 1)
     problem(client_for("viewer").get(path, {"days": 0}), 422)
 
 

@@ -23,8 +23,8 @@ def test_the_timeline_counts_commits_and_losses_by_bucket(client_for, table, api
     make_conflict(table, occurred_at=now - timedelta(days=9))
     body = client_for("viewer").get(f"{api}/timeline/?range=6h").json()
     assert (body["range"], body["bucket_seconds"], body["commit_count"]) == ("6h", 600, 3)
-    assert (body["lost"], body["beaten"]) == (1, 1)
-    assert sum(bucket["lost"] for bucket in body["buckets"]) == 1
+    assert (body["aborted"], body["beaten"]) == (1, 1)
+    assert sum(bucket["aborted"] for bucket in body["buckets"]) == 1
     assert {row["operation"] for row in body["operations"]} == {"CREATE TABLE", "WRITE", "DELETE"}
 
 
@@ -52,12 +52,11 @@ def test_a_version_tells_whom_it_beat_and_which_job_it_was(client_for, table, ap
     lost = make_conflict(table)
     make_conflict(table, job=job, kind=Conflict.Kind.RESOLVED, winning_version=1)
     body = client_for("viewer").get(f"{api}/versions/2/").json()
-    assert [loss["conflict_id"] for loss in body["effects"]["lost"]] == [lost.pk]
+    assert [loss["conflict_id"] for loss in body["effects"]["aborted"]] == [lost.pk]
     assert body["effects"]["resolved_count"] == 1
     assert body["job_id"] == str(job.pk)
     [row, *_] = client_for("viewer").get(f"{api}/versions/").json()["items"]
     assert (row["version"], row["aborted_by_it"], row["resolved"]) == (2, 1, 1)
-    assert row["lost_to_it"] == 1, "its deprecated name"
     assert client_for("viewer").get(f"{api}/versions/?beat=true").json()["items"][0]["version"] == 2
 
 

@@ -23,9 +23,7 @@ def test_the_matrix_has_what_was_met_in_each_cell(client_for, history):
     body = client_for("viewer").get(f"{history}matrix/").json()
     [cell] = [c for c in body["cells"] if (c["current"], c["winner"]) == ("DELETE", "INSERT")]
     assert (cell["overlap_count"], cell["aborted"], cell["verdict"]) == (1, 0, "never")
-    assert (cell["met"], cell["escaped"]) == (1, 0), "deprecated"
     assert (body["overlaps"]["total"], body["overlaps"]["commits"]) == (1, 3)
-    assert body["met"] == body["overlaps"], "its deprecated name"
 
 
 def test_overlaps_are_listed_by_pair_and_paged(client_for, history):
@@ -34,7 +32,6 @@ def test_overlaps_are_listed_by_pair_and_paged(client_for, history):
     body = client_for("viewer").get(path, sides).json()
     [row] = body["items"]
     assert (row["verdict"], row["version"], row["winning_version"]) == ("passes", 2, 1)
-    assert row["outcome"] == "passed", "the word of version 0.1, deprecated"
     assert body["next_page_token"] is None
     problem(client_for("viewer").get(path, {"current": "DELETE"}), 422)
     problem(client_for("viewer").get(path, sides | {"page_token": "forged"}), 422)
@@ -43,7 +40,6 @@ def test_overlaps_are_listed_by_pair_and_paged(client_for, history):
 def test_out_of_order_versions_name_the_condition_that_was_passed_over(client_for, history):
     [row] = client_for("viewer").get(f"{history}reordered/").json()["items"]
     assert (row["version"], row["appends"], row["predicate"]) == (2, [1], "part = 'a'")
-    assert (row["later"], row["later_predicate"]) == (2, "part = 'a'"), "deprecated"
     assert (row["is_known"], row["rows_at_most"]) == (True, None)
 
 

@@ -121,7 +121,6 @@ def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(client_for, table):
         ("conflicts/", {"pair": "update,delete"}, 1),
         ("conflicts/", {"pair": "UPDATE,WRITE"}, 0),
         ("conflicts/", {"kind": "aborted", "code": "DELTA_CONCURRENT_APPEND"}, 1),
-        ("conflicts/", {"kind": "escaped", "code": "DELTA_CONCURRENT_APPEND"}, 1),
         ("conflicts/", {"exception": "ConcurrentAppendException", "table": "{table}"}, 1),
         ("conflicts/", {"user": "maintainer"}, 1),
     ],

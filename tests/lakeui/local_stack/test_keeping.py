@@ -1,9 +1,6 @@
 """What docs/operations.md says of upgrades, backups and restores holds."""
 
-import re
 import sqlite3
-import tomllib
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -17,51 +14,7 @@ from lakeui.catalog.registration import register_table
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from tests.lakeui.catalog.log_writer import new_table
-from tests.lakeui.local_stack.upgrades import latest, list_releases, upgrade_database
-from tests.services import ROOT
 from workers import jobs
-
-WORDS_OF_TODAY = [
-    f"{model}.kind: {before!r} is {now!r}"
-    for model in ("conflicts.conflict", "conflicts.conflictday")
-    for before, now in (("absorbed", "resolved"), ("escaped", "aborted"))
-]
-CHANGED = {"0.1": ["catalog.preview: a row is gone", *WORDS_OF_TODAY]}
-"""What migrations do to rows of a release on purpose: previews are read anew when they are wanted."""
-
-
-def check_upgraded(told: dict[str, Any], release: str) -> None:
-    """Every row is there, with what it held, and the pages show it."""
-    assert set(told["statuses"].values()) == {200}, told
-    assert told["conflict"] == ["aborted", True, True]
-    assert "ada" in told["people"]
-    assert told["changed"] == CHANGED.get(release, [])
-    assert all(count >= 3 for count in told["rows"].values()), told["rows"]
-
-
-@pytest.mark.parametrize(  # test_postgres.py takes what is first, which has them all
-    "release", [*list_releases(), pytest.param("first", marks=pytest.mark.stress)]
-)
-def test_a_database_of_an_earlier_release_is_brought_up_to_date(tmp_path, release):
-    told = upgrade_database(f"sqlite:///{tmp_path / 'old.sqlite3'}", tmp_path, release)
-    check_upgraded(told, release)
-    assert {"jobs.job", "catalog.commit", "api.apitoken"} <= told[
-        "rows"
-    ].keys() or release == "first"
-
-
-def test_every_release_has_its_migrations_written_down_and_none_of_them_is_gone():
-    headings = re.findall(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.M)
-    assert sorted(headings) == sorted(list_releases())
-    missing = [
-        f"{app} {name}"
-        for migrations in (*list_releases().values(), latest())
-        for app, name in migrations.items()
-        if not (ROOT / "lakeui" / app / "migrations" / f"{name}.py").is_file()
-    ]
-    assert not missing
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-    assert version in headings, "a release has its section and its migrations"
 
 
 @pytest.fixture

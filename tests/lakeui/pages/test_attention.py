@@ -94,7 +94,6 @@ def test_one_metadata_change_that_cost_two_writes_is_told_once(client_for):
     items = client_for("viewer").get("/api/v1/attention/").json()["items"]
     facts = next(item["facts"] for item in items if item["check_name"] == "metadata_cost")
     assert (facts["aborted"], facts["aborted_operations"]) == (2, ["MERGE", "OPTIMIZE"])
-    assert (facts["lost"], facts["losers"]) == (2, ["MERGE", "OPTIMIZE"]), "deprecated names"
 
 
 def test_a_costly_change_names_the_hours_in_which_nobody_commits():
@@ -242,7 +241,6 @@ def test_rest_tells_the_same_and_mutes_the_same(client_for):
     client = client_for("owner")
     answer = client.get("/api/v1/attention/").json()
     (item,) = answer["items"]
-    assert answer["matters"] == [item], "its deprecated name"
     assert (item["check_name"], item["table"]) == ("small_files", "web.a")
     assert item["facts"]["small_file_count"] == 80
     mute = {

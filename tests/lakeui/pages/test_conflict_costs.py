@@ -74,4 +74,4 @@ def test_the_twin_of_costs_has_hours_and_partitions(client_for, costs):
 def test_the_link_to_all_pairs_leads_to_what_the_list_holds(client_for, costs):
     client = client_for("viewer")
     twin = client.get("/conflicts/?heat=partition&page=1&operation=MERGE").context["costs_twin"]
-    assert [pair["loser"] for pair in client.get(twin).json()["pairs"]] == ["MERGE"]
+    assert [pair["current"] for pair in client.get(twin).json()["pairs"]] == ["MERGE"]

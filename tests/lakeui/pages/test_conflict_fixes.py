@@ -373,7 +373,9 @@ def test_without_a_broker_earlier_answers_stay_and_nobody_is_made_to_wait(
 
 def test_without_a_broker_no_rows_are_waited_for(client_for, conflict_of_job, unreachable_broker):
     client, table = client_for("viewer"), f"/tables/{conflict_of_job.table_id}/"
-    conflict_of_job.facts |= {"files": [{"path": "a.parquet", "rows": [5], "version": 1}]}
+    conflict_of_job.facts |= {
+        "decision": {"shared_files": [{"path": "a.parquet", "common_rows": [5], "version": 1}]}
+    }
     conflict_of_job.save()
     for path in ("preview/", "diff/0...1/rows/"):
         for _ in range(2):

@@ -1,11 +1,9 @@
 """One conflict: what happened, why, what to do, the evidence; and where it was not recorded."""
 
 from dataclasses import asdict, replace
-from importlib import import_module
 from itertools import pairwise
 
 import pytest
-from django.apps import apps
 from django.utils import timezone
 
 from engine.conflict_facts import (
@@ -74,7 +72,6 @@ def test_the_page_tells(client_for, conflict_with_decision, claim):
 def test_facts_that_were_not_recorded_are_named_as_such(client_for, lake):
     body = _page(client_for("viewer"), lake.conflict)
     assert "not recorded of this one" in body
-    assert "Which other rows each side changed was not recorded" in body
     assert "4,118" not in body
 
 
@@ -97,45 +94,20 @@ def test_rows_are_read_when_asked_and_shown_with_what_each_side_did(
     assert "1,007,318" in body
 
 
-def _facts(row_count: int | None) -> ConflictFacts:
-    file = ConflictFile("a.parquet", rows=tuple(range(100)), row_count=row_count or 100)
+def test_every_row_that_both_sides_touched_is_counted(client_for, lake):
+    file = ConflictFile("a.parquet", rows=tuple(range(100)), row_count=943)
     side = ConflictSide("UPDATE", read_version=1)
-    return ConflictFacts(
+    facts = ConflictFacts(
         *("sales.orders", 1, 2, Rule.READ_FILE_REMOVED, Subclass.ROW_LEVEL_CHANGES),
         *(side, replace(side, operation="DELETE", version=2)),
-        files=(file,), file_count=1, row_count=row_count, row_level="both sides touch the same rows",
+        files=(file,), file_count=1, row_count=943, row_level="both sides touch the same rows",
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("row_count", "said"),
-    [
-        (943, ("Two writes of the same 943 rows", "a sample of 50")),
-        (None, ("Two writes of the same rows, at least 100", "a sample of 50")),
-    ],
-)
-def test_every_row_is_counted_and_a_record_of_a_sample_says_at_least(
-    client_for, lake, row_count, said
-):
-    error = ConcurrentDeleteReadException(_facts(row_count))
+    error = ConcurrentDeleteReadException(facts)
     lost = record_aborted(error, table=lake.table, origin=AttemptOrigin(attempt=1))
-    body = _page(client_for("viewer"), lost)
-    for text in said:
-        assert text in body
+    assert "Two writes of the same 943 rows" in _page(client_for("viewer"), lost)
     (listed, *_) = client_for("viewer").get("/api/v1/conflicts/").json()["items"]
-    assert listed["row_count_is_minimum"] is (row_count is None)
-    assert int(listed["row_count"]) == (row_count or 100)
-    body = client_for("viewer").get("/conflicts/").content.decode()
-    assert "at row level:" in body
-    assert ("≥" in body) is (row_count is None)
-
-
-def test_conflicts_recorded_before_from_samples_are_marked_as_such(lake):
-    few, many = (make_conflict(lake.table, row_count=count) for count in (99, 100))
-    migration = import_module("lakeui.conflicts.migrations.0013_row_counts_in_full")
-    migration.mark_samples(apps, None)
-    marked = Conflict.objects.filter(row_count_is_minimum=True, pk__in=[few.pk, many.pk])
-    assert [conflict.pk for conflict in marked] == [many.pk]
+    assert int(listed["row_count"]) == 943
+    assert "at row level:" in client_for("viewer").get("/conflicts/").content.decode()
 
 
 @pytest.mark.parametrize(
@@ -191,7 +163,7 @@ def test_the_twin_has_what_the_page_shows(client_for, conflict_with_decision):
     assert body["facts"]["decision"]["shared_files"][0]["common_rows"] == list(MET)
     assert body["current"]["changes"]["rows_changed"] == "812406"
     assert body["advice"][0]["kind"] == "retry"
-    assert body["alike"][0]["id"] == conflict_with_decision.pk
+    assert body["similar"][0]["id"] == conflict_with_decision.pk
 
 
 def test_a_resolved_conflict_is_drawn_with_joints(client_for, lake):

@@ -106,7 +106,10 @@ def test_fixes_have_columns_where_something_is_to_be_fixed(client_for, lake, pag
 def test_rest_shows_the_evidence_of_eligibility(client_for, lake, page_path):
     body = client_for("viewer").get(f"/api/v1/tables/{lake.table.pk}/eligibility/").json()
     evidence = body["evidence"]
-    assert (evidence["losses"]["passes"], evidence["losses"]["saved_ms"]) == (1, "90000")
+    assert (evidence["aborted_writes"]["passes"], evidence["aborted_writes"]["saved_ms"]) == (
+        1,
+        "90000",
+    )
     assert [line["state"] for line in evidence["of_table"]] == [
         "fails", "fails", "fails", "holds", "optional",
     ]  # fmt: skip

@@ -39,9 +39,6 @@ def create_resolved(lake, version, **fields):
 def test_lost_attempts_stand_above_what_they_lost_to(client_for, lake, address):
     assert filter_rows(client_for("viewer"), address, "") == ["lost", 3, 2, 1, 0]
     assert filter_rows(client_for("viewer"), address, "aborted=off") == [3, 2, 1, 0]
-    assert filter_rows(client_for("viewer"), address, "lost=off") == [3, 2, 1, 0], (
-        "its deprecated name"
-    )
 
 
 def test_a_lost_attempt_is_narrowed_by_its_own_operation_and_writer(client_for, lake, address):
@@ -61,7 +58,6 @@ def test_versions_that_resolved_a_conflict_are_told_from_those_that_were_met(
 ):
     create_resolved(lake, 2)
     assert filter_rows(client_for("viewer"), address, "resolved=true") == [2]
-    assert filter_rows(client_for("viewer"), address, "absorbed=true") == [2], "its deprecated name"
     assert filter_rows(client_for("viewer"), address, "resolved=false") == [3, 1, 0]
 
 

@@ -663,7 +663,6 @@ def test_wasted_work_is_shown_beside_useful_work(client_for, lake):
     cost = client_for("viewer").get(f"/api/v1/jobs/{lake.job.pk}/").json()["cost"]
     assert cost["useful"]["core_ms"] == "61000"
     assert (cost["wasted"]["core_ms"], cost["wasted"]["bytes_read"]) == ("122000", None)
-    assert cost["thrown_away"] == cost["wasted"], "its deprecated name"
 
 
 def test_an_earlier_attempt_keeps_its_steps(client_for, lake):
@@ -706,7 +705,6 @@ def test_a_change_of_the_definition_would_cost_the_run(client_for, lake):
     lake.table.commits.filter(version=3).update(changes_metadata=True)
     answer = outlook_of_a_run(client, lake)
     assert answer["forecast"] == answer["landed"][0]["forecast"] == "always"
-    assert (answer["verdict"], answer["landed"][0]["verdict"]) == ("loses", "loses"), "deprecated"
     assert "it would be aborted" in client.get(f"/jobs/{lake.job.pk}/").content.decode()
 
 

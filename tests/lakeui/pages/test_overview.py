@@ -105,7 +105,7 @@ def test_tables_are_narrowed_and_sorted_by_the_address(client_for):
     kept = client.get("/?show=attention&sort=-size").content.decode()
     assert "?show=attention&amp;sort=-size&amp;heat=partition#cost" in kept
     counts = client.get("/api/v1/overview/").json()["table_counts"]
-    assert counts == {"attention": 1, "aborted": 1, "escaped": 1, "no_row_level": 1}
+    assert counts == {"attention": 1, "aborted": 1, "no_row_level": 1}
     body = words(client)
     assert "Attention 1" in body
     assert "Aborted writes 1" in body

@@ -147,7 +147,7 @@ def test_its_losses_count_where_a_report_of_the_pair_is_explained(reader, abort)
         "/api/v1/conflicts/explain/", {"text": text}, content_type="application/json"
     ).json()
     assert told["table"] == "sales.orders"
-    assert told["pair"]["lost"] == 1
+    assert told["pair"]["aborted"] == 1
 
 
 def test_a_pipeline_that_reports_late_keeps_its_times(program):

@@ -40,25 +40,7 @@ def test_the_list_is_narrowed_by_address(client_for, page):
 
 
 @pytest.mark.parametrize(
-    ("former", "now"),
-    [("was=lost", "aborted"), ("was=landed", "committed"), ("was=absorbed", "resolved")],
-)
-def test_a_link_with_a_word_of_version_0_1_shows_the_same_rows(client_for, page, former, now):
-    client = client_for("viewer")
-    rows = [
-        b"".join(client.get(f"{page}?{query}&export=csv").streaming_content)
-        for query in (former, f"outcome={now}")
-    ]
-    assert rows[0] == rows[1]
-    body = client.get(f"{page}?{former}").content.decode()
-    assert f'outcome={now}#overlaps"' in body
-    links = body.partition("By how it ended")[2].partition("</nav>")[0]
-    assert "was=" not in links
-    assert links.count('aria-current="true"') == 1
-
-
-@pytest.mark.parametrize(
-    "query", ["verdict=maybe", "outcome=gone", "was=gone", "page=9", "span=7", "export=xlsx"]
+    "query", ["verdict=maybe", "outcome=gone", "page=9", "span=7", "export=xlsx"]
 )
 def test_what_there_is_none_of_is_not_found(client_for, page, query):
     assert client_for("viewer").get(f"{page}?{query}").status_code == 404
@@ -72,7 +54,6 @@ def test_the_export_holds_every_overlap_that_passes_the_filter(client_for, page)
         (2, "committed", "conflict"),
         (None, "aborted", "conflict"),
     ]
-    assert [row["was"] for row in rows] == ["landed", "lost"], "its deprecated name and words"
 
 
 def test_all_four_settings_stand_side_by_side_over_rest_too(client_for, page):
@@ -82,5 +63,4 @@ def test_all_four_settings_stand_side_by_side_over_rest_too(client_for, page):
         (2, "committed"),
         (None, "aborted"),
     ]
-    assert [row["was"] for row in body["overlaps"]] == ["landed", "lost"], "deprecated"
     assert body["pairs"][0]["then"] == 1

@@ -13,10 +13,7 @@ import psycopg
 import pytest
 
 from tests.e2e.server import run_server
-from tests.lakeui.local_stack.test_keeping import check_upgraded
-from tests.lakeui.local_stack.upgrades import list_releases, upgrade_database
 from tests.services import ROOT
-from tests.shares import one_in
 
 pytestmark = pytest.mark.timeout(800)
 
@@ -61,17 +58,6 @@ def test_the_same_tests_pass_on_postgresql(database_url):
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:]
-
-
-@pytest.mark.parametrize(
-    "release", one_in(9, ["first", *list_releases()])
-)  # what is first has them all
-def test_a_database_of_an_earlier_release_is_brought_up_to_date(database_url, tmp_path, release):
-    name = f"release_{release.replace('.', '_')}"
-    with psycopg.connect(database_url, autocommit=True) as server:
-        server.execute(f'CREATE DATABASE "{name}"')
-    url = urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
-    check_upgraded(upgrade_database(url, tmp_path, release), release)
 
 
 _MAKE_PERSON = """
