@@ -1,4 +1,4 @@
-"""Bearer tokens: their role is a bound below which their bearer's own role still counts."""
+"""Bearer tokens: a token's role is an upper bound; its owner's own role still applies."""
 
 from django.contrib.auth.models import User
 from django.utils import timezone

@@ -1,7 +1,8 @@
 """Bodies of requests, bounded before anything keeps them.
 
-Django's ASGI handler writes a whole body to disk before it knows who sends it. So what is too large
-is turned away here: by its declared length, or while it comes where it declares none.
+Django's ASGI handler writes a whole body to disk before it knows the sender. A body that is too
+large
+is therefore refused here: by its declared length, or as it arrives if it declares none.
 """
 
 import json
@@ -25,7 +26,7 @@ _TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
 class BoundedBodies:
-    """The application, asked only with bodies that its address may get; 413 to others."""
+    """The application, called only with bodies within their address's bounds; 413 for others."""
 
     def __init__(self, app: App) -> None:
         self._app = app

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 
 
 def caller(request: Request) -> User:
-    """The person behind a request; on views for everybody there may be none: NotAuthenticated."""
+    """Return the person behind a request; on public views there may be none: NotAuthenticated."""
     if not isinstance(request.user, User):
         raise NotAuthenticated
     return request.user

@@ -1,4 +1,4 @@
-"""The OpenAPI schemas of commands: one of each kind's parameters, and requests that differ by `kind`."""
+"""The OpenAPI schemas of commands: each kind's parameters, and requests that differ by `kind`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from engine.commands.model import COMMANDS, SOURCES
 from engine.commands.script import fits_a_script
 
 REQUESTS = ("JobRequest", "ScheduleRequest")
-"""Bodies that carry a command."""
+"""Bodies with a command."""
 _SOURCE, _STEP, _CLAUSE = "CommandSource", "ScriptStep", "MergeClause"
 _VALUE: dict[str, Any] = {"type": ["string", "number", "boolean", "null"]}
 _INSIDE: Mapping[str, dict[str, Any]] = {
@@ -28,7 +28,7 @@ def describe_commands(
     request: Any,  # noqa: ARG001
     public: bool,  # noqa: ARG001
 ) -> dict[str, Any]:
-    """Each request that carries a command becomes one schema a kind, and one of a statement in SQL."""
+    """Split each request with a command into one schema per kind, and one for SQL statements."""
     schemas = result["components"].setdefault("schemas", {})
     schemas[_CLAUSE] = _object(parameters_of(MergeClause))
     for kind, source in SOURCES.items():
@@ -80,7 +80,7 @@ def _split(name: str, component: str, schemas: dict[str, Any]) -> None:
 
 
 def _parameters_schema(parameters: str, schemas: Mapping[str, Any]) -> dict[str, Any]:
-    """An object of parameters, which may be left out where none of them is required."""
+    """Return an object of parameters, optional unless one of them is required."""
     described: dict[str, Any] = {
         "type": "object",
         "properties": {"parameters": _ref(parameters)},
@@ -104,7 +104,7 @@ def _object(declared: Iterable[Parameter]) -> dict[str, Any]:
 
 
 def _add_kind(kind: str, described: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with `kind` before its other fields, of this one value."""
+    """Return the object with a constant `kind` before its other fields."""
     return {
         **described,
         "properties": {"kind": {"type": "string", "const": kind}, **described["properties"]},
@@ -132,7 +132,7 @@ def _value(field: Parameter) -> dict[str, Any]:
 
 
 def _one_of(variants: Mapping[str, str]) -> dict[str, Any]:
-    """The schemas of several kinds; `kind` says which one holds."""
+    """Return a choice of several kinds' schemas, discriminated by `kind`."""
     return {
         "oneOf": [_ref(name) for name in variants.values()],
         "discriminator": {

@@ -1,6 +1,6 @@
-"""The OpenAPI document and two pages that draw it, with nothing from elsewhere and nothing inline.
+"""The OpenAPI document and two pages that render it, without external or inline resources.
 
-Redoc creates style elements while it runs; a nonce of the request lets these in and no other.
+Redoc creates style elements while it runs; a nonce of the request admits only these.
 """
 
 from typing import Any

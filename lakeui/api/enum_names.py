@@ -1,4 +1,4 @@
-"""What the OpenAPI document calls its enums: a name for each list of choices."""
+"""Names of enums in the OpenAPI document, one for each list of choices."""
 
 ENUM_NAMES = {
     "KeyKindEnum": "lakeui.catalog.models.TableKey.Kind",

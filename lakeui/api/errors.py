@@ -1,4 +1,4 @@
-"""Refusals of the REST face that the framework and the engine have no word for."""
+"""Refusals of the REST interface beyond those of the framework and the engine."""
 
 from rest_framework import status
 from rest_framework.exceptions import APIException, PermissionDenied
@@ -12,14 +12,14 @@ class ReadOnly(PermissionDenied):
 
 
 class TokenTooWeak(PermissionDenied):
-    """The token's role is below what the request needs, whatever its bearer's own role."""
+    """The token's role is below the required one, whatever its owner's own role."""
 
     default_detail = "This token may only read. Use one with a higher role."
     default_code = "token_too_weak"
 
 
 class TokenOnlyReports(PermissionDenied):
-    """The token belongs to a program that reports its transactions, and opens nothing else."""
+    """The token belongs to a program that reports its transactions; it grants nothing else."""
 
     default_detail = (
         "This token may only report transactions: POST them to /api/v1/pipelines/events/. "
@@ -29,7 +29,7 @@ class TokenOnlyReports(PermissionDenied):
 
 
 class TokenMakesNone(PermissionDenied):
-    """Whoever found a token cannot keep what it opens beyond its end or its revocation."""
+    """The finder of a leaked token cannot extend its access beyond its end or revocation."""
 
     default_detail = "A token cannot make another. Sign in with a password to make one."
     default_code = "token_makes_none"
@@ -55,7 +55,7 @@ class IdempotencyKeyReused(APIException):
 
 
 class PreconditionFailed(APIException):
-    """What the client saw is not what is there now."""
+    """The state changed since the client read it."""
 
     status_code = status.HTTP_412_PRECONDITION_FAILED
     default_detail = "This changed since you read it. Read it again, then send its new ETag."
@@ -63,7 +63,7 @@ class PreconditionFailed(APIException):
 
 
 class PreconditionRequired(APIException):
-    """A change of settings must say which state it was made for."""
+    """A change of settings must name the state that it was made for."""
 
     status_code = status.HTTP_428_PRECONDITION_REQUIRED
     default_detail = "Send If-Match with the ETag of what you read."

@@ -1,4 +1,4 @@
-"""Field types that say in the schema what a client can rely on."""
+"""Field types that state their guarantees in the schema."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ class ObjectField(serializers.JSONField):
 
 @extend_schema_field({"type": "string", "description": "null: not recorded"})
 class RecordedField(serializers.CharField):
-    """Text that a writer may not have recorded: the mirror's "" is null here, never a guess."""
+    """Text that may be unrecorded: the mirror's "" is null here, never a guess."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options | {"allow_null": True})
@@ -54,7 +54,7 @@ class RecordedField(serializers.CharField):
 
 
 class RecordedChoiceField(serializers.ChoiceField):
-    """One of several words that may not be recorded: the mirror's "" is null here."""
+    """A choice that may be unrecorded: the mirror's "" is null here."""
 
     def __init__(self, choices: Any, **options: Any) -> None:
         super().__init__(choices, allow_null=True, **options)
@@ -71,7 +71,7 @@ class RecordedChoiceField(serializers.ChoiceField):
     }
 )
 class RowsStateField(serializers.Field[RequestedRows, Any, str, RequestedRows]):
-    """How far a worker is with the rows that it was asked to read."""
+    """A worker's progress with the requested rows."""
 
     def __init__(self) -> None:
         super().__init__(source="*", read_only=True)

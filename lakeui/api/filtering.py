@@ -1,4 +1,4 @@
-"""Filters from the query string. A name that no filter has is a fault, not a wider answer."""
+"""Filters from the query string. An unknown name is an error, not a wider answer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ class StrictFilterBackend(DjangoFilterBackend):
 
 
 def refuse_unknown(request: Request, allowed: set[str] | frozenset[str]) -> None:
-    """Raise ValidationError for query parameters that mean nothing here."""
+    """Raise ValidationError for unknown query parameters."""
     unknown = set(request.query_params) - allowed
     if unknown:
         fault = f"There is no such parameter here. Known: {', '.join(sorted(allowed)) or 'none'}."
@@ -44,13 +44,13 @@ def refuse_body(request: Request) -> None:
 
 
 def refuse_all(request: Request) -> None:
-    """Raise ValidationError for query parameters and for a body, of an action that takes neither."""
+    """Raise ValidationError for query parameters and for a body, in an action with neither."""
     refuse_unknown(request, frozenset())
     refuse_body(request)
 
 
 def parse_query(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-    """The query string, checked by a serializer; names that mean nothing are refused."""
+    """Validate the query string by a serializer; refuse unknown names."""
     form = kind(data=request.query_params)
     refuse_unknown(request, set(form.fields))
     form.is_valid(raise_exception=True)

@@ -22,7 +22,7 @@ MAX_KEY_LENGTH = 255
 
 
 def key_of(request: Request) -> str:
-    """The request's key, "" if it has none.
+    """Return the request's key, "" if it has none.
 
     Raises:
         ValidationError: it is not 1 to 255 printable ASCII characters.
@@ -40,11 +40,13 @@ def answer_once(
     answer: Callable[[], Response],
     prepare: Callable[[], object] = lambda: None,
 ) -> Response:
-    """Do what `answer` does, unless this request was answered before: then say the same again.
+    """Return the result of `answer`, or the stored answer of the same earlier request.
 
-    The claim of the key and the work share one transaction. A failure keeps neither, so it may be
-    tried again with the same key; two at once: the second waits for the first, and repeats it.
-    What may take long is done before by `prepare`: others wait for the transaction.
+    The claim of the key and the work share one transaction. A failure stores neither, so the
+    request may
+    be repeated with the same key. Of two concurrent requests, the second waits for the first and
+    repeats
+    its answer. Slow work belongs in `prepare`, because others wait for the transaction.
 
     Raises:
         IdempotencyKeyReused: the key came with another request.
@@ -77,7 +79,7 @@ def _claim(request: Request, key: str, digest: str) -> tuple[IdempotentAnswer, b
 
 
 def _answers(request: Request) -> QuerySet[IdempotentAnswer]:
-    """The answers to this person that are not forgotten."""
+    """Return the person's answers that have not expired."""
     since = timezone.now() - WINDOW
     return IdempotentAnswer.objects.filter(user=caller(request), created_at__gte=since)
 

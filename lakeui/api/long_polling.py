@@ -1,7 +1,7 @@
-"""`wait`: a GET that is answered once there is news, or after so many seconds.
+"""`wait`: a GET answered once there is news, or after so many seconds.
 
-It is answered by its view, so that whoever lost the right to look meanwhile, signed out, or whose
-token expired, gets the answer of that moment.
+The view itself answers, so that a caller who lost access, signed out, or whose token expired
+meanwhile gets the answer of that moment.
 """
 
 import functools
@@ -58,7 +58,7 @@ def hold(
 def allow_waiting(
     view: Callable[..., HttpResponse],
 ) -> Callable[..., Coroutine[Any, Any, HttpResponse]]:
-    """The view, as one whose answers may wait."""
+    """Wrap the view so that its answers may wait."""
 
     @functools.wraps(view)
     async def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -82,5 +82,5 @@ def allow_waiting(
 
 
 def refuse_to_wait(request: HttpRequest) -> HttpResponse:
-    """Answer that as many requests wait already as a process, or a person, may have."""
+    """Return the refusal for too many waiting requests of a process or a person."""
     return problem_response(request, TOO_MANY)

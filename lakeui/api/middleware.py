@@ -18,10 +18,11 @@ _BAD = HTTPStatus.BAD_REQUEST
 
 
 class RequestIdMiddleware(MiddlewareMixin):
-    """Keeps the caller's X-Request-ID if it is a decent one, else draws one; answers with it.
+    """Keeps the caller's X-Request-ID if it is valid, else generates one; answers with it.
 
-    It also sees the failures of everything below it, views or not, and gives those under /api/ the
-    shape that clients can rely on.
+    It also handles failures of everything below it, views or not, and gives those under /api/ the
+    standard
+    shape.
     """
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
@@ -47,7 +48,7 @@ class RequestIdMiddleware(MiddlewareMixin):
 
 
 class NotModifiedMiddleware(ConditionalGetMiddleware):
-    """ETags of what REST answers, and 304 to who has it; pages hold a token that is never the same."""
+    """ETags for REST answers, and 304 if unchanged; pages hold a token that always differs."""
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
@@ -64,9 +65,10 @@ def _holds_nul(request: HttpRequest) -> bool:
 
 
 def _is_signed_in(request: HttpRequest) -> bool:
-    """Tell whether the answer may show what only this person sees.
+    """Tell whether the answer may show private content.
 
-    Where nobody looked who asks, as for static files and probes, the database is not asked either.
+    If nothing has read the user, as for static files and probes, the database is not queried
+    either.
     """
     user = getattr(request, "user", None)
     if type(user) is SimpleLazyObject:

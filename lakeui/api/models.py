@@ -1,4 +1,4 @@
-"""What the REST face keeps for itself: tokens and the answers it may have to give again."""
+"""Stored state of the REST interface: tokens, and answers to repeat."""
 
 import uuid
 
@@ -10,7 +10,7 @@ from lakeui.catalog.roles import Role
 
 
 class ApiToken(AbstractAuthToken):
-    """A bearer token: only its hash is kept, it always expires, `role` bounds what it may do."""
+    """A bearer token: only its hash is kept, it always expires, `role` bounds its rights."""
 
     public_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=100)
@@ -24,9 +24,9 @@ class ApiToken(AbstractAuthToken):
 
 
 class IdempotentAnswer(models.Model):
-    """The first answer to a request that carried an Idempotency-Key.
+    """The first answer to a request with an Idempotency-Key.
 
-    The row is made in the transaction of the request's own work: both are there, or neither.
+    The row is created in the transaction of the request's own work: both exist, or neither.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

@@ -1,4 +1,4 @@
-"""Keyset paging: a page starts after the last row seen, so rows that come and go move nothing.
+"""Keyset paging: a page starts after the last row seen, so that other rows' changes shift nothing.
 
 `next_page_token` is opaque and signed. It belongs to the list and the filters it came from.
 """
@@ -97,7 +97,7 @@ def page_size(text: str | None) -> int:
 
 
 def scope_of(request: Request) -> str:
-    """What a token belongs to: the list, and everything that narrows or orders it."""
+    """Return the scope of a token: the list with its filters and order."""
     named = sorted(
         (name, value)
         for name, values in request.query_params.lists()
@@ -108,7 +108,7 @@ def scope_of(request: Request) -> str:
 
 
 def _annotate_sort_keys(queryset: QuerySet[Any]) -> tuple[QuerySet[Any], list[SortKey]]:
-    """The rows with their sort keys as annotations that are never null, the primary key last."""
+    """Annotate the rows with sort keys that are never null, the primary key last."""
     names = [str(name) for name in queryset.query.order_by]
     last = "-pk" if names and names[0].startswith("-") else "pk"
     keys: list[SortKey] = []
@@ -133,7 +133,7 @@ def _never_null(field: Any) -> F | Coalesce:
 
 
 def _rows_after(keys: Sequence[SortKey], values: Sequence[Any]) -> Q:
-    """Rows whose k1 is after v1, or k1 = v1 and k2 after v2, and so on."""
+    """Return the condition k1 after v1, or k1 = v1 and k2 after v2, and so on."""
     cases = []
     for place, (key, down) in enumerate(keys):
         same = {k: v for (k, _), v in zip(keys[:place], values, strict=False)}

@@ -1,4 +1,4 @@
-"""Checks that hold on every address, before a view checks tables and roles."""
+"""Checks for every address, before a view checks tables and roles."""
 
 from django.conf import settings
 from django.views import View
@@ -11,10 +11,11 @@ from lakeui.catalog.roles import Role
 
 
 class ChangesAllowed(BasePermission):
-    """Nothing changes while the installation is read-only, nor by a token that may only look.
+    """Refuses changes on a read-only installation, and by a token that may only read.
 
-    A view whose POST changes nothing says so with `changes_nothing = True`, one that takes reports
-    of programs with `takes_reports = True`: a token that may only report opens no other.
+    A view whose POST changes nothing sets `changes_nothing = True`, a view for reports of programs
+    sets
+    `takes_reports = True`: a token that may only report grants access to no other.
     """
 
     def has_permission(self, request: Request, view: View) -> bool:

@@ -1,7 +1,8 @@
-"""ETags, and `If-Match` on changes of settings: nobody overwrites what they did not see.
+"""ETags, and `If-Match` on changes of settings: nobody overwrites a change they have not seen.
 
-An ETag has two parts: the state, whose next one a request may wait for and which a change must name,
-and a digest of the answer. So 304 is said of an answer that is the same, whoever reads it.
+An ETag has two parts: the state, which a request may wait on and a change must name, and a digest
+of
+the answer. A 304 therefore always means an identical answer, for any reader.
 """
 
 import hashlib
@@ -15,27 +16,27 @@ from lakeui.api.errors import PreconditionFailed, PreconditionRequired
 from lakeui.catalog.models import Table
 
 _BY_THE_CLOCK = frozenset({"mirrored_at", "mirror_tried_at", "heartbeat_at", "cost"})
-"""What moves as long as nothing happens: an answer that differs in these alone is the same."""
+"""Fields that change without news: an answer that differs only in these is the same."""
 
 
 def state_of(table: Table) -> str:
-    """Changes with the table's version and with what people say about it, not with the mirror's age."""
+    """Return the table's state: its version and description, but not the mirror's age."""
     return digest_of((table.pk, table.version, table.description))
 
 
 def digest_of(what: object) -> str:
-    """A short text that is another for anything else."""
+    """Return a short digest of a value."""
     return hashlib.sha256(repr(what).encode()).hexdigest()[:20]
 
 
 def etag_of(state: str, body: Mapping[str, Any]) -> str:
-    """The ETag of an answer that shows a state."""
+    """Return the ETag of an answer about a state."""
     shown = {name: value for name, value in body.items() if name not in _BY_THE_CLOCK}
     return f'"{state}.{digest_of(json.dumps(shown, default=str, sort_keys=True))}"'
 
 
 def has_state(request: Request, state: str) -> bool:
-    """Whether the caller has an answer that shows a state (RFC 9110, section 13.1.2)."""
+    """Whether the caller already has an answer about a state (RFC 9110, section 13.1.2)."""
     return _names(request.headers.get("If-None-Match", ""), state)
 
 

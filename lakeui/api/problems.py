@@ -1,7 +1,7 @@
-"""RFC 9457 problem details: the one shape of every answer that is not a success.
+"""RFC 9457 problem details: the one shape of every unsuccessful answer.
 
-`code` is stable and what programs should test; `detail` is for people. Faults of single fields
-are in `errors`; a conflict carries its facts in `conflict`.
+`code` is stable and meant for programs; `detail` is for people. Faults of single fields are in
+`errors`; a conflict has its facts in `conflict`.
 """
 
 import errno
@@ -46,7 +46,7 @@ ENGINE_STATUS: tuple[tuple[type[engine_errors.EngineError], int], ...] = (
     (engine_errors.StorageError, 503),
     (engine_errors.EngineError, 422),
 )
-"""The first class that fits gives the status; what a person requested wrongly is 422."""
+"""The first matching class gives the status; a wrong request is 422."""
 
 CODES_BY_STATUS: Mapping[int, str] = {
     400: "MALFORMED_REQUEST",
@@ -62,7 +62,7 @@ CODES_BY_STATUS: Mapping[int, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """An answer that is not a success, before it has a request."""
+    """An unsuccessful answer, before it has a request."""
 
     status: int
     code: str
@@ -87,7 +87,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def handle_exception(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
-    """REST framework's exception handler. What nobody foresaw is logged and told as a bare 500."""
+    """Handle REST framework's exceptions. An unforeseen one is logged and answered by a 500."""
     request: HttpRequest = context["request"]._request
     problem = problem_of(error)
     if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -103,7 +103,7 @@ def _keep_refusal(request: HttpRequest, problem: Problem) -> None:
 
 
 def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
-    """The problem as an answer to this request."""
+    """Return the problem as an answer to this request."""
     body = {
         "type": f"urn:lakeui:problem:{problem.code.lower()}",
         "title": HTTPStatus(problem.status).phrase,
@@ -119,7 +119,7 @@ def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
 
 
 def problem_of(error: Exception) -> Problem:
-    """What to answer to an exception."""
+    """Return the problem for an exception."""
     if isinstance(error, engine_errors.EngineError):
         return _engine_problem(error)
     if isinstance(error, Http404):
@@ -136,7 +136,7 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _environment_problem(error: Exception) -> Problem:
-    """What is wrong with the machine around us, else with us."""
+    """Return the machine's problem, or else an internal error."""
     if isinstance(error, OperationalError | InterfaceError):
         return DATABASE_AWAY
     if _is_full(error):
@@ -149,7 +149,7 @@ def _is_full(error: BaseException | None) -> bool:
 
 
 def status_problem(status: int) -> Problem:
-    """A problem of which only the status is known."""
+    """Return a problem with only a status."""
     status_code = status if status in {s.value for s in HTTPStatus} else 500
     return Problem(
         status=status_code,

@@ -1,4 +1,4 @@
-"""JSON that JavaScript reads without loss, and JSON bodies that are read within bounds."""
+"""JSON that JavaScript reads without loss, and JSON bodies read within bounds."""
 
 import json
 import math
@@ -17,7 +17,7 @@ MAX_DEPTH = 50
 
 
 class SafeJSONRenderer(JSONRenderer):
-    """Numbers that a JavaScript double would round, and those JSON lacks, are sent as strings."""
+    """Sends numbers that a JavaScript double would round, or that JSON lacks, as strings."""
 
     def render(
         self,
@@ -29,9 +29,9 @@ class SafeJSONRenderer(JSONRenderer):
 
 
 class BoundedJSONParser(BaseParser):
-    """JSON of bounded size and depth, without what no database takes (NUL, lone surrogates).
+    """JSON of bounded size and depth, without text that databases refuse (NUL, lone surrogates).
 
-    A name that an object holds twice is refused: which of the two was meant, nobody can tell.
+    A duplicate name in an object is refused, because it is ambiguous.
     """
 
     media_type = "application/json"
@@ -61,7 +61,7 @@ class BoundedJSONParser(BaseParser):
 
 
 def json_safe(value: Any) -> Any:
-    """The value with integers of 2⁵³ and over, and non-finite floats, as strings all through."""
+    """Convert integers of 2⁵³ and over, and non-finite floats, to strings at every level."""
     if isinstance(value, Mapping):
         return {str(key): json_safe(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beyond the views: problems, headers, how to sign in."""
+"""The OpenAPI document beyond the views: problems, headers, authentication."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def describe_problems(
     request: Any,  # noqa: ARG001
     public: bool,  # noqa: ARG001
 ) -> dict[str, Any]:
-    """Every operation may answer with a problem, and no body may hold a field that is not named."""
+    """Add a problem answer to every operation, and forbid unknown fields in bodies."""
     schemas = result["components"].setdefault("schemas", {})
     for name, schema in schemas.items():
         if name.endswith("Request") and schema.get("type") == "object":

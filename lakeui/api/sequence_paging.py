@@ -1,4 +1,4 @@
-"""Paging of what is computed rather than queried: a page begins at a place in the sequence."""
+"""Paging of computed sequences: a page begins at an index."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _SALT = "lakeui.api.sequence_paging"
 
 
 class SequencePaging(KeysetPaging):
-    """Pages of a sequence, to callers like those of `KeysetPaging`. What comes at the front meanwhile moves the rest on."""
+    """Pages of a sequence, like those of `KeysetPaging`; new items at the front shift the rest."""
 
     def paginate_queryset(
         self,

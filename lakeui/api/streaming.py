@@ -1,4 +1,4 @@
-"""`stream/`: a GET whose answer goes on, with a server-sent event at each change."""
+"""`stream/`: a GET with a server-sent event at each change."""
 
 import json
 from collections.abc import Callable, Coroutine, Mapping
@@ -26,7 +26,7 @@ _NAME_AND_ID = {"id": {"type": "string"}, "event": {"type": "string"}}
 
 
 class EventStreamRenderer(BaseRenderer):
-    """Has `Accept: text/event-stream` be understood; what is sent is made below."""
+    """Makes `Accept: text/event-stream` acceptable; the body is built below."""
 
     media_type = CONTENT_TYPE
     format = "events"
@@ -34,7 +34,7 @@ class EventStreamRenderer(BaseRenderer):
 
 
 def stream_of(schema: str) -> dict[tuple[int, str], OpenApiResponse]:
-    """The answer in the document: an event, with JSON of a schema's name as its data."""
+    """Return the answer's schema: an event whose data is JSON of a named schema."""
     data = {
         "type": "string",
         "contentMediaType": "application/json",
@@ -52,7 +52,7 @@ def stream_of(schema: str) -> dict[tuple[int, str], OpenApiResponse]:
 def tell(
     event: str, state: str, body: Mapping[str, Any], differs: Callable[[], bool], *, is_over: bool
 ) -> Response:
-    """Answer as a view that is `stream_view`: with the state as it is now."""
+    """Answer in a `stream_view`, with the current state."""
     response = Response()
     data = SafeJSONRenderer().render(body).decode()
     response.news = StreamState(event, state, data, is_over, differs)  # type: ignore[attr-defined]
@@ -60,12 +60,12 @@ def tell(
 
 
 def stream_view(view: Callable[..., HttpResponse]) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Return the view as one whose answers go on."""
+    """Return the view with continued answers."""
     return event_streams.stream_view(view, refuse_to_wait, _render_problem)
 
 
 def _render_problem(response: HttpResponse) -> bytes:
-    """Without an id, so that the reader's next request begins where this stream ended."""
+    """Render an event without an id, so that the reader's next request begins here."""
     try:
         problem = json.loads(response.content)
     except ValueError:  # a page, or nothing

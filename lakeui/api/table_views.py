@@ -1,4 +1,4 @@
-"""What views below a table share: the table itself, or 404, and the rights on it."""
+"""The shared base of views below a table: the table itself, or 404, and the rights on it."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from lakeui.catalog.models import Table
 
 
 def tables_with_health(request: Request) -> QuerySet[Any]:
-    """The tables this caller may see, each with its health."""
+    """Return the tables visible to this caller, each with its health."""
     return annotate_health(visible_tables(request.user))
 
 
 def require(request: Request, action: str, table: Table | None = None) -> None:
-    """Raise PermissionDenied, with the right that is missing, if the caller lacks it."""
+    """Raise PermissionDenied, naming the right, if the caller lacks it."""
     if not may(request.user, action, table):
         detail = f"This needs the right to {action} {table.name if table else 'any table'}."
         raise PermissionDenied(detail)

@@ -1,7 +1,7 @@
-"""How often one caller may ask; over it: 429 with Retry-After. Rates are settings.
+"""Rate limits of a caller; beyond them: 429 with Retry-After. Rates are settings.
 
 Counted in windows that begin with a caller's first request, by one atomic count in the cache, which
-web processes share where `CACHE_URL` names a Redis.
+web processes share if `CACHE_URL` names a Redis.
 """
 
 from typing import Any
@@ -45,14 +45,14 @@ class WindowThrottle(SimpleRateThrottle):
 
 
 class ByNetwork(BaseThrottle):
-    """Whoever has not signed in is counted by the address that the audit log names too."""
+    """Counts anonymous callers by their network, as the audit log does."""
 
     def get_ident(self, request: Request) -> str:
         return client_network(request._request)
 
 
 class FailedTokenThrottle(ByNetwork, WindowThrottle):
-    """By address, of tokens that are nobody's. Tokens that are somebody's are never held up."""
+    """Counts invalid tokens by address. Valid tokens are never delayed."""
 
     scope = "token"
 
@@ -72,7 +72,7 @@ class PersonThrottle(ByNetwork, WindowThrottle, UserRateThrottle):
 
 
 class ReportThrottle(WindowThrottle):
-    """By token, or by person without one, of programs that report: one holds up no other."""
+    """Counts reports by token, or by person without one: no program delays another."""
 
     scope = "report"
 

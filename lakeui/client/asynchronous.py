@@ -1,4 +1,4 @@
-"""The client for event loops: `synchronous` with `await` before what waits."""
+"""The client for event loops: `synchronous` with `await`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping
@@ -52,15 +52,15 @@ class AsyncClient:
         await self._http.aclose()
 
     async def table(self, name: str) -> "AsyncTable":
-        """The table of a name.
+        """Return the table of a name.
 
         Raises:
-            ApiError: 404, there is none that the token may see.
+            ApiError: 404, there is none visible to the token.
         """
         return AsyncTable(self, await self.play(flows.find_table(name)))
 
     async def job(self, job_id: str) -> "AsyncJob":
-        """A job by its id."""
+        """Return a job by its id."""
         return AsyncJob(self, await self.play(flows.read_job(job_id)))
 
     async def conflict(self, conflict_id: int) -> Conflict:
@@ -97,7 +97,7 @@ class AsyncClient:
 
 
 class AsyncJob:
-    """A job: `record` is what was last read of it."""
+    """A job: `record` is its last known state."""
 
     def __init__(self, client: AsyncClient, record: JobRecord) -> None:
         self._client, self.record = client, record
@@ -113,7 +113,7 @@ class AsyncJob:
         return self.record
 
     async def wait(self, timeout_s: float | None = None) -> JobRecord:
-        """The job once it has succeeded.
+        """Wait until the job succeeds.
 
         Raises:
             WriteConflictError: it was aborted by a conflict, which the error has.
@@ -135,7 +135,7 @@ class AsyncJob:
 
 
 class AsyncTable(Commands[Awaitable[AsyncJob]]):
-    """A table: `record` is what was last read of it. Its commands are awaited."""
+    """A table: `record` is its last known state. Its commands are awaited."""
 
     def __init__(self, client: AsyncClient, record: TableRecord) -> None:
         self._client, self.record = client, record
@@ -147,7 +147,7 @@ class AsyncTable(Commands[Awaitable[AsyncJob]]):
         return self.record
 
     async def wait_for_version(self, after: int, within_s: float) -> TableRecord:
-        """The table once it has a later version than `after`, or as it is when the time is over."""
+        """Wait for a later version than `after`; return the table then, or after `within_s`."""
         flow = flows.read_table(self.record.id, after_version=after, within_s=within_s)
         self.record = await self._client.play(flow)
         return self.record

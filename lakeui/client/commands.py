@@ -1,4 +1,4 @@
-"""What can be requested of a table, for both kinds of client."""
+"""The commands for a table, for both kinds of client."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,15 @@ J = TypeVar("J")
 
 
 class How(TypedDict, total=False):
-    """How a job is to run.
+    """Options of a job.
 
     Attributes:
-        dry_run: only say what it would touch.
-        retries: how often a job that was aborted by a conflict begins anew.
+        dry_run: only report its effect.
+        retries: how often a job aborted by a conflict is retried.
         reason: for the audit log.
         time_limit_s: how long a worker may take for it.
-        idempotency_key: the same key again is the same job again, for 24 hours; one is made up
-            where it is left out.
+        idempotency_key: the same key again is the same job again, for 24 hours; generated if left
+            out.
     """
 
     dry_run: bool
@@ -33,11 +33,11 @@ class Commands(ABC, Generic[J]):
     def _request(self, body: Mapping[str, Any], key: str) -> J: ...
 
     def sql(self, statement: str, **how: Unpack[How]) -> J:
-        """A statement, or several with `;` between them."""
+        """Run a statement, or several separated by `;`."""
         return self._send_command({"sql": statement}, how)
 
     def run(self, kind: str, parameters: Mapping[str, Any], **how: Unpack[How]) -> J:
-        """A command by its kind, as `tables/{id}/jobs/` takes it; parameters that are None are left out."""
+        """Run a command by kind, as `tables/{id}/jobs/` takes it; leave out None parameters."""
         given = {name: value for name, value in parameters.items() if value is not None}
         return self._send_command({"kind": kind, "parameters": given}, how)
 
@@ -58,7 +58,7 @@ class Commands(ABC, Generic[J]):
         return self.run("optimize", {"where": where, "zorder_by": list(zorder_by) or None}, **how)
 
     def vacuum(self, retention_hours: float | None = None, **how: Unpack[How]) -> J:
-        """VACUUM the files that no version of the last hours needs; the table says how many."""
+        """VACUUM files unneeded by the versions of the last hours, by default the retention."""
         return self.run("vacuum", {"retention_hours": retention_hours}, **how)
 
     def restore(self, version: int, **how: Unpack[How]) -> J:

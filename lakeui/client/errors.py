@@ -1,4 +1,4 @@
-"""What can go wrong for a program that uses the REST interface."""
+"""Errors of the client of the REST interface."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,21 +11,22 @@ class ClientError(Exception):
 
 
 class NotReachedError(ClientError):
-    """The server could not be reached, or did not answer in time. What it did is unknown.
+    """The server could not be reached, or did not answer in time. The request's effect is unknown.
 
-    A request that changes something carries an idempotency key, so it is safe to make it again with
-    the same one.
+    A request that changes something carries an idempotency key, so it is safe to repeat it with the
+    same
+    key.
     """
 
 
 class ApiError(ClientError):
-    """An answer that is not a success (RFC 9457), or that this client does not understand.
+    """An unsuccessful answer (RFC 9457), or one that this client does not understand.
 
     Attributes:
         status: of HTTP.
-        code: stable; test this one. UNEXPECTED_ANSWER: a success that is none of this interface.
+        code: stable; test this one. UNEXPECTED_ANSWER: a success from outside this interface.
         detail: for people.
-        fields: what is wrong, by field.
+        fields: the errors, by field.
         problem: the whole answer.
     """
 
@@ -44,7 +45,7 @@ class ApiError(ClientError):
 
 
 class JobFailedError(ClientError):
-    """A job ended without doing what was requested. `job` has its error code, message and facts."""
+    """A job failed. `job` has its error code, message and facts."""
 
     def __init__(self, job: JobRecord) -> None:
         self.job = job
@@ -56,10 +57,10 @@ class JobCancelledError(JobFailedError):
 
 
 class WriteConflictError(JobFailedError):
-    """The job was aborted, for the commit of another writer conflicts with it; it wrote nothing.
+    """The job was aborted by a conflict with another writer's commit; it wrote nothing.
 
     Attributes:
-        conflict: the commit that won, and why. None where it cannot be read (any more).
+        conflict: the winning commit, and why. None if it can no longer be read.
     """
 
     def __init__(self, job: JobRecord, conflict: Conflict | None) -> None:

@@ -1,4 +1,4 @@
-"""What the client asks, step by step, without a line that sends or waits.
+"""The client's requests, step by step, without sending or waiting.
 
 A flow is a generator: it yields a `ClientCall` and is sent the answer, or yields a `Pause`. The
 synchronous and the asynchronous client only carry these out, so both behave alike.
@@ -30,7 +30,7 @@ PREFIX = "/api/v1/"
 LONGEST_WAIT_S = 30
 """How long the server is asked to hold an answer; a proxy may allow no more than a minute."""
 ANSWER_S = 30.0
-"""How long an answer may take beyond that."""
+"""Time limit of an answer beyond that."""
 LEAST_ANSWER_S = 3.0
 TRIES = 6
 LONGEST_PAUSE_S = 60.0
@@ -72,10 +72,10 @@ Flow = Generator[ClientCall | Pause, httpx.Response | None, T]
 
 
 def options(url: str, token: str) -> dict[str, Any]:
-    """What both kinds of httpx client are made with; "" takes LAKEUI_URL and LAKEUI_TOKEN.
+    """Return the arguments of both kinds of httpx client; "" takes LAKEUI_URL and LAKEUI_TOKEN.
 
     Raises:
-        ClientError: neither says where the server is, or who asks.
+        ClientError: the server's URL or the token is missing.
     """
     place = url or os.environ.get("LAKEUI_URL", "")
     secret = token or os.environ.get("LAKEUI_TOKEN", "")
@@ -90,7 +90,7 @@ def options(url: str, token: str) -> dict[str, Any]:
 
 
 def arguments(call: ClientCall) -> dict[str, Any]:
-    """A call as what httpx takes."""
+    """Return a call as arguments of httpx."""
     return {
         "method": call.method,
         "url": call.path,
@@ -102,12 +102,12 @@ def arguments(call: ClientCall) -> dict[str, Any]:
 
 
 def answer(call: ClientCall) -> Flow[httpx.Response]:
-    """The answer to a call that may be made again: after a pause where the server is busy or away.
+    """Return the answer to a call; repeat it after a pause if the server is busy or unreachable.
 
     Raises:
         ApiError: the answer is not a success.
         NotReachedError: no answer after several tries.
-        TimeoutError: neither is there time for another one.
+        TimeoutError: no time is left for another try.
     """
     for tries_left in reversed(range(TRIES)):
         try:
@@ -132,7 +132,7 @@ def answer(call: ClientCall) -> Flow[httpx.Response]:
 
 
 def _pause_before_retry(call: ClientCall, seconds: float, failure: Exception) -> Iterator[Pause]:
-    """A pause before the next try, where the call's time is not over by then."""
+    """Pause before the next try, unless the call's time is over by then."""
     if call.until is not None and monotonic() + seconds >= call.until:
         msg = f"{call.method} {call.path} was not answered in time: {failure}"
         raise TimeoutError(msg) from failure
@@ -145,7 +145,7 @@ def _pause(tries: int) -> float:
 
 
 def _retry_after(response: httpx.Response) -> float:
-    """Seconds that the server asks for; 0 where it says nothing that is understood."""
+    """Return the seconds that the server asks for; 0 if it gives none."""
     given = response.headers.get("Retry-After", "").strip()
     try:
         seconds = float(given) if given.isdigit() else _seconds_until(given)
@@ -168,10 +168,10 @@ def _problem(response: httpx.Response) -> Mapping[str, Any]:
 
 
 def read(call: ClientCall, of: Callable[[Any], T]) -> Flow[T]:
-    """What `of` makes of the JSON that a call is answered with.
+    """Return the JSON answer of a call, converted by `of`.
 
     Raises:
-        ApiError: it can make nothing of it, or as `answer`.
+        ApiError: the conversion fails, or as `answer`.
     """
     response = yield from answer(call)
     try:
@@ -202,10 +202,10 @@ def _page(call: ClientCall, of: Callable[[Any], T]) -> Flow[Page[T]]:
 
 
 def find_table(name: str) -> Flow[TableRecord]:
-    """The table of that name.
+    """Return the table of a name.
 
     Raises:
-        ApiError: 404, there is none that the token may see.
+        ApiError: 404, there is none visible to the token.
     """
     query: dict[str, Any] = {"q": name, "page_size": _PAGE}
     while True:
@@ -223,13 +223,13 @@ def find_table(name: str) -> Flow[TableRecord]:
 
 
 def _rest(asked_at: float, left: float | None = None) -> Iterator[Pause]:
-    """A pause where the server did not hold its answer, as a proxy or an old version does not."""
+    """Pause if the server did not hold its answer, as a proxy or an old version does not."""
     if monotonic() - asked_at < _REST_S and (left is None or left > 0):
         yield Pause(_REST_S if left is None else min(_REST_S, left))
 
 
 def read_table(table_id: int, *, after_version: int | None, within_s: float) -> Flow[TableRecord]:
-    """The table, once its version is later than one, or as it is when the time is over."""
+    """Return the table once its version is later than one, or as it is when the time is over."""
     until = monotonic() + within_s
     while True:
         left = max(0, min(LONGEST_WAIT_S, round(until - monotonic())))
@@ -246,7 +246,7 @@ def read_table(table_id: int, *, after_version: int | None, within_s: float) -> 
 
 
 def request_job(table_id: int, command: Mapping[str, Any], key: str) -> Flow[JobRecord]:
-    """A new job. Without a key of the caller's it has one of its own, so that it is requested once.
+    """Request a new job. Without a caller's key it gets its own, so that it is requested once.
 
     Raises:
         ClientError: the key cannot stand in a header.
@@ -260,14 +260,14 @@ def request_job(table_id: int, command: Mapping[str, Any], key: str) -> Flow[Job
 
 
 def act_on_job(job_id: str, verb: str) -> Flow[JobRecord]:
-    """Cancel a job, or run it again: the job that does."""
+    """Cancel a job, or run it again; return the cancelled or the new job."""
     headers = {"Idempotency-Key": uuid.uuid4().hex}
     call = ClientCall("POST", f"{PREFIX}jobs/{_segment(job_id)}:{verb}", body={}, headers=headers)
     return (yield from read(call, JobRecord.from_answer))
 
 
 def read_job(job_id: str, wait_s: int = 0, until: float | None = None) -> Flow[JobRecord]:
-    """A job, at once or when it has ended, at the latest after so many seconds."""
+    """Return a job, at once or when it has ended, at the latest after `wait_s`."""
     query = {"wait": wait_s} if wait_s else {}
     path = f"{PREFIX}jobs/{_segment(job_id)}/"
     call = ClientCall("GET", path, query, wait_s=float(wait_s), until=until)
@@ -275,12 +275,12 @@ def read_job(job_id: str, wait_s: int = 0, until: float | None = None) -> Flow[J
 
 
 def wait_for_job(job_id: str, timeout_s: float | None) -> Flow[JobRecord]:
-    """The job once it has succeeded.
+    """Wait until a job succeeds.
 
     Raises:
         WriteConflictError: it was aborted by a conflict.
         JobCancelledError, JobFailedError: it ended otherwise.
-        TimeoutError: it has not ended in time, or the server did not say so; it goes on.
+        TimeoutError: it has not ended in time, or the server did not report it; it goes on.
     """
     until = None if timeout_s is None else monotonic() + timeout_s
     while True:
@@ -303,7 +303,7 @@ def wait_for_job(job_id: str, timeout_s: float | None) -> Flow[JobRecord]:
 
 
 def _conflict_of(job: JobRecord) -> Flow[Conflict | None]:
-    """The conflict that ended the job: the latest of those that aborted an attempt."""
+    """Return the conflict that ended the job: the latest of those that aborted an attempt."""
     for conflict_id in sorted(job.conflict_ids, reverse=True):
         try:
             conflict = yield from read_conflict(conflict_id)
@@ -324,11 +324,11 @@ def read_conflict(conflict_id: int) -> Flow[Conflict]:
 
 
 def page_of_conflicts(filters: Mapping[str, Any], page_token: str) -> Flow[Page[Conflict]]:
-    """Some conflicts, the latest first."""
+    """Return a page of conflicts, latest first."""
     query = {**filters, "page_size": _PAGE, **({"page_token": page_token} if page_token else {})}
     return (yield from _page(ClientCall("GET", PREFIX + "conflicts/", query), Conflict.from_answer))
 
 
 def _segment(text: str) -> str:
-    """A part of an address, whatever it holds."""
+    """Quote a part of an address."""
     return quote(text, safe="").replace(".", "%2E")

@@ -1,4 +1,4 @@
-"""What the REST interface tells of tables, jobs and conflicts, with types; `raw` has all of it."""
+"""The REST interface's tables, jobs and conflicts, with types; `raw` has the whole answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class JobState(StrEnum):
 
 
 ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CONFLICTED, JobState.CANCELLED})
-"""The states of a job that has ended."""
+"""The final states of a job."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class TableRecord:
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A job as it was when it was read.
+    """A job at the time of the request.
 
     Attributes:
         state: one of `JobState`.
-        committed_version: None where it has not committed, or changed nothing.
+        committed_version: None if it has not committed, or changed nothing.
         metrics: by the names of the log's operationMetrics.
-        plan: what a dry run found.
+        plan: the findings of a dry run.
     """
 
     id: str
@@ -86,7 +86,7 @@ class JobRecord:
 
     @classmethod
     def from_answer(cls, told: Mapping[str, Any]) -> "JobRecord":
-        """From an answer that holds the whole job."""
+        """Build a record from an answer with the whole job."""
         return cls(
             id=told["id"],
             table_id=told["table_id"],
@@ -110,13 +110,13 @@ class JobRecord:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A conflict: of which write, with which winning commit, by which rule.
+    """A conflict: the write, the winning commit, the rule.
 
     Attributes:
         kind: `aborted`, `resolved` or `reported`.
         code: the error class, such as DELTA_CONCURRENT_APPEND; `exception` the exception's name.
-        row_count: rows that both touched; None where rows were not compared.
-        wasted_ms, wasted_bytes: what the aborted attempt had done.
+        row_count: rows touched by both; None if rows were not compared.
+        wasted_ms, wasted_bytes: the work of the aborted attempt.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""The client for programs that wait for each answer."""
+"""The blocking client."""
 
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -18,15 +18,17 @@ T = TypeVar("T")
 class Client:
     """A connection to one installation.
 
-    Requests that find the server busy or away are made again, as long as it asks for, up to six
+    If the server is busy or unreachable, requests are repeated after the pause that it asks for, up
+    to six
     times; those that change something carry an idempotency key, so none is done twice. Threads may
-    share it.
+    share
+    the client.
 
     Args:
-        url: where it is, such as https://lake.example; "" takes LAKEUI_URL.
+        url: the server's URL, such as https://lake.example; "" takes LAKEUI_URL.
         token: an API token; "" takes LAKEUI_TOKEN.
         transport: httpx's, for tests and proxies.
-        clock: what pauses between tries.
+        clock: pauses between tries.
 
     Raises:
         ClientError: there is no URL or no token.
@@ -59,15 +61,15 @@ class Client:
         self._http.close()
 
     def table(self, name: str) -> "Table":
-        """The table of a name.
+        """Return the table of a name.
 
         Raises:
-            ApiError: 404, there is none that the token may see.
+            ApiError: 404, there is none visible to the token.
         """
         return Table(self, self.play(flows.find_table(name)))
 
     def job(self, job_id: str) -> "Job":
-        """A job by its id."""
+        """Return a job by its id."""
         return Job(self, self.play(flows.read_job(job_id)))
 
     def conflict(self, conflict_id: int) -> Conflict:
@@ -103,7 +105,7 @@ class Client:
 
 
 class Job:
-    """A job: `record` is what was last read of it."""
+    """A job: `record` is its last known state."""
 
     def __init__(self, client: Client, record: JobRecord) -> None:
         self._client, self.record = client, record
@@ -119,7 +121,7 @@ class Job:
         return self.record
 
     def wait(self, timeout_s: float | None = None) -> JobRecord:
-        """The job once it has succeeded.
+        """Wait until the job succeeds.
 
         Raises:
             WriteConflictError: it was aborted by a conflict, which the error has.
@@ -141,7 +143,7 @@ class Job:
 
 
 class Table(Commands[Job]):
-    """A table: `record` is what was last read of it."""
+    """A table: `record` is its last known state."""
 
     def __init__(self, client: Client, record: TableRecord) -> None:
         self._client, self.record = client, record
@@ -153,7 +155,7 @@ class Table(Commands[Job]):
         return self.record
 
     def wait_for_version(self, after: int, within_s: float) -> TableRecord:
-        """The table once it has a later version than `after`, or as it is when the time is over."""
+        """Wait for a later version than `after`; return the table then, or after `within_s`."""
         flow = flows.read_table(self.record.id, after_version=after, within_s=within_s)
         self.record = self._client.play(flow)
         return self.record

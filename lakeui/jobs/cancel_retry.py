@@ -1,4 +1,4 @@
-"""What people do to a job that is there: cancel it, or have it run again."""
+"""Cancelling a job, and running it again."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -18,18 +18,18 @@ from lakeui.jobs.redaction import check_readable
 from lakeui.jobs.trail import record_act
 
 RETRYABLE = (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED)
-"""How a job has ended that may be run again."""
+"""Final states of a job that may be retried."""
 
 
 def cancel_job(job: Job, by: User | None) -> Job:
-    """Cancel a job: at once while nobody began it, else it is cancelling until its tasks have ended.
+    """Cancel a job: at once if nobody began it, else it is cancelling until its tasks have ended.
 
-    After the commit began it comes too late, and the job will say that it succeeded. One that is
-    queued again, since its worker fell silent, may have committed: the next worker looks, and does
-    nothing else.
+    After the commit began it is too late, and the job will succeed. A job queued again after its
+    worker
+    fell silent may have committed: the next worker checks that, and does nothing else.
 
     Raises:
-        NotPermittedError: neither its owner nor allowed to ask for such a job.
+        NotPermittedError: neither its owner nor allowed to request such a job.
         JobStateError: it has ended.
     """
     _check_may_touch(job, by)
@@ -53,14 +53,16 @@ def cancel_job(job: Job, by: User | None) -> Job:
 
 
 def retry_job(job: Job, by: User | None, changed: Command | None = None, reason: str = "") -> Job:
-    """A new job that does what an ended one did not, or `changed` in its place.
+    """Request a new job for the rest of an ended job, or for `changed` instead.
 
-    One that failed, or lost a worker, without telling whether it wrote keeps its transaction id, so
-    that the retry finds that commit instead of writing twice: it is not run again as another command.
-    A script goes on with the steps left.
+    If it failed, or lost a worker, before its commit was known, the retry keeps its transaction id,
+    so that
+    it finds that commit instead of writing twice: then it cannot run another command. A script
+    continues
+    with the remaining steps.
 
     Raises:
-        JobStateError: it is not over, it succeeded, or it runs again already.
+        JobStateError: it has not ended, it succeeded, or it runs again already.
         NotPermittedError, ReadOnlyError, RequestError: see `requests.request_job`.
     """
     if job.state not in RETRYABLE:
@@ -69,12 +71,12 @@ def retry_job(job: Job, by: User | None, changed: Command | None = None, reason:
 
 
 def rerun_job(job: Job, by: User | None) -> Job:
-    """A new job that does what an ended one was asked to do: of one that succeeded, once more.
+    """Request a new job with an ended job's command; run a successful job once more.
 
-    One that did not succeed is retried, see `retry_job`.
+    An unsuccessful job is retried, see `retry_job`.
 
     Raises:
-        JobStateError: it is not over, it made its table, or it runs again already.
+        JobStateError: it has not ended, it created its table, or it runs again already.
         NotPermittedError, ReadOnlyError, RequestError: see `requests.request_job`.
     """
     if job.is_active or (job.state == Job.State.SUCCEEDED and job.kind == Create.kind):
@@ -102,7 +104,7 @@ def runs_again(job: Job) -> bool:
 
 
 def _first(job: Job) -> Job:
-    """The job that the request was made with."""
+    """Return the original job of a chain of retries."""
     while job.retry_of is not None:
         job = job.retry_of
     return job

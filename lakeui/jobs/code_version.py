@@ -1,4 +1,4 @@
-"""Which code a process runs: its release, and a digest that differs wherever the code does."""
+"""The code version of a process: its release, and a digest of the code."""
 
 import hashlib
 from functools import cache

@@ -1,4 +1,4 @@
-"""What the installation asks of a command, beyond what the command asks of itself.
+"""The installation's rules for a command, beyond those of the command itself.
 
 Checked when the job is requested and again when a worker takes it.
 """
@@ -44,20 +44,20 @@ _CHANGES_COLUMNS = ("merge_schema", "overwrite_schema", "schema_evolution")
 
 
 def command_of(job: Job) -> Command:
-    """The command a job's row holds."""
+    """Return the command in a job's row."""
     return Command.from_parameters(job.kind, job.parameters)
 
 
 def statement_of(command: Command, table: Table) -> str:
-    """Return the command as SQL, with the table's name in it.
+    """Return the command as SQL with the table's name.
 
-    A command whose queries read its own table keeps the name that they have for it.
+    A command whose queries read its own table keeps their name for it.
     """
     return (command if command.names_itself else replace(command, table=table.name)).statement()
 
 
 def queue_of(command: Command, *, dry_run: bool) -> str:
-    """Commands that need no JVM go to the light workers."""
+    """Return the queue for a command: those without a JVM go to the light workers."""
     if isinstance(command, Script):
         queues = {queue_of(step, dry_run=dry_run) for step in command.steps}
         return SPARK_QUEUE if SPARK_QUEUE in queues else LIGHT_QUEUE
@@ -68,9 +68,9 @@ def queue_of(command: Command, *, dry_run: bool) -> str:
 
 
 def check_command(command: Command, table: Table, *, is_redefined: bool = False) -> None:
-    """Make sure that a command names this table, stays under the roots and fits the schema.
+    """Check that a command names this table, stays under the roots and fits the schema.
 
-    The schema is not asked where the table will have another one by then.
+    The schema is not checked if an earlier step redefines it.
 
     Raises:
         RequestError: it names another table, or does not fit.
@@ -97,7 +97,7 @@ def _check_at(command: Command, table: Table, *, is_redefined: bool) -> None:
 
 
 def _check_names(command: Command, meant: Mapping[str, Table]) -> None:
-    """Refuse a command whose queries name a table that is meant, and that is another table's name too.
+    """Refuse queries whose name for a meant table is also another table's name.
 
     Raises:
         RequestError: one of these names is registered for another table.
@@ -123,7 +123,7 @@ def _retention_ms(table: Table) -> int:
 
 
 def _check_steps(script: Script, table: Table) -> None:
-    """Each step at its table; what an earlier step makes of its columns is not known yet."""
+    """Check each step at its table; columns changed by an earlier step are not known yet."""
     redefined: set[int] = set()
     for step in script.steps:
         changed = resolve_step_table(step, table, None)
@@ -141,10 +141,10 @@ def _redefines(step: Command) -> bool:
 
 
 def resolve_step_table(step: Command, table: Table, by: User | None) -> Table:
-    """The table that a step of a script changes: the job's own where it names none.
+    """Return the table that a step of a script changes: the job's own if it names none.
 
     Raises:
-        RequestError: it is not registered, or not for this person to see.
+        RequestError: it is not registered, or hidden from this person.
     """
     name = step_table(step)
     if name in ("", table.name, table.uri):
@@ -153,13 +153,13 @@ def resolve_step_table(step: Command, table: Table, by: User | None) -> Table:
 
 
 def check_sources(command: Command, by: User | None, checked_names: Collection[str] = ()) -> None:
-    """Make sure that a person may read what a command reads: each table, and each uploaded file.
+    """Check that a person may read each table and each uploaded file of a command.
 
-    What stands under the names `checked_names` has been checked.
+    The names in `checked_names` have been checked.
 
     Raises:
-        RequestError: a table is not registered, or not for them to see; the two are told alike.
-        UploadNotFoundError: an uploaded file is not there, or not theirs; these too.
+        RequestError: a table is not registered, or hidden from them; the message is the same.
+        UploadNotFoundError: an uploaded file is missing, or not theirs; the message is the same.
     """
     for name in command.other_tables_read():
         if name.lower() not in checked_names:
@@ -172,10 +172,10 @@ def check_sources(command: Command, by: User | None, checked_names: Collection[s
 
 
 def readable_table(name: str, by: User | None, field: str = "source.table") -> Table:
-    """The registered table that a statement names, by its name or place; `field` names it.
+    """Return the registered table of a statement, by its name or location; `field` names it.
 
     Raises:
-        RequestError: there is none, or it is not for this person to see.
+        RequestError: there is none, or it is hidden from this person.
     """
     named = table_called(name)
     if named is None or (by is not None and not may(by, "view", named)):
@@ -185,7 +185,7 @@ def readable_table(name: str, by: User | None, field: str = "source.table") -> T
 
 
 def check_allowed(by: User | None, command: Command, table: Table | None) -> None:
-    """Make sure that jobs are taken here, and this one of this person.
+    """Check that jobs are accepted here, and this one from this person.
 
     Raises:
         ReadOnlyError, NotPermittedError, RequestError: as they say.
@@ -196,11 +196,11 @@ def check_allowed(by: User | None, command: Command, table: Table | None) -> Non
 
 
 def check_rights(command: Command, table: Table | None, by: User | None) -> None:
-    """Make sure that a person may have this done: each step of a script to its own table.
+    """Check that a person may run this command, and each step of a script at its own table.
 
     Raises:
         NotPermittedError: they may not.
-        RequestError: a step's table is not for them to see.
+        RequestError: a step's table is hidden from them.
     """
     if isinstance(command, Script) and table is not None:
         for step in command.steps:
@@ -212,7 +212,7 @@ def check_rights(command: Command, table: Table | None, by: User | None) -> None
 
 
 def source_uris(value: object) -> Iterator[str]:
-    """The `uri` of every value inside a command, however deep."""
+    """Iterate over the `uri` of every value inside a command, at any depth."""
     if not is_dataclass(value):
         return
     for part in fields(value):

@@ -1,4 +1,4 @@
-"""Cron texts in words, where they say something that people say too."""
+"""Cron texts in words, if there is a common phrase for them."""
 
 import re
 
@@ -52,7 +52,7 @@ def _describe_time_of_day(minute: str, hour: str) -> str:
 
 
 def _even_step(text: str, whole: int) -> int:
-    """The step of `*/15`; 0 for none, or where the last one is shorter: `*/40` is due at :00 and :40."""
+    """Return the step of `*/15`; 0 for none, or if it is uneven: `*/40` fires at :00 and :40."""
     step = int(stepped[1]) if (stepped := _EVERY.match(text)) else 0
     return step if step and whole % step == 0 else 0
 

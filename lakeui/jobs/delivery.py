@@ -1,4 +1,4 @@
-"""Waking the workers. The row is the truth: a message that is lost or doubled changes nothing."""
+"""Waking the workers. The row is the truth: a lost or duplicate message changes nothing."""
 
 from datetime import datetime, timedelta
 from itertools import islice
@@ -29,10 +29,11 @@ def send_on_commit(job: Job) -> None:
 
 
 def send_job(job_id: UUID) -> bool:
-    """Wake a worker for a job that waits; whether the broker took the message.
+    """Wake a worker for a waiting job; return whether the broker took the message.
 
-    A broker that is down costs nothing but time: the job stays queued with `sent_at` null, its log
-    says so, and the sweeper sends it later.
+    If the broker is down, only time is lost: the job stays queued with `sent_at` null, its log says
+    so,
+    and the sweeper sends it later.
     """
     try:
         return _send(job_id)
@@ -58,19 +59,20 @@ def _send(job_id: UUID) -> bool:
 
 
 def take_back(job_id: UUID) -> None:
-    """A worker took the message and could not take the job: the sweeper sends another."""
+    """Reset a job whose worker could not take it: the sweeper sends another message."""
     Job.objects.filter(CLAIMABLE, pk=job_id).update(sent_at=None)
 
 
 def send_overdue(clock: Clock | None = None) -> int:
     """Send waiting jobs that no worker can know of: never sent, or sent long ago and not taken.
 
-    A job waiting behind others is sent again too; its second delivery will lose the claim. The
-    longer one has waited the less often, so that a queue nobody serves does not fill the broker.
-
-    Those that were never sent come first, the oldest before the others. A sweep sends no more than
-    `MOST_A_SWEEP` jobs, begins none after `SWEEP_BUDGET_S` and ends where the broker is down: the
-    next one goes on.
+    A job waiting behind others is sent again too; its second delivery loses the claim. Repeats
+    become
+    rarer over time, so that an unserved queue does not fill the broker. Jobs never sent come first,
+    then the
+    oldest. A sweep sends at most `MOST_A_SWEEP` jobs, begins none after `SWEEP_BUDGET_S` and ends
+    if the
+    broker is down: the next sweep continues.
     """
     clock = clock or SystemClock()
     now, until_s = timezone.now(), clock.monotonic_s() + SWEEP_BUDGET_S
@@ -91,9 +93,9 @@ def send_overdue(clock: Clock | None = None) -> int:
 
 
 def _is_due(now: datetime, asked_at: datetime, sent_at: datetime | None) -> bool:
-    """Whether it is time to send a job again: after twice a lease, then each time twice as late.
+    """Whether to send a job again: after twice a lease, then each time twice as late.
 
-    One that a clock ahead of this one sent is sent again: that clock would hold it up.
+    Resend it if `sent_at` lies in the future (clock skew).
     """
     if sent_at is None or sent_at > now + CLOCKS_DIFFER:
         return True

@@ -16,7 +16,7 @@ class ReadOnlyError(EngineError):
 
 
 class NotPermittedError(EngineError):
-    """The person's role is below what the job asks for."""
+    """The person's role is below the job's required role."""
 
     code = "LAKE_NOT_PERMITTED"
     sqlstate = "42501"
@@ -30,7 +30,7 @@ class NotPermittedError(EngineError):
 
 
 class RequesterGoneError(EngineError):
-    """Whoever requested the job has no account any more: nobody has the rights that it needs."""
+    """The requester's account no longer exists: nobody has the required rights."""
 
     code = "LAKE_REQUESTER_GONE"
     sqlstate = "42501"
@@ -56,7 +56,7 @@ class IdempotencyMismatchError(RequestError):
 
 
 class UploadNotFoundError(RequestError):
-    """A source names uploads, and none that the person sent."""
+    """A source names uploads, and none of them is the person's."""
 
     code = "LAKE_UPLOAD_NOT_FOUND"
 
@@ -69,7 +69,7 @@ class UploadNotFoundError(RequestError):
 
 
 class JobStateError(RequestError):
-    """The job's state does not allow what was asked."""
+    """The job's state does not allow the request."""
 
     code = "LAKE_JOB_STATE"
 

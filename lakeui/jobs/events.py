@@ -17,7 +17,7 @@ def log_event(
     at: datetime | None = None,
     **data: object,
 ) -> None:
-    """Add a line to a job's log. `at` is when it happened, where that was not now; `data` is JSON-ready."""
+    """Add a line to a job's log, at the time `at` or now; `data` is JSON-ready."""
     JobEvent.objects.create(
         job_id=job_id,
         at=at or timezone.now(),

@@ -1,4 +1,4 @@
-"""Which jobs a person may see, and what they can be narrowed by."""
+"""The jobs visible to a person, and their filters."""
 
 import django_filters
 from django.contrib.auth.models import User
@@ -13,14 +13,14 @@ from lakeui.jobs.writers import jobs_changing
 
 
 def visible_jobs(user: Person) -> QuerySet[Job]:
-    """The jobs on tables that a person may see."""
+    """Return the jobs on tables visible to a person."""
     if role_of(user) is not None:  # all of them: no need to ask which
         return Job.objects.all()
     return Job.objects.filter(table__in=visible_tables(user))
 
 
 def state_counts(jobs: QuerySet[Job]) -> dict[str, int]:
-    """How many jobs are in which state; "active" has those that have not ended."""
+    """Return the number of jobs in each state; "active" counts those that have not ended."""
     rows = jobs.order_by().values_list("state").annotate(n=Count("state"))
     counts = {str(state): int(n) for state, n in rows}
     return counts | {"active": sum(counts.get(state, 0) for state in Job.ACTIVE)}
@@ -52,17 +52,17 @@ class JobFilter(django_filters.FilterSet):
         return jobs.filter(matching | Q(state__in=Job.ACTIVE) if "active" in states else matching)
 
     def filter_user(self, jobs: QuerySet[Job], _name: str, user: str) -> QuerySet[Job]:
-        """By number, so that an index has them in order."""
+        """Filter by the user's id, so that an index has the jobs in order."""
         people = User.objects.filter(username__iexact=user).values_list("pk", flat=True)
         return jobs.filter(requested_by__in=list(people))
 
     def filter_table(self, jobs: QuerySet[Job], _name: str, table: str) -> QuerySet[Job]:
-        """Jobs that change the table, scripts of another table among them."""
+        """Filter by a changed table, including scripts of other tables."""
         return jobs.filter(jobs_changing(table_ids(table)))
 
 
 def visible_schedules(user: Person) -> QuerySet[Schedule]:
-    """The schedules of tables that a person may see."""
+    """Return the schedules of tables visible to a person."""
     if role_of(user) is not None:
         return Schedule.objects.all()
     return Schedule.objects.filter(table__in=visible_tables(user))
@@ -87,5 +87,5 @@ class ScheduleFilter(django_filters.FilterSet):
 
 
 def reads_from(table: Table) -> Q:
-    """The jobs of streams that name this table as their source."""
+    """Return the condition for jobs of streams with this table as their source."""
     return Q(parameters__source_table=table.name) | Q(parameters__source_table=table.uri)

@@ -26,7 +26,7 @@ IDEMPOTENCY_WINDOW = timedelta(hours=24)
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """What a job may carry beside its command. A time limit of 0 is the installation's."""
+    """The options of a job beside its command. A time limit of 0 is the installation's."""
 
     dry_run: bool = False
     retries: int = 0
@@ -39,7 +39,7 @@ class JobOptions:
 
 
 def take_job(table: Table, command: Command, by: User | None, options: JobOptions) -> Job:
-    """The queued job of a request, or the one that its idempotency key gave before.
+    """Return the queued job of a request, or the earlier job of its idempotency key.
 
     Raises:
         IdempotencyMismatchError: the key came with another request.
@@ -62,7 +62,7 @@ def take_job(table: Table, command: Command, by: User | None, options: JobOption
 def find_earlier_job(
     table_name: str, command: Command, by: User | None, options: JobOptions
 ) -> Job | None:
-    """The job that the same request gave before under its key, if there is one.
+    """Return the earlier job of the same request and key, if there is one.
 
     Raises:
         IdempotencyMismatchError: the key came with another request.
@@ -75,7 +75,7 @@ def find_earlier_job(
 
 
 def build_job(table: Table, command: Command, by: User | None, options: JobOptions) -> Job:
-    """A job as it would be queued.
+    """Return a job as it would be queued.
 
     Raises:
         RequestError: too many retries, or too long a time limit.
@@ -103,7 +103,7 @@ def build_job(table: Table, command: Command, by: User | None, options: JobOptio
 
 
 def write_job(job: Job, command: Command) -> Job:
-    """Save it with the tables that it changes, and have it sent."""
+    """Save the job with the tables that it changes, and send it."""
     asked = {"lakeui.job": str(job.pk), "lakeui.job.kind": job.kind, "lakeui.table": job.table.name}
     job.trace_parent = start_request_span(f"request {job.kind}", asked)
     with transaction.atomic():

@@ -1,14 +1,17 @@
 """Who may write to a job's row: every change of state is a compare-and-set.
 
-A worker takes a job by claiming it, which draws a new fencing number; from then on it writes only
-where that number still stands. A worker that was paused past its lease finds its number overtaken
-and stops. So a message delivered twice, or a worker that comes back from the dead, changes nothing.
+A worker claims a job, which draws a new fencing number; from then on it writes only while the row
+has
+that number. A worker paused past its lease finds a newer number and stops. So a message delivered
+twice,
+or a worker that comes back from the dead, changes nothing.
 
-Leases are counted by the database's clock: those of the hosts need not agree.
+Leases use the database's clock: the hosts' clocks need not agree.
 
-queued → running ⇄ committing → succeeded, failed, conflicted or cancelled; a request to cancel leads
+queued → running ⇄ committing → succeeded, failed, conflicted or cancelled; a request to cancel
+leads
 from queued or running to cancelling, and an expired lease back to queued, with a higher number. A
-cancelling job whose lease expired is taken once more: only to look whether it had committed.
+cancelling job whose lease expired is taken once more: only to check whether it had committed.
 """
 
 from dataclasses import dataclass
@@ -42,7 +45,7 @@ class Lease:
 
 
 def claim(job_id: UUID, worker: str) -> Lease | None:
-    """Take a job that waits. None: it does not, so another delivery took it or it has ended."""
+    """Claim a waiting job. Return None if another delivery took it or it has ended."""
     now = timezone.now()
     with transaction.atomic():
         taken = Job.objects.filter(CLAIMABLE, pk=job_id).update(
@@ -78,7 +81,7 @@ def is_cancelled(lease: Lease) -> bool:
 
 
 def record(lease: Lease, **fields: object) -> None:
-    """Set fields of the row that are not its state: progress, the base version.
+    """Set fields of the row other than its state: progress, the base version.
 
     Raises:
         LeaseLostError: another worker has the job.
@@ -104,7 +107,7 @@ def begin_commit(lease: Lease) -> None:
 
 
 def resume_running(lease: Lease) -> None:
-    """The commit was aborted, or it was one of several, and the job goes on unless it was cancelled.
+    """Resume the job after an aborted or partial commit, unless it was cancelled.
 
     Raises:
         LeaseLostError: another worker has the job.
@@ -132,9 +135,9 @@ def finish(lease: Lease, state: Job.State, **fields: object) -> None:
 
 
 def give_up(lease: Lease, why: str) -> bool:
-    """End an attempt that an outage ended, and queue the job again; whether it is.
+    """End an attempt after an outage, and queue the job again; return whether it is queued.
 
-    A job whose workers were lost too often fails instead: it may be what ends them.
+    A job that lost its workers too often fails instead: it may be the cause.
 
     Raises:
         LeaseLostError: another worker has the job.
@@ -148,7 +151,7 @@ def give_up(lease: Lease, why: str) -> bool:
 
 
 def requeue_expired() -> list[UUID]:
-    """Give up leases whose workers fell silent, as `give_up`; the jobs that are queued again."""
+    """Give up leases of silent workers, as `give_up` does; return the jobs queued again."""
     expired = Job.objects.filter(state__in=Job.AT_WORK, lease_expires_at__lt=Now())
     return [job.pk for job in expired if _requeue(job)]
 

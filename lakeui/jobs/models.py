@@ -1,4 +1,4 @@
-"""Jobs: what people and schedules requested, as a state machine whose row is the truth."""
+"""Jobs requested by people and schedules, as a state machine whose row is the truth."""
 
 import uuid
 
@@ -13,16 +13,25 @@ from lakeui.task_names import SPARK_QUEUE
 class Job(models.Model):
     """A piece of work on one table. The row decides; the broker's message is a wake-up.
 
-    `fence` grows with every lease; a worker whose fence is stale may not write to the row.
-    `txn_id` is drawn here, once, so that every attempt recognises its own commit.
-    `also_changes` are the tables that the steps of a script change beside the job's own: `writers`
-    fills it, and answers who changes a table.
+    `fence` grows with every lease; a worker with a stale fence may not write to the row. `txn_id`
+    is drawn
+    here, once, so that every attempt recognises its own commit.
+
+    `also_changes` are the other tables changed by the steps of a script: `writers` fills it, and
+    answers
+    who changes a table.
+
     `commit_after` holds this job's commit until that job has ended: for rehearsing a conflict.
-    `by_system` means that the installation itself requested it. A job that nobody requested by now, and
-    that is not the system's, was that of a person who is gone: it is not run.
+
+    `by_system` means that the installation itself requested it. A job without requester that is not
+    the
+    system's belonged to a deleted account: it is not run.
+
     `caused_by` is the write after whose commit its table requested this one (auto compaction).
+
     A job is cancelling from the request to cancel it until its tasks have ended.
-    `time_limit_s` is what one worker may take for it, its time in the queue not counted; null: no limit.
+
+    `time_limit_s` is the limit for one worker, without the time in the queue; null: no limit.
     """
 
     class State(models.TextChoices):
@@ -145,8 +154,9 @@ class Job(models.Model):
 class Schedule(models.Model):
     """A job requested again and again, as its owner, who must still be allowed to each time.
 
-    `cron` has five fields, in UTC. `note` says why the last firing made no job, if it made none.
-    `time_limit_s` is that of its jobs; 0 is `JOB_TIME_LIMIT_SECONDS`.
+    `cron` has five fields, in UTC. `note` says why the last firing made no job, if so.
+    `time_limit_s` is
+    that of its jobs; 0 is `JOB_TIME_LIMIT_SECONDS`.
     """
 
     name = models.CharField(max_length=200)
@@ -182,11 +192,13 @@ class Schedule(models.Model):
 
 
 class JobAttempt(models.Model):
-    """One try at a job: what it read, how it ended, what it cost.
+    """One attempt at a job: its read version, its end, its cost.
 
-    Times of cores and bytes are those that Spark counted, null where it counted none.
-    `spark_application` is the id of the Spark application that it ran in, blank without Spark. Where its
-    worker was still starting Spark after the request, `session_from` and `session_until` say when.
+    Core times and bytes are Spark's counts, null if there are none. `spark_application` is the id
+    of its
+    Spark application, blank without Spark. If its worker was still starting Spark after the
+    request,
+    `session_from` and `session_until` are the bounds of that start.
     """
 
     class Outcome(models.TextChoices):
@@ -225,11 +237,11 @@ class JobAttempt(models.Model):
 
 
 class JobStage(models.Model):
-    """A step of an attempt, as its worker saw it: how long, how many tasks, what they cost.
+    """A step of an attempt: its duration, its number of tasks, their cost.
 
-    A step that recurs is one row; `took_ms` sums its turns. `found` says in words what it found.
-    `spark_stages` has Spark's longest stages as `spark_stages` reads them, `spark_stage_count` says how
-    many there were.
+    A step that recurs is one row; `took_ms` sums its turns. `found` is its result in words.
+    `spark_stages`
+    has Spark's longest stages as `spark_stages` reads them, `spark_stage_count` the number of all.
     """
 
     attempt = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="stages")
@@ -263,7 +275,7 @@ class JobStage(models.Model):
 
 
 class Upload(models.Model):
-    """A file that somebody sent as a source, for them alone: `uploads` says who may name it.
+    """A file uploaded as a source, for its sender alone: `uploads` decides who may name it.
 
     It lies in a directory called after its id, below `UPLOAD_HOME`.
     """
@@ -283,7 +295,7 @@ class Upload(models.Model):
 
 
 class WorkerReport(models.Model):
-    """What a worker said of itself last, some seconds ago: also one that has nothing to do."""
+    """A worker's last report, some seconds ago, also from an idle worker."""
 
     name = models.CharField(max_length=255, unique=True)  # Celery's: spark@host
     queue = models.CharField(max_length=20)

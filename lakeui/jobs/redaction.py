@@ -1,4 +1,4 @@
-"""Jobs and schedules without what tells of tables that their reader may not see."""
+"""Jobs and schedules without facts about tables hidden from their reader."""
 
 from copy import copy
 from typing import TypeVar
@@ -13,7 +13,7 @@ _Asked = TypeVar("_Asked", Job, Schedule)
 
 
 def redact_job(job: Job, reader: Reader) -> Job:
-    """The job; for who may not read it a copy to show, without statement, plan and reasons."""
+    """Return the job, or a copy without statement, plan and reasons if it names hidden tables."""
     if reader.may_read(job):
         return job
     told = _redact_command(job)
@@ -23,7 +23,7 @@ def redact_job(job: Job, reader: Reader) -> Job:
 
 
 def redact_schedule(schedule: Schedule, reader: Reader) -> Schedule:
-    """The schedule; for who may not read it a copy to show, without statement and note."""
+    """Return the schedule, or a copy without statement and note if it names hidden tables."""
     if reader.may_read(schedule):
         return schedule
     told = _redact_command(schedule)
@@ -32,10 +32,10 @@ def redact_schedule(schedule: Schedule, reader: Reader) -> Schedule:
 
 
 def check_readable(asked: Job | Schedule, reader: Reader, what: str) -> None:
-    """Make sure that someone may read a command before they have it done again, or changed.
+    """Check that a person may read a command before they repeat or change it.
 
     Raises:
-        NotPermittedError: it names tables they may not see.
+        NotPermittedError: it names tables hidden from them.
     """
     if not reader.may_read(asked):
         raise NotPermittedError(what, "view", "all tables that it names")

@@ -40,12 +40,15 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     schedule: Schedule | None = None,
     caused_by: Job | None = None,
 ) -> Job:
-    """A queued job for a command, given as a kind with parameters or as one SQL statement.
+    """Queue a job for a command, given as a kind with parameters or as one SQL statement.
 
     The same idempotency key with the same request gives the first job again, for a day. A statement
-    that ends in DRY RUN is a dry run, whatever `dry_run` says.
-    `requested_by` None is the system itself. A `time_limit_s` of 0 is the installation's. `commit_after` rehearses a conflict (see `Job`).
-    `schedule` or the job `caused_by` is what requested it, where that was no person at that moment.
+    that
+    ends in DRY RUN is a dry run, whatever `dry_run` says. `requested_by` None is the system itself.
+    A
+    `time_limit_s` of 0 is the installation's. `commit_after` rehearses a conflict (see `Job`).
+    `schedule`
+    or the job `caused_by` requested it, if no person did at that time.
 
     Raises:
         ReadOnlyError, NotPermittedError, IdempotencyMismatchError: as they say.
@@ -79,7 +82,7 @@ def check_request(
     parameters: Mapping[str, Any] | None = None,
     sql: str = "",
 ) -> Command:
-    """The command that someone asks for, if they may have it done to the table.
+    """Return the requested command, if the person may run it on the table.
 
     Raises:
         ReadOnlyError, NotPermittedError, RequestError, PathOutsideRootError: see `request_job`.
@@ -115,11 +118,12 @@ def request_create(  # noqa: PLR0913 - the words of a request, all by name
     idempotency_key: str = "",
     reason: str = "",
 ) -> Job:
-    """A row for a table that is not there yet, and the queued job that makes it.
+    """Create the row of a new table, and queue the job that creates the table.
 
     `parameters` are those of the `create` command, its source among them, or of another `kind` that
-    makes a table: `clone`. The table will lie in the embedded lake. A job that fails leaves the row,
-    which says that nothing was created yet.
+    creates a table: `clone`. The table will lie in the embedded lake. A failed job leaves the row,
+    which
+    says that nothing was created yet.
 
     Raises:
         TableExistsError: the name is taken.
@@ -142,11 +146,11 @@ def request_create(  # noqa: PLR0913 - the words of a request, all by name
 
 
 def new_table(name: str, description: str, by: User | None) -> Table:
-    """The row of a table that is to be made.
+    """Return the unsaved row of a new table.
 
     Raises:
         RequestError: that cannot be a name.
-        TableExistsError: the name or the place is taken.
+        TableExistsError: the name or the location is taken.
     """
     if not _NAME.match(name):
         msg = f"{name[:200]!r} cannot be a table's name."
@@ -164,12 +168,12 @@ def new_table(name: str, description: str, by: User | None) -> Table:
 
 
 def tables_to_make(command: Command, table: Table, by: User | None) -> list[Table]:
-    """Rows for the tables that steps of a script create or clone and that nobody knows yet.
+    """Return rows for unknown tables that steps of a script create or clone.
 
-    Who may make none is not told which names are taken by tables that they may not see.
+    People who may not create tables are not told which names hidden tables have.
 
     Raises:
-        NotPermittedError: the person may not make tables.
+        NotPermittedError: the person may not create tables.
         RequestError, TableExistsError: see `new_table`.
     """
     if not isinstance(command, Script):

@@ -1,6 +1,7 @@
-"""What a command that can remove rows or history would do to a table, from the mirror alone.
+"""The effect of a command that can remove rows or history, from the mirror alone.
 
-Said before it runs, beside what a dry run finds: a dry run reads files, this reads the database.
+It is shown before the command runs, beside a dry run: a dry run reads files, this reads the
+database.
 """
 
 from collections.abc import Iterator
@@ -31,10 +32,11 @@ _UNTIL_VACUUM = "Versions before it keep them until VACUUM deletes their files."
 
 
 def asks_name(command: Command, rehearsal: Job | None = None) -> bool:
-    """Return whether a person types the table's name before the command runs.
+    """Return whether a person must type the table's name before the command runs.
 
-    That is asked where all rows, or history inside the retention, may go, and of a DELETE or UPDATE
-    whose dry run counted more than the share of the rows that `CONFIRM_ROW_SHARE` names.
+    They must if all rows, or history inside the retention, may go, and for a DELETE or UPDATE whose
+    dry
+    run counted more than the share of rows in `CONFIRM_ROW_SHARE`.
     """
     match command:
         case Script():
@@ -58,7 +60,7 @@ def _changes_many(rehearsal: Job | None) -> bool:
 
 
 def row_impact(table: Table, command: Command) -> list[str]:
-    """Sentences; none for a command that removes neither rows nor history."""
+    """Return sentences; none for a command that removes neither rows nor history."""
     return list(_sentences(table, command)) if command.removes_rows else []
 
 

@@ -1,4 +1,4 @@
-"""What a job cost: the attempt that counts, and those whose work was wasted."""
+"""The cost of a job: the attempt that counts, and wasted ones."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """`useful` is of the attempt that runs or landed."""
+    """The cost of a job; `useful` is the running or landed attempt's."""
 
     useful: Cost = Cost()
     wasted: Cost = Cost()
@@ -44,7 +44,7 @@ class RunCost:
 def cost_of(
     attempts: Iterable[JobAttempt], now: datetime | None = None, *, dry_run: bool = False
 ) -> RunCost:
-    """The cost of all attempts of one job. A dry run wastes nothing, however it ends."""
+    """Return the cost of all attempts of one job. A dry run wastes nothing, however it ends."""
     now = now or timezone.now()
     by_use: dict[bool, list[Cost]] = {True: [], False: []}
     for attempt in attempts:

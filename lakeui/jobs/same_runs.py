@@ -1,4 +1,4 @@
-"""A run held against the last runs of the same statement: what was slower, and which part says why."""
+"""A run compared with the last runs of the same statement, and the part behind a difference."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -99,7 +99,7 @@ class RunDifference:
 
     @property
     def explains(self) -> PartDifference | None:
-        """The part that makes most of the difference, where there is one to explain."""
+        """The part with most of the difference, if there is a difference."""
         if self.verdict == AS_USUAL or not self.differences:
             return None
         largest = self.differences[0]
@@ -112,11 +112,13 @@ WASTED_ATTEMPTS = "wasted attempts"
 
 
 def comparison_of(job: Job, timeline: JobTimeline) -> RunDifference | None:
-    """With runs of the same statement that were requested before and succeeded; None where none did.
+    """Compare a job with earlier successful runs of the same statement; None if there are none.
 
-    None, too, where this one failed, was aborted or cancelled in less time than they took. The same is
-    the same kind on the same table with the same parameters, a dry run with dry runs. A job that runs is
-    slower once it has taken longer; it is never faster.
+    Also None if this one failed, was aborted or cancelled in less time than they took. The same
+    statement
+    has the same kind, table and parameters; dry runs are compared with dry runs. A running job is
+    slower
+    once it has taken longer; it is never faster.
     """
     if job.started_at is None:
         return None
@@ -142,7 +144,7 @@ def comparison_of(job: Job, timeline: JobTimeline) -> RunDifference | None:
 
 
 def facts_of(job: Job, timeline: JobTimeline) -> RunFacts:
-    """Of one run whose time is told already."""
+    """Return the facts of one run with a known timeline."""
     attempts = [span.attempt for span in timeline.attempts]
     parts: defaultdict[str, int] = defaultdict(int)
     for name, took_ms in _iter_part_times(timeline):
@@ -162,7 +164,7 @@ def facts_of(job: Job, timeline: JobTimeline) -> RunFacts:
 
 
 def _iter_part_times(timeline: JobTimeline) -> Iterable[tuple[str, int]]:
-    """Steps of the last attempt by their names; the attempts before it, and the waits, together."""
+    """Iterate over steps of the last attempt by name; earlier attempts and waits are summed."""
     last = timeline.attempts[-1].attempt.number if timeline.attempts else None
     for part in timeline.parts:
         if part.attempt is not None and part.attempt != last:
@@ -172,7 +174,7 @@ def _iter_part_times(timeline: JobTimeline) -> Iterable[tuple[str, int]]:
 
 
 def _earlier(job: Job) -> Sequence[Job]:
-    """The statement as SQL narrows them in the database, the parameters decide."""
+    """Return earlier runs: the statement narrows them in the database, the parameters decide."""
     ended = Job.objects.filter(
         table=job.table_id,
         kind=job.kind,
@@ -213,7 +215,7 @@ def _verdict(more_ms: int, usual_ms: int) -> str:
 def _differences(
     this: RunFacts, runs: Sequence[RunFacts], *, is_active: bool
 ) -> Iterable[PartDifference]:
-    """The largest first. Runs without recorded steps say nothing of single steps."""
+    """Return differences, largest first. Runs without recorded steps are left out if possible."""
     names = dict.fromkeys(this.parts)
     if not is_active:  # what is still to come is no difference
         names |= dict.fromkeys(name for run in runs for name in run.parts)
@@ -232,7 +234,7 @@ def _differences(
 
 
 def _measures(this: RunFacts, runs: Sequence[RunFacts]) -> Iterable[Measure]:
-    """Of what this run and an earlier one recorded."""
+    """Return measures recorded by this run and an earlier one."""
     for name, unit in (
         ("row_count", "rows"),
         ("bytes_read", "bytes"),

@@ -1,4 +1,4 @@
-"""What became of the jobs that schedules made, and which jobs their next ones would overlap with."""
+"""The last jobs of schedules, and the schedules that their next ones may overlap with."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ MEETS_WITHIN = timedelta(hours=1)
 
 
 def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:
-    """The last jobs of each schedule, oldest first, by its id: one query of the last days."""
+    """Return the last jobs of each schedule by its id, oldest first: one query of recent days."""
     numbered = Job.objects.filter(
         schedule__in=[schedule.pk for schedule in schedules],
         created_at__gte=timezone.now() - timedelta(days=DAYS),
@@ -41,7 +41,7 @@ def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:
 
 
 def neighbours(schedules: Iterable[Schedule]) -> Mapping[int, list[Schedule]]:
-    """Other schedules of the same table whose next firing is within the hour: one query."""
+    """Return other schedules of the same table that fire within the hour: one query."""
     due = [
         schedule for schedule in schedules if schedule.enabled and schedule.next_due_at is not None
     ]

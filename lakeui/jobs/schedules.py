@@ -1,4 +1,4 @@
-"""Jobs that recur: made once, fired by the clock, each time as their owner."""
+"""Recurring jobs: defined once, fired by the clock, each run as their owner."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -38,7 +38,7 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
     retries: int = 0,
     time_limit_s: int = 0,
 ) -> Schedule:
-    """A schedule whose command is checked as a job's would be now.
+    """Create a schedule; its command is checked like a job's.
 
     Raises:
         RequestError: the name, the cron text or the command is at fault; `field` names the part.
@@ -77,11 +77,11 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
     retries: int | None = None,
     time_limit_s: int | None = None,
 ) -> Schedule:
-    """Other words for a schedule; what is not given stays. It goes on as its owner.
+    """Change a schedule; omitted parts stay. It still runs as its owner.
 
-    What fires it meanwhile is not undone, and when it is due stays where its cron text does.
-    A new statement is checked as the owner's, who will have to be allowed to run it, and as that of
-    whoever changes it.
+    A firing in between is kept, and the due time stays unless the cron text changes. A new
+    statement is
+    checked for the owner, who must be allowed to run it, and for the person who changes it.
 
     Raises:
         RequestError: see `create_schedule`.
@@ -145,9 +145,9 @@ def run_now(schedule: Schedule, by: User) -> Job:
 
 
 def set_enabled(schedule: Schedule, *, enabled: bool) -> None:
-    """Let a schedule fire from now on, or rest; what it missed while it rested is not made up.
+    """Enable or disable a schedule; firings missed while it was disabled are not made up.
 
-    One that fires already goes on: what it is due for is not put off.
+    Enabling an enabled schedule does not delay a due firing.
     """
     others = Schedule.objects.filter(pk=schedule.pk, enabled=not enabled)
     others.update(
@@ -188,9 +188,9 @@ def next_runs(cron: str, after: datetime, count: int = 5) -> list[datetime]:
 
 
 def fire_due() -> int:
-    """Request a job of every schedule that is due; how many were requested.
+    """Request a job of every due schedule; return how many.
 
-    A schedule fires once for all the times it missed, and not while its last job still runs.
+    A schedule fires once for all missed times, and not while its last job still runs.
     """
     now = timezone.now()
     _mend_clock(now)
@@ -201,14 +201,14 @@ def fire_due() -> int:
 
 
 def _mend_clock(now: datetime) -> None:
-    """Have what fired by a clock that was ahead be due by this one, and not only once it is as late."""
+    """Reset due times set by a clock ahead of this one, so that they fire in time."""
     for schedule in Schedule.objects.filter(enabled=True, last_fired_at__gt=now + CLOCKS_DIFFER):
         still = Schedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at)
         still.update(next_due_at=_due_after(schedule, now)[0], last_fired_at=now)
 
 
 def _fire(schedule: Schedule, now: datetime) -> bool:
-    """The firing and its job are one: a worker that dies between them leaves the schedule due."""
+    """Fire a schedule and create its job in one transaction: a crash leaves the schedule due."""
     due, fault = _due_after(schedule, now)
     with transaction.atomic():
         still = Schedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at)
@@ -230,7 +230,7 @@ def _due_after(schedule: Schedule, now: datetime) -> tuple[datetime | None, str]
 
 
 def _try_request_job(schedule: Schedule) -> tuple[Job | None, str]:
-    """Its job, or why there is none. One that cannot be requested must not stop the others."""
+    """Return its job, or why there is none. A failed request must not stop the others."""
     if schedule.last_job is not None and schedule.last_job.is_active:
         return None, "Left out: the job before it had not ended."
     try:
@@ -257,7 +257,7 @@ def _request_job(schedule: Schedule) -> Job:
 
 
 def _save_named(schedule: Schedule, changed: Collection[str] | None = None) -> None:
-    """Save it, or of one that is there the fields that changed: the others are the clock's."""
+    """Save the schedule, or only its changed fields: the clock owns the others."""
     try:
         with transaction.atomic():
             schedule.save(update_fields=changed)
@@ -273,7 +273,7 @@ def _fields(cron: str) -> dict[str, str]:
 
 
 def _normalise_sunday(days: str) -> str:
-    """A day of the week, or a span of them, whose Sunday is 0: other programs take 7 for it, too."""
+    """Return a day of the week, or a span, with Sunday as 0: other programs also use 7."""
     if days == "7":
         return "0"
     return f"{days.removesuffix('7')}6,0" if days.endswith("-7") else days

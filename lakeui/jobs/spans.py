@@ -6,5 +6,5 @@ _EPOCH, _A_MS = datetime.fromtimestamp(0, UTC), timedelta(milliseconds=1)
 
 
 def span_ms(start: datetime, end: datetime) -> int:
-    """Between two moments in whole milliseconds, so that spans which follow each other add up."""
+    """Return the whole milliseconds between two times, so that consecutive spans add up."""
     return max((end - _EPOCH) // _A_MS - (start - _EPOCH) // _A_MS, 0)

@@ -1,7 +1,8 @@
-"""Spark's stages below the steps of an attempt: what a worker records of them, and who reads it.
+"""Spark's stages below the steps of an attempt, as recorded by a worker.
 
-A step keeps its longest stages as one list in its row. Spark does not count what Python reads and
-writes by itself: the data files that the engine writes are in no stage.
+A step keeps its longest stages as one list in its row. Spark does not count bytes that Python reads
+and
+writes itself: the engine's data files are in no stage.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from lakeui.jobs.models import JobStage
 KEPT = 40
 """So many stages of a step are recorded one by one: the longest ones."""
 _READS_LINES = frozenset({"infer the schema"})
-"""Steps in which Spark counts lines of text as rows, those of a header among them."""
+"""Steps in which Spark counts lines of text as rows, headers included."""
 STATUSES = ("complete", "active", "failed", "pending")
 
 
@@ -23,7 +24,7 @@ STATUSES = ("complete", "active", "failed", "pending")
 class SparkStage:
     """One stage as Spark last ran it; `attempt` counts from 0 as in Spark.
 
-    `rows_read` is None where what Spark counted are no rows.
+    `rows_read` is None if Spark's count is not of rows.
     """
 
     stage_id: int
@@ -43,11 +44,11 @@ class SparkStage:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Of what `to_row` wrote, by this version or another."""
+        """Restore a stage stored by `to_row`, of this version or another."""
         return cls(**{name: row[name] for name in _NAMES if name in row})
 
     def to_row(self) -> dict[str, Any]:
-        """To be stored: what is as usual is left out."""
+        """Return the stage for storage, without usual values."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -75,13 +76,13 @@ _NAMES = tuple(_USUAL)
 
 
 def longest(stages: Iterable[SparkStage]) -> list[SparkStage]:
-    """The stages to keep, in the order in which they began."""
+    """Return the stages to keep, in order of their start."""
     kept = nlargest(KEPT, stages, key=lambda stage: (stage.core_ms, -stage.stage_id))
     return sorted(kept, key=_place)
 
 
 def stages_in(step: JobStage) -> Sequence[SparkStage]:
-    """The stages recorded of a step."""
+    """Return the recorded stages of a step."""
     return sorted(_stages_in(step), key=_place)
 
 
@@ -93,7 +94,7 @@ def _stages_in(step: JobStage) -> Iterator[SparkStage]:
 
 
 def _correct_row_count(stage: SparkStage, step: JobStage) -> SparkStage:
-    """Rows that come without a byte are numbers of files, which Spark gave to Python to read."""
+    """Drop a row count without bytes: it counts files that Spark passed to Python."""
     are_others = step.name in _READS_LINES or not stage.bytes_read
     return replace(stage, rows_read=None) if stage.rows_read and are_others else stage
 

@@ -1,4 +1,4 @@
-"""Streams over a table that a version of it stopped, where they ran as jobs here."""
+"""Streams over a table stopped by one of its versions, if they ran as jobs here."""
 
 from django.db.models import QuerySet
 
@@ -16,9 +16,9 @@ _SHOWN = 5
 
 
 def streams_stopped_by(commit: Commit, user: Person) -> list[Job]:
-    """The first few that failed at this version, as far as this person may see them.
+    """Return the first few streams that failed at this version and are visible to this person.
 
-    Streams that run elsewhere leave no trace here.
+    Streams elsewhere leave no trace here.
     """
     table = commit.table
     failed = _list_failed_streams(commit, visible_jobs(user)).filter(reads_from(table))

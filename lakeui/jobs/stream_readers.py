@@ -1,4 +1,4 @@
-"""Streams that read a table, where they ran as jobs here. Those that run elsewhere leave no trace."""
+"""Streams that read a table and ran as jobs here. Streams elsewhere leave no trace."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ _LOOKED_AT = 200
 
 
 def streams_reading(table: Table, user: Person) -> tuple[str, ...]:
-    """The streams of the last days by name, as far as this person may see their jobs."""
+    """Return the names of the streams of the last days whose jobs are visible to this person."""
     since = timezone.now() - timedelta(days=DAYS)
     lately = visible_jobs(user).filter(reads_from(table), kind="stream", created_at__gte=since)
     rows = lately.order_by("-created_at").values_list("parameters", "table__name")[:_LOOKED_AT]

@@ -1,4 +1,4 @@
-"""How fast jobs here rewrote data, from the attempts on record: what a rewrite may be expected to take."""
+"""The speed of rewrites by jobs here, from recorded attempts: the basis of expected durations."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -15,11 +15,11 @@ from lakeui.jobs.models import Job, JobAttempt, JobStage
 from lakeui.jobs.spans import span_ms
 
 HOLDING, WAITING = "holding for another job", "waiting for another job"
-"""Steps of a rehearsed conflict: of the job that is to be aborted, and of the one that aborts it."""
+"""Steps of a rehearsed conflict: of the job to be aborted, and of the other one."""
 
 
 class PartKind(StrEnum):
-    """What a part of a job's time is."""
+    """The kind of a part of a job's time."""
 
     QUEUE = "queue"  # until a worker took it
     SESSION = "session"  # of the queue: the worker that took it was starting Spark
@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class AttemptSpan:
-    """`is_ended` is false where its end was never recorded, and of one that runs."""
+    """The span of an attempt; `is_ended` is false if its end is unrecorded, and while it runs."""
 
     attempt: JobAttempt
     started_at: datetime
@@ -86,7 +86,7 @@ def timeline_of(
     stages: Mapping[int, Sequence[JobStage]],
     now: datetime | None = None,
 ) -> JobTimeline:
-    """Of the attempts that are given, with their steps by the attempt's key."""
+    """Return the timeline of the given attempts, with their steps by the attempt's key."""
     now = now or timezone.now()
     tried = sorted(attempts, key=lambda attempt: attempt.number)
     end = max(job.finished_at or (now if job.is_active else _last_of(job, tried)), job.created_at)
@@ -95,7 +95,7 @@ def timeline_of(
 
 
 def _last_of(job: Job, attempts: Sequence[JobAttempt]) -> datetime:
-    """The last that is known of a job that ended when nobody wrote down."""
+    """Return the last known time of a job whose end was not recorded."""
     moments = [job.started_at, *(attempt.finished_at or attempt.started_at for attempt in attempts)]
     return max((moment for moment in moments if moment is not None), default=job.created_at)
 
@@ -125,7 +125,7 @@ def _parts(job: Job, spans: Sequence[AttemptSpan], end: datetime) -> Iterator[Pa
 
 
 def _queue(asked: datetime, begun: datetime, spans: Sequence[AttemptSpan]) -> Iterator[Part]:
-    """The time until a worker took the job, and what of it that worker needed to start Spark."""
+    """Yield the time until a worker took the job, and the part in which it started Spark."""
     first = spans[0].attempt if spans else None
     if first and first.number == 1 and first.session_from and first.session_until:
         start = min(max(first.session_from, asked), begun)
@@ -172,7 +172,7 @@ def _iter_attempt_parts(
     *,
     runs: bool,
 ) -> Iterator[Part]:
-    """The steps, and what of the attempt lay before, between and after them."""
+    """Iterate over the steps, and the rests of the attempt before, between and after them."""
     number, whole = attempt.number, span_ms(started, ended)
     if not stages:
         yield Part(PartKind.UNRECORDED, started, ended, whole, number, is_open=runs)
@@ -194,7 +194,7 @@ def _iter_attempt_parts(
 
 
 def _step(number: int, stage: JobStage, ended: datetime, *, runs: bool) -> Part:
-    """One that runs without Spark is not written again while it does: it took until now."""
+    """Return the part of a step; a running one without Spark lasts until now."""
     took = max(stage.took_ms, 0)
     is_open = stage.finished_at is None and runs
     if is_open:

@@ -1,7 +1,6 @@
-"""Entries of the audit log for acts that change no field people may edit.
+"""Entries of the audit log for acts that change no editable field.
 
-A job's making is recorded by its model; that somebody cancelled or retried it, or sent a file, is
-recorded here.
+The model records a job's creation; cancelling, retrying and uploads are recorded here.
 """
 
 import logging
@@ -19,7 +18,7 @@ SENT_FILE = "sent a file"
 
 
 def record_act(did: str, by: User | None, job: Job | None = None, name: str = "") -> None:
-    """Keep who did what, to a job or to nothing that has a row. The trail failing fails nothing."""
+    """Record an act on a job, or on nothing with a row. A failure to record fails nothing."""
     changes = {"table": ["None", str(job.table_id)], "kind": ["None", job.kind]} if job else {}
     try:
         with transaction.atomic():

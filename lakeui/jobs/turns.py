@@ -1,7 +1,8 @@
-"""Rounds of periodic tasks: one at a time of each, whichever worker has it.
+"""Rounds of periodic tasks: one at a time of each, on any worker.
 
-A round that takes longer than its period would otherwise meet the next, and more and more of them. The
-turn is a lease: a worker that is killed in a round holds it up no longer than that.
+Otherwise a round longer than its period would overlap the next, and more and more of them. The turn
+is
+a lease: a worker killed in a round delays the next no longer than that.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ def take_turns(name: str, seconds: int) -> Callable[[Callable[[], None]], Callab
 
     Args:
         name: the task's.
-        seconds: how long a round holds its turn at most. One that takes longer runs on beside the next.
+        seconds: the longest turn of a round. A longer round runs on beside the next.
     """
 
     def decorate(run_round: Callable[[], None]) -> Callable[[], None]:

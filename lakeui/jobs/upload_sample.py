@@ -30,7 +30,7 @@ _MAPPING = "delta.columnMapping.mode"
 
 
 def find_upload(pk: UUID, by: User) -> Upload:
-    """A file that is still kept, of this person; admins may read any.
+    """Return a person's stored file; admins may read any.
 
     Raises:
         UploadNotFoundError: there is none.
@@ -90,7 +90,7 @@ def _read_sample(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def create_parameters(source: FileSource, sample: FileSample) -> dict[str, Any]:
-    """The parameters of the command that makes a table of a file as its sample shows it."""
+    """Return the parameters of a command that creates a table from a file and its sample."""
     parameters: dict[str, Any] = {"source": source.as_json()}
     if source.format in {"csv", "json"} or sample.is_changed:
         parameters["schema"] = json.loads(sample.schema_json)
@@ -100,6 +100,6 @@ def create_parameters(source: FileSource, sample: FileSample) -> dict[str, Any]:
 
 
 def sample_as_json(sample: FileSample) -> dict[str, Any]:
-    """For REST: without what only the job needs."""
+    """Return the sample for REST, without the job's own fields."""
     inside = ("schema_json", "mapped_names", "is_changed")
     return {name: value for name, value in asdict(sample).items() if name not in inside}

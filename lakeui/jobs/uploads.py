@@ -1,7 +1,8 @@
-"""Files that people send as sources: kept under `UPLOAD_HOME`, one directory a file.
+"""Uploaded source files: kept under `UPLOAD_HOME`, one directory per file.
 
-A file is for whoever sent it. Admins, who see every table, may name it too: so they can run again what
-failed. Nobody may name a folder of uploads: what is in it was sent by several.
+A file is for its sender. Admins, who see every table, may name it too, so that they can retry
+failed
+jobs. Nobody may name a folder of uploads: its files have several senders.
 """
 
 import json
@@ -33,22 +34,22 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def store_upload(file: "UploadedFile[bytes]", by: User) -> str:
-    """Keep a file and give the path that a command's source may name: see `keep_upload`."""
+    """Store a file and return its path for a command's source: see `keep_upload`."""
     return str(path_of(keep_upload(file, by)))
 
 
 def path_of(upload: Upload) -> Path:
-    """Where a file is kept: what a command's source names."""
+    """Return the path of a stored file, for a command's source."""
     return Path(settings.UPLOAD_HOME) / upload.pk.hex / upload.name
 
 
 def keep_upload(file: "UploadedFile[bytes]", by: User) -> Upload:
-    """Keep a file.
+    """Store a file.
 
     The sender's name survives only in its safe characters; nothing is ever overwritten.
 
     Raises:
-        RequestError: too large, empty, or of a format that no source has.
+        RequestError: too large, empty, or of an unsupported format.
         NotPermittedError: the person may not write to any table.
         StorageError: the disk did not take it.
     """
@@ -75,13 +76,13 @@ def keep_upload(file: "UploadedFile[bytes]", by: User) -> Upload:
 
 
 def check_upload(uri: str, by: User | None) -> None:
-    """Make sure that a source outside the uploads stays outside, and that one inside is theirs.
+    """Check that a source outside the uploads stays outside, and that one inside is theirs.
 
-    A file that somebody else sent and one that is not there are told alike.
+    Another person's file and a missing one have the same message.
 
     Raises:
         UploadNotFoundError: it is a folder with uploads in or below it, or none of their files.
-        PathOutsideRootError: the place cannot be followed.
+        PathOutsideRootError: the location cannot be followed.
     """
     path = local_path(real_place(uri))
     home = Path(settings.UPLOAD_HOME)
@@ -94,7 +95,7 @@ def check_upload(uri: str, by: User | None) -> None:
 
 
 def _is_readable_by(path: Path, by: User | None) -> bool:
-    """The system reads no uploads: nor does a job, once the person is gone who requested it."""
+    """Whether a person may read an upload; the system, and a deleted account's job, may not."""
     if by is None or not _PLACE.fullmatch(path.parent.name) or not path.is_file():
         return False
     sent = Upload.objects.filter(pk=uuid.UUID(path.parent.name), name=path.name)
@@ -110,9 +111,9 @@ def _is_in(path: Path, folder: Path) -> bool:
 
 
 def remove_unused(now: datetime | None = None) -> int:
-    """Remove files older than `UPLOAD_KEEP_DAYS` that no job to come names; how many went.
+    """Remove files older than `UPLOAD_KEEP_DAYS` that no future job names; return the number.
 
-    A job that ended keeps its file for as long, so that it can be retried.
+    An ended job keeps its file for as long, so that it can be retried.
     """
     home = Path(settings.UPLOAD_HOME)
     if not home.is_dir():
@@ -131,7 +132,7 @@ def remove_unused(now: datetime | None = None) -> int:
 
 
 def _list_directories_in_use(since: datetime) -> frozenset[str]:
-    """The directories that jobs not over, lately over, or yet to be made name."""
+    """List the directories named by active, recently ended and scheduled jobs."""
     recent = Q(state__in=Job.ACTIVE) | Q(finished_at__gte=since)
     jobs = Job.objects.filter(recent).values_list("parameters", flat=True)
     schedules = Schedule.objects.values_list("parameters", flat=True)
@@ -140,7 +141,7 @@ def _list_directories_in_use(since: datetime) -> frozenset[str]:
 
 
 def format_of(name: str) -> str:
-    """The source format that a file's name tells, "" for none."""
+    """Return the source format by a file's name, "" for none."""
     return FORMATS.get(PurePosixPath(name).suffix.lstrip(".").lower(), "")
 
 

@@ -1,4 +1,4 @@
-"""How long runs of one kind usually take on a table, and so when one that runs may end."""
+"""The usual duration of runs of one kind on a table, and so the expected end of a running one."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -22,14 +22,14 @@ ENOUGH = 3  # runs, before anything is expected of the next
 
 @dataclass(frozen=True, slots=True)
 class UsualRun:
-    """Of the latest runs that ended well: their last attempts' median, and the median distance to it."""
+    """The latest successful runs: their last attempts' median, and the median distance to it."""
 
     median_ms: int
     spread_ms: int
     runs: int
 
     def end_after(self, started_at: datetime) -> datetime:
-        """When one that began then would end."""
+        """Return the expected end of a run that began at `started_at`."""
         return started_at + timedelta(milliseconds=self.median_ms)
 
 
@@ -41,7 +41,7 @@ def usual_run(table: Table, kind: str) -> UsualRun | None:
 
 
 def usual_runs(table: Table) -> Mapping[str, UsualRun]:
-    """Of every kind that ran lately on a table: one query."""
+    """Return the usual run of every recent kind on a table: one query."""
     by_kind: defaultdict[str, list[int]] = defaultdict(list)
     for kind, took in _spans(_select_ended_jobs(table)[:_LATEST]):
         by_kind[kind].append(took)
@@ -50,7 +50,7 @@ def usual_runs(table: Table) -> Mapping[str, UsualRun]:
 
 
 def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, UsualRun]:
-    """For each of a few jobs, on whatever tables they are: one query."""
+    """Return the usual run for each of a few jobs on any tables: one query."""
     real_runs = [job for job in jobs if not job.dry_run]
     alike = Q(pk__in=[])
     for table, kind in {(job.table_id, job.kind) for job in real_runs}:

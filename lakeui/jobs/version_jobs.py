@@ -1,7 +1,8 @@
-"""Which job made a version of a table: the one place that knows.
+"""The job behind a version of a table: the one place that knows.
 
-The row of a job holds the version that it committed to its own table. A script may commit several, also
-to other tables: its log says, step by step, what each read and what it committed.
+The row of a job holds the version that it committed to its own table. A script may commit several,
+also
+to other tables: its log has the read and the committed version of each step.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,9 +22,9 @@ from lakeui.jobs.spans import span_ms
 
 @dataclass(frozen=True, slots=True)
 class VersionJob:
-    """The job behind a version: since when it worked on that version, and in which attempt.
+    """The job behind a version: its start on that version, and its attempt.
 
-    `attempt` is None for a step of a script, `ended_at` where that is not on record.
+    `attempt` is None for a step of a script, `ended_at` if it is not on record.
     """
 
     job_id: UUID
@@ -40,10 +41,10 @@ class VersionJob:
 def write_ms(
     maker: VersionJob | None, reported: tuple[datetime | None, datetime | None], logged: object
 ) -> int | None:
-    """How long a write that landed took, the same on every page; None where nobody recorded it.
+    """Return the duration of a landed write, the same on every page; None if unrecorded.
 
-    Of a job of ours the attempt, of a pipeline what it `reported` (began, ended), of others the
-    `executionTimeMs` that they `logged`.
+    It is the attempt's for a job of ours, the `reported` one (began, ended) for a pipeline, and the
+    `logged` `executionTimeMs` for others.
     """
     own = maker.took_ms if maker else _span_ms(*reported)
     return int(str(logged)) if own is None and str(logged).isdecimal() else own
@@ -73,14 +74,14 @@ def makers_of(table: Table, first: int, last: int) -> Mapping[int, VersionJob]:
 
 
 def job_of_version(jobs: QuerySet[Job], table: Table, version: int) -> Job | None:
-    """The latest of some jobs that made a version of a table."""
+    """Return the latest of some jobs that made a version of a table."""
     own = Q(filter_current_table(table, "finished_at"), table=table, committed_version=version)
     step = Q(pk__in=_step_ends(table, version, version).values("job"))
     return jobs.filter(own | step).order_by("-created_at").first()
 
 
 def scripts_elsewhere(table: Table, scripts: Iterable[UUID]) -> frozenset[UUID]:
-    """Of scripts at work those whose step at work is on another table, or not begun."""
+    """Return the running scripts whose current step is on another table, or not begun."""
     begun = JobEvent.objects.filter(job__in=list(scripts), data__has_key="base_of_step")
     tables = {event.job_id: event.data.get("table") for event in begun.order_by("at", "pk")}
     return frozenset(script for script in scripts if tables.get(script) != table.name)
@@ -97,7 +98,7 @@ def _steps(table: Table, first: int, last: int) -> Mapping[int, VersionJob]:
 
 
 def _step_ends(table: Table, first: int, last: int) -> QuerySet[JobEvent]:
-    """What the logs of scripts that change a table say of the steps that made these versions."""
+    """Return the log events of script steps that made these versions of a table."""
     scripts = Job.also_changes.through.objects.filter(table=table).values("job")
     return JobEvent.objects.filter(
         filter_current_table(table, "at"),

@@ -1,8 +1,8 @@
-"""Which tables a job changes, and so who writes to a table: the one place that knows.
+"""The tables that a job changes, and so the writers of a table: the one place that knows.
 
-A job changes its own table and, where it is a script, the tables that its steps name. Its row holds
-the latter in `also_changes`, written with the job and again before its worker stages anything. VACUUM,
-dry runs, forecasts, lists of what runs and whoever wants to forget a table ask here.
+A job changes its own table and, for a script, the tables of its steps. Its row holds the latter in
+`also_changes`, written with the job and again before its worker stages anything. VACUUM, dry runs,
+forecasts, lists of running jobs and unregistering a table ask here.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from lakeui.jobs.models import Job, Schedule
 
 
 def note_changed_tables(asked: Job | Schedule, command: Command) -> None:
-    """Write down which registered tables a saved job or schedule changes beside its own."""
+    """Record the registered tables that a saved job or schedule changes beside its own."""
     steps = command.steps if isinstance(command, Script) else ()
     names = {step_table(step) for step in steps} - {"", asked.table.name, asked.table.uri}
     if names or isinstance(asked, Schedule):  # the statement of a schedule may have been another
@@ -25,9 +25,9 @@ def note_changed_tables(asked: Job | Schedule, command: Command) -> None:
 
 
 def jobs_changing(tables: Iterable[int]) -> Q:
-    """Which jobs change, or changed, one of the tables with these numbers.
+    """Return the condition for jobs that change, or changed, one of the tables with these ids.
 
-    Where no script ever named them, an index has the jobs of a table in order.
+    If no script ever named them, an index has the jobs of a table in order.
     """
     scripts = Job.also_changes.through.objects.filter(table__in=tables)
     own = Q(table__in=tables)
@@ -35,7 +35,7 @@ def jobs_changing(tables: Iterable[int]) -> Q:
 
 
 def active_jobs(table: Table) -> QuerySet[Job]:
-    """The jobs changing a table that have not ended: those that wait and dry runs among them."""
+    """Return the jobs on a table that have not ended, including waiting jobs and dry runs."""
     scripts = Job.also_changes.through.objects.filter(table=table)
     changing = Q(table=table) | Q(pk__in=scripts.values("job"))
     unended = Job.objects.filter(finished_at=None, state__in=Job.ACTIVE)  # an index has these few
@@ -43,11 +43,11 @@ def active_jobs(table: Table) -> QuerySet[Job]:
 
 
 def active_writers(table: Table) -> QuerySet[Job]:
-    """The jobs at work that may commit to a table."""
+    """Return the running jobs that may commit to a table."""
     return active_jobs(table).filter(state__in=Job.AT_WORK, dry_run=False)
 
 
 def schedules_changing(table: Table) -> QuerySet[Schedule]:
-    """The schedules whose jobs change a table."""
+    """Return the schedules whose jobs change a table."""
     scripts = Schedule.also_changes.through.objects.filter(table=table)
     return Schedule.objects.filter(Q(table=table) | Q(pk__in=scripts.values("schedule")))

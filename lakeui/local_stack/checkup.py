@@ -1,6 +1,6 @@
-"""What works in this installation, and what to do about what does not, as one has to do it here.
+"""Checks of this installation, with the remedy for each problem in its kind of installation.
 
-An installation is deployed where its environment names a database or a broker of its own; else it is
+An installation is deployed if its environment names a database or a broker of its own; else it is
 embedded, and `manage.py up` runs every part. The checks are the same, their remedies are not.
 """
 
@@ -57,7 +57,7 @@ _ZONES = ("UTC", "Europe/Berlin", "America/New_York")
 
 
 class Installation(StrEnum):
-    """Where this is, which decides what can be done."""
+    """The kind of this installation, which decides the remedies."""
 
     EMBEDDED = "embedded"
     DEPLOYED = "deployed"
@@ -80,7 +80,7 @@ def place_of(environment: Mapping[str, str]) -> Installation:
 
 
 def findings(place: Installation) -> Iterator[CheckupFinding]:
-    """Every check, one after the other. A check that needs one that failed says so."""
+    """Run every check in order. A check that depends on a failed one says so."""
     works: dict[str, bool] = {}
     for name, needs, check in _CHECKS:
         missing = [need for need in needs if not works.get(need, True)]
@@ -114,7 +114,7 @@ def worker_problem() -> str:
 
 
 def version_problem(own: str) -> str:
-    """Empty if every worker that reported lately runs the code `own`."""
+    """Empty if every worker with a recent report runs the code `own`."""
     lately = timezone.now() - timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     others = [
         f"{report.name} runs {report.code_version}"
@@ -149,7 +149,7 @@ def full_disk_problem(needed: int = MIN_FREE_BYTES) -> str:
 
 
 def zone_problem(zones: Collection[str]) -> str:
-    """Empty if this machine knows the zones in which people name times."""
+    """Empty if this machine knows the usual time zones."""
     missing = [name for name in _ZONES if name not in zones]
     return f"This machine does not know the time zone {missing[0]}." if missing else ""
 
@@ -168,7 +168,7 @@ def roots_problem() -> str:
 
 
 def jar_problem() -> str:
-    """Empty if Spark has the connector of every object store that has tables."""
+    """Empty if Spark has the connector of every object store with tables."""
     for root in settings.TABLE_ROOTS:
         scheme = {"s3a": "s3", "abfss": "az", "abfs": "az"}.get(*[urlsplit(root).scheme] * 2)
         connector = CONNECTORS.get(scheme)
@@ -182,7 +182,7 @@ def jar_problem() -> str:
 def cluster_problem() -> str:
     """Empty if a master of a standalone cluster or Kubernetes' API takes connections.
 
-    Of YARN, which Hadoop's configuration leads to, only that is looked for.
+    For YARN, only Hadoop's configuration is checked.
     """
     master = settings.SPARK_MASTER
     if master.startswith("yarn"):
@@ -276,7 +276,7 @@ _IS_SET_UP: Mapping[str, Callable[[], bool]] = {
     "mail": lambda: bool(settings.EMAIL_URL),
     "lineage": lambda: bool(settings.LINEAGE_URL),
 }
-"""What an installation may do without."""
+"""Optional parts of an installation."""
 _EMBEDDED_REMEDIES: Mapping[str, str] = {
     "database": "Run manage.py migrate, or manage.py up, which does; check that the disk is whole.",
     "broker": "Run manage.py up: it starts the broker.",

@@ -24,7 +24,7 @@ MARK = "LAKEUI_STACK"
 
 @dataclass(frozen=True)
 class Program:
-    """What a child runs. `input` is written to it at its start; `once`: an exit with 0 is its end."""
+    """A child's program. `input` is written at its start; `once`: an exit with 0 is its end."""
 
     name: str
     command: Sequence[str]
@@ -37,7 +37,8 @@ class Child:
     """A program kept running.
 
     It starts in a session of its own, so that Ctrl-C reaches the stack alone, and ending the
-    session ends whatever the program started itself (Spark's JVM and its Python workers).
+    session ends
+    its own children too (Spark's JVM and its Python workers).
     """
 
     def __init__(self, program: Program, log: Path, clock: Clock | None = None) -> None:
@@ -70,11 +71,11 @@ class Child:
             self._process.stdin.close()
 
     def is_running(self) -> bool:
-        """The program runs at this moment."""
+        """Return whether the program runs now."""
         return self._process is not None and self._process.poll() is None
 
     def supervise(self) -> str:
-        """Start the program again if it died and its pause is over; what there is to report."""
+        """Restart the program if it died and its pause is over; return a message, if any."""
         if self.done or self.is_running() or self._process is None:
             return ""
         if self._start_at is None:
@@ -84,17 +85,18 @@ class Child:
         return ""
 
     def terminate(self) -> None:
-        """Ask the program alone to end; it is not started again.
+        """Ask the program alone to end; do not restart it.
 
-        What it started goes on until then: Spark's JVM would fail the jobs that its worker is about
-        to leave to the next start.
+        Its children run on until then: without its JVM, the worker would fail its jobs instead of
+        leaving them to
+        the next start.
         """
         self.done = True
         if self._process is not None and self.is_running():
             self._process.terminate()
 
     def kill(self) -> None:
-        """End whatever is left of the program's session."""
+        """Kill the rest of the program's session."""
         self.done = True
         if self._process is None:
             return
@@ -103,14 +105,14 @@ class Child:
             self._process.wait()
 
     def leftovers(self) -> list[int]:
-        """Processes of the program's session that are alive, on systems that can tell."""
+        """Return the live processes of the program's session, on systems that can tell."""
         if self._process is None:
             return []
         session = self._process.pid
         return [pid for pid in _pids() if _session_of(pid) == session]
 
     def pids(self) -> list[int]:
-        """The process of the program, if it runs."""
+        """Return the process of the program, if it runs."""
         return [self._process.pid] if self._process is not None and self.is_running() else []
 
     def _note_end(self, code: int | None) -> str:
@@ -129,12 +131,12 @@ class Child:
         return report
 
     def _turn_log(self) -> None:
-        """Keep one older log beside a log that has grown long."""
+        """Rotate a long log; keep one older log."""
         if self.log.exists() and self.log.stat().st_size > _LONG_LOG_BYTES:
             self.log.replace(self.log.with_name(f"{self.log.name}.1"))
 
     def _end_session(self) -> None:
-        """Kill the program and what it started, in groups of their own too."""
+        """Kill the program and its children, also in groups of their own."""
         if self._process is None:
             return
         with suppress(ProcessLookupError, PermissionError):
@@ -144,18 +146,20 @@ class Child:
 
 
 def remember(children: Sequence[Child], home: Path) -> None:
-    """Write down the processes of a stack: one that hides its environment is found by this."""
+    """Record the processes of a stack: a process that hides its environment is found by this."""
     pids = [pid for child in children for pid in child.pids()]
     lines = [f"{pid} {_start_of(pid)}" for pid in pids]
     write_private(_pid_file(home), "\n".join(lines))
 
 
 def end_orphans(home: Path, clock: Clock | None = None) -> list[int]:
-    """End what a stack of this directory left when it was killed itself; return when it is gone.
+    """End the processes that a killed stack of this directory left; return when they are gone.
 
-    A signal is only the beginning of a process's end: its port is free once it is gone. Returned are
-    the ids of processes that would not go, normally none. Only the holder of the directory's lock
-    may ask: to anyone else they are not orphans.
+    A signal is only the beginning of a process's end: its port is free once it is gone. Return the
+    ids of
+    processes that did not end, normally none. Only the holder of the directory's lock may call
+    this: to
+    anyone else they are not orphans.
     """
     clock = clock or SystemClock()
     until = clock.monotonic_s() + _ORPHAN_S
@@ -203,16 +207,17 @@ def _read_pid_file(home: Path) -> dict[int, str]:
 
 
 def _start_of(pid: int) -> str | None:
-    """When a process began: with its id, its identity. None for one that is gone."""
+    """Return a process's start: with its id, its identity. None if it is gone."""
     fields = _stat_of(pid)
     return fields[19] if fields else None
 
 
 def _stat_of(pid: int) -> list[str]:
-    """The fields after the name, from the state on; none for a zombie or one that is gone.
+    """Return the fields after the name, from the state on; none for a zombie or a dead process.
 
     A zombie holds nothing any more, unless it is the first of several threads: the others still
-    have the process's files and ports.
+    have the
+    process's files and ports.
     """
     try:
         fields = (_PROC / str(pid) / "stat").read_text("utf-8").rpartition(")")[2].split()
@@ -229,6 +234,6 @@ def _environment_of(pid: int) -> list[bytes]:
 
 
 def _session_of(pid: int) -> int | None:
-    """The session of a live process; None for one that is gone."""
+    """Return the session of a live process; None if it is gone."""
     fields = _stat_of(pid)
     return int(fields[3]) if fields else None

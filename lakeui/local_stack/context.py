@@ -1,4 +1,4 @@
-"""What every template may show of the embedded stack."""
+"""Template variables about the embedded stack."""
 
 from typing import Any
 

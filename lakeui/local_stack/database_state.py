@@ -1,4 +1,4 @@
-"""Whether the database answers and is migrated; and what a command says that could not go on for it."""
+"""Whether the database is reachable and migrated, and the message of a command that it stopped."""
 
 from django.db import DatabaseError, Error, InterfaceError, OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
@@ -16,7 +16,7 @@ def unreachable_problem() -> str:
 
 
 def migration_problem() -> str:
-    """Empty if a database that answers is migrated."""
+    """Empty if a reachable database is migrated."""
     executor = MigrationExecutor(connection)
     waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if not waiting:
@@ -25,10 +25,10 @@ def migration_problem() -> str:
 
 
 def explain_database_error(error: Error, command: str) -> str:
-    """Why the database ended a command, and the remedy; empty where the database is well.
+    """Return why the database ended a command, and the remedy; empty if the database is well.
 
     Args:
-        error: what the command raised. The connection that raised it is closed.
+        error: the command's exception. Its connection is closed.
         command: its name; `migrate` is not told to migrate.
     """
     connection.close()
@@ -45,7 +45,7 @@ def explain_database_error(error: Error, command: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """An error's first line without its full stop; its class where it says nothing."""
+    """Return an error's first line without its full stop; its class if it has no text."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 

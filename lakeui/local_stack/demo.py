@@ -57,16 +57,16 @@ SCHEDULES: tuple[PlannedSchedule, ...] = (
     PlannedSchedule("Nightly compaction", ORDERS_TABLE, "0 2 * * *", "OPTIMIZE {table}"),
     PlannedSchedule("Weekly clean-up", VISITS_TABLE, "30 3 * * 0", "VACUUM {table}"),
 )
-"""What is requested again and again, by `opt-scheduler`, once the lake is full."""
+"""Recurring jobs of `opt-scheduler`, once the lake is full."""
 
 
 State = DemoStep.State
 
 
 def prepare() -> None:
-    """Make the accounts, the files and the steps that are not there; give failed steps a new try.
+    """Create missing accounts, files and steps of the demo; retry failed steps.
 
-    Nothing is made of a demo that was removed.
+    A removed demo is left alone.
     """
     if is_removed():
         return
@@ -91,7 +91,7 @@ def is_removed() -> bool:
 
 
 def advance() -> bool:
-    """Settle the steps whose jobs have ended and request those that may begin; False: no more to do."""
+    """Settle the steps whose jobs have ended and request the next ones; False: no more to do."""
     rows = {row.key: row for row in DemoStep.objects.select_related("job")}
     if all(row.state == State.REMOVED for row in rows.values()):
         return False

@@ -1,4 +1,4 @@
-"""Files that the demo's jobs load: made once, the same on every machine."""
+"""Source files of the demo's jobs: made once, the same on every machine."""
 
 import json
 import random
@@ -61,14 +61,14 @@ def schema_json(columns: dict[str, str]) -> str:
 
 
 def make_files(directory: Path) -> None:
-    """Write what is not there yet: orders as CSV, items and events as Parquet."""
+    """Write missing files: orders as CSV, items and events as Parquet."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, table in _files():
         _keep(directory / name, table)
 
 
 def file_names() -> list[str]:
-    """The names of the files that the demo makes."""
+    """Return the names of the demo's files."""
     return [name for name, _ in _files()]
 
 
@@ -134,7 +134,7 @@ def _orders_table(orders: list[dict[str, Any]]) -> pa.Table:
 
 
 def _corrections_table() -> pa.Table:
-    """New states of some orders of the first day, and orders that come late."""
+    """Return new states of some orders of the first day, and late orders."""
     orders = list(_orders(0))[::20]
     corrected = [{**order, "status": "corrected"} for order in orders]
     late = [{**order, "order_id": order["order_id"] + 50_000} for order in orders[:50]]
@@ -142,7 +142,7 @@ def _corrections_table() -> pa.Table:
 
 
 def _late_orders_table() -> pa.Table:
-    """Orders of a few customers that arrive after their day was erased of one of them."""
+    """Return late orders of a few customers; the day was already erased for one of them."""
     orders = list(_orders(DAYS - 1))[:60]
     late = [
         {**order, "order_id": order["order_id"] + 60_000, "customer_id": number % 20 + 1}

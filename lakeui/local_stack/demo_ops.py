@@ -1,4 +1,4 @@
-"""Events that meet settings, telemetry in many small files, visits built anew each night."""
+"""Events with settings, telemetry in many small files, and visits rebuilt each night."""
 
 from lakeui.local_stack.demo_data import (
     EVENTS,

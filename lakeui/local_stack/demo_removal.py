@@ -1,7 +1,7 @@
-"""The demo lake taken away: its tables with all that is on record of them, their files, and its accounts.
+"""Removal of the demo lake: its tables with all of their records, their files, and its accounts.
 
-What people made themselves stays, also under a name of the demo's: a table is the demo's where one of
-its steps made it, an account where nobody ever signed in with it.
+People's own data stays, also under a name of the demo's: a table is the demo's if one of its steps
+created it, an account if nobody ever signed in with it.
 """
 
 import shutil
@@ -32,7 +32,7 @@ _CREATED = frozenset(step.key for step in STEPS if step.kind == "create")
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What goes with the demo lake."""
+    """The parts of the demo lake to be removed."""
 
     tables: list[Table]
     accounts: list[User]
@@ -61,18 +61,18 @@ def demo_of_installation() -> Demo:
 
 
 def demo_tables() -> QuerySet[Table]:
-    """The tables that steps of the demo created, at the places that they had then."""
+    """Return the tables created by steps of the demo, at their original locations."""
     made = DemoStep.objects.filter(key__in=_CREATED).values("job__table")
     return Table.objects.filter(pk__in=made, registered_by__username__in=ACCOUNTS)
 
 
 def remove_demo(by: User | None) -> Demo:
-    """Remove it, and remember that it was: the next start does not make it again. What went.
+    """Remove the demo for good: the next start does not recreate it. Return the removed parts.
 
     Raises:
         ReadOnlyError, NotPermittedError: as they say.
-        RequestError: a job of the demo runs, from now on without others to follow; or a table that is
-            not the demo's reads its files or lies among them.
+        RequestError: a job of the demo runs, from now on without successors; or a table outside the
+            demo reads its files or lies among them.
     """
     if settings.READ_ONLY:
         raise ReadOnlyError
@@ -113,14 +113,14 @@ def _check(demo: Demo) -> None:
 
 
 def _table_inside(uri: str) -> Path | None:
-    """The directory of a table, registered or not, that would go with another's files."""
+    """Return the directory of a table, registered or not, that lies among another's files."""
     place = local_path(uri)
     logs = place.rglob("_delta_log") if place is not None else ()
     return next((log.parent for log in logs if log.parent != place), None)
 
 
 def _accounts(tables: list[Table]) -> QuerySet[User]:
-    """Accounts of the demo that nobody signs in with, and that did nothing elsewhere."""
+    """Return accounts of the demo that nobody signs in with, and that did nothing elsewhere."""
     unused = Q(last_login=None, password="", email="", is_superuser=False)
     elsewhere = Job.objects.exclude(table__in=tables).exclude(requested_by=None)
     owners = Schedule.objects.exclude(table__in=tables).values("owner")
@@ -135,7 +135,7 @@ def _accounts(tables: list[Table]) -> QuerySet[User]:
 
 
 def _remove_files(uri: str) -> None:
-    """A table's directory in the embedded lake; a lake elsewhere keeps its files."""
+    """Remove a table's directory from the embedded lake; a lake elsewhere keeps its files."""
     place, lake = local_path(uri), local_path(str(settings.LAKE_HOME))
     if place is None or lake is None or place == lake or not place.is_relative_to(lake):
         return

@@ -1,4 +1,4 @@
-"""A step of the demo lake's story, and the shapes that steps often take."""
+"""A step of the demo lake's story, and common shapes of steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,8 @@ class DemoJob:
     """A job of the story. `after` names the steps that must have ended before.
 
     `commit_after` names the step that is to win against this one (see `Job.commit_after`);
-    `may_fail` the code of the error that it is there to show.
+    `may_fail` the
+    code of the error to demonstrate.
     """
 
     key: str
@@ -31,7 +32,7 @@ class DemoJob:
 
 @dataclass(frozen=True)
 class PlannedSchedule:
-    """A statement that is run by the clock; `{table}` in it is the table's name."""
+    """A statement run by the clock; `{table}` in it is the table's name."""
 
     name: str
     table: str
@@ -40,7 +41,7 @@ class PlannedSchedule:
 
 
 def files(name: str) -> dict[str, Any]:
-    """A source; the directory is filled in when the step is requested."""
+    """Return a source; the directory is filled in when the step is requested."""
     return {"kind": "files", "uri": name, "format": name.rpartition(".")[2]}
 
 

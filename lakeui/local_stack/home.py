@@ -1,4 +1,4 @@
-"""The directory that holds everything the embedded stack keeps. No Django here: it comes first.
+"""The directory of the embedded stack's data. No Django here: it comes first.
 
 `LAKEUI_HOME` is `var` beside the code unless the environment names another place.
 """
@@ -20,7 +20,7 @@ _URL = "http://127.0.0.1:8000"
 
 
 def home() -> Path:
-    """The directory, whether it exists or not."""
+    """Return the directory, whether it exists or not."""
     return Path(os.environ.get("LAKEUI_HOME", str(_BESIDE / "var"))).resolve()
 
 
@@ -44,9 +44,9 @@ def prepare_home() -> None:
 
 
 def remember_roots(place: Path, environment: Mapping[str, str]) -> None:
-    """Keep the roots that a start of the stack named. An empty value forgets.
+    """Store the roots named at a start of the stack. An empty value clears them.
 
-    A later start, and commands in other shells, have them too unless they name others.
+    A later start, and commands in other shells, use them unless they name others.
     """
     named = {name: environment[name] for name in _ROOTS if name in environment}
     if named:
@@ -54,14 +54,14 @@ def remember_roots(place: Path, environment: Mapping[str, str]) -> None:
 
 
 def read_roots(place: Path, name: str) -> list[str]:
-    """The roots of that variable that the stack was started with last; none where it never was."""
+    """Return the roots in that variable at the stack's last start; none without a start."""
     return [
         part.strip() for part in _read_roots_file(place).get(name, "").split(",") if part.strip()
     ]
 
 
 def remember_url(place: Path, url: str) -> None:
-    """Keep where the stack answers, for links that are made later."""
+    """Store the stack's address, for later links."""
     write_private(place / "run" / "url", url)
 
 
@@ -86,7 +86,7 @@ def _read_roots_file(place: Path) -> dict[str, str]:
 
 
 def _ensure_key(path: Path) -> None:
-    """A key of this installation alone, readable by its owner alone, whole or not at all."""
+    """Create a key for this installation, readable by its owner alone, complete or not at all."""
     if path.is_file():
         return
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
@@ -95,7 +95,7 @@ def _ensure_key(path: Path) -> None:
 
 
 def _ensure_database(path: Path) -> None:
-    """An empty file is an empty database; SQLite gives the files beside it the same mode."""
+    """Create an empty file as an empty database; SQLite gives its side files the same mode."""
     make_private_file(path)
     for file in (path.with_name(f"{path.name}{end}") for end in _BESIDE_DATABASE):
         if file.exists():

@@ -14,14 +14,14 @@ _SALT = "lakeui.local_stack.login_links"
 
 
 def make_link_token(user: User) -> str:
-    """A token for a link of this user; an older one that was not used stays valid."""
+    """Return a token for a link of this user; an unused older one stays valid."""
     nonce = secrets.token_urlsafe(24)
     LoginLink.objects.create(user=user, nonce_digest=_digest(nonce))
     return signing.dumps(nonce, salt=_SALT)
 
 
 def redeem(token: str) -> User | None:
-    """The user of a link, and the link is spent; None for one that is spent, too old or not ours."""
+    """Spend a link and return its user; None if it is spent, expired or not ours."""
     try:
         nonce = signing.loads(token, salt=_SALT, max_age=VALID_S)
     except signing.BadSignature:

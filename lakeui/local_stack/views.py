@@ -1,4 +1,4 @@
-"""Pages of the embedded stack: the link that it prints, and the end of the demo."""
+"""Pages of the embedded stack: the printed sign-in link, and the removal of the demo."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -32,7 +32,7 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
 @never_cache
 @login_required
 def demo_remove(request: HttpRequest) -> HttpResponse:
-    """What goes with the demo lake; POST removes it."""
+    """Show the parts of the demo lake; POST removes it."""
     if not may(request.user, "admin"):
         msg = "Removing the demo needs the role admin on every table."
         raise PermissionDenied(msg)

@@ -1,4 +1,4 @@
-"""Sessions that no password began: they go on where local accounts are switched off."""
+"""Sessions begun without a password: they continue if local accounts are disabled."""
 
 from django.contrib.auth.backends import ModelBackend
 from django.http import HttpRequest

@@ -1,7 +1,8 @@
-"""Requests to the OpenID provider, each of which ends: after so many bytes, and after a time.
+"""Requests to the OpenID provider, bounded in bytes and in time.
 
-The timeout of `requests` is that of one read, so a provider that drips would hold a sign-in up, and one
-that sends without end would fill the memory.
+The timeout of `requests` applies to one read: a slow provider would delay a sign-in without limit,
+and
+an endless answer would fill the memory.
 """
 
 import socket
@@ -23,7 +24,7 @@ _MAX_REDIRECTS = 3
 
 
 class _Line(HTTPConnection):
-    """A line that is cut at its deadline."""
+    """A connection that is cut at its deadline."""
 
     _cutter: Timer | None = None
 
@@ -40,7 +41,7 @@ class _Line(HTTPConnection):
 
 
 class _TlsLine(_Line, HTTPSConnection):
-    """The same over TLS: `connect` is that of HTTPSConnection, then the deadline."""
+    """A TLS connection that is cut at its deadline; `connect` first runs HTTPSConnection's."""
 
 
 class _Pool(HTTPConnectionPool):
@@ -52,7 +53,7 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 class _BoundedAdapter(HTTPAdapter):
-    """Reads each answer at once, those that redirect too."""
+    """Reads each answer at once, redirects too."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         super().init_poolmanager(*args, **kwargs)
@@ -80,7 +81,7 @@ class _BoundedSession(OAuth2Session):  # type: ignore[misc]  # Authlib has no ty
 
 
 class BoundedApp(DjangoOAuth2App):  # type: ignore[misc]  # as above
-    """Authlib's client, whose requests end."""
+    """Authlib's client with bounded requests."""
 
     client_cls = _BoundedSession
 

@@ -1,4 +1,4 @@
-"""What the settings say of sign-on, read once at the start and refused there where it cannot work."""
+"""The sign-on settings, read once at the start and refused there if they cannot work."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -44,12 +44,12 @@ def is_proxy_enabled() -> bool:
 
 
 def issuer_name() -> str:
-    """What the sign-in page calls the provider."""
+    """Return the provider's name on the sign-in page."""
     return settings.OIDC_LABEL or urlsplit(settings.OIDC_ISSUER).hostname or ""
 
 
 def roles_of_groups() -> Mapping[str, Role | None]:
-    """Which role a group of the provider gives; None: it lets people in and gives none."""
+    """Return the role of each provider group; None: it admits people and gives no role."""
     texts = settings.SIGN_ON_ROLES
     if not isinstance(texts, dict):
         _refuse('SIGN_ON_ROLES is no JSON object: {"data-engineers": "operator"}.')
@@ -63,7 +63,7 @@ def roles_of_groups() -> Mapping[str, Role | None]:
 
 
 def proxy_networks() -> tuple[IPv4Network | IPv6Network, ...]:
-    """The addresses from which a proxy may say who is there."""
+    """Return the addresses of proxies that may name the user."""
     try:
         networks = [ipaddress.ip_network(text.strip()) for text in settings.PROXY_ADDRESSES]
     except ValueError as error:

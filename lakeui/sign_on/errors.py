@@ -1,4 +1,4 @@
-"""Why nobody was let in: what happened, and what to do about it. Each is a page of its own."""
+"""Refused sign-ins: the reason and the remedy. Each is a page of its own."""
 
 _MAX_NAME = 150
 
@@ -15,7 +15,7 @@ class SignOnError(Exception):
         self.text = text
         self.remedy = remedy
         self.name = name
-        """Whom it is about, where that is known."""
+        """The person concerned, if known."""
 
 
 class ProviderRefusedError(SignOnError):
@@ -32,7 +32,7 @@ class ProviderRefusedError(SignOnError):
 
 
 class NotBegunError(SignOnError):
-    """An answer of the provider that belongs to no sign-in of this browser."""
+    """The provider's answer belongs to no sign-in of this browser."""
 
     code = "LAKE_SIGN_ON_NOT_BEGUN"
     status = 400
@@ -47,7 +47,7 @@ class NotBegunError(SignOnError):
 
 
 class TokenRefusedError(SignOnError):
-    """An ID token that was not made for this sign-in by the issuer."""
+    """The issuer did not make the ID token for this sign-in."""
 
     code = "LAKE_SIGN_ON_TOKEN"
     title = "The provider's token is not valid"
@@ -138,7 +138,7 @@ class AccountDisabledError(SignOnError):
 
 
 class AccountNameTakenError(SignOnError):
-    """The name that a new subject claims is another account's."""
+    """A new subject claims the name of another account."""
 
     code = "LAKE_SIGN_ON_NAME_TAKEN"
     title = "That name is another account's"
@@ -153,7 +153,7 @@ class AccountNameTakenError(SignOnError):
 
 
 class InvalidNameError(SignOnError):
-    """A name that no account may have."""
+    """An invalid account name."""
 
     code = "LAKE_SIGN_ON_NAME"
     title = "That name cannot be an account's"

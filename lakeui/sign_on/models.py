@@ -1,4 +1,4 @@
-"""Who a provider's subject is here, and which browsers are signed in."""
+"""Accounts of a provider's subjects, and signed-in browsers."""
 
 import uuid
 
@@ -7,7 +7,7 @@ from django.db import models
 
 
 class LinkedIdentity(models.Model):
-    """A subject of an issuer, and the account that it signs in to. Names and e-mail decide nothing."""
+    """A subject of an issuer, and its account. Names and e-mail addresses decide nothing."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="identities"
@@ -39,7 +39,7 @@ class Way(models.TextChoices):
 
 
 class BrowserSession(models.Model):
-    """A browser that is signed in, beside Django's session of the same key, which ends it."""
+    """A signed-in browser, beside Django's session of the same key, which ends it."""
 
     public_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(

@@ -1,9 +1,11 @@
 """OpenID Connect: the code flow with PKCE, by Authlib.
 
-Authlib makes and compares state, nonce and code verifier, keeps them in the session for one answer,
-and checks the ID token's signature and times. The issuer and the audience that must be in it, and
-algorithms whose keys nobody else has, are said here. The provider's metadata and keys are read anew
-for each sign-in, so that a change of keys needs nothing here.
+Authlib creates and compares state, nonce and code verifier, keeps them in the session for one
+answer,
+and checks the ID token's signature and times. This module sets the required issuer and audience,
+and
+excludes algorithms whose keys others have. The provider's metadata and keys are read anew for each
+sign-in, so that a change of keys needs nothing here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +46,7 @@ _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 @dataclass(frozen=True, slots=True)
 class ProviderAnswer:
-    """Who the provider says is there, and what signing out there needs."""
+    """The identity from the provider, and the data for signing out there."""
 
     identity: Identity
     id_token: str  # "" where it is too long for an address, as with thousands of groups
@@ -52,7 +54,7 @@ class ProviderAnswer:
 
 
 def begin(request: HttpRequest, callback: str) -> HttpResponse:
-    """Where a sign-in begins: at the provider, which answers to the address `callback`.
+    """Begin a sign-in at the provider, which answers to the address `callback`.
 
     Raises:
         ProviderUnavailableError: it is unreachable.
@@ -66,10 +68,10 @@ def begin(request: HttpRequest, callback: str) -> HttpResponse:
 
 
 def finish(request: HttpRequest) -> ProviderAnswer:
-    """What the provider answered to a sign-in that this browser began.
+    """Return the provider's answer to a sign-in that this browser began.
 
     Raises:
-        SignOnError: nobody is let in, and why.
+        SignOnError: the person is refused, with the reason.
     """
     states, state = DjangoIntegration(_NAME), request.GET.get("state", "")
     if not states.get_state_data(request.session, state):  # nothing that a link says is repeated
@@ -102,7 +104,7 @@ def finish(request: HttpRequest) -> ProviderAnswer:
 
 
 def end_address(endpoint: str, id_token: str, back: str) -> str:
-    """Where to sign out at the provider, which then leads to the address `back`."""
+    """Return the address to sign out at the provider, which then leads to `back`."""
     hint = {"id_token_hint": id_token} if id_token else {}
     client = {"client_id": settings.OIDC_CLIENT_ID}
     values = urlencode({**client, **hint, "post_logout_redirect_uri": back})
@@ -120,7 +122,7 @@ def reach() -> None:
 
 
 def _client() -> Any:  # noqa: ANN401 - Authlib has no types
-    """A client that has the provider's metadata, and has compared them with the settings."""
+    """Return a client with the provider's metadata, checked against the settings."""
     client = OAuth().register(
         _NAME,
         client_cls=BoundedApp,
@@ -148,7 +150,7 @@ def _client() -> Any:  # noqa: ANN401 - Authlib has no types
 
 
 def _add_groups(client: Any, token: Any, claims: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ANN401
-    """The token's claims, and those of the userinfo endpoint where the groups are only there."""
+    """Return the token's claims, with those of the userinfo endpoint if only it has the groups."""
     endpoint = client.server_metadata.get("userinfo_endpoint")
     if settings.OIDC_GROUPS_CLAIM in claims or not (settings.SIGN_ON_ROLES and endpoint):
         return claims
@@ -174,10 +176,10 @@ def _identity(claims: Mapping[str, Any]) -> Identity:
 
 
 def _subject(value: object) -> str:
-    """The subject; some providers send a number.
+    """Return the subject; some providers send a number.
 
     Raises:
-        TokenRefusedError: it is none, or none that can be kept.
+        TokenRefusedError: it is missing, or cannot be stored.
     """
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not text or len(text) > _MAX_SUBJECT or not text.isprintable():
@@ -187,7 +189,7 @@ def _subject(value: object) -> str:
 
 
 def _email(value: object) -> str:
-    """An address; "" for what is none."""
+    """Return a valid address, else ""."""
     text = value if isinstance(value, str) else ""
     try:
         EmailField(blank=True).run_validators(text)
@@ -204,7 +206,7 @@ def _groups(value: object) -> tuple[str, ...] | None:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What Authlib and the network raise, as errors that say what to do."""
+    """Translate errors of Authlib and the network into errors with a remedy."""
     try:
         yield
     except MismatchingStateError:

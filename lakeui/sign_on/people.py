@@ -1,8 +1,9 @@
-"""Which account an identity signs in to, and which role its groups give there.
+"""The account of an identity, and its role there by its groups.
 
-The issuer's subject decides, and nothing else: a name or an e-mail address may be given to somebody
-else, or be claimed. An account that was made here is a subject's only after an administrator linked
-it. What the provider says of groups holds from each sign-in on, for tokens too.
+Only the issuer's subject decides: a name or an e-mail address may be given to somebody else, or be
+claimed. A local account belongs to a subject only after an administrator linked it. The provider's
+groups
+apply from each sign-in on, for tokens too.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ _MAX_NAME = 150
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What an issuer says of somebody."""
+    """An issuer's claims about a person."""
 
     way: Way
     issuer: str
@@ -40,10 +41,10 @@ class Identity:
 
 
 def account_of(identity: Identity) -> User:
-    """The account of an identity, with the role that its groups give; made where it is new.
+    """Return the account of an identity, created if new, with its groups' role.
 
     Raises:
-        SignOnError: nobody is let in, and why.
+        SignOnError: the person is refused, with the reason.
     """
     link = _link_of(identity)
     if link is None:
@@ -61,10 +62,10 @@ def account_of(identity: Identity) -> User:
 
 
 def link(user: User, issuer: str, subject: str) -> LinkedIdentity:
-    """Let a subject sign in to an account that was made here.
+    """Let a subject sign in to a local account.
 
     Raises:
-        ValidationError: the subject is linked already, or is none.
+        ValidationError: the subject is linked already, or is invalid.
     """
     made = LinkedIdentity(user=user, issuer=issuer, subject=subject)
     made.full_clean()
@@ -126,7 +127,7 @@ def _check_groups(identity: Identity) -> None:
 
 
 def _take_roles(user: User, identity: Identity) -> None:
-    """The highest role of the identity's groups, and no other; roles given here stay without a map."""
+    """Set the highest role of the identity's groups, and no other; without a map, roles stay."""
     roles = roles_of_groups()
     if not roles:
         return

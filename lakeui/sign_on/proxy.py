@@ -1,7 +1,8 @@
-"""Who a proxy says is there, by a header that it sets after it has asked for a password itself.
+"""The user named by a proxy, in a header that it sets after its own authentication.
 
-The header counts only from a peer that PROXY_ADDRESSES names: the address of the connection, which
-no header can change. From anywhere else it is as if it were not there.
+The header counts only from a peer in PROXY_ADDRESSES: the address of the connection, which no
+header
+can change. From any other peer it is ignored.
 """
 
 import ipaddress
@@ -27,7 +28,7 @@ _FOR_PROGRAMS = ("/api/", "/livez", "/readyz", "/metrics")
 
 
 class ProxyMiddleware:
-    """Signs in whom the proxy names, and out as soon as it names nobody or somebody else."""
+    """Signs in the user named by the proxy, and out once it names nobody or somebody else."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -66,10 +67,10 @@ def _follow(request: HttpRequest) -> None:
 
 
 def _read_headers(request: HttpRequest) -> list[str] | None:
-    """Name and groups, in one order, by the proxy's headers; None where no named proxy says a name.
+    """Return name and groups, in one order, from the proxy's headers; None without a name.
 
     Raises:
-        ProxyHeaderError: one of them is there twice, or is a name that nobody can have.
+        ProxyHeaderError: a header occurs twice, or is not a valid name.
     """
     name = request.headers.get(settings.PROXY_USER_HEADER, "").strip()
     if not name or not _is_proxy(request.META.get("REMOTE_ADDR", "")):

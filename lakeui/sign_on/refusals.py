@@ -9,6 +9,6 @@ from lakeui.sign_on.errors import SignOnError
 
 
 def render_refusal(request: HttpRequest, error: SignOnError) -> HttpResponse:
-    """What happened and what to do about it."""
+    """Render the reason and the remedy."""
     record_refused_sign_on(error.name, error.code, client_address(request))
     return render(request, "access/refused.html", {"error": error}, status=error.status)

@@ -1,4 +1,4 @@
-"""Browsers that are signed in: begun, listed, ended."""
+"""Signed-in browsers: recorded, listed, signed out."""
 
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ def begin(request: HttpRequest, user: User, way: Way) -> None:
 
 
 def note(request: HttpRequest, user: User, way: Way) -> None:
-    """Put a session that has just begun on record: the audit log, and the list of sessions."""
+    """Record a new session in the audit log and in the list of sessions."""
     record_session(user, f"signed in by {way.label}")
     request.session[WAY] = way.value
     request.session.save()  # it has a key from now on
@@ -49,7 +49,7 @@ def note(request: HttpRequest, user: User, way: Way) -> None:
 
 
 def live_sessions() -> QuerySet[BrowserSession]:
-    """Sessions that would be let in now, the newest first."""
+    """Return the valid sessions, the newest first."""
     now = timezone.now()
     keys = Session.objects.filter(expire_date__gt=now).values("session_key")
     return BrowserSession.objects.filter(session_key__in=keys).select_related("user")
@@ -63,7 +63,7 @@ def end(session: BrowserSession, by: User) -> None:
 
 
 def end_all(user: User) -> int:
-    """Sign a person out everywhere, of sessions that began before they were listed too."""
+    """Sign a person out everywhere, also of sessions that are not listed."""
     mine = [
         session.session_key
         for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator()
@@ -76,5 +76,5 @@ def end_all(user: User) -> int:
 
 
 def endable_sessions(user: User) -> QuerySet[BrowserSession]:
-    """What a person may end: their own, and an administrator everybody's."""
+    """Return the sessions that a person may end: their own, or everybody's for an administrator."""
     return live_sessions() if may(user, "admin") else live_sessions().filter(user=user)

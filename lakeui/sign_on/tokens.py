@@ -1,4 +1,4 @@
-"""Which tokens a person may list and revoke: their own, and an administrator everybody's."""
+"""The tokens that a person may list and revoke: their own, or everybody's for an administrator."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from lakeui.catalog.access import may
 
 
 def tokens_of(user: User) -> QuerySet[Any]:
-    """A person's own."""
+    """Return a person's own tokens."""
     tokens: QuerySet[Any] = get_token_model().objects.filter(user=user)
     return tokens
 
 
 def revocable_tokens(user: User) -> QuerySet[Any]:
-    """What a person may revoke."""
+    """Return the tokens that a person may revoke."""
     if not may(user, "admin"):
         return tokens_of(user)
     tokens: QuerySet[Any] = get_token_model().objects.all()

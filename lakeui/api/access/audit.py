@@ -11,7 +11,7 @@ from lakeui.monitoring.filters import ACTS, THINGS, AuditFilter, trail
 
 
 class AuditEntrySerializer(serializers.ModelSerializer[LogEntry]):
-    """Who did what to which thing; `refused` is the code of what they were not let do."""
+    """Who did what to which object; `refused` is the code of a refusal."""
 
     at = serializers.DateTimeField(source="timestamp")
     who = serializers.CharField(source="actor.username", default=None, allow_null=True)
@@ -55,7 +55,7 @@ class AuditEntrySerializer(serializers.ModelSerializer[LogEntry]):
 
 
 class AuditList(ListAPIView[LogEntry]):
-    """Every change that people and programs requested, and every one refused, latest first."""
+    """Every change that people and programs requested, and every refused one, latest first."""
 
     queryset = LogEntry.objects.none()
     serializer_class = AuditEntrySerializer

@@ -1,4 +1,4 @@
-"""Browsers that are signed in: one's own, and everybody's for admins. DELETE signs one out."""
+"""Signed-in browsers: one's own, and everybody's for admins. DELETE signs one out."""
 
 from django.db.models import QuerySet
 from rest_framework import serializers
@@ -11,7 +11,7 @@ from lakeui.sign_on.sessions import end, endable_sessions, live_sessions
 
 
 class SessionSerializer(serializers.ModelSerializer[BrowserSession]):
-    """A browser, by whom and how it was signed in."""
+    """A browser, its user and the way of sign-in."""
 
     id = serializers.UUIDField(source="public_id", read_only=True)
     user = serializers.CharField(source="user.username", read_only=True)

@@ -39,12 +39,12 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
         fields = ["id", "name", "role", "starts_with", "created_at", "expires_at"]
 
     def get_starts_with(self, token: ApiToken) -> str:
-        """A few characters of many."""
+        """Return the token's first characters."""
         return str(token.token_key[:12])
 
 
 class PersonsTokenSerializer(TokenSerializer):
-    """A token, and whose it is."""
+    """A token and its owner."""
 
     user = serializers.CharField(source="user.username", read_only=True)
 
@@ -62,7 +62,7 @@ class NewTokenSerializer(TokenSerializer):
 
 
 class TokenRequestSerializer(RequestSerializer):
-    """What a new token is for, what it may do and for how long."""
+    """The purpose, role and lifetime of a new token."""
 
     name = serializers.CharField(max_length=100)
     role = RoleField()
@@ -82,7 +82,7 @@ class TokenList(ListAPIView[ApiToken]):
 
     @extend_schema(request=TokenRequestSerializer, responses={201: NewTokenSerializer})
     def post(self, request: Request) -> Response:
-        """A token's role bounds what it may do; it cannot be above your own. A token makes none."""
+        """Create a token. Its role cannot be above your own. A token cannot create tokens."""
         if isinstance(request.auth, ApiToken):
             raise TokenMakesNone
         body = TokenRequestSerializer(data=request.data)

@@ -23,9 +23,9 @@ from lakeui.conflicts.models import Conflict
 
 
 class LandedLaterSerializer(serializers.Serializer[LaterCommit]):
-    """What the aborted write became after all: by its own job, or by one that ran it again.
+    """The later commit of an aborted write: by its own job, or by a job that ran it again.
 
-    `job_id` is null where a pipeline's own attempt did it.
+    `job_id` is null for a pipeline's own attempt.
     """
 
     version = serializers.IntegerField()
@@ -36,9 +36,11 @@ class LandedLaterSerializer(serializers.Serializer[LaterCommit]):
 class ConflictDetailSerializer(ConflictSerializer):
     """A conflict with both sides, how to avoid it, and conflicts like it.
 
-    `facts` is what the engine recorded: files and rows that both touched, its remedies, and under
-    `decision` the verdict of every check on every winning commit, both sides' files, and the counts
-    and positions of the rows that were compared.
+    `facts` is the engine's record: files and rows touched by both, its remedies, and under
+    `decision` the
+    verdict of every check on every winning commit, both sides' files, and the counts and positions
+    of the
+    compared rows.
     """
 
     facts = ObjectField()

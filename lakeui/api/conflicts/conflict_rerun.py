@@ -33,7 +33,7 @@ _FIXES = [str(fix) for fix in FIXES]
 
 
 class RerunWaySerializer(serializers.Serializer[Any]):
-    """One way to run it again. `cost` is what it does to the table itself, "" where nothing."""
+    """One way to run it again. `cost` is its effect on the table itself, "" if there is none."""
 
     fix = serializers.ChoiceField(choices=_FIXES)
     statement = serializers.CharField()
@@ -45,7 +45,7 @@ class RerunWaySerializer(serializers.Serializer[Any]):
 
 
 class RerunsSerializer(serializers.Serializer[Any]):
-    """What can be run again, and the latest jobs that did; `obstacle` says why nothing can."""
+    """The ways to run it again, and the latest jobs that did; `obstacle` says why there is none."""
 
     obstacle = serializers.CharField(allow_blank=True)
     ways = RerunWaySerializer(many=True)
@@ -53,7 +53,7 @@ class RerunsSerializer(serializers.Serializer[Any]):
 
 
 class RerunRequestSerializer(RequestSerializer):
-    """With which fix: `retry` is none. `condition` goes with the fix of that name."""
+    """The fix to run it with: `retry` is none. `condition` goes with the fix of that name."""
 
     fix = serializers.ChoiceField(choices=_FIXES, required=False, default=AS_IT_WAS)
     condition = serializers.CharField(
@@ -77,7 +77,7 @@ class ConflictRerunDetail(GenericAPIView[Any]):
     pagination_class = None
 
     def get(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002 - from the address
-        """The ways to run it again, each with what it would overlap with if it began now."""
+        """List the ways to run it again, each with its likely overlaps if it began now."""
         refuse_unknown(request, frozenset())
         conflict = self._conflict()
         reruns = reruns_of(conflict, request.user, find_later_commit(conflict))

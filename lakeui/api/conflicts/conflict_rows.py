@@ -1,4 +1,4 @@
-"""The rows that both sides of a conflict touched, read by a worker."""
+"""The rows touched by both sides of a conflict, read by a worker."""
 
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
@@ -21,7 +21,7 @@ from lakeui.task_names import NO_WORKER_ASKED
 
 
 class ConflictRowValues(GenericAPIView[ConflictRows]):
-    """The rows that both sides touched, as a worker read them; kept for an hour."""
+    """The rows touched by both sides, as read by a worker; kept for an hour."""
 
     queryset = ConflictRows.objects.none()
     serializer_class = ConflictRowsSerializer

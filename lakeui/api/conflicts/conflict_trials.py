@@ -26,10 +26,11 @@ _VERDICTS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT, Verdict.UNDECID
 
 
 class TrialAnswerSerializer(serializers.Serializer[Any]):
-    """What was found of one fix: `as_it_was` is none, and has to conflict for the others to tell.
+    """The result of one fix: `as_it_was` is no fix, and must conflict for the others to count.
 
-    `undecidable`: it could not be tried, and `why` says what was missing. `rows` are those that the
-    write changed on the copy. `needs_spark`: trials run without it, so no other trial tells more.
+    `undecidable`: it could not be tried; `why` gives the reason. `rows` are the rows changed on the
+    copy.
+    `needs_spark`: trials run without Spark, so that no other trial is more precise.
     """
 
     fix = serializers.CharField()
@@ -68,7 +69,7 @@ class ConflictTrialsSerializer(serializers.ModelSerializer[ConflictTrials]):
 
 
 class TrialRequestSerializer(RequestSerializer):
-    """A condition to try beside the fixes, which AND adds to the write's own."""
+    """A condition to try beside the fixes, joined to the write's own by AND."""
 
     condition = serializers.CharField(
         required=False, allow_blank=True, default="", max_length=PREVIEW_CONDITION

@@ -23,7 +23,7 @@ from lakeui.monitoring.partition_costs import costs_by_partition
 
 
 class ConflictSerializer(serializers.ModelSerializer[Conflict]):
-    """A conflict in one row: which write was aborted or rebased, by which rule, at what cost."""
+    """A conflict in one row: the aborted or rebased write, the rule, the cost."""
 
     table = serializers.CharField(
         source="table.name", default=None, allow_null=True, read_only=True
@@ -98,7 +98,7 @@ MAX_PARTITIONS, MAX_PAIRS = 200, 500
 
 
 def conflicts_to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
-    """Latest first, with what a row shows and without the long facts."""
+    """Prepare conflicts for a list, latest first and without the long facts."""
     return prepare_list(conflicts).order_by("-occurred_at")
 
 
@@ -114,7 +114,7 @@ class ConflictList(ListAPIView[Conflict]):
 
 
 class ConflictCosts(GenericAPIView[Conflict]):
-    """What the conflicts cost that a list of them holds: by pair, by hour, by partition."""
+    """The cost of the listed conflicts: by pair, by hour, by partition."""
 
     queryset = Conflict.objects.none()
     serializer_class = ConflictCostsSerializer

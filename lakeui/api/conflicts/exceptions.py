@@ -13,7 +13,7 @@ from lakeui.api.filtering import refuse_unknown
 
 
 class ExceptionGuideSerializer(serializers.Serializer[Any]):
-    """One exception; the sub-classes are those that delta-spark, Databricks and this engine raise."""
+    """One exception; its sub-classes are raised by delta-spark, Databricks and this engine."""
 
     name = serializers.CharField()
     code = serializers.CharField()
@@ -27,7 +27,7 @@ class ExceptionGuideSerializer(serializers.Serializer[Any]):
 
 
 class ExceptionGuidesSerializer(serializers.Serializer[Any]):
-    """All six, and what each sub-class means."""
+    """All six exceptions, and the meaning of each sub-class."""
 
     exceptions = ExceptionGuideSerializer(many=True)
     subclasses = serializers.DictField(child=serializers.CharField())
@@ -37,7 +37,7 @@ class ExceptionGuidesSerializer(serializers.Serializer[Any]):
 
 
 class Exceptions(APIView):
-    """What each conflict exception means, its usual causes, its sub-classes, and what to do."""
+    """Each conflict exception: its meaning, usual causes, sub-classes, and how to avoid it."""
 
     @extend_schema(responses={200: ExceptionGuidesSerializer})
     def get(self, request: Request) -> Response:

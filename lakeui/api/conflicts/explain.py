@@ -29,7 +29,7 @@ from lakeui.conflicts.reports.verdict import verdict_of
 class ExplainRequestSerializer(RequestSerializer):
     """The error's text. `record` keeps it among the table's conflicts.
 
-    `read_version` and `operation` are of the aborted write, for what the text does not tell.
+    `read_version` and `operation` describe the aborted write where the text does not.
     """
 
     text = serializers.CharField(max_length=MAX_REPORT_CHARS, trim_whitespace=False)
@@ -55,7 +55,7 @@ class MarkSerializer(serializers.Serializer[Any]):
 
 
 class ReportVerdictSerializer(serializers.Serializer[Any]):
-    """What it comes to. `check`: the rule's place among `check_count`; null where none is behind it."""
+    """The verdict. `check`: the rule's position among `check_count`; null if there is none."""
 
     headline = serializers.CharField()
     did = serializers.CharField(help_text="What the winning commit did, before the table's name.")
@@ -86,7 +86,7 @@ class PairHistorySerializer(serializers.Serializer[Any]):
 
 
 class ExplanationSerializer(serializers.Serializer[Any]):
-    """What the text says. `conflict` is null when it tells of none: see `recognised` then."""
+    """The meaning of the text. `conflict` is null if it reports none: see `recognised` then."""
 
     conflict = ObjectField(allow_null=True)
     format = RecordedField(allow_null=True, help_text="Whose kind of message it is.")

@@ -1,4 +1,4 @@
-"""What programs elsewhere report of their transactions."""
+"""Reports of other programs about their transactions."""
 
 from typing import Any
 
@@ -35,11 +35,13 @@ class WriterSerializer(RequestSerializer):
 
 
 class PipelineEventSerializer(RequestSerializer):
-    """What happened to one transaction: with its id, its `sequence` names the event for ever.
+    """An event of one transaction, identified for ever by the transaction's id and `sequence`.
 
-    Every event says what is known of the transaction. Beside that, `resolved` has the engine's
-    facts in `conflict`, `aborted` has them with the name of the `exception`, `committed` has the
-    `version`, and `reported` has the `text` of another engine's error.
+    Every event has all known facts of the transaction. In addition, `resolved` has the engine's
+    facts in
+    `conflict`, `aborted` has them with the name of the `exception`, `committed` has the `version`,
+    and
+    `reported` has the `text` of another engine's error.
     """
 
     kind = serializers.ChoiceField(choices=KINDS)
@@ -73,7 +75,7 @@ class PipelineEventSerializer(RequestSerializer):
 
 
 class PipelineBatchSerializer(RequestSerializer):
-    """Events in the order in which they happened. `dropped`: how many the program could not keep."""
+    """Events in the order of occurrence. `dropped`: how many the program could not keep."""
 
     writer = WriterSerializer()
     events = serializers.ListField(
@@ -85,7 +87,7 @@ class PipelineBatchSerializer(RequestSerializer):
 
 
 class RefusalSerializer(serializers.Serializer[Refusal]):
-    """An event that was not kept: its place in the batch, its field at fault, and the way out."""
+    """A refused event: its index in the batch, the field at fault, and the remedy."""
 
     index = serializers.IntegerField()
     field = serializers.CharField()
@@ -94,7 +96,7 @@ class RefusalSerializer(serializers.Serializer[Refusal]):
 
 
 class TakenSerializer(serializers.Serializer[BatchResult]):
-    """What became of a batch. `duplicates` were kept before."""
+    """The outcome of a batch. `duplicates` had been stored before."""
 
     accepted = serializers.IntegerField()
     duplicates = serializers.IntegerField()
@@ -111,10 +113,11 @@ class PipelineEvents(GenericAPIView[Any]):
 
     @extend_schema(request=PipelineBatchSerializer, responses={200: TakenSerializer})
     def post(self, request: Request) -> Response:
-        """Send it again after an answer that was lost: each event is kept once.
+        """Report events. Repeat the request if its answer was lost: each event is stored once.
 
-        The role reporter is enough. Events of tables that are not registered, or not yours to
-        report on, are in `refused` with the reason; where nothing of a batch is kept, 422.
+        The role reporter is enough. Events of tables that are unregistered, or not yours to report
+        on, are in
+        `refused` with the reason; if no event of a batch is stored, 422.
         """
         body = PipelineBatchSerializer(data=request.data)
         body.is_valid(raise_exception=True)

@@ -35,13 +35,13 @@ from lakeui.monitoring.outlook import forecast_of
 
 
 def jobs_to_list(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Latest first, with what a row shows."""
+    """Prepare jobs for a list, latest first."""
     related = ("requested_by", "attempt_rows")
     return jobs.select_related("table").prefetch_related(*related).order_by("-created_at")
 
 
 def job_to_show(request: Request, job_id: Any) -> Job:
-    """A job the caller may see, with all that its answer holds; else 404."""
+    """Return a job visible to the caller, with all parts of its answer; else 404."""
     jobs = visible_jobs(request.user).select_related("table", "requested_by", "schedule")
     related = ("attempt_rows__stages", "conflicts", "follow_ups", "also_changes")
     job: Job = get_object_or_404(jobs.prefetch_related(*related), pk=job_id)
@@ -68,7 +68,7 @@ class JobList(ListAPIView[Job]):
 
 
 class TableJobList(TableScopedView, ListAPIView[Job]):
-    """The jobs that change one table, latest first; POST asks for another."""
+    """The jobs that change one table, latest first; POST requests another."""
 
     queryset = Job.objects.none()
     serializer_class = JobSerializer
@@ -98,7 +98,7 @@ class TableJobList(TableScopedView, ListAPIView[Job]):
 
 
 class JobForecastDetail(TableScopedView):
-    """What a job of a kind would overlap with on a table if it began now; a dry run says more."""
+    """The likely overlaps of a job on a table if it began now; a dry run is more precise."""
 
     serializer_class = JobForecastSerializer
 
@@ -134,7 +134,7 @@ class JobDetail(GenericAPIView[Job]):
 
 
 def step_of(job_id: Any) -> tuple[Any, ...] | None:
-    """What changes with each step of a job, from its row and those that hang on it."""
+    """Return the values that change with each step of a job, from its row and related rows."""
     fields = (
         "state", "attempts", "fence", "worker", "progress_stage", "progress_done", "progress_total",
         "progress_running", "cancel_requested_at", "sent_at", "finished_at", "committed_version",
@@ -160,7 +160,7 @@ class JobStream(GenericAPIView[Job]):
 
     @extend_schema(parameters=[LAST_EVENT_ID], responses=stream_of("Job") | ENDED)
     def get(self, request: Request, job_id: Any) -> Response:
-        """Ends after the event of a job that has ended, when you may see it no longer, and after five minutes."""
+        """Stream the job until it ends, you may no longer see it, or five minutes have passed."""
         refuse_unknown(request, frozenset())
         step = step_of(job_id)
         job = get_object_or_404(jobs_to_list(visible_jobs(request.user)), pk=job_id)
@@ -174,7 +174,10 @@ class JobStream(GenericAPIView[Job]):
 
 
 class JobEventList(ListAPIView[JobEvent]):
-    """A job's log in the order in which it was recorded; `at` is when it happened. Empty where the job names tables that you may not see."""
+    """A job's log in recorded order; empty if the job names tables hidden from you.
+
+    `at` is the time of the event.
+    """
 
     queryset = JobEvent.objects.none()
     serializer_class = JobEventSerializer
@@ -202,7 +205,7 @@ class JobCancel(GenericAPIView[Job]):
 
 
 class JobRetry(GenericAPIView[Job]):
-    """Ask again for what a failed, conflicted or cancelled job did not do: a new job."""
+    """Run a failed, conflicted or cancelled job again, as a new job."""
 
     queryset = Job.objects.none()
     serializer_class = JobDetailSerializer

@@ -1,4 +1,4 @@
-"""Schedules: jobs that recur, each time as their owner."""
+"""Schedules: recurring jobs, each run as the schedule's owner."""
 
 from typing import Any
 
@@ -35,9 +35,9 @@ CRON_HELP = (
 
 
 class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
-    """A schedule. `note` says why it last made no job, if it made none.
+    """A schedule. `note` says why its last firing made no job, if so.
 
-    Where it names tables that you may not see, its statement, parameters and note are left out.
+    If it names tables hidden from you, its statement, parameters and note are left out.
     """
 
     table = serializers.CharField(source="table.name", read_only=True)
@@ -90,7 +90,7 @@ class ScheduleRequestSerializer(CommandRequestSerializer):
 
 
 class ScheduleChangeSerializer(RequestSerializer):
-    """What is given changes. A schedule that is enabled again does not make up for the times it missed."""
+    """The fields to change. A re-enabled schedule does not make up for missed firings."""
 
     enabled = serializers.BooleanField(required=False)
     name = serializers.CharField(max_length=200, required=False)
@@ -107,7 +107,7 @@ class ScheduleChangeSerializer(RequestSerializer):
 
 
 def schedules_to_list(schedules: QuerySet[Schedule]) -> QuerySet[Schedule]:
-    """Schedules by name, with what a row shows."""
+    """Prepare schedules for a list, by name."""
     return schedules.select_related("table", "owner").order_by("name")
 
 
@@ -137,7 +137,7 @@ class TableScheduleList(TableScopedView, ListAPIView[Schedule]):
         parameters=[IDEMPOTENCY_KEY],
     )
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """The command is checked now, and again each time it fires."""
+        """Create a schedule. The command is checked now, and again at each firing."""
         table = self.table
         body = ScheduleRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
@@ -179,7 +179,7 @@ class ScheduleDetail(GenericAPIView[Schedule]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, schedule_id: int) -> Response:
-        """Remove it; jobs that it made stay."""
+        """Remove the schedule; its jobs stay."""
         _mine(request, schedule_id).delete()
         return Response(status=status.HTTP_204_NO_CONTENT)
 
@@ -203,7 +203,7 @@ def _get_visible_schedule(request: Request, schedule_id: int) -> Schedule:
 
 
 def _mine(request: Request, schedule_id: int) -> Schedule:
-    """A schedule that the caller owns, or could have made."""
+    """Return a schedule that the caller owns, or could have made."""
     schedule = _get_visible_schedule(request, schedule_id)
     if schedule.owner_id != caller(request).pk:
         require(request, action_for_kind(schedule.kind, schedule.parameters), schedule.table)

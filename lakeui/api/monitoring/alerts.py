@@ -1,4 +1,4 @@
-"""Alerts that reach people: channels, rules, and the outbox."""
+"""Alerts to people: channels, rules, and the outbox."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ _SHOWN = 20
 
 
 class Alerts(GenericAPIView[Any]):
-    """Channels, rules, the last messages, and what rules can watch for. For maintainers."""
+    """Channels, rules, the last messages, and the conditions for rules. For maintainers."""
 
     serializer_class = AlertsSerializer
 
@@ -76,7 +76,7 @@ class ChannelList(ListAPIView[AlertChannel]):
 
     @extend_schema(request=ChannelRequestSerializer, responses={201: NewChannelSerializer})
     def post(self, request: Request) -> Response:
-        """A webhook with JSON gets a secret that signs its messages; this answer alone shows it."""
+        """Create a channel. A JSON webhook gets a secret for signing; only this answer shows it."""
         require(request, "admin")
         body = ChannelRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
@@ -108,14 +108,14 @@ class ChannelDetail(GenericAPIView[AlertChannel]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, channel_id: int) -> Response:
-        """Remove it, with its rules and what waits to be delivered."""
+        """Remove the channel, with its rules and its undelivered messages."""
         require(request, "admin")
         get_object_or_404(AlertChannel, pk=channel_id).delete()
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class ChannelTest(GenericAPIView[AlertDelivery]):
-    """Send a test message to a channel, whatever the hour."""
+    """Send a test message to a channel, at any hour."""
 
     queryset = AlertDelivery.objects.none()
     serializer_class = DeliverySerializer
@@ -131,7 +131,7 @@ class ChannelTest(GenericAPIView[AlertDelivery]):
 
 
 class RuleList(ListAPIView[AlertRule]):
-    """What is told to which channel. Maintainers read, admins make."""
+    """The conditions reported to each channel. Maintainers read, admins create."""
 
     queryset = AlertRule.objects.none()
     serializer_class = RuleSerializer
@@ -142,7 +142,7 @@ class RuleList(ListAPIView[AlertRule]):
 
     @extend_schema(request=RuleRequestSerializer, responses={201: RuleSerializer})
     def post(self, request: Request) -> Response:
-        """What holds already is told at the next round."""
+        """Create a rule. A condition that already holds is reported in the next round."""
         require(request, "admin")
         body = RuleRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)

@@ -1,4 +1,4 @@
-"""Whether the installation can do its work, for clients that speak REST alone."""
+"""Whether the installation can work, for clients of REST alone."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from lakeui.monitoring.health import readiness
 
 
 class HealthSerializer(serializers.Serializer[Any]):
-    """What /readyz says, and whether anything may be changed."""
+    """The state of /readyz, and whether changes are allowed."""
 
     ready = serializers.BooleanField()
     read_only = serializers.BooleanField()  # type: ignore[assignment]

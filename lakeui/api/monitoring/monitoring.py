@@ -1,4 +1,4 @@
-"""What runs the lake: alerts, workers, queues, Spark, jobs by the hour, the mirror."""
+"""The lake's operation: alerts, workers, queues, Spark, jobs by the hour, the mirror."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _LAGGING = 10
 
 
 class AlertSerializer(serializers.Serializer[Any]):
-    """One thing that is wrong now, by the rule that says so."""
+    """A current problem, by its rule."""
 
     code = serializers.CharField()
     severity = serializers.CharField()
@@ -34,7 +34,7 @@ class AlertSerializer(serializers.Serializer[Any]):
 
 
 class QueueSerializer(serializers.Serializer[Any]):
-    """Jobs that wait for one kind of worker, and those that run there."""
+    """Waiting and running jobs of one kind of worker."""
 
     name = serializers.CharField()
     waiting = serializers.IntegerField()
@@ -44,7 +44,7 @@ class QueueSerializer(serializers.Serializer[Any]):
 
 
 class OutboxSerializer(serializers.Serializer[Any]):
-    """What waits to be delivered: alerts, and events of lineage."""
+    """Undelivered messages: alerts, and events of lineage."""
 
     name = serializers.CharField()
     waiting = serializers.IntegerField()
@@ -53,7 +53,7 @@ class OutboxSerializer(serializers.Serializer[Any]):
 
 
 class WorkerSerializer(serializers.Serializer[Any]):
-    """What a worker said of itself last. Spark's numbers are null where it has none."""
+    """A worker's last report. Spark's numbers are null without Spark."""
 
     name = serializers.CharField(source="report.name")
     queue = serializers.CharField(source="report.queue")
@@ -91,7 +91,7 @@ class SparkSerializer(serializers.Serializer[Any]):
 
 
 class HourSerializer(serializers.Serializer[Any]):
-    """Jobs that ended in an hour, by how."""
+    """Jobs that ended in an hour, by outcome."""
 
     start = serializers.DateTimeField()
     succeeded = serializers.IntegerField()

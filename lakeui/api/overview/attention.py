@@ -1,4 +1,4 @@
-"""What needs a person, and muting it for a while."""
+"""Conditions that need attention, and muting them for a while."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ _MOST = 50
 
 
 class AttentionView(GenericAPIView[Any]):
-    """What needs a person now, worst first; the checks with their thresholds; what is muted."""
+    """Conditions that need attention, worst first; the checks with their thresholds; mutes."""
 
     serializer_class = AttentionSerializer
 
@@ -59,7 +59,7 @@ class AttentionView(GenericAPIView[Any]):
 
 
 class MuteList(GenericAPIView[Mute]):
-    """Checks that are to say nothing for a while, of one table or of all."""
+    """Checks muted for a while, for one table or for all."""
 
     queryset = Mute.objects.none()
     serializer_class = MuteSerializer

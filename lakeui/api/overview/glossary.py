@@ -13,7 +13,7 @@ from lakeui.catalog.glossary import TERMS
 
 
 class TermSerializer(serializers.Serializer[Any]):
-    """A term: words for one thing, and what it means."""
+    """A term: words for one thing, and its meaning."""
 
     words = serializers.CharField()
     meaning = serializers.CharField(help_text="Plain text; `code` stands between backticks.")
@@ -27,7 +27,7 @@ class GlossarySerializer(serializers.Serializer[Any]):
 
 
 class Glossary(APIView):
-    """The words that pages, REST, errors and docs use, each with its meaning."""
+    """The words of pages, REST, errors and docs, each with its meaning."""
 
     @extend_schema(responses={200: GlossarySerializer})
     def get(self, request: Request) -> Response:

@@ -42,7 +42,7 @@ class AbortedPairSerializer(serializers.Serializer[Any]):
 
 
 class NewsSerializer(serializers.Serializer[Any]):
-    """What is new on one table. `first` and `last` are its new versions."""
+    """The news of one table. `first` and `last` are its new versions."""
 
     table_id = serializers.IntegerField(source="table.pk")
     table = serializers.CharField(source="table.name")
@@ -92,7 +92,7 @@ class DueSerializer(serializers.Serializer[Any]):
 
 
 class PartitionCostSerializer(serializers.Serializer[Any]):
-    """What one pair of operations wasted in a partition; null: the conflict names none."""
+    """The cost of one pair of operations in a partition; null: the conflict names none."""
 
     table_id = serializers.IntegerField(allow_null=True)
     table = RecordedField(allow_null=True)
@@ -119,7 +119,7 @@ class FirstStepSerializer(serializers.Serializer[Any]):
 
 
 class OverviewSerializer(serializers.Serializer[Any]):
-    """Sums over the tables you may see, and what happened on them since."""
+    """Sums over the tables visible to you, and their news since a time."""
 
     since = serializers.DateTimeField()
     table_count = serializers.IntegerField()
@@ -166,7 +166,7 @@ _NEWS, _OF_A_CHECK, _PARTITIONS = 50, 3, 200
 
 
 class Overview(GenericAPIView[Any]):
-    """The lake at a glance: sums, and what is new since a moment, table by table."""
+    """The lake at a glance: sums, and the news since a time, table by table."""
 
     serializer_class = OverviewSerializer
 

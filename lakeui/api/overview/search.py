@@ -1,4 +1,4 @@
-"""What a word finds."""
+"""The results of a search."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ class FoundSerializer(serializers.Serializer[Any]):
 
 
 class Search(GenericAPIView[Any]):
-    """Tables, columns, versions, jobs, conflicts and writers that a text names."""
+    """Tables, columns, versions, jobs, conflicts and writers that match a text."""
 
     serializer_class = FoundSerializer
 

@@ -43,7 +43,7 @@ class ChannelSerializer(serializers.ModelSerializer[AlertChannel]):
 
 
 class NewChannelSerializer(ChannelSerializer):
-    """A channel with its secret, which is shown this once."""
+    """A channel with its secret, shown only once."""
 
     secret = serializers.CharField(
         allow_null=True, help_text="Keep it: it is not shown again. null: the kind does not sign."
@@ -54,7 +54,7 @@ class NewChannelSerializer(ChannelSerializer):
 
 
 class ChannelChangeSerializer(RequestSerializer):
-    """What is given changes."""
+    """The fields to change."""
 
     name = serializers.CharField(max_length=100, required=False)
     target = serializers.CharField(
@@ -113,7 +113,7 @@ class RuleSerializer(serializers.ModelSerializer[AlertRule]):
 
 
 class RuleChangeSerializer(RequestSerializer):
-    """What is given changes."""
+    """The fields to change."""
 
     name = serializers.CharField(max_length=100, required=False)
     condition = serializers.ChoiceField(condition_choices(), required=False)
@@ -181,7 +181,7 @@ class DeliverySerializer(serializers.ModelSerializer[AlertDelivery]):
 
 
 class ConditionSerializer(serializers.Serializer[Any]):
-    """What a rule can watch for."""
+    """A condition for rules."""
 
     name = serializers.CharField()
     says = serializers.CharField()

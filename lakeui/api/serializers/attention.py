@@ -1,4 +1,4 @@
-"""What needs a person, the checks behind it, and what is muted."""
+"""Conditions that need attention, their checks, and mutes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from lakeui.monitoring.models import Mute
 
 
 class AttentionItemSerializer(serializers.Serializer[Any]):
-    """What needs attention. `facts` holds the figures of its check by name, as in the pages."""
+    """A condition that needs attention. `facts` holds its figures by name, as on the pages."""
 
     check_name = serializers.ChoiceField(AttentionCheck.choices, source="check")
     table_id = serializers.IntegerField(source="table.pk", allow_null=True, default=None)
@@ -33,7 +33,7 @@ class CheckSerializer(serializers.Serializer[Any]):
 
 
 class MuteSerializer(serializers.ModelSerializer[Mute]):
-    """A check that says nothing until then; of every table where none is named."""
+    """A check muted until then; for every table if none is named."""
 
     check_name = serializers.ChoiceField(AttentionCheck.choices, source="about")
     table = serializers.CharField(source="table.name", allow_null=True, default=None)
@@ -55,7 +55,7 @@ class MuteSerializer(serializers.ModelSerializer[Mute]):
 
 
 class MuteRequestSerializer(RequestSerializer):
-    """What to mute, and until when: 90 days at most."""
+    """The check to mute, and until when: 90 days at most."""
 
     check_name = serializers.ChoiceField(AttentionCheck.choices)
     table_id = serializers.IntegerField(

@@ -54,7 +54,7 @@ class BarSerializer(serializers.Serializer[Any]):
 
 
 class JointSerializer(serializers.Serializer[Any]):
-    """A conflict that was resolved at row level."""
+    """A conflict resolved at row level."""
 
     conflict_id = serializers.IntegerField()
     version = serializers.IntegerField(allow_null=True)
@@ -64,14 +64,14 @@ class JointSerializer(serializers.Serializer[Any]):
 
 
 class ReorderedSerializer(serializers.Serializer[Any]):
-    """Blind append `version` takes effect after version `later`, which did not see it and is out of order."""
+    """Blind append `version` takes effect after the out-of-order version `later`."""
 
     version = serializers.IntegerField()
     later = serializers.IntegerField()
 
 
 class LaneCountsSerializer(serializers.Serializer[Any]):
-    """Transactions of any outcome that fit the rest of the filter; `resolved` are committed too."""
+    """Transactions of any outcome that match the other filters; `resolved` are committed too."""
 
     all = serializers.IntegerField()
     committed = serializers.IntegerField()
@@ -105,9 +105,9 @@ class PassageSerializer(serializers.Serializer[Any]):
 
 
 class NavigatorSerializer(serializers.Serializer[Any]):
-    """What lies around the range: 24 hours where they hold it, else all that is recorded.
+    """The surroundings of the range: 24 hours if they contain it, else all recorded time.
 
-    96 buckets of time, the empty ones left out. `is_capped`: of the latest 3,000 versions only.
+    96 buckets of time, without empty ones. `is_capped`: of the latest 3,000 versions only.
     """
 
     start = serializers.DateTimeField()
@@ -118,7 +118,7 @@ class NavigatorSerializer(serializers.Serializer[Any]):
 
 
 class StepOnTheWaySerializer(serializers.Serializer[Any]):
-    """A version that a transaction overlapped with, and what came of it."""
+    """A version that overlapped with a transaction, and the result."""
 
     version = serializers.IntegerField()
     operation = RecordedField(allow_null=True)
@@ -131,7 +131,7 @@ class StepOnTheWaySerializer(serializers.Serializer[Any]):
 
 
 class NextAttemptSerializer(serializers.Serializer[Any]):
-    """What the same job came to after it was aborted; `version` null: it has not committed."""
+    """The same job's next attempt after the abort; `version` null: it has not committed."""
 
     job_id = serializers.UUIDField()
     number = serializers.IntegerField(allow_null=True)
@@ -141,7 +141,7 @@ class NextAttemptSerializer(serializers.Serializer[Any]):
 
 
 class LanePathSerializer(serializers.Serializer[Any]):
-    """The way of the transaction that `pick` names; `left_out` versions came before these."""
+    """The versions that overlapped with transaction `pick`, without `left_out` earlier ones."""
 
     key = serializers.CharField(source="bar.key")
     steps = StepOnTheWaySerializer(many=True)
@@ -150,7 +150,7 @@ class LanePathSerializer(serializers.Serializer[Any]):
 
 
 class SwimLaneSerializer(serializers.Serializer[Any]):
-    """Transactions of a range of versions, in the order in which they ended, and those that run."""
+    """Transactions of a range of versions, in the order of their end, and running ones."""
 
     first = serializers.IntegerField()
     last = serializers.IntegerField()
@@ -173,7 +173,7 @@ class SwimLaneRequestSerializer(serializers.Serializer[Any]):
 
 
 class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
-    """Which transactions of a range, and which of them to follow on its way."""
+    """The transactions of a range, and the one to follow."""
 
     outcome = serializers.ChoiceField(
         choices=list(LaneOutcome),
@@ -203,7 +203,7 @@ class LaneSumsRequestSerializer(serializers.Serializer[Any]):
 
 
 class LaneBucketSerializer(serializers.Serializer[Any]):
-    """Commits that landed in versions `first` to `last`, attempts that they aborted."""
+    """Commits in versions `first` to `last`, and attempts aborted by them."""
 
     first = serializers.IntegerField()
     last = serializers.IntegerField()

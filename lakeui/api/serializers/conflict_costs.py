@@ -1,4 +1,4 @@
-"""What conflicts cost."""
+"""The cost of conflicts."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from lakeui.api.fields import Int64Field
 
 
 class PairCostSerializer(serializers.Serializer[Any]):
-    """The operations of two conflicting writes, that of this transaction first."""
+    """The operations of two conflicting writes, with this transaction's first."""
 
     current = serializers.CharField(allow_blank=True)
     winner = serializers.CharField(allow_blank=True)
@@ -20,7 +20,7 @@ class PairCostSerializer(serializers.Serializer[Any]):
 
 
 class HourCostSerializer(serializers.Serializer[Any]):
-    """What a pair wasted in one full hour."""
+    """The cost of a pair in one full hour."""
 
     pair = serializers.CharField()
     hour = serializers.DateTimeField()
@@ -28,7 +28,7 @@ class HourCostSerializer(serializers.Serializer[Any]):
 
 
 class ConflictPartitionCostSerializer(serializers.Serializer[Any]):
-    """What a pair wasted in one partition; "" where the conflict names none."""
+    """The cost of a pair in one partition; "" if the conflict names none."""
 
     table_id = serializers.IntegerField(allow_null=True)
     table = serializers.CharField(allow_blank=True)
@@ -40,7 +40,7 @@ class ConflictPartitionCostSerializer(serializers.Serializer[Any]):
 
 
 class ConflictCostsSerializer(serializers.Serializer[Any]):
-    """By pair of all that are listed; by hour and by partition of the last 24 hours."""
+    """By pair for all listed conflicts; by hour and by partition for the last 24 hours."""
 
     total = PairCostSerializer()
     pairs = PairCostSerializer(many=True)

@@ -9,7 +9,7 @@ from lakeui.conflicts.models import ConflictRows
 
 
 class SideChangesSerializer(serializers.Serializer[Any]):
-    """What a side did to the table's files; null: the log does not say."""
+    """A side's changes to the table's files; null: not in the log."""
 
     files_changed = serializers.IntegerField()
     files_masked = serializers.IntegerField(help_text="Files with a new deletion vector.")
@@ -19,7 +19,7 @@ class SideChangesSerializer(serializers.Serializer[Any]):
 
 
 class SideJobSerializer(serializers.Serializer[Any]):
-    """The job of this installation that a side was, and the try at it."""
+    """The side's job in this installation, and its attempt."""
 
     id = serializers.UUIDField()
     kind = serializers.CharField()
@@ -29,7 +29,7 @@ class SideJobSerializer(serializers.Serializer[Any]):
 
 
 class SidePipelineSerializer(serializers.Serializer[Any]):
-    """The pipeline that reported a side: its name, where it ran and as whom, and the try."""
+    """The pipeline that reported a side: name, host, user, and attempt."""
 
     name = serializers.CharField()
     host = RecordedField()
@@ -99,7 +99,7 @@ class SimilarConflictSerializer(serializers.Serializer[Any]):
 
 
 class ConflictRowsSerializer(serializers.ModelSerializer[ConflictRows]):
-    """Rows that both sides touched, as a worker read them."""
+    """Rows touched by both sides, as read by a worker."""
 
     state = RowsStateField()
     positions = serializers.ListField(child=serializers.IntegerField())

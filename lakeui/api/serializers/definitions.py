@@ -1,4 +1,4 @@
-"""A table's columns, keys and constraints, and what changed between versions."""
+"""A table's columns, keys and constraints, and their changes between versions."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ class ColumnSerializer(serializers.Serializer[Any]):
 
 
 class ColumnsRequestSerializer(RequestSerializer):
-    """What narrows a list of columns."""
+    """Filters of a list of columns."""
 
     q = serializers.CharField(
         max_length=255, required=False, default="", allow_blank=True,
@@ -39,9 +39,9 @@ class ColumnsRequestSerializer(RequestSerializer):
 
 
 class KeySerializer(serializers.ModelSerializer[TableKey]):
-    """A key that people declared. Nothing enforces it.
+    """A declared key. Nothing enforces it.
 
-    Where it references a table that you may not see, what tells of that table is left out.
+    If it references a table hidden from you, the fields about that table are left out.
     """
 
     references = RecordedField()
@@ -99,7 +99,7 @@ class KeyRequestSerializer(RequestSerializer):
 
 
 class CheckConstraintSerializer(serializers.Serializer[Any]):
-    """A condition that writers enforce."""
+    """A condition enforced by writers."""
 
     name = serializers.CharField()
     condition = serializers.CharField()
@@ -113,9 +113,9 @@ class LineSerializer(serializers.Serializer[Any]):
 
 
 class DefinitionSectionSerializer(serializers.Serializer[Any]):
-    """Schema, properties or layout; lines that stayed have a space for a sign.
+    """Schema, properties or layout; unchanged lines have a space for a sign.
 
-    Of more than 200 lines those near a change are told, up to 400 that changed.
+    Of more than 200 lines those near a change are shown, up to 400 changed ones.
     """
 
     name = serializers.CharField()
@@ -124,7 +124,7 @@ class DefinitionSectionSerializer(serializers.Serializer[Any]):
 
 
 class DefinitionChangeSerializer(serializers.Serializer[Any]):
-    """A version that changed the definition. `sections` is null where what changed is not known."""
+    """A version that changed the definition. `sections` is null if the changes are unknown."""
 
     version = serializers.IntegerField(source="commit.version")
     committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
@@ -137,7 +137,7 @@ class DefinitionChangeSerializer(serializers.Serializer[Any]):
 
 
 class TableSchemaSerializer(serializers.Serializer[Any]):
-    """Everything that defines a table's rows, and the latest changes of it."""
+    """Everything that defines a table's rows, and its latest changes."""
 
     version = serializers.IntegerField(allow_null=True)
     column_mapping = serializers.CharField(help_text="none, name or id.")
@@ -156,7 +156,7 @@ class OperationCountSerializer(serializers.Serializer[Any]):
 
 
 class ChangedFileSerializer(serializers.Serializer[Any]):
-    """A file, as the last version that touched it left it."""
+    """A file after the last version that touched it."""
 
     path = serializers.CharField()
     size_bytes = Int64Field(allow_null=True)
@@ -174,7 +174,7 @@ class FileSumsSerializer(serializers.Serializer[Any]):
 
 
 class FileDifferenceSerializer(serializers.Serializer[Any]):
-    """Files that came, went, or got another deletion vector; `passing` came and went in between."""
+    """Files added, removed, or with another deletion vector; `passing` came and went in between."""
 
     is_whole = serializers.BooleanField(
         help_text="false: more files were touched than are mirrored or compared one by one."
@@ -186,7 +186,7 @@ class FileDifferenceSerializer(serializers.Serializer[Any]):
 
 
 class DifferenceSerializer(serializers.Serializer[Any]):
-    """What changed after `older`, up to `newer`. `sections` is null where it is not known."""
+    """The changes after `older`, up to `newer`. `sections` is null if they are unknown."""
 
     older = serializers.IntegerField()
     newer = serializers.IntegerField()

@@ -1,4 +1,4 @@
-"""A table over time: its commits by bucket, its growth, what a version did to other writes."""
+"""A table over time: commits by bucket, growth, a version's effects on other writes."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ class GrowthSerializer(serializers.Serializer[Any]):
 
 
 class OverlappingWriteSerializer(serializers.Serializer[Any]):
-    """A conflict that a version was part of, from the other side."""
+    """A version's conflict, from the other side."""
 
     conflict_id = serializers.IntegerField(source="pk")
     kind = serializers.CharField()
@@ -90,7 +90,7 @@ class StoppedStreamSerializer(serializers.Serializer[Any]):
 
 
 class VersionEffectsSerializer(serializers.Serializer[Any]):
-    """What a version did to others; at most 20 of each kind, with how many there are."""
+    """A version's effects on others; at most 20 of each kind, with the full counts."""
 
     aborted_count = serializers.IntegerField()
     aborted = OverlappingWriteSerializer(many=True, help_text="Attempts aborted by it.")

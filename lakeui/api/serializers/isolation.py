@@ -1,4 +1,4 @@
-"""The settings that decide who conflicts, what a change of them does, and which pairs overlapped."""
+"""The settings that decide conflicts, the effects of changing them, and overlapping pairs."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ LEVELS = [level.value for level in SETTABLE_LEVELS]
 
 
 class RunningJobSerializer(serializers.Serializer[Any]):
-    """A job that would be aborted."""
+    """A job to be aborted by the change."""
 
     id = serializers.UUIDField()
     kind = serializers.CharField()
@@ -25,7 +25,7 @@ class RunningJobSerializer(serializers.Serializer[Any]):
 
 
 class SeenStreamSerializer(serializers.Serializer[Any]):
-    """A stream seen in 7 days. One that reads would stop; one that writes would have its batch aborted."""
+    """A stream seen in 7 days. A reader would stop; a writer's batch would be aborted."""
 
     name = RecordedField(allow_null=True)
     reads = serializers.BooleanField()
@@ -34,21 +34,21 @@ class SeenStreamSerializer(serializers.Serializer[Any]):
 
 
 class CommittedLineSerializer(serializers.Serializer[Any]):
-    """A line of the log that would come (+) or go (-)."""
+    """A line of the log to be added (+) or removed (-)."""
 
     sign = serializers.ChoiceField(choices=["+", "-"])
     text = serializers.CharField()
 
 
 class CommittedSerializer(serializers.Serializer[Any]):
-    """What the commits would hold, by action of the log."""
+    """The contents of the commits, by action of the log."""
 
     name = serializers.CharField()
     lines = CommittedLineSerializer(many=True)
 
 
 class UndecidedSerializer(serializers.Serializer[Any]):
-    """Writes of which the record does not tell, and why."""
+    """Writes whose verdict cannot be derived from the record, and why."""
 
     kind = RecordedField(allow_null=True)
     count = serializers.IntegerField()
@@ -76,7 +76,7 @@ class ForecastSerializer(serializers.Serializer[Any]):
 
 
 class ImpactSerializer(serializers.Serializer[Any]):
-    """What a change of the settings would do."""
+    """The effects of a change of the settings."""
 
     changes = serializers.DictField(child=serializers.CharField())
     clustering = serializers.ListField(child=serializers.CharField(), allow_null=True)
@@ -93,7 +93,7 @@ class ImpactSerializer(serializers.Serializer[Any]):
 
 
 class SettingsSerializer(RequestSerializer):
-    """The settings that decide who conflicts; those left out stay as they are."""
+    """The settings that decide conflicts; omitted ones stay as they are."""
 
     level = serializers.ChoiceField(choices=LEVELS, required=False)
     deletion_vectors = serializers.BooleanField(required=False, allow_null=True, default=None)
@@ -134,7 +134,7 @@ class RevertSerializer(serializers.Serializer[Any]):
 
 
 class SettingsHistorySerializer(serializers.Serializer[Any]):
-    """A version that changed properties; `revert` are the jobs that put back what can be."""
+    """A version that changed properties; `revert` are the jobs that restore as much as possible."""
 
     version = serializers.IntegerField(source="commit.version")
     committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
@@ -161,7 +161,7 @@ class PairCellSerializer(serializers.Serializer[Any]):
 
 
 class OverlapSumsSerializer(serializers.Serializer[Any]):
-    """What the overlaps were counted from: the latest 5,000 versions of those days at most."""
+    """The basis of the overlap counts: the latest 5,000 versions of those days at most."""
 
     since = serializers.DateTimeField()
     first = serializers.IntegerField(allow_null=True)
@@ -174,7 +174,7 @@ class OverlapSumsSerializer(serializers.Serializer[Any]):
 
 
 class IsolationSerializer(serializers.Serializer[Any]):
-    """The level in force and the settings beside it; `impact` of the change that was asked about."""
+    """The level in force and related settings; `impact` of the proposed change."""
 
     level = RecordedField(allow_null=True)
     is_set = serializers.BooleanField(help_text="false: the default is in force.")
@@ -195,7 +195,7 @@ class IsolationSerializer(serializers.Serializer[Any]):
 
 
 class PairSerializer(serializers.Serializer[Any]):
-    """The operations of two overlapping writes, that of this transaction first."""
+    """The operations of two overlapping writes, with this transaction's first."""
 
     current_operation = RecordedField(allow_null=True)
     winner_operation = RecordedField(allow_null=True)
@@ -208,7 +208,7 @@ class PairSerializer(serializers.Serializer[Any]):
 
 
 class CellSerializer(serializers.Serializer[Any]):
-    """What the checker says of two kinds of statement; `current` is the one that commits second."""
+    """The checker's verdict on two kinds of statement; `current` commits second."""
 
     current = serializers.CharField()
     winner = serializers.CharField()
@@ -217,7 +217,7 @@ class CellSerializer(serializers.Serializer[Any]):
 
 
 class MatrixSerializer(serializers.Serializer[Any]):
-    """Computed for a table of this level, layout and features, beside what was observed."""
+    """Computed for a table of this level, layout and features, beside observed counts."""
 
     level = serializers.CharField()
     computed = CellSerializer(many=True)
@@ -227,14 +227,14 @@ class MatrixSerializer(serializers.Serializer[Any]):
 
 
 class MatrixRequestSerializer(serializers.Serializer[Any]):
-    """Which level to compute for, the table's own by default, and how far back to look."""
+    """The level to compute for, by default the table's own, and the number of days to count."""
 
     level = serializers.ChoiceField(choices=LEVELS, required=False)
     days = serializers.IntegerField(required=False, min_value=1, max_value=3650, default=30)
 
 
 class OverlapsRequestSerializer(serializers.Serializer[Any]):
-    """The kinds of both sides, the one that came later first."""
+    """The kinds of both sides, the later one first."""
 
     current = serializers.ChoiceField(choices=[*KINDS, OTHER])
     winner = serializers.ChoiceField(choices=[*KINDS, OTHER])
@@ -267,8 +267,9 @@ class ReorderedRequestSerializer(serializers.Serializer[Any]):
 class OutOfOrderSerializer(serializers.Serializer[Any]):
     """A version whose state no prefix of the history explains (WriteSerializable reordering).
 
-    `appends` are blind appends recorded before it that take effect after it. `is_known`: what it read
-    is recorded, and statistics do not rule the appends out.
+    `appends` are blind appends recorded before it that take effect after it. `is_known`: its reads
+    are
+    recorded, and statistics do not rule the appends out.
     """
 
     version = serializers.IntegerField(source="order.version")

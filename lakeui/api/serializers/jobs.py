@@ -1,4 +1,4 @@
-"""Jobs: what was requested, how far it is, how it ended."""
+"""Jobs: their request, progress and end."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -29,7 +29,7 @@ from lakeui.monitoring.spark_ui import SparkPages, spark_pages
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
-    """A job in one row. One that names tables you may not see is told without its statement."""
+    """A job in one row. If it names tables hidden from you, its statement is left out."""
 
     table = serializers.CharField(source="table.name", read_only=True)
     requested_by = serializers.CharField(
@@ -147,10 +147,10 @@ class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
 
 
 class JobDetailSerializer(JobSerializer):
-    """A job with its command, attempts, metrics and, where it failed, the error's facts.
+    """A job with its command, attempts, metrics and, if it failed, the error's facts.
 
-    Where it names tables that you may not see, its statement, parameters, plan, reasons and log are
-    left out.
+    If it names tables hidden from you, its statement, parameters, plan, reasons and log are left
+    out.
     """
 
     parameters = ObjectField()
@@ -212,7 +212,7 @@ class JobDetailSerializer(JobSerializer):
 
     @extend_schema_field(OutlookSerializer(allow_null=True))
     def get_outlook(self, job: Job) -> dict[str, Any] | None:
-        """Null of a job that has ended, is cancelling, or changes nothing."""
+        """Return the outlook; null if the job has ended, is cancelling, or changes nothing."""
         attempts = list(job.attempt_rows.all())
         latest = max(attempts, key=lambda attempt: attempt.number, default=None)
         outlook: Outlook | None = outlook_of(job, latest)
@@ -224,26 +224,26 @@ class JobDetailSerializer(JobSerializer):
 
     @extend_schema_field(ComparisonSerializer(allow_null=True))
     def get_comparison(self, job: Job) -> dict[str, Any] | None:
-        """Null where no earlier run of the statement succeeded, and of a job that has not begun."""
+        """Return the comparison; null before the job begins, or if no earlier run succeeded."""
         comparison = comparison_of(job, _timeline(job))
         return dict(ComparisonSerializer(comparison).data) if comparison else None
 
     @extend_schema_field(RerunSerializer(allow_null=True))
     def get_rerun(self, job: Job) -> dict[str, Any] | None:
-        """Null of a job that runs, that made its table, or that names tables out of sight."""
+        """Return the rerun; null if the job runs, created its table, or names hidden tables."""
         rerun = rerun_of(job) if self.reader.may_read(job) else None
         return dict(RerunSerializer(rerun).data) if rerun else None
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_also_changes(self, job: Job) -> list[str]:
-        """By name; none where the job names tables that are out of its reader's sight."""
+        """Return the names of other changed tables; none if the job names hidden tables."""
         if not self.reader.may_read(job):
             return []
         return sorted(table.name for table in job.also_changes.all())
 
 
 def _timeline(job: Job) -> JobTimeline:
-    """Of a job that goes on until its last record: the same rows give the same answer and ETag."""
+    """Return the timeline up to the last record, so that the same rows give the same ETag."""
     attempts = list(job.attempt_rows.all())
     stages = {
         attempt.pk: sorted(attempt.stages.all(), key=lambda stage: stage.place)

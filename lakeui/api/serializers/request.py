@@ -1,4 +1,4 @@
-"""What a request's body may hold: the fields that are known, and no other."""
+"""Fields of a request's body: known ones only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ MAX_NAMED = 20
 
 
 class RequestSerializer(serializers.Serializer[Any]):
-    """A body of known fields. A name that means nothing is a fault: `dryrun` must not run for real."""
+    """A body of known fields. An unknown name is an error: `dryrun` must not run for real."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         named = set(data) if isinstance(data, Mapping) else set()

@@ -1,4 +1,4 @@
-"""Where a job's time went, and how that compares with earlier runs of the same statement."""
+"""The parts of a job's time, compared with earlier runs of the same statement."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from lakeui.jobs.timeline import PartKind
 
 
 class PartSerializer(serializers.Serializer[Any]):
-    """A part of a job's time. A step that comes in turns took less than from its start to its end."""
+    """A part of a job's time. A step in turns took less than from its start to its end."""
 
     kind = serializers.ChoiceField(choices=[kind.value for kind in PartKind])
     step = serializers.CharField(
@@ -26,7 +26,7 @@ class PartSerializer(serializers.Serializer[Any]):
 
 
 class JobTimelineSerializer(serializers.Serializer[Any]):
-    """From the request to the end, or to the last record of a job that goes on; the parts add up to it."""
+    """From the request to the end, or to the last record of a running job; the sum of the parts."""
 
     total_ms = Int64Field()
     excess_ms = Int64Field(
@@ -60,7 +60,7 @@ class PartDifferenceSerializer(serializers.Serializer[Any]):
 
 
 class MeasureSerializer(serializers.Serializer[Any]):
-    """A count of this run, and its median in the earlier ones that recorded it."""
+    """A count of this run, and its median in the earlier runs with a record."""
 
     name = serializers.CharField()
     unit = serializers.CharField()
@@ -69,7 +69,7 @@ class MeasureSerializer(serializers.Serializer[Any]):
 
 
 class ComparisonSerializer(serializers.Serializer[Any]):
-    """With the last runs of the same kind with the same parameters on the table that succeeded."""
+    """Compared with the last successful runs of the same kind and parameters on the table."""
 
     verdict = serializers.ChoiceField(choices=VERDICTS)
     usual_ms = Int64Field(help_text="The median of the earlier runs, queue included.")

@@ -1,4 +1,4 @@
-"""How a job runs: its steps, what they cost, what it is up against."""
+"""A job's run: its steps, their cost, and competing writes."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from lakeui.jobs.spark_stages import STATUSES, stages_in
 
 
 class SparkStageSerializer(serializers.Serializer[Any]):
-    """One of Spark's stages in a step. What Python reads and writes by itself, Spark does not count."""
+    """One of Spark's stages in a step, without the bytes that Python reads and writes itself."""
 
     stage_id = serializers.IntegerField()
     attempt = serializers.IntegerField(help_text="From 0, as in Spark: it runs a stage anew.")
@@ -91,14 +91,14 @@ class CostSerializer(serializers.Serializer[Any]):
 
 
 class RunCostSerializer(serializers.Serializer[Any]):
-    """`useful` is of the attempt that runs or landed."""
+    """The cost of a job; `useful` is the running or landed attempt's."""
 
     useful = CostSerializer()
     wasted = CostSerializer()
 
 
 class UsualSerializer(serializers.Serializer[Any]):
-    """Of earlier runs of the kind on the table that ended well."""
+    """Earlier successful runs of the kind on the table."""
 
     median_ms = Int64Field()
     spread_ms = Int64Field()
@@ -114,7 +114,7 @@ class PairRecordSerializer(serializers.Serializer[Any]):
 
 
 class LandedSerializer(serializers.Serializer[Any]):
-    """A version that the job did not see: when the two conflict, and why."""
+    """A version that the job did not see: whether the two conflict, and why."""
 
     version = serializers.IntegerField(source="commit.version")
     operation = RecordedField(source="commit.operation")
@@ -126,7 +126,7 @@ class LandedSerializer(serializers.Serializer[Any]):
 
 
 class ComingSerializer(serializers.Serializer[Any]):
-    """A writer that may land before it: a job, or a schedule that is due."""
+    """A writer that may land first: a job, or a due schedule."""
 
     operation = serializers.CharField()
     writer = RecordedField()
@@ -140,7 +140,7 @@ class ComingSerializer(serializers.Serializer[Any]):
 
 
 class OutlookSerializer(serializers.Serializer[Any]):
-    """What an active job is up against, as far as is known before it checks for itself."""
+    """Competing writes of an active job, as far as known before its own checks."""
 
     usual = UsualSerializer(allow_null=True)
     expected_end_at = serializers.DateTimeField(allow_null=True)
@@ -155,13 +155,13 @@ class OutlookSerializer(serializers.Serializer[Any]):
 
 
 class JobForecastRequestSerializer(serializers.Serializer[Any]):
-    """Which command."""
+    """The command."""
 
     kind = serializers.ChoiceField(choices=sorted(COMMANDS), help_text="optimize, delete, …")
 
 
 class JobForecastSerializer(serializers.Serializer[Any]):
-    """What a job of a kind would overlap with if it began now. Files and bytes are the most it can read."""
+    """The likely overlaps of a job if it began now. Files and bytes are the most it can read."""
 
     files = Int64Field()
     size_bytes = Int64Field()
@@ -176,7 +176,7 @@ class JobForecastSerializer(serializers.Serializer[Any]):
 
 
 class RerunSerializer(serializers.Serializer[Any]):
-    """What running an ended job again would be up against."""
+    """The outlook of running an ended job again."""
 
     is_retry = serializers.BooleanField(help_text="It did not succeed: `:retry` runs it again.")
     asks_name = serializers.BooleanField(

@@ -13,9 +13,9 @@ from lakeui.catalog.row_counts import rows_of
 
 
 class RowCountsSerializer(serializers.Serializer[Any]):
-    """As the writer counted them, or files' statistics do. null: neither does; all 0: no row changed.
+    """Row counts by the writer or by files' statistics. null: unknown; all 0: no row changed.
 
-    Of an overwrite `deleted` are the rows that it replaced.
+    For an overwrite, `deleted` are the replaced rows.
     """
 
     inserted = Int64Field(allow_null=True)
@@ -95,7 +95,7 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
 
 
 class VersionDetailSerializer(VersionSerializer):
-    """One commit with what its writer said about it, and its raw lines up to a cap."""
+    """One commit with its writer's own fields, and its raw lines up to a cap."""
 
     operation_parameters = ObjectField()
     operation_metrics = ObjectField()
@@ -127,7 +127,7 @@ class VersionDetailSerializer(VersionSerializer):
 
 
 class VersionFileSerializer(serializers.ModelSerializer[CommitFile]):
-    """A file that a version added or removed."""
+    """A file added or removed by a version."""
 
     size_bytes = Int64Field(allow_null=True)
     row_count = Int64Field(allow_null=True)

@@ -31,7 +31,7 @@ class Concurrency(TableScopedView):
 
     @extend_schema(parameters=[ConcurrencyRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """Narrow it by outcome, writer, operation or partition; `pick` one to see what it overlapped with."""
+        """Filter by outcome, writer, operation or partition; `pick` one to see its overlaps."""
         parameters, table = parse_query(request, ConcurrencyRequestSerializer), self.table
         whole = swim_lane(table, parameters.get("first"), parameters.get("last"))
         by = LaneFilter(

@@ -1,4 +1,4 @@
-"""What changed from one version of a table to another."""
+"""The changes from one version of a table to another."""
 
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
@@ -13,7 +13,7 @@ from lakeui.catalog.differences import difference
 
 
 class Diff(TableScopedView):
-    """What changed from one version to another."""
+    """The changes from one version to another."""
 
     serializer_class = DifferenceSerializer
 

@@ -100,7 +100,7 @@ class DiscoveryRequestSerializer(RequestSerializer):
 
 
 class DiscoveredTableSerializer(serializers.ModelSerializer[DiscoveredTable]):
-    """A table that was found, with the name it would get."""
+    """A discovered table, with its proposed name."""
 
     table_id = serializers.SerializerMethodField()
 
@@ -115,7 +115,7 @@ class DiscoveredTableSerializer(serializers.ModelSerializer[DiscoveredTable]):
 
 
 class ChoiceSerializer(RequestSerializer):
-    """Which of them to register; all that are not yet where none is named."""
+    """The tables to register; without ids, all that are not registered yet."""
 
     ids = serializers.ListField(
         child=serializers.IntegerField(min_value=1, max_value=2**63 - 1),
@@ -125,7 +125,7 @@ class ChoiceSerializer(RequestSerializer):
 
 
 class RefusedSerializer(serializers.Serializer[Any]):
-    """A table that was not registered."""
+    """A table that could not be registered."""
 
     place = serializers.CharField()
     code = serializers.CharField()
@@ -133,7 +133,7 @@ class RefusedSerializer(serializers.Serializer[Any]):
 
 
 class RegisteredSerializer(serializers.Serializer[Any]):
-    """What registering did. `left`: that many are not registered yet; ask again."""
+    """The result of registering. `left`: how many are not registered yet; ask again."""
 
     registered = serializers.ListField(child=serializers.IntegerField(), help_text="Table ids.")
     refused = RefusedSerializer(many=True)
@@ -152,7 +152,7 @@ class DiscoveryList(ListAPIView[Discovery]):
 
     @extend_schema(request=DiscoveryRequestSerializer, responses={202: DiscoverySerializer})
     def post(self, request: Request) -> Response:
-        """A light worker searches. Of searches that are not repeated the latest 20 are kept."""
+        """Start a search by a light worker. The latest 20 unrepeated searches are kept."""
         require(request, "maintain")
         body = DiscoveryRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
@@ -172,20 +172,20 @@ class DiscoveryDetail(GenericAPIView[Discovery]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, discovery_id: int) -> Response:
-        """Forget the search: it is repeated no more. Tables that are registered stay."""
+        """Delete the search: it is no longer repeated. Registered tables stay."""
         _discovery(request, discovery_id).delete()
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class DiscoveryContinue(GenericAPIView[Discovery]):
-    """Have a search that rests at a bound go on."""
+    """Continue a search that stopped at a limit."""
 
     queryset = Discovery.objects.none()
     serializer_class = DiscoverySerializer
 
     @extend_schema(request=None, responses={202: DiscoverySerializer})
     def post(self, request: Request, discovery_id: int) -> Response:
-        """After the directory that it examined last."""
+        """Continue after the last examined directory."""
         discovery = _discovery(request, discovery_id)
         refuse_all(request)
         go_on(discovery)
@@ -194,14 +194,14 @@ class DiscoveryContinue(GenericAPIView[Discovery]):
 
 
 class DiscoveryDismiss(GenericAPIView[Discovery]):
-    """Have what a repeated search found so far need no attention."""
+    """Dismiss the results so far of a repeated search: they need no attention."""
 
     queryset = Discovery.objects.none()
     serializer_class = DiscoverySerializer
 
     @extend_schema(request=None, responses={200: DiscoverySerializer})
     def post(self, request: Request, discovery_id: int) -> Response:
-        """Nothing is registered; tables that a later round finds need attention again."""
+        """Dismiss them without registering; new tables of later rounds need attention again."""
         discovery = _discovery(request, discovery_id)
         refuse_all(request)
         dismiss(discovery)
@@ -209,7 +209,7 @@ class DiscoveryDismiss(GenericAPIView[Discovery]):
 
 
 class DiscoveredTableList(ListAPIView[DiscoveredTable]):
-    """What a search found, in the order of paths."""
+    """The tables found by a search, in the order of paths."""
 
     queryset = DiscoveredTable.objects.none()
     serializer_class = DiscoveredTableSerializer
@@ -223,14 +223,14 @@ class DiscoveredTableList(ListAPIView[DiscoveredTable]):
 
 
 class DiscoveryRegister(GenericAPIView[Discovery]):
-    """Register what a search found."""
+    """Register the tables found by a search."""
 
     queryset = Discovery.objects.none()
     serializer_class = RegisteredSerializer
 
     @extend_schema(request=ChoiceSerializer, responses={200: RegisteredSerializer})
     def post(self, request: Request, discovery_id: int) -> Response:
-        """Up to 500 at once; one that is refused keeps no other from it."""
+        """Register up to 500 at once; a refused table does not stop the others."""
         discovery = _discovery(request, discovery_id)
         body = ChoiceSerializer(data=request.data)
         body.is_valid(raise_exception=True)

@@ -1,4 +1,4 @@
-"""Row-level concurrency of a table: who takes part, what stands in the way, what mends it."""
+"""Row-level concurrency of a table: participants, obstacles, fixes."""
 
 from dataclasses import asdict
 from typing import Any
@@ -18,7 +18,7 @@ from lakeui.jobs.throughput import throughput_of
 
 
 class StepSerializer(serializers.Serializer[Any]):
-    """A condition of row-level concurrency. `job` is what to POST to the table's jobs to mend it."""
+    """A condition of row-level concurrency. POST `job` to the table's jobs to fix it."""
 
     name = serializers.CharField()
     holds = serializers.BooleanField()
@@ -29,7 +29,7 @@ class StepSerializer(serializers.Serializer[Any]):
 
 
 class RuntimeSerializer(serializers.Serializer[Any]):
-    """What another engine does with this table."""
+    """Another engine's behavior on this table."""
 
     runtime = serializers.CharField()
     takes_part = serializers.BooleanField()
@@ -38,7 +38,7 @@ class RuntimeSerializer(serializers.Serializer[Any]):
 
 
 class FixCostSerializer(serializers.Serializer[Any]):
-    """What a fix costs: data written again, jobs and streams that stop, what clients must know."""
+    """The cost of a fix: rewritten data, jobs and streams that stop, requirements of clients."""
 
     rewrites_bytes = Int64Field()
     rewrites_files = serializers.IntegerField()
@@ -76,7 +76,7 @@ class ConditionLineSerializer(serializers.Serializer[Any]):
 
 
 class AbortedWritesSerializer(serializers.Serializer[Any]):
-    """Aborted writes of 30 days, and what rows would have made of them."""
+    """Aborted writes of 30 days, and their outcome at row level."""
 
     aborted = serializers.IntegerField()
     passes = serializers.IntegerField()
@@ -96,7 +96,7 @@ class RuntimeCellSerializer(serializers.Serializer[Any]):
 
 
 class RuntimeColumnSerializer(serializers.Serializer[Any]):
-    """A runtime: `by_rows` are the operations that rows decide there, null where files do."""
+    """A runtime: `by_rows` are the operations decided at row level there, null if at file level."""
 
     runtime = serializers.CharField()
     limits = RecordedField(allow_null=True)
@@ -108,7 +108,7 @@ class RuntimeColumnSerializer(serializers.Serializer[Any]):
 
 
 class EvidenceSerializer(serializers.Serializer[Any]):
-    """What 30 days of writes and of aborted writes show, beside the conditions of the table itself."""
+    """Evidence of 30 days of writes and of aborted writes, beside the table's own conditions."""
 
     aborted_writes = AbortedWritesSerializer()
     of_table = ConditionLineSerializer(many=True)
@@ -144,12 +144,12 @@ class EligibilitySerializer(serializers.Serializer[Any]):
 
 
 class EligibilityDetail(TableScopedView):
-    """Row-level concurrency: each condition with evidence, the fix and what it costs."""
+    """Row-level concurrency: each condition with evidence, the fix and its cost."""
 
     serializer_class = EligibilitySerializer
 
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
-        """The conditions as mirrored, beside what 30 days of writes and of aborted writes show."""
+        """Return the mirrored conditions, beside 30 days of writes and aborted writes."""
         refuse_unknown(request, frozenset())
         readers = streams_reading(self.table, request.user)
         report = eligibility_report(

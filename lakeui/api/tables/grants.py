@@ -16,7 +16,7 @@ from lakeui.catalog.models import TableGrant
 
 
 class GrantSerializer(serializers.ModelSerializer[TableGrant]):
-    """Somebody's role on this table, beside what their groups give on every table."""
+    """A person's role on this table, beside their groups' role on every table."""
 
     user = serializers.CharField(source="user.username", read_only=True)
     role = RoleField(read_only=True)
@@ -68,7 +68,7 @@ class GrantDetail(TableScopedView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, table_id: int, username: str) -> Response:  # noqa: ARG002
-        """Take the role on this table away; what groups give stays."""
+        """Revoke the role on this table; roles of groups stay."""
         table = self.table
         require(request, "admin", table)
         get_object_or_404(table.grants.all(), user__username=username).delete()

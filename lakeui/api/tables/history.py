@@ -41,7 +41,7 @@ class SizeBinSerializer(serializers.Serializer[Any]):
 
 
 class DensitySerializer(serializers.Serializer[Any]):
-    """Files of which that share of rows is marked deleted."""
+    """Files with this share of rows marked deleted."""
 
     share = serializers.CharField(source="name")
     files = serializers.IntegerField()
@@ -59,7 +59,7 @@ class PartitionSerializer(serializers.Serializer[Any]):
 
 
 class UnclusteredSerializer(serializers.Serializer[Any]):
-    """Live files written after the last OPTIMIZE that is mirrored."""
+    """Live files written after the last mirrored OPTIMIZE."""
 
     last_optimize = serializers.IntegerField(source="since.version", default=None, allow_null=True)
     files = serializers.IntegerField()
@@ -67,7 +67,7 @@ class UnclusteredSerializer(serializers.Serializer[Any]):
 
 
 class ChoreSerializer(serializers.Serializer[Any]):
-    """What a table may need: compact, cluster, purge or vacuum; `of` is 0 where not recorded."""
+    """A possible chore: compact, cluster, purge or vacuum; `of` is 0 if unrecorded."""
 
     name = serializers.CharField()
     is_due = serializers.BooleanField()
@@ -80,7 +80,7 @@ class ChoreSerializer(serializers.Serializer[Any]):
 
 
 class LayoutSerializer(serializers.Serializer[Any]):
-    """Sums over the live files that are mirrored, the largest 40 partitions, and what is to do."""
+    """Sums over the mirrored live files, the largest 40 partitions, and due chores."""
 
     version = serializers.IntegerField(allow_null=True)
     file_count = serializers.IntegerField()
@@ -111,7 +111,7 @@ class TimelineDetail(TableScopedView):
 
 
 class GrowthDetail(TableScopedView):
-    """Size and files after the latest versions, from what commits record."""
+    """Size and number of files after the latest versions, from commits' records."""
 
     serializer_class = GrowthSerializer
 
@@ -121,7 +121,7 @@ class GrowthDetail(TableScopedView):
 
 
 class LayoutDetail(TableScopedView):
-    """Sizes, partitions, rows marked deleted, what is not clustered, and what the table needs."""
+    """Sizes, partitions, rows marked deleted, unclustered files, and due chores."""
 
     serializer_class = LayoutSerializer
 
@@ -145,7 +145,7 @@ class LayoutDetail(TableScopedView):
 
 
 class VersionList(TableScopedView, ListAPIView[Commit]):
-    """The versions of a table that the mirror holds, latest first."""
+    """The mirrored versions of a table, latest first."""
 
     queryset = Commit.objects.none()
     serializer_class = VersionSerializer

@@ -1,4 +1,4 @@
-"""The settings that decide which statements conflict, which overlapped, and what was reordered."""
+"""The settings that decide conflicts between statements, overlaps, and reordered versions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -64,13 +64,13 @@ _MAX_OVERLAPS = 10_000
 
 
 class Isolation(TableScopedView):
-    """The isolation level in force, and the settings that decide who conflicts."""
+    """The isolation level in force, and the settings that decide conflicts."""
 
     serializer_class = IsolationSerializer
 
     @extend_schema(parameters=[SettingsSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
-        """Name settings to see in `impact` what changing them would do; nothing is changed."""
+        """Return the settings. Name others to preview their change in `impact`; nothing changes."""
         proposal = _proposal(self.table, parse_query(request, SettingsSerializer))
         body = IsolationSerializer(_isolation(request, self.table, proposal)).data
         return Response(body, headers={"ETag": etag_of(state_of(self.table), body)})
@@ -95,7 +95,7 @@ class Isolation(TableScopedView):
 
 
 class Matrix(TableScopedView):
-    """Which statements can conflict on this table, computed, beside the pairs that overlapped lately."""
+    """Possible conflicts between statements on this table, computed, beside recent overlaps."""
 
     serializer_class = MatrixSerializer
 

@@ -26,7 +26,7 @@ from lakeui.task_names import NO_WORKER_ASKED
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):
-    """Which version, the latest mirrored if not given; `where` is a condition of its rows."""
+    """The version, by default the latest mirrored one; `where` is a condition on its rows."""
 
     version = serializers.IntegerField(required=False, min_value=0, max_value=2**53 - 1)
     where = serializers.CharField(required=False, max_length=PREVIEW_CONDITION)
@@ -43,7 +43,7 @@ class PreviewRequestSerializer(serializers.Serializer[Any]):
 
 
 class ColumnProfileSerializer(serializers.Serializer[Any]):
-    """What a column holds. `is_whole` is false where reading stopped at its limit."""
+    """A column's contents. `is_whole` is false if reading stopped at its limit."""
 
     rows = Int64Field()
     nulls = Int64Field()
@@ -54,14 +54,14 @@ class ColumnProfileSerializer(serializers.Serializer[Any]):
 
 
 class PreviewColumnSerializer(serializers.Serializer[Any]):
-    """A column that was read."""
+    """A column of the result."""
 
     name = serializers.CharField()
     type = serializers.CharField(help_text="As in the table's schema; struct, array or map alone.")
 
 
 class AnswerSerializer(serializers.ModelSerializer[Preview]):
-    """What a worker was asked to read, and how far that is."""
+    """A request to a worker, and its progress."""
 
     state = RowsStateField()
     error_code = RecordedField()
@@ -105,7 +105,7 @@ class PreviewSerializer(AnswerSerializer):
 
 
 class TablePreview(TableScopedView):
-    """The first rows of a version, as texts, or what one of its columns holds."""
+    """The first rows of a version, as texts, or the contents of one of its columns."""
 
     serializer_class = PreviewSerializer
     changes_nothing = True
@@ -120,7 +120,7 @@ class TablePreview(TableScopedView):
         request=None, parameters=[PreviewRequestSerializer], responses={202: PreviewSerializer}
     )
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """Has a worker read the rows; nothing in the table changes. 422 for a condition that is none."""
+        """Have a worker read the rows; the table does not change. 422 for an invalid condition."""
         refuse_body(request)
         version, requested = self._parse_request(request)
         preview = ask_worker(self.table, version, requested)
@@ -140,10 +140,10 @@ class TablePreview(TableScopedView):
 
 
 def get_stored_preview(table: Table, version: int, requested: dict[str, Any]) -> Preview:
-    """What a worker read within the hour.
+    """Return a worker's result of the last hour.
 
     Raises:
-        NotFound: nobody asked one.
+        NotFound: nobody requested it.
     """
     preview = find_preview(table, version=version, **requested)
     if preview is None:

@@ -31,7 +31,7 @@ class QuietHoursSerializer(serializers.Serializer[Any]):
 
 
 class QuietHoursOfTable(TableScopedView):
-    """The three hours of the day in which the fewest commits changed rows."""
+    """The three hours of the day with the fewest commits that changed rows."""
 
     serializer_class = QuietHoursSerializer
 

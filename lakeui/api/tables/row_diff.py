@@ -1,4 +1,4 @@
-"""The rows that differ between two versions of a table, compared by a worker and kept for an hour."""
+"""The differing rows of two versions of a table, compared by a worker and kept for an hour."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ CHANGES = ("changed", "removed", "added")
 
 
 class RowDiffRequestSerializer(serializers.Serializer[Any]):
-    """How rows are told from each other, and which are wanted."""
+    """The keys that identify rows, and filters."""
 
     keys = serializers.CharField(
         required=False,
@@ -67,7 +67,7 @@ class RowDiffCountsSerializer(serializers.Serializer[Any]):
 
 
 class RowDiffSerializer(AnswerSerializer):
-    """The rows that differ: the first few hundred of each kind, in the order of their keys."""
+    """The differing rows: the first few hundred of each kind, in the order of their keys."""
 
     columns = PreviewColumnSerializer(many=True)
     rows = DifferentRowSerializer(many=True, help_text=f"At most {DIFFERENT_ROWS} of each kind.")

@@ -1,4 +1,4 @@
-"""What defines a table: its columns, keys and constraints, and what versions changed of them."""
+"""A table's definition: its columns, keys and constraints, and their changes by version."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -71,7 +71,7 @@ class ColumnList(TableScopedView):
 
 
 class KeyList(TableScopedView, ListAPIView[TableKey]):
-    """The keys that people declared of this table; POST declares another. Nothing enforces them."""
+    """The declared keys of this table; POST declares another. Nothing enforces them."""
 
     queryset = TableKey.objects.none()
     serializer_class = KeySerializer

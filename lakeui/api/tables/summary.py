@@ -1,4 +1,4 @@
-"""One table: what the mirror and its settings say of it, its description, and its removal."""
+"""One table: its mirrored state and settings, its description, and its removal."""
 
 from functools import partial
 from typing import Any
@@ -165,7 +165,7 @@ class TableDetailSerializer(TableSerializer):
 
 
 class DescriptionSerializer(RequestSerializer):
-    """What people may say about a table."""
+    """A person's description of a table."""
 
     description = serializers.CharField(max_length=5000, allow_blank=True)
 
@@ -222,7 +222,7 @@ class TableDetail(TableScopedView):
         parameters=[IF_MATCH],
     )
     def patch(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """Change the description. `If-Match` carries the ETag of what you read."""
+        """Change the description. `If-Match` carries the ETag of the state you read."""
         require(request, "maintain", self.table)
         body = DescriptionSerializer(data=request.data)
         body.is_valid(raise_exception=True)
@@ -236,7 +236,7 @@ class TableDetail(TableScopedView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """Take the table off the list, with all that is on record of it. Its files and log stay."""
+        """Unregister the table and delete all of its records. Its files and log stay."""
         unregister_table(self.table, caller(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
@@ -253,7 +253,7 @@ class TableStream(TableScopedView):
 
     @extend_schema(parameters=[LAST_EVENT_ID], responses=stream_of("Table"))
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """Ends when you may see the table no longer, and after five minutes."""
+        """Stream the table until you may no longer see it, or five minutes have passed."""
         refuse_unknown(request, frozenset())
         table = self.table
         return tell(
@@ -266,7 +266,7 @@ class TableStream(TableScopedView):
 
 
 def _state_digest(table: Table) -> str:
-    """A stream tells of versions and descriptions, and of a log that cannot be read, or can again."""
+    """Return the digest of version, description and the log's readability."""
     return digest_of((state_of(table), table.mirror_error_code))
 
 

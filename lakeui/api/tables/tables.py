@@ -26,7 +26,7 @@ from lakeui.jobs.requests import request_create
 
 
 class RegistrationSerializer(RequestSerializer):
-    """A table that is there already, by its `uri`; or a new one, by the parameters of `create` or `clone`."""
+    """An existing table, by its `uri`; or a new one, by the parameters of `create` or `clone`."""
 
     uri = serializers.CharField(max_length=2000, required=False)
     create = serializers.DictField(  # type: ignore[assignment]

@@ -37,7 +37,7 @@ class UploadRequestSerializer(serializers.Serializer[Any]):
 
 
 class UploadSerializer(serializers.Serializer[Any]):
-    """A kept file. `uri` is what a command's source names, `id` what its preview is asked by."""
+    """An uploaded file. A command's source names `uri`, a preview names `id`."""
 
     id = serializers.UUIDField()
     uri = serializers.CharField()
@@ -106,7 +106,7 @@ class UploadColumnSerializer(serializers.Serializer[Any]):
 
 
 class UploadRowSerializer(serializers.Serializer[Any]):
-    """A row as it would be written. `misfits` are places of values that their types do not hold."""
+    """A row as it would be written. `misfits` are indexes of values that do not fit their types."""
 
     values = serializers.ListField(child=serializers.CharField(allow_null=True, allow_blank=True))
     misfits = serializers.ListField(child=serializers.IntegerField())

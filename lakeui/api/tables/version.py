@@ -1,4 +1,4 @@
-"""One version of a table, and the files that it added or removed."""
+"""One version of a table, with its added and removed files."""
 
 from typing import Any
 

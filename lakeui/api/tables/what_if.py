@@ -21,7 +21,7 @@ from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS
 
 
 class CommitVerdictSerializer(serializers.Serializer[Any]):
-    """A commit that overlapped with others, under the other setting."""
+    """A commit with overlaps, under the other setting."""
 
     version = serializers.IntegerField()
     operation = RecordedField(allow_null=True)
@@ -43,7 +43,7 @@ class ConflictVerdictSerializer(serializers.Serializer[Any]):
 
 
 class OverlapSerializer(serializers.Serializer[Any]):
-    """A write that overlapped with others: how it ended, how it would. `version` is null where it was aborted."""
+    """A write with overlaps: its outcome, and the replayed one. `version` is null if aborted."""
 
     version = serializers.IntegerField(allow_null=True)
     conflict_id = serializers.IntegerField(allow_null=True)
@@ -73,7 +73,7 @@ class PairChangeSerializer(serializers.Serializer[Any]):
 
 
 class TotalsSerializer(serializers.Serializer[Any]):
-    """Writes under one of the four settings. `ms` and `size_bytes` against what was wasted."""
+    """Writes under one of the four settings; `ms` and `size_bytes` compare with actual waste."""
 
     level = serializers.CharField()
     row_level = serializers.BooleanField()
@@ -108,7 +108,7 @@ class WhatIfSerializer(serializers.Serializer[Any]):
 
 
 class WhatIfRequestSerializer(SwimLaneRequestSerializer):
-    """The other setting; what is left out is as the table has it."""
+    """The other setting; omitted parts are the table's own."""
 
     level = serializers.ChoiceField(choices=LEVELS, required=False)
     row_level = serializers.BooleanField(required=False, allow_null=True, default=None)
@@ -133,7 +133,7 @@ class WhatIfDetail(TableScopedView):
 
     @extend_schema(parameters=[WhatIfRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """A verdict is passes, conflict, or undecidable with the reason."""
+        """Return verdicts: passes, conflict, or undecidable with the reason."""
         table, parameters = self.table, parse_query(request, WhatIfRequestSerializer)
         first, last = latest_versions(table, DEFAULT_VERSIONS)
         row_level = parameters["row_level"]

@@ -79,7 +79,7 @@ class Command(BaseCommand):
 
 
 def _user(username: str) -> User:
-    """The user of the name, active or not: tokens of whoever left are to be revoked."""
+    """Return the user of the name, active or not: tokens of former users can be revoked."""
     user = User.objects.filter(username=username).first()
     if user is None:
         msg = f"There is no user {username}."
@@ -88,7 +88,7 @@ def _user(username: str) -> User:
 
 
 def _account(username: str, role: Role | None) -> User:
-    """The active user of the name; made in a role's group where one is given and there is none."""
+    """Return the active user of the name; create one in a role's group if a role is given."""
     user = User.objects.filter(username=username).first()
     if user is None and role is not None:
         user = User.objects.create_user(username)  # without a password nobody signs in with it

@@ -123,7 +123,7 @@ class Command(BaseCommand):
 
 
 def _table(name: str, statement: str) -> Table:
-    """The table of that name, else the first one that the statement names.
+    """Return the table of the name, else the first table in the statement.
 
     Raises:
         CommandError: no table is named, or none has the name.

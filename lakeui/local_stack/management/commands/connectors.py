@@ -1,4 +1,4 @@
-"""`manage.py connectors [s3|azure|gcs] [--fetch]`: the jars by which Spark reads object stores."""
+"""`manage.py connectors [s3|azure|gcs] [--fetch]`: Spark's jars for object stores."""
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser

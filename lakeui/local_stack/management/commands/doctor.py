@@ -1,4 +1,4 @@
-"""`manage.py doctor`: what works here, and what to do about what does not."""
+"""`manage.py doctor`: checks of this installation, with remedies."""
 
 import json
 import os

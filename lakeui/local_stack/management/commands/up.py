@@ -88,6 +88,6 @@ class Command(BaseCommand):
 
 
 def _admin() -> User:
-    """The person who signs in by the link: an administrator without a password."""
+    """Return the person who signs in by the link: an administrator without a password."""
     admin = User.objects.filter(username=ADMIN).first()
     return admin or User.objects.create_superuser(ADMIN)

@@ -1,4 +1,4 @@
-"""`manage.py link_identity USERNAME`: which subject of the provider signs in to an account."""
+"""`manage.py link_identity USERNAME`: links a provider's subject to an account."""
 
 from django.conf import settings
 from django.contrib.auth.models import User
