@@ -52,13 +52,14 @@ class ConflictCheck:
 
 def protocol_changed(overlap: Overlap) -> CheckFinding | None:
     """The winning commit changed the protocol, or created or replaced the table that this one would."""
-    changed = overlap.winner.protocol is not None
+    changed = overlap.winner.protocol is not None and not overlap.enabled_features
     return CheckFinding() if changed or overlap.both_create or overlap.both_replace else None
 
 
 def metadata_changed(overlap: Overlap) -> CheckFinding | None:
     """The winning commit changed the schema, the properties, the partitioning or an identity mark."""
-    return CheckFinding() if overlap.winner.metadata is not None else None
+    changed = overlap.winner.metadata is not None and not overlap.enabled_features
+    return CheckFinding() if changed else None
 
 
 def domain_written(overlap: Overlap) -> CheckFinding | None:

@@ -71,13 +71,19 @@ def decision_of(
 
 
 _ROW_MAP = "row map"
+_TERMS_RULES = frozenset({Rule.PROTOCOL_CHANGED, Rule.METADATA_CHANGED})
 
 
 def pass_at_file_level(overlap: Overlap) -> WinnerVerdicts:
     """Of a winning commit that files alone let this transaction pass."""
-    return _build_verdicts(
-        overlap, {check.rule: _nothing_found(overlap, check) for check in CHECKS}
-    )
+    verdicts = {check.rule: _nothing_found(overlap, check) for check in CHECKS}
+    return _build_verdicts(overlap, verdicts, explain_enablement(overlap))
+
+
+def explain_enablement(overlap: Overlap) -> str:
+    """Return why a change of metadata or protocol let this transaction pass; "" if there was none."""
+    features = ", ".join(overlap.enabled_features)
+    return f"it only enabled {features}, which running writes need not heed" if features else ""
 
 
 def pass_at_row_level(overlap: Overlap, how: str, duration_ms: int) -> WinnerVerdicts:
@@ -121,6 +127,8 @@ def _nothing_found(overlap: Overlap, check: ConflictCheck) -> Verdict:
     """Of a check that let the winning commit pass: whether there was anything for it to examine."""
     if not check.looks_at(overlap.winner):
         return Verdict.NOTHING
+    if check.rule in _TERMS_RULES and overlap.enabled_features:
+        return Verdict.RESOLVED
     if check.rule is Rule.DATA_ADDED and is_exempt(overlap.current, overlap.winner):
         return Verdict.EXEMPT
     return Verdict.PASSES

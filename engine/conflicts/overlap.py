@@ -7,6 +7,7 @@ from functools import cached_property
 from engine.actions.files import FileKey, RemoveFile
 from engine.conflict_facts import SharedFile, Subclass
 from engine.conflicts.candidates import counts_appends
+from engine.conflicts.feature_enablement import find_enabled_features
 from engine.conflicts.footprint import find_fully_deleted
 from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS, IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
@@ -54,6 +55,7 @@ class Overlap:
 
     `exempted` are the blind appends among the winning commits before it that this transaction may
     still be ordered before. `attempted_version` is the version this transaction tried to commit.
+    `heeds_every_feature` has a commit that only enables features count as any other change.
     """
 
     current: CurrentTransaction
@@ -61,6 +63,7 @@ class Overlap:
     exempted: tuple[WinningCommit, ...] = ()
     evidence: RowEvidence = FILES_ALONE
     attempted_version: int | None = None
+    heeds_every_feature: bool = False
 
     @property
     def both_create(self) -> bool:
@@ -82,6 +85,11 @@ class Overlap:
         level, changes = current.level, current.changes_terms
         relaxed = IsolationLevel.WRITE_SERIALIZABLE
         return counts_appends(level) and not counts_appends(relaxed, changes_terms=changes)
+
+    @cached_property
+    def enabled_features(self) -> tuple[str, ...]:
+        """Return the features that the winning commit only enabled, and that need not be heeded."""
+        return () if self.heeds_every_feature else find_enabled_features(self.current, self.winner)
 
     @cached_property
     def removed_for_good(self) -> frozenset[str]:

@@ -19,6 +19,8 @@ from engine.conflicts.statements import COMPACTIONS, StatementKind
 
 JUDGED = (Verdict.PASSES, Verdict.CONFLICT, Verdict.UNDECIDABLE)
 """What is said of a recorded write."""
+ENABLED = "the winning commit only enabled features that need not be heeded"
+_TERMS_RULES = frozenset({Rule.PROTOCOL_CHANGED, Rule.METADATA_CHANGED})
 _APPEND = ForecastSide(kind=StatementKind.INSERT)
 _BY_FILES = "only rows resolved it: at file level the two conflict"
 
@@ -144,18 +146,21 @@ def judge_commit(
     if conflict is None:
         return _not_stopped(unseen=unseen)
     if conflict.winner.version in traced:
-        return _judge_past_compaction(recorded_level, asked)
+        return _judge_past_resolved(conflict.rule, recorded_level, asked)
     judgement = judge_replay(
         conflict.rule, conflict.what, replayed.certain, row_level=asked.row_level
     )
     return Judgement(judgement.verdict, judgement.why, conflict.winner.version, conflict.rule)
 
 
-def _judge_past_compaction(recorded_level: str | None, asked: ReplaySetting) -> Judgement:
-    """The replay goes no further than the compaction that files alone would stop it at."""
+def _judge_past_resolved(rule: Rule, recorded_level: str | None, asked: ReplaySetting) -> Judgement:
+    """Judge a commit whose replay stops at a conflict that was resolved without its own rows."""
+    enables = rule in _TERMS_RULES
     if _is_as_strict(recorded_level, asked.level):
-        return Judgement(Verdict.PASSES, "rows that a compaction moved are traced, and it landed")
-    return Judgement(Verdict.UNDECIDABLE, "what came after a compaction is not replayed")
+        resolved = ENABLED if enables else "rows that a compaction moved are traced"
+        return Judgement(Verdict.PASSES, f"{resolved}, and it landed")
+    what = "a commit that enabled features" if enables else "a compaction"
+    return Judgement(Verdict.UNDECIDABLE, f"what came after {what} is not replayed")
 
 
 def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Judgement:
@@ -170,12 +175,19 @@ def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Ju
 
 
 def passes_by_tracing(record: RecordedConflict, asked: ReplaySetting) -> bool:
-    """Whether a conflict with a compaction, which was resolved, is also resolved where files decide."""
+    """Return whether a resolved conflict is also resolved where files decide.
+
+    That is one with a compaction, or with a commit that only enabled features.
+    """
+    if record.resolved and record.rule in _TERMS_RULES:
+        return True
     kinds = {side.kind for side in (record.current, record.winner) if side is not None}
     return record.resolved and asked.traces_moves and bool(kinds & COMPACTIONS)
 
 
 def _judge_resolved(record: RecordedConflict, asked: ReplaySetting) -> Judgement:
+    if record.rule in _TERMS_RULES:
+        return Judgement(Verdict.PASSES, ENABLED)
     if not (asked.row_level or passes_by_tracing(record, asked)):
         return Judgement(Verdict.CONFLICT, _BY_FILES)
     if counts_appends(asked.level) and record.level != asked.level:

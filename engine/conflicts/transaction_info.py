@@ -70,6 +70,7 @@ class CurrentTransaction:
     those among them of which every row counts as read, whatever the conditions. `read_version` is
     -1 for a transaction that creates the table, and never moves. `rows` says at which level its
     conflicts are decided, `layout` what its files are ordered by where they are shown.
+    `metadata` and `protocol` are the table's after the winning commits checked so far.
     `source_is_fixed` says that its rows were read from the table at `read_version` by somebody who
     does not read them again when it is begun anew.
     """
@@ -90,6 +91,8 @@ class CurrentTransaction:
     txn_id: str | None = None
     user: str | None = None
     source_is_fixed: bool = False
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
     rows: RowScope = FILES_DECIDE
     layout: LayoutColumn = NO_LAYOUT
 

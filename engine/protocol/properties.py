@@ -10,6 +10,8 @@ from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
 
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 DEFAULT_PREFIX_LENGTH = 32
+RESOLUTION_PROPERTY = "lakeui.featureEnablement.conflictResolution.enabled"
+"""Whether running writes pass a commit that only enables a feature; delta-spark has it in a session."""
 DAY_MS = 24 * 3600 * 1000
 ColumnPath = tuple[str, ...]
 """The names along the way to a column, outermost first."""
@@ -51,6 +53,7 @@ class TableProperties:
     """
 
     isolation_level: IsolationLevel = IsolationLevel.WRITE_SERIALIZABLE
+    resolves_feature_enablement: bool = False
     asked_reader_version: int = 1
     asked_writer_version: int = 1
     append_only: bool = False
@@ -245,6 +248,7 @@ def _text(_key: str, text: str) -> str:
 _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.minReaderVersion": ("asked_reader_version", _integer(1, 3)),
     "delta.minWriterVersion": ("asked_writer_version", _integer(1, 7)),
+    RESOLUTION_PROPERTY: ("resolves_feature_enablement", _boolean),
     "delta.isolationLevel": ("isolation_level", _one_of(*SETTABLE_LEVELS)),
     "delta.appendOnly": ("append_only", _boolean),
     "delta.checkpointInterval": ("checkpoint_interval", _integer(1)),

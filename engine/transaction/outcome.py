@@ -10,9 +10,10 @@ from engine.errors import ConflictSide
 
 @dataclass(frozen=True, slots=True)
 class ResolvedConflict:
-    """Two writes of the same files that touched different rows: resolved at row level.
+    """A conflict that did not abort this transaction, and why.
 
-    `rule` names the check that fails at file level, `files` the paths that both sides touched,
+    Rows were different, or the winning commit only enabled features: then there are no files. `rule`
+    names the check that fails otherwise, `files` the paths that both sides touched,
     `row_count` the rows compared or rebased, `how` the means: merged deletion vectors, a row
     map, row ids or rows read. `duration_ms` is what it took. `rows` are the first of those rows, by
     the path and position they had. `decision` records how it was decided, `current` is this

@@ -89,7 +89,7 @@ class PendingCommit:
         self, winner: WinningCommit, verdicts: WinnerVerdicts | None = None
     ) -> "PendingCommit":
         """The pending commit on the state that a winning commit left, once every check let it pass."""
-        left = self._drop_removed_by(winner)
+        left = self._drop_removed_by(winner)._take_terms_of(winner)
         return replace(
             left,
             current=refresh_transaction(left.current, winner),
@@ -115,6 +115,17 @@ class PendingCommit:
         count = None if None in counts else sum(count or 0 for count in counts)
         current, pending = drop_files(self.current, self.pending, frozenset(paths))
         return replace(self, current=current, pending=pending, gone_count=self.add_gone(count))
+
+    def _take_terms_of(self, winner: WinningCommit) -> "PendingCommit":
+        """Return the pending commit under the metadata and the protocol that a winning commit left.
+
+        Only a pending commit that changes neither passes such a winning commit.
+        """
+        if winner.metadata is None and winner.protocol is None:
+            return self
+        terms = TableTerms.apply_actions(self.after.table, self.before, winner.actions)
+        current = replace(self.current, metadata=terms.metadata, protocol=terms.protocol)
+        return replace(self, current=current, before=terms, after=terms)
 
     def _mark_after(self, winner: WinningCommit) -> int:
         """The last row id given out, by the domain or, where a writer forgot that, by its files."""

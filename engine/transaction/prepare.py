@@ -144,6 +144,8 @@ def prepare_commit(
         actions=actions,
         txn_id=provenance.txn_id,
         user=provenance.user_name,
+        metadata=before.metadata if before else None,
+        protocol=before.protocol if before else None,
         rows=reads.row_scope(snapshot),
         layout=reads.layout(snapshot),
     )

@@ -8,6 +8,7 @@ from engine.conflicts.checker import FILE_RULES, find_conflict
 from engine.conflicts.decision import (
     append_verdicts,
     decision_of,
+    explain_enablement,
     pass_at_file_level,
     pass_at_row_level,
     stop_at_rule,
@@ -54,7 +55,9 @@ def validate(
     overlap = Overlap(pending_commit.current, winner, pending_commit.exempted)
     conflict = find_conflict(overlap)
     if conflict is None:
-        return pending_commit.advance(winner, pass_at_file_level(overlap))
+        return _record_enablement(pending_commit, overlap).advance(
+            winner, pass_at_file_level(overlap)
+        )
     if rows is None or conflict.conflict.rule not in FILE_RULES:
         raise _add_decision(conflict, overlap, pending_commit)
     resolution = rows.resolve(overlap, pending_commit.pending)
@@ -83,6 +86,25 @@ def validate(
         resolved=(*pending_commit.resolved, resolved),
     )
     return carried.advance(winner, verdicts)
+
+
+def _record_enablement(pending_commit: PendingCommit, overlap: Overlap) -> PendingCommit:
+    """Return the pending commit with a record of the features that the winning commit enabled."""
+    heeded = find_conflict(replace(overlap, heeds_every_feature=True))
+    if heeded is None:
+        return pending_commit
+    verdicts = pass_at_file_level(overlap)
+    resolved = ResolvedConflict(
+        winner=overlap.winner.side,
+        rule=heeded.conflict.rule,
+        files=(),
+        row_count=0,
+        how=explain_enablement(overlap),
+        duration_ms=0,
+        decision=_decision(heeded, overlap, pending_commit, verdicts, None),
+        current=pending_commit.current.side,
+    )
+    return replace(pending_commit, resolved=(*pending_commit.resolved, resolved))
 
 
 def _add_decision(

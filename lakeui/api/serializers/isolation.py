@@ -182,6 +182,9 @@ class IsolationSerializer(serializers.Serializer[Any]):
     deletion_vectors = serializers.BooleanField()
     row_tracking = serializers.BooleanField()
     clustering_columns = serializers.ListField(child=serializers.CharField())
+    resolves_feature_enablement = serializers.BooleanField(
+        help_text="Whether running writes pass a commit that only enables a feature."
+    )
     row_level_eligible = serializers.BooleanField()
     row_level_reason = serializers.CharField()
     promises = serializers.DictField(child=serializers.CharField())

@@ -49,6 +49,7 @@ from lakeui.conflicts.isolation.proposal import (
     Proposal,
     proposal_of,
     propose_setting,
+    resolves_enablement,
 )
 from lakeui.conflicts.isolation.reordering import (
     OutOfOrderVersion,
@@ -193,6 +194,7 @@ def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, 
         "deletion_vectors": table.deletion_vectors,
         "row_tracking": table.row_tracking,
         "clustering_columns": table.clustering_columns,
+        "resolves_feature_enablement": resolves_enablement(table),
         "row_level_eligible": table.row_level_eligible,
         "row_level_reason": table.row_level_reason,
         "promises": PROMISES,

@@ -10,6 +10,7 @@ from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.sample_table import TableSetting
 from engine.protocol.features import FEATURES, find_required_features, upgrade
+from engine.protocol.properties import RESOLUTION_PROPERTY
 from engine.schema.column_mapping import MODE_KEY
 from engine.schema.types import StructType
 from lakeui.catalog.line_differences import DiffLine, DiffSection
@@ -74,6 +75,11 @@ def proposal_of(
     }
     other = clustering is not None and clustering != tuple(table.clustering_columns)
     return Proposal(changes, clustering if other else None)
+
+
+def resolves_enablement(table: Table) -> bool:
+    """Return whether running writes pass a commit that only enables features."""
+    return str(table.properties.get(RESOLUTION_PROPERTY, "")).strip().lower() == "true"
 
 
 def propose_setting(table: Table, proposal: Proposal) -> TableSetting:

@@ -230,6 +230,8 @@ def _cell(conflict: Conflict, winner: WinnerVerdicts, rule: Rule) -> CheckCell:
 
 def _row_level_cell(winner: WinnerVerdicts, rule: Rule) -> CheckCell:
     """Rows decided: because they were traced, because none of them was new, or were others."""
+    if rule not in FILE_RULES:
+        return CheckCell("ok", "features enabled")
     if any(means in winner.how for means in _FOLLOWED):
         return CheckCell("joint", "row map")
     return (

@@ -18,6 +18,7 @@ from django.urls import reverse
 
 from engine.conflict_facts import Verdict
 from engine.errors import EngineError
+from engine.protocol.properties import RESOLUTION_PROPERTY
 from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import top_names
@@ -40,6 +41,7 @@ from lakeui.conflicts.isolation.proposal import (
     Proposal,
     proposal_of,
     propose_setting,
+    resolves_enablement,
 )
 from lakeui.conflicts.isolation.reordering import (
     OutOfOrderRow,
@@ -238,6 +240,8 @@ def _context(
         "max_listed": MAX_LISTED,
         "wanted": proposed,
         "promises": PROMISES,
+        "resolves_enablement": resolves_enablement(table),
+        "resolution_property": RESOLUTION_PROPERTY,
         "columns_of_table": top_names(table)[:COLUMNS_SUGGESTED],
         "column_count": len(top_names(table)),
         "settings_changes": settings_history(table, overlaps, _SETTINGS_SHOWN),

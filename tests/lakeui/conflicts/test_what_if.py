@@ -98,6 +98,8 @@ def test_versions_that_the_mirror_lacks_are_not_replayed(table):
         ({"rule": "removed_file_removed"}, RELAXED, False, Verdict.CONFLICT),
         ({"rule": "removed_file_removed"}, RELAXED, True, Verdict.UNDECIDABLE),
         ({"kind": "resolved", "rule": "data_added"}, RELAXED, False, Verdict.CONFLICT),
+        ({"kind": "resolved", "rule": "protocol_changed"}, RELAXED, False, Verdict.PASSES),
+        ({"kind": "resolved", "rule": "metadata_changed"}, STRICT, True, Verdict.PASSES),
         ({"kind": "resolved", "rule": "removed_file_removed"}, RELAXED, True, Verdict.PASSES),
         ({"kind": "resolved", "isolation_level": RELAXED}, STRICT, True, Verdict.UNDECIDABLE),
         ({"kind": "resolved", "isolation_level": STRICT}, STRICT, True, Verdict.PASSES),

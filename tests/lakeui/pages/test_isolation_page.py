@@ -7,6 +7,7 @@ import re
 import pytest
 
 from engine.commands.model import Command
+from engine.protocol.properties import RESOLUTION_PROPERTY
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 from tests.lakeui.factories import make_commit, make_job
@@ -30,6 +31,16 @@ def test_a_cell_counts_overlaps_and_not_conflicts_alone(client_for, page):
     body = client_for("viewer").get(page).content.decode()
     assert "2 overlaps" in body
     assert "In all: 3 overlaps, 0 resolved, 1 aborted" in body
+
+
+def test_the_page_and_rest_say_whether_writes_pass_what_enables_a_feature(client_for, page, lake):
+    for asked, said in ((False, "aborts running"), (True, "lets running appends")):
+        Table.objects.filter(pk=lake.table.pk).update(
+            properties={RESOLUTION_PROPERTY: str(asked).lower()}
+        )
+        assert said in client_for("viewer").get(page).content.decode()
+        answer = client_for("viewer").get(f"/api/v1/tables/{lake.table.pk}/isolation/").json()
+        assert answer["resolves_feature_enablement"] is asked
 
 
 def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(client_for, page, lake):
