@@ -19,6 +19,7 @@ from engine.log.segment import list_log_files
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult
 from engine.protocol.properties import TableProperties
+from engine.schema.column_mapping import MODE_KEY, column_mapping_mode
 from engine.schema.partition_values import NULL_DIRECTORY, parse_partition_value
 from engine.schema.types import (
     StructField,
@@ -43,6 +44,13 @@ class PartitionCountError(RequestError):
     code = "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
 
 
+class MappedConversionError(RequestError):
+    """CONVERT TO DELTA with column mapping: its physical names would be in none of the files."""
+
+    code = "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING"
+    sqlstate = "0AKDC"
+
+
 @dataclass(frozen=True)
 class Conversion:
     """The arguments of a conversion: partition columns of the directories, and properties."""
@@ -56,6 +64,7 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
 
     Raises:
         RequestError: there are no Parquet files, or a directory is not a partition.
+        MappedConversionError: the properties ask for column mapping.
         DataFileError: a file is not Parquet.
         ProtocolChangedException: another writer created the table at the same time.
     """
@@ -70,6 +79,7 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
     names = conversion.partitions.names
     actions = first_actions(schema, names, (), conversion.properties, now_ms=execution.now_ms)
     metadata = next(action for action in actions if isinstance(action, Metadata))
+    _check_unmapped(metadata)
     table = TableFiles(
         store.root,
         parse_schema(metadata.schema_string),
@@ -92,6 +102,14 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
         "sourceFormat": "parquet",
     }
     return execution.commit(txn, "CONVERT", parameters, {"numConvertedFiles": len(adds)})
+
+
+def _check_unmapped(metadata: Metadata) -> None:
+    mode = column_mapping_mode(metadata.configuration)
+    if mode != "none":
+        what = f"{MODE_KEY} cannot be set to `{mode}` when using CONVERT TO DELTA."
+        remedy = "Convert without it, then ALTER TABLE … SET TBLPROPERTIES keeps the files' names."
+        raise MappedConversionError(what, remedy, field="properties")
 
 
 def _is_data(path: str) -> bool:

@@ -304,6 +304,26 @@ def test_parquet_files_become_a_table_where_they_lie(spark, source, tmp_path):
     assert DeltaTable.convertToDelta(spark, f"parquet.`{plain}`").history().count() == 1
 
 
+def test_files_are_not_converted_under_physical_names_that_they_lack(spark, source, tmp_path):
+    places = [(str(tmp_path / mode), mode, parts) for mode, parts in (("name", ""), ("id", "v"))]
+    key = "spark.databricks.delta.properties.defaults.columnMapping.mode"
+    for place, mode, parts in places:
+        written = source.write.partitionBy(parts) if parts else source.write
+        written.parquet(place)
+        spark.conf.set(key, mode)
+        try:
+            with pytest.raises(AnalysisException, match=f"cannot be set to `{mode}`"):
+                DeltaTable.convertToDelta(
+                    spark, f"parquet.`{place}`", f"{parts} int" if parts else None
+                )
+        finally:
+            spark.conf.unset(key)
+        table = DeltaTable.convertToDelta(
+            spark, f"parquet.`{place}`", f"{parts} int" if parts else None
+        )
+        assert rows_of(table.toDF()) == INITIAL
+
+
 def test_a_manifest_names_the_files_of_each_partition(spark, source, tmp_path):
     place = tmp_path / "t"
     source.write.partitionBy("v").parquet(str(place))
