@@ -5,14 +5,16 @@ driver and on executors alike. Spark's own readers follow every link.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from engine.actions.files import AddFile
-from engine.actions.statistics import read_claimed_rows
+from engine.actions.statistics import add_row_count
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.errors import (
     DataFileError,
@@ -21,10 +23,12 @@ from engine.errors import (
     FileMissingError,
 )
 from engine.log.parquet_limits import is_inflated, reason_of
-from engine.storage.base import Store
+from engine.storage.base import FileStatus, Store
 from engine.storage.local import LocalStore
+from engine.storage.presence import statuses_of
 from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
 
+_THREADS = 8
 REMEDY = "Restore the file from a backup, or restore the table to an earlier version."
 
 
@@ -82,10 +86,24 @@ def count_rows(store: Store, path_in_log: str, allowed_roots: Sequence[str] = ()
         return int(parquet.metadata.num_rows)
 
 
+def add_row_counts(
+    adds: Iterable[AddFile], count: Callable[[AddFile], int | None]
+) -> list[AddFile]:
+    """Set each file's number of rows to what `count` returns; None leaves the file's claim."""
+
+    def add_count(add: AddFile) -> AddFile:
+        rows = count(add)
+        stats = add.stats if rows is None else add_row_count(add.stats, rows)
+        return msgspec.structs.replace(add, stats=stats)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(add_count, adds))
+
+
 def read_deleted_rows(store: Store, add: AddFile, allowed_roots: Sequence[str] = ()) -> BitMap64:
     """Return the rows deleted by a file's deletion vector, checked against its row count.
 
-    The footer is read if the log claims too few rows for the vector.
+    The footer counts the file's rows, whatever the log claims.
 
     Raises:
         DeletionVectorError: the vector is missing or damaged, or exceeds the file's rows.
@@ -94,7 +112,7 @@ def read_deleted_rows(store: Store, add: AddFile, allowed_roots: Sequence[str] =
     if add.deletion_vector is None:
         return BitMap64()
     deleted = read_deletion_vector(store, add.deletion_vector, allowed_roots)
-    if deleted and deleted.max() >= (read_claimed_rows(add.stats) or 0):
+    if deleted:
         check_within(deleted, count_rows(store, add.path, allowed_roots), add.path)
     return deleted
 
@@ -110,26 +128,42 @@ def check_within(deleted: BitMap64, count: int, path: str) -> None:
         raise DeletionVectorError(msg, REMEDY)
 
 
-def sizes_of(places: Iterable[ResolvedPath]) -> list[int | None]:
-    """Return the sizes of local files after checking links, for readers that follow them.
+def read_sizes(store: Store, places: Sequence[ResolvedPath], neighbor_count: int) -> list[int]:
+    """Return the sizes of data files in bytes from their stores.
 
-    Remote files get None without a request: their stores have no links.
+    A reader that is given a smaller size loses rows. Links of local files are checked, for readers
+    that follow them.
+
+    Args:
+        store: the table's.
+        places: where the files are.
+        neighbor_count: the number of other files below the table, as far as known.
 
     Raises:
         PathOutsideRootError: a symbolic link leads out of its root.
         DataFileMissingError: a file does not exist, or is a directory.
+        StorageError: a store cannot be asked.
     """
-    stores: dict[str, LocalStore] = {}
-    sizes: list[int | None] = []
+    by_root: dict[str, list[str]] = {}
     for place in places:
-        if "://" in place.root:
-            sizes.append(None)
-            continue
-        if place.root not in stores:
-            stores[place.root] = LocalStore(place.root)
-        status = stores[place.root].stat(place.path)
-        if status is None:
+        by_root.setdefault(place.root, []).append(place.path)
+    sizes = {
+        (root, status.path): status.size_bytes
+        for root, paths in by_root.items()
+        for status in _read_statuses(store, root, paths, neighbor_count)
+    }
+    for place in places:
+        if (place.root, place.path) not in sizes:
             msg = f"The data file {place.path} of {place.root} is missing."
             raise DataFileMissingError(msg, REMEDY)
-        sizes.append(status.size_bytes)
-    return sizes
+    return [sizes[place.root, place.path] for place in places]
+
+
+def _read_statuses(
+    store: Store, root: str, paths: Sequence[str], neighbor_count: int
+) -> Iterable[FileStatus]:
+    if "://" in root:
+        holder = store if root == store.root else open_beside(store, root)
+        return statuses_of(holder, paths, neighbor_count)
+    local = LocalStore(root)
+    return [status for path in paths if (status := local.stat(path)) is not None]

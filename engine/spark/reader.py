@@ -22,7 +22,7 @@ from engine.schema.column_mapping import field_id
 from engine.schema.partition_arrays import partition_array
 from engine.schema.partition_values import partition_text
 from engine.schema.types import ArrayType, MapType, StructField, StructType
-from engine.snapshot.data_files import REMEDY, sizes_of
+from engine.snapshot.data_files import REMEDY, read_sizes
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, to_spark_type
 from engine.spark.declared_types import apply_declared_types, hide_from_pushdown
@@ -46,7 +46,7 @@ from engine.spark.object_stores import check_file_system, hadoop_options, spark_
 from engine.spark.projections import select_columns
 from engine.spark.session import check_finds_columns_by_id, check_is_spark, is_remote
 from engine.spark.table_files import TableFiles
-from engine.storage.uri import ResolvedPath, resolve_log_path
+from engine.storage.uri import ResolvedPath, open_store, resolve_log_path
 
 FILE = "__lake_file"
 ROW = "__lake_row"
@@ -66,6 +66,8 @@ _AS_DECLARED = {
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
 }
 """Options of every scan: a table has the rows in its log, whatever the session's settings."""
+_MANY_FILES = 1_000_000
+"""The assumed number of files of a table where it is unknown: too many for a listing."""
 _ENCODED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u0080-\U0010ffff]")
 
 
@@ -207,7 +209,8 @@ class _FileListing:
     ) -> IndexedFiles:
         """List files with their deleted rows."""
         adds = [add for _, add in files]
-        paths, sizes = _paths(table, adds)
+        neighbor_count = request.of.file_count if request.of else _MANY_FILES
+        paths, sizes = locate_files(table, adds, neighbor_count)
         constants = list(_constants(table, request, files, self.partitions))
         if self.has_words:
             constants.append(build_deleted_constant(words or [None] * len(files)))
@@ -299,7 +302,7 @@ def _scan_joined(
     files: Sequence[tuple[int, AddFile]],
 ) -> DataFrame:
     """Return data columns from the files, joined by URL with a small table of the other columns."""
-    paths, _ = _paths(table, [add for _, add in files])
+    paths, _ = locate_files(table, [add for _, add in files])
     fields = [f for f in table.schema if request.columns is None or f.name in request.columns]
     partitions = [f for f in fields if f.name in table.partition_columns]
     is_plain = not partitions and not request.positions and not request.row_ids
@@ -435,17 +438,22 @@ def _row_tracking(table: TableFiles, position: Column) -> Iterator[Column]:
     yield F.coalesce(stored_version, column(_DEFAULT_VERSION)).alias(ROW_COMMIT_VERSION)
 
 
-def _paths(table: TableFiles, adds: Sequence[AddFile]) -> tuple[list[str], list[int]]:
-    """Return the files as Spark spells them, and their bytes. Spark follows links: check each."""
+def locate_files(
+    table: TableFiles, adds: Sequence[AddFile], neighbor_count: int = _MANY_FILES
+) -> tuple[list[str], list[int]]:
+    """Return the files as Spark spells them, and their sizes in bytes.
+
+    Spark follows links, so each file is checked. It reads no row group beyond the size it is given.
+    """
     places = [resolve_log_path(table.uri, add.path, table.allowed_roots) for add in adds]
-    sizes = [
-        add.size if size is None else size for add, size in zip(adds, sizes_of(places), strict=True)
-    ]
+    paths = [_visible(table, place) for place in places]
+    store = open_store(table.uri, table.storage_options)
+    sizes = read_sizes(store, places, neighbor_count)
     empty = next((add.path for add, size in zip(adds, sizes, strict=True) if size <= 0), None)
     if empty is not None:  # Spark would read no rows, and say nothing
         msg = f"The data file {empty} of {table.uri} has no bytes."
         raise DataFileError(msg, REMEDY)
-    return [_visible(table, place) for place in places], sizes
+    return paths, sizes
 
 
 def _visible(table: TableFiles, place: ResolvedPath) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from pyspark.sql import SparkSession
 
 from engine.commands.sql import parse_statement
@@ -17,7 +18,9 @@ from engine.errors import EngineError
 from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.spark.reader import ScanRequest, scan
 from engine.spark.session import build_session
+from engine.spark.table_files import TableFiles
 from engine.storage.connectors import connector_jars
 from engine.table import DeltaTable
 from tests.engine.storage.mortal_proxy import mortal_proxy
@@ -54,10 +57,11 @@ def main(bucket: str, options: dict[str, str], home: str, layouts: Sequence[str]
         seen = {
             layout: _story(spark, f"{bucket}/{layout} t", layout, options) for layout in layouts
         }
+        claims = _claim_sizes(spark, f"{bucket}/claims", options)
         away = _away(spark, f"{bucket}-away/t", options)
     finally:
         spark.stop()
-    return {**seen, "errors": errors, "away": away}
+    return {**seen, "errors": errors, "claims": claims, "away": away}
 
 
 def _story(spark: SparkSession, uri: str, layout: str, options: dict[str, str]) -> dict[str, Any]:
@@ -98,6 +102,19 @@ def _errors(spark: SparkSession, uri: str, options: dict[str, str]) -> dict[str,
     except EngineError as error:
         errors["spark"] = str(error)
     return {**errors, "version after": str(table.version())}
+
+
+def _claim_sizes(spark: SparkSession, uri: str, options: dict[str, str]) -> list[int]:
+    """How many rows Spark reads where the log claims a size of the only file."""
+    table = DeltaTable.create(uri, SCHEMA, storage_options=options)
+    run(parse_statement("INSERT INTO t VALUES (1, 'a', 'x'), (2, 'a', 'y')"), table, None)
+    files = TableFiles(uri, SCHEMA, storage_options=options)
+    (add,) = table.snapshot().add_files()
+    counts = []
+    for size in (1, add.size // 2, add.size, 2 * add.size):
+        lie = msgspec.structs.replace(add, size=size)
+        counts.append(scan(spark, files, ScanRequest([lie])).count())
+    return counts
 
 
 def _away(spark: SparkSession, uri: str, options: dict[str, str]) -> dict[str, Any]:

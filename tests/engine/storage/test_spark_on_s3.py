@@ -58,6 +58,7 @@ def test_every_operation_runs_on_spark_in_an_s3_server(s3_options: dict[str, str
         client.create_bucket(Bucket=bucket)
     told = _program(options, "vectors")
     assert told["vectors"]["rows"] == END
+    assert told["claims"] == [2, 2, 2, 2]  # whatever size the log claims
     _check_that_an_endpoint_may_end(told["away"])
 
 
